@@ -1,0 +1,1 @@
+"""People: Slack, the terminal, settings, and the one place where everything is built."""

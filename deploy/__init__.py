@@ -1,0 +1,1 @@
+"""Running RackMedic: container, manifest, Redis configuration, and the sandbox world."""

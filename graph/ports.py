@@ -1,0 +1,58 @@
+"""What the nodes may touch, handed in by the composition root. Nodes hold no globals and read no environment."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from graph.state import Item
+
+if TYPE_CHECKING:
+    from graph.model import Model
+    from kb.history import History
+    from kb.taxonomy import Taxonomy
+    from tools.evidence import EvidenceStore
+    from tools.fleet import Fleet
+    from tools.inventory import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """News for the living card, cheap and often. `stage` is a node's name; `line` one sentence for people."""
+
+    incident: str
+    stage: str
+    line: str = ""
+    done: int = 0
+    total: int = 0
+    hypotheses: tuple[str, ...] = ()
+
+
+class Clock(Protocol):
+    """UTC now. Tests and the sandbox have their own."""
+
+    def now(self) -> datetime: ...
+
+
+async def silent(progress: Progress) -> None:
+    """Nobody watches."""
+
+
+async def nothing_waiting(incident: str) -> Sequence[Item]:
+    """An inbox that is always empty (terminal, bench)."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The outside world as one frozen value; `Runtime[Ports].context` in every node."""
+
+    fleet: "Fleet"
+    inventory: "Inventory"
+    taxonomy: "Taxonomy"
+    history: "History"
+    evidence: "EvidenceStore"
+    clock: Clock
+    model: "Model | None" = None
+    progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
+    peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)

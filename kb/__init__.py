@@ -1,0 +1,1 @@
+"""What is known: labels, catalogues, past incidents, logs, redaction. Knows checks and remedies as strings only."""

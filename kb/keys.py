@@ -1,0 +1,204 @@
+"""The vocabulary of facts: every key a parser may emit and a taxonomy expression may read.
+
+One row a key. Parsers and taxonomy are both checked against this table, so a typo cannot become a silent "healthy".
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["bool", "int", "float", "str", "list"]
+Scope = Literal["host", "gpu", "link", "hca", "bridge", "service", "module", "mount", "process", "nvswitch", "disk", "netdev", "rank"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`name` is dotted; a name that ends in `.*` admits any last part (job environment variables)."""
+
+    name: str
+    kind: Kind
+    scope: Scope
+    unit: str
+    means: str
+    text: bool = False
+    """True where a tenant can write the value (log text, process names, environment): low trust."""
+
+
+def _rows(text: str) -> tuple[Key, ...]:
+    rows = []
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        name, kind, scope, unit, means = (part.strip() for part in line.split("|"))
+        low_trust = name.startswith(("job.", "env.", "proc."))
+        rows.append(Key(name, kind, scope, unit, means, low_trust))  # type: ignore[arg-type]  # a test checks every row
+    return tuple(rows)
+
+
+# name | kind | scope | unit | means
+KEYS = _rows("""
+    host.boot_id                     | str   | host    |      | kernel boot id at the time of looking
+    host.booted_at                   | str   | host    |      | ISO time of the last boot
+    driver.version                   | str   | host    |      | NVIDIA driver as nvidia-smi or the module reports it
+    driver.cuda_version              | str   | host    |      | newest CUDA the driver supports
+    driver.library_version           | str   | host    |      | user-space NVML/libcuda version
+    driver.module_version            | str   | host    |      | version of the loaded nvidia kernel module
+    driver.installed_version         | str   | host    |      | version of the nvidia module on disk for this kernel
+    driver.mismatch                  | bool  | host    |      | user-space and loaded module differ
+    smi.error                        | str   | host    |      | nvidia-smi failed as a whole: driver_library_mismatch driver_not_loaded no_devices gpu_lost unknown_error insufficient_permissions hang
+    gpu.count                        | int   | host    |      | GPUs nvidia-smi can talk to
+    gpu.bdf                          | str   | gpu     |      | PCI address, domain:bus:device.function in lower case
+    gpu.uuid                         | str   | gpu     |      | UUID
+    gpu.product                      | str   | gpu     |      | product name
+    gpu.serial                       | str   | gpu     |      | serial number
+    gpu.vbios                        | str   | gpu     |      | VBIOS version
+    gpu.lost                         | bool  | gpu     |      | nvidia-smi says that the GPU is lost or answers ERR for every field
+    gpu.inforom_corrupt              | bool  | gpu     |      | infoROM warning
+    gpu.recovery_action              | str   | gpu     |      | action the driver asks for: None Reset Reboot Drain_P2P Drain_and_Reset
+    gpu.ecc.enabled                  | bool  | gpu     |      | ECC mode now
+    gpu.ecc.dram_uncorrectable       | int   | gpu     |      | volatile uncorrectable DRAM errors
+    gpu.ecc.dram_correctable         | int   | gpu     |      | volatile correctable DRAM errors
+    gpu.ecc.sram_uncorrectable       | int   | gpu     |      | volatile uncorrectable SRAM errors (parity plus SEC-DED)
+    gpu.ecc.sram_correctable         | int   | gpu     |      | volatile correctable SRAM errors
+    gpu.ecc.dram_uncorrectable_total | int   | gpu     |      | aggregate uncorrectable DRAM errors
+    gpu.ecc.dram_correctable_total   | int   | gpu     |      | aggregate correctable DRAM errors
+    gpu.ecc.sram_uncorrectable_total | int   | gpu     |      | aggregate uncorrectable SRAM errors
+    gpu.ecc.sram_correctable_total   | int   | gpu     |      | aggregate correctable SRAM errors
+    gpu.ecc.sram_threshold_exceeded  | bool  | gpu     |      | SRAM error threshold exceeded
+    gpu.remap.pending                | bool  | gpu     |      | a row remap waits for the next reset
+    gpu.remap.failure                | bool  | gpu     |      | a row remap failed
+    gpu.remap.correctable            | int   | gpu     |      | rows remapped for correctable errors
+    gpu.remap.uncorrectable          | int   | gpu     |      | rows remapped for uncorrectable errors
+    gpu.remap.bank_low               | int   | gpu     |      | banks with low or no remap rows left
+    gpu.retired.pending              | bool  | gpu     |      | page retirement pending (before Ampere)
+    gpu.retired.pages                | int   | gpu     |      | pages retired (before Ampere)
+    gpu.clock.sm                     | int   | gpu     | MHz  | SM clock now
+    gpu.clock.sm_max                 | int   | gpu     | MHz  | SM clock at most
+    gpu.clock.memory                 | int   | gpu     | MHz  | memory clock now
+    gpu.clock.app                    | int   | gpu     | MHz  | applications clock, graphics
+    gpu.throttle.hw_slowdown         | bool  | gpu     |      | clocks event reason
+    gpu.throttle.hw_thermal          | bool  | gpu     |      | clocks event reason
+    gpu.throttle.hw_power_brake      | bool  | gpu     |      | clocks event reason
+    gpu.throttle.sw_power_cap        | bool  | gpu     |      | clocks event reason
+    gpu.throttle.sw_thermal          | bool  | gpu     |      | clocks event reason
+    gpu.throttle.applications_clocks | bool  | gpu     |      | clocks event reason: applications clocks setting
+    gpu.throttle.sync_boost          | bool  | gpu     |      | clocks event reason
+    gpu.throttle.idle                | bool  | gpu     |      | clocks event reason
+    gpu.temp.core                    | int   | gpu     | C    | core temperature
+    gpu.temp.memory                  | int   | gpu     | C    | memory temperature
+    gpu.temp.slowdown                | int   | gpu     | C    | temperature at which the hardware slows down
+    gpu.power.draw                   | float | gpu     | W    | power drawn
+    gpu.power.limit                  | float | gpu     | W    | power limit in force
+    gpu.power.default                | float | gpu     | W    | default power limit
+    gpu.pcie.gen                     | int   | gpu     |      | PCIe generation now (drops when idle: compare under load or with lspci)
+    gpu.pcie.gen_max                 | int   | gpu     |      | PCIe generation at most
+    gpu.pcie.width                   | int   | gpu     |      | PCIe lanes now
+    gpu.pcie.width_max               | int   | gpu     |      | PCIe lanes at most
+    gpu.pcie.replay                  | int   | gpu     |      | PCIe replays
+    gpu.compute_mode                 | str   | gpu     |      | Default Exclusive_Process Prohibited
+    gpu.mig                          | bool  | gpu     |      | MIG enabled now
+    gpu.persistence                  | bool  | gpu     |      | persistence mode
+    gpu.fabric.state                 | str   | gpu     |      | Completed In Progress Not Started Not Supported
+    gpu.fabric.status                | str   | gpu     |      | Success or the error
+    gpu.fabric.health                | str   | gpu     |      | fabric health summary where the driver prints one
+    gpu.memory.used                  | int   | gpu     | MiB  | frame buffer used
+    gpu.memory.total                 | int   | gpu     | MiB  | frame buffer in all
+    gpu.util                         | int   | gpu     | %    | GPU utilisation
+    gpu.processes                    | int   | gpu     |      | processes nvidia-smi lists on the GPU
+    topo.nvlinked                    | int   | gpu     |      | peer GPUs it reaches over NVLink
+    topo.peers                       | int   | gpu     |      | peer GPUs in the matrix
+    topo.nvlink_width                | int   | gpu     |      | fewest NVLinks to any NVLinked peer (NV18 = 18)
+    topo.missing                     | bool  | gpu     |      | the GPU reaches no peer over NVLink although others do
+    topo.nics                        | int   | host    |      | NICs in the matrix
+    nvlink.active                    | int   | gpu     |      | links that are up
+    nvlink.inactive                  | int   | gpu     |      | links that are down
+    nvlink.speed                     | float | gpu     | GB/s | speed of the slowest link that is up
+    nvlink.crc_errors                | int   | gpu     |      | CRC errors over all links
+    nvlink.replay_errors             | int   | gpu     |      | replay errors over all links
+    nvlink.recovery_errors           | int   | gpu     |      | recovery errors over all links
+    nvlink.worst_link                | int   | gpu     |      | link with the most errors
+    kernel.xid                       | int   | gpu     |      | Xid code; attrs: bdf pid name count first last detail gpc tpc sm link mig recovery sympathetic
+    kernel.sxid                      | int   | nvswitch|      | NVSwitch SXid; attrs: fatal link count first last detail
+    kernel.nvlink5                   | str   | gpu     |      | decoded NVLink5 Xid 144-150: unit and error; attrs: xid severity link resolution
+    kernel.oom_kill                  | str   | host    |      | process killed for memory; attrs: pid cgroup(bool) count first last
+    kernel.segfault                  | str   | host    |      | library in which a process crashed; attrs: process pid count
+    kernel.mlx5                      | str   | hca     |      | cable_unplugged module_removed link_down link_up health_compromised access_reg cmd_timeout fw_fatal temperature; attrs: count
+    kernel.ib_link                   | str   | hca     |      | lost_carrier or gained_carrier of an IB device; attrs: count
+    kernel.aer                       | str   | bridge  |      | PCIe AER severity: corrected nonfatal fatal; attrs: error count
+    kernel.pcie_hotplug              | str   | bridge  |      | link_down or card_not_present; attrs: slot
+    kernel.pcie_limited              | str   | gpu     |      | "available PCIe bandwidth, limited by": the bandwidth said
+    kernel.soft_lockup               | str   | host    |      | soft_lockup hard_lockup hung_task rcu_stall; attrs: cpu process seconds
+    kernel.nfs_timeout               | str   | host    |      | NFS or Lustre server not responding; attrs: count
+    kernel.fs_readonly               | str   | mount   |      | filesystem remounted read-only
+    kernel.disk_error                | str   | disk    |      | nvme_timeout nvme_reset io_error
+    kernel.mce                       | str   | host    |      | machine check: corrected or fatal
+    kernel.gpu_thermal               | str   | gpu     |      | GPU temperature message of the driver
+    kernel.inforom                   | str   | gpu     |      | infoROM message of the driver
+    kernel.driver_mismatch           | str   | host    |      | "API mismatch" versions
+    kernel.nouveau                   | bool  | host    |      | nouveau claimed the GPU
+    kernel.nvidia_absent             | bool  | host    |      | no NVRM line since boot although the log reaches back to it
+    kernel.peermem                   | str   | host    |      | nvidia-peermem message
+    kernel.panic                     | str   | host    |      | kernel panic or oops
+    pcie.gpu_count                   | int   | host    |      | NVIDIA display or 3D functions that lspci lists
+    pcie.rev_ff                      | bool  | gpu     |      | lspci prints rev ff: the device does not answer
+    pcie.speed                       | float | gpu     | GT/s | link speed now (LnkSta)
+    pcie.speed_max                   | float | gpu     | GT/s | link speed the device can (LnkCap)
+    pcie.width                       | int   | gpu     |      | lanes now (LnkSta)
+    pcie.width_max                   | int   | gpu     |      | lanes the device can (LnkCap)
+    pcie.downgraded                  | bool  | gpu     |      | LnkSta width below LnkCap, or speed marked downgraded
+    pcie.acs                         | bool  | bridge  |      | ACS source validation on
+    ib.count                         | int   | host    |      | HCAs that ibstat lists
+    ib.state                         | str   | hca     |      | Active Down Initializing Armed
+    ib.phys_state                    | str   | hca     |      | LinkUp Disabled Polling Sleep
+    ib.rate                          | int   | hca     | Gb/s | rate
+    ib.link_layer                    | str   | hca     |      | InfiniBand or Ethernet
+    ib.lid                           | int   | hca     |      | base LID
+    ib.sm_lid                        | int   | hca     |      | LID of the subnet manager, 0 when there is none
+    ib.firmware                      | str   | hca     |      | firmware version
+    ib.error                         | str   | host    |      | ibstat failed: ibpanic no_devices
+    ib.pkeys                         | list  | hca     |      | partition keys
+    ib.link_downed                   | int   | hca     |      | counter
+    ib.symbol_error                  | int   | hca     |      | counter
+    ib.port_rcv_errors               | int   | hca     |      | counter
+    ib.port_xmit_wait                | int   | hca     |      | counter
+    ib.out_of_sequence               | int   | hca     |      | counter
+    ib.roce_adp_retrans              | int   | hca     |      | counter
+    service.state                    | str   | service |      | active inactive failed activating not-found
+    service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload config_error failed_start; attrs: text
+    module.loaded                    | bool  | module  |      | kernel module loaded
+    module.dkms                      | str   | module  |      | dkms state: installed built added failed
+    kernel.release                   | str   | host    |      | uname -r
+    disk.used_percent                | int   | mount   | %    | space used
+    disk.free_bytes                  | int   | mount   | B    | space free
+    disk.size_bytes                  | int   | mount   | B    | size
+    disk.inodes_percent              | int   | mount   | %    | inodes used
+    disk.readonly                    | bool  | mount   |      | mounted read-only
+    mem.total_bytes                  | int   | host    | B    | memory
+    mem.available_bytes              | int   | host    | B    | memory available
+    mem.swap_used_bytes              | int   | host    | B    | swap used
+    mem.memlock_kib                  | int   | host    | KiB  | locked-memory limit of a job shell, -1 for unlimited
+    mem.oom_kills                    | int   | host    |      | oom_kill events over job cgroups; attrs: cgroup
+    env.*                            | str   | host    |      | one variable of the job's environment (NCCL_*, CUDA_VISIBLE_DEVICES, MASTER_*, WORLD_SIZE, RANK, LD_LIBRARY_PATH …)
+    job.error                        | str   | rank    |      | error class in the job's log; attrs: first(bool: earliest rank) time rank detail plus what the class carries
+    job.ranks                        | int   | host    |      | ranks whose logs were seen
+    job.first_error_rank             | str   | host    |      | rank with the earliest error
+    job.log                          | bool  | host    |      | a job log was found
+    proc.gpu_memory                  | int   | gpu     | MiB  | memory one process holds; attrs: pid name job ppid user
+    proc.orphan                      | int   | gpu     | MiB  | memory held by a process of no running job; attrs: pid name user
+    proc.blocked                     | str   | process |      | process in uninterruptible sleep; attrs: pid
+    proc.busy_kernel                 | str   | process |      | kernel thread at 100 % CPU
+    nccl.busbw_avg                   | float | host    | GB/s | average bus bandwidth
+    nccl.busbw_max                   | float | host    | GB/s | plateau: best bus bandwidth
+    nccl.busbw_at                    | float | host    | GB/s | bus bandwidth of one size; attrs: size
+    nccl.wrong                       | int   | host    |      | wrong elements
+    nccl.ranks                       | int   | host    |      | ranks that took part
+    nccl.degenerate                  | bool  | host    |      | one rank only: the figures mean nothing
+    nccl.failure                     | str   | host    |      | why it did not run: cuda_802 devices_busy nvml_not_found not_enough_slots init_failed below_minimum missing_tool other
+    check.skipped                    | str   | host    |      | why an exclusive check was not run: busy no_tool not_permitted
+""")
+
+BY_NAME = {key.name: key for key in KEYS}
+
+
+def find(name: str) -> Key | None:
+    """The row that admits `name`, or None."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    return BY_NAME.get(name.rpartition(".")[0] + ".*")

@@ -1,0 +1,105 @@
+"""A check is one row: a read-only question to a host, the commands that answer it, and the parsers that read the answers."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tools.fact import Fact, Status, blind
+
+Reading = Fact
+"""A fact before it knows its host and time."""
+
+MIB = 1 << 20
+
+
+class Unreadable(Exception):
+    """The text claims to be this format and cannot be read. The message says what was expected and what was found."""
+
+
+class BadSlot(ValueError):
+    """A value that will not be put on a command line. Names the slot and the value."""
+
+
+SLOTS: Mapping[str, str] = {
+    "gpus": r"[1-9][0-9]?",
+    "job_logs": r"/[A-Za-z0-9._/-]+",
+    "nccl_tests": r"/?[A-Za-z0-9._/-]+",
+    "job": r"[A-Za-z0-9._-]{1,64}",
+}
+"""What may fill a {slot} of an argv template, matched whole. Values come from inventory and tickets, so nothing looser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One exec. `argv` words may hold `{slot}`s. `name` is unique inside its check (`smi.query` is check smi, name query).
+
+    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) on hosts that have it, plainly elsewhere.    """
+
+    name: str
+    argv: tuple[str, ...]
+    privileged: bool = False
+
+    def fill(self, slots: Mapping[str, str]) -> tuple[str, ...]:
+        """The argv with its slots filled; BadSlot when one is missing or does not match SLOTS."""
+        return tuple(_fill_word(word, slots) for word in self.argv)
+
+
+def _fill_word(word: str, slots: Mapping[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        given = slots.get(name, "")
+        if not re.fullmatch(SLOTS[name], given) or ".." in given:
+            raise BadSlot(f"{name}={given!r}")
+        return given
+
+    return re.sub(r"{([a-z_]+)}", value, word)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One shape of text a check can read. `sniff` says whether the text is of this shape, cheaply; `parse` may raise Unreadable.
+
+    `parse` is pure and gets stdout followed by stderr (tools print their errors on either).
+    """
+
+    name: str
+    sniff: Callable[[str], bool]
+    parse: Callable[[str], Sequence[Reading]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A row of the catalogue. `seconds` is the nominal cost used for planning; `timeout` the remote limit of each command.
+
+    `establishes`: the fact keys it can set (a test compares them with what its parsers emit).
+    """
+
+    id: str
+    asks: str
+    commands: tuple[Command, ...]
+    formats: tuple[Format, ...]
+    establishes: tuple[str, ...]
+    seconds: float
+    scope: Literal["host", "pair", "group"] = "host"
+    exclusive: bool = False
+    timeout: float = 20.0
+    cap: int = 4 * MIB
+
+    def read(self, text: str) -> tuple[Reading, ...]:
+        """Facts of one command's output, whichever of the check's commands printed it.
+
+        Never raises: a text of no known shape, or of a known shape but broken, is one `unreadable` fact with the reason.
+        """
+        for shape in self.formats:
+            if shape.sniff(text):
+                try:
+                    return tuple(shape.parse(text))
+                except Unreadable as why:
+                    return (blind(self.id, Status.UNREADABLE, f"{shape.name}: {why}"),)
+        return (blind(self.id, Status.UNREADABLE, _not_ours(self.id, text)),)
+
+
+def _not_ours(check: str, text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return f"not the output of {check}: {first[:120]!r}" if first else f"empty output of {check}"

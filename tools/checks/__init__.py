@@ -1,0 +1,1 @@
+"""The check catalogue: one tuple of rows per subsystem module, joined here."""

@@ -1,0 +1,76 @@
+"""Fact: one typed thing a check established, or the reason why it could not look. Absent and could-not-look are different, and neither is healthy."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+Value = bool | int | float | str | list[str] | None
+
+
+class Status(StrEnum):
+    """What is known of a fact. Only OK carries a value; ABSENT means looked and it is not there."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    TIMEOUT = "timeout"
+    DENIED = "denied"
+    UNREADABLE = "unreadable"
+    UNREACHABLE = "unreachable"
+
+    @property
+    def blind(self) -> bool:
+        """True where we could not look at all."""
+        return self not in (Status.OK, Status.ABSENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One row of evidence.
+
+    `device` is what the output calls it (`gpu5`, `mlx5_3`, a mount, a unit); parsers that know only a PCI address
+    give that (`0000:9b:00.0`) and `tools.devices` turns it into `gpuN` once the host's GPUs are known.
+    `line` is the output line that shows it, redacted; `sha256` the digest of the raw output as stored.
+    `stale` marks what lies before the last boot or reset of the host: evidence of the past, not of now.
+    """
+
+    check: str
+    key: str
+    value: Value = None
+    device: str | None = None
+    status: Status = Status.OK
+    unit: str = ""
+    line: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    host: str = ""
+    time: datetime | None = None
+    boot_id: str = ""
+    sha256: str = ""
+    stale: bool = False
+
+    def at(self, host: str, *, time: datetime, boot_id: str = "", sha256: str = "") -> "Fact":
+        """The same fact with where and when it was seen; an event keeps its own time."""
+        return replace(self, host=host, time=self.time or time, boot_id=boot_id or self.boot_id, sha256=sha256)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types, defaults left out."""
+        row = asdict(self)
+        row["status"] = self.status.value
+        row["attrs"] = dict(self.attrs)
+        row["time"] = self.time.isoformat() if self.time else None
+        return {k: v for k, v in row.items() if v not in (None, "", {}, False) or k in ("check", "key", "value")}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "Fact":
+        """The inverse of `to_json`."""
+        values = dict(row)
+        values["status"] = Status(values.get("status", "ok"))
+        if values.get("time"):
+            values["time"] = datetime.fromisoformat(values["time"])
+        return cls(**values)
+
+
+def blind(check: str, status: Status, why: str, host: str = "") -> Fact:
+    """The fact that a check could not look, and why: `key` is empty because nothing was established."""
+    return Fact(check=check, key="", status=status, line=why, host=host)

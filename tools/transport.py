@@ -1,0 +1,51 @@
+"""How a command reaches a host, and what comes back. `tools.ssh` is the real transport; the sandbox has an in-process one with a virtual clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tools.fact import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command left behind. `exit_status` None means that the connection was lost before it ended.
+
+    `seconds` is how long it took on the transport's clock (virtual in the in-process sandbox).
+    `truncated` is set when the output cap cut stdout.
+    """
+
+    stdout: bytes
+    stderr: bytes = b""
+    exit_status: int | None = 0
+    seconds: float = 0.0
+    truncated: bool = False
+    timed_out: bool = False
+
+    @property
+    def text(self) -> str:
+        """stdout as text; bytes that are not UTF-8 become U+FFFD."""
+        return self.stdout.decode("utf-8", "replace")
+
+
+class Unreachable(Exception):
+    """No answer can be had from a host. `status` is how that counts as evidence, the text what an operator needs to act."""
+
+    def __init__(self, host: str, why: str, status: Status = Status.UNREACHABLE) -> None:
+        super().__init__(f"{host}: {why}")
+        self.host, self.why, self.status = host, why, status
+
+
+class Transport(Protocol):
+    """Runs one argv on one host. Never a shell string: the transport quotes each word once."""
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        """Run `argv` for at most `timeout` seconds and keep at most `cap` bytes of stdout.
+
+        Raises Unreachable when no session could be had; a lost, timed-out or failed command is a `Ran`.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ...
