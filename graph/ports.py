@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from graph.state import Item
 
 if TYPE_CHECKING:
-    from graph.model import Model
+    from graph.reasoner import Reasoner
     from kb.history import History
     from kb.taxonomy import Taxonomy
     from tools.evidence import EvidenceStore
@@ -53,6 +53,6 @@ class Ports:
     history: "History"
     evidence: "EvidenceStore"
     clock: Clock
-    model: "Model | None" = None
+    model: "Reasoner | None" = None
     progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
