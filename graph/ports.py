@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 from graph.state import Item
 
 if TYPE_CHECKING:
-    from graph.reasoner import Reasoner
     from kb.history import History
     from kb.taxonomy import Taxonomy
+
+    from graph.reasoner import Reasoner
     from tools.evidence import EvidenceStore
     from tools.fleet import Fleet
     from tools.inventory import Inventory

@@ -1,0 +1,142 @@
+"""Raw outputs and fact snapshots by digest. Redacted before they are stored, hashed as stored, compressed, capped per incident."""
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from kb.redact import redact
+
+from tools.fact import Fact
+
+MOST_PER_INCIDENT = 256 << 20
+"""Compressed bytes that one incident may keep; past it outputs are cut to their digest and a note."""
+
+
+class EvidenceStore(Protocol):
+    """Content-addressed: the same text has the same digest wherever it came from."""
+
+    async def put(self, incident: str, text: str) -> str:
+        """Redact and keep `text`; returns the SHA-256 of what is stored."""
+        ...
+
+    async def get(self, sha256: str) -> str | None:
+        """The stored text, or None when it was never kept or has expired."""
+        ...
+
+    async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
+        """Keep a snapshot of facts; returns its digest."""
+        ...
+
+    async def facts(self, sha256: str) -> list[Fact]:
+        """The facts of a snapshot; empty for the empty digest. KeyError when a snapshot is gone."""
+        ...
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _dump(facts: Sequence[Fact]) -> bytes:
+    return "\n".join(json.dumps(fact.to_json(), sort_keys=True, default=str) for fact in facts).encode()
+
+
+def _load(data: bytes) -> list[Fact]:
+    return [Fact.from_json(json.loads(line)) for line in data.decode().splitlines() if line]
+
+
+class MemoryEvidence:
+    """In memory: tests, the terminal, the bench."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    async def put(self, incident: str, text: str) -> str:
+        return self._keep(redact(text).encode())
+
+    async def get(self, sha256: str) -> str | None:
+        data = self._kept.get(sha256)
+        return None if data is None else zlib.decompress(data).decode()
+
+    async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
+        return self._keep(_dump(facts))
+
+    async def facts(self, sha256: str) -> list[Fact]:
+        return _load(zlib.decompress(self._kept[sha256])) if sha256 else []
+
+    def _keep(self, data: bytes) -> str:
+        sha = _digest(data)
+        self._kept.setdefault(sha, zlib.compress(data, 1))
+        return sha
+
+
+class DirectoryEvidence:
+    """A directory, `ab/cdef….z` a digest; an incident's share is counted in `incidents/ID`. Writes are whole or not at all."""
+
+    def __init__(self, root: Path, most: int = MOST_PER_INCIDENT) -> None:
+        self._root, self._most = root, most
+        (root / "incidents").mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    async def put(self, incident: str, text: str) -> str:
+        return await asyncio.to_thread(self._keep_text, incident, text)
+
+    async def get(self, sha256: str) -> str | None:
+        data = await asyncio.to_thread(self._read, sha256)
+        return None if data is None else data.decode()
+
+    async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
+        return await asyncio.to_thread(self._keep, incident, _dump(facts))
+
+    async def facts(self, sha256: str) -> list[Fact]:
+        if not sha256:
+            return []
+        data = await asyncio.to_thread(self._read, sha256)
+        if data is None:
+            raise KeyError(sha256)
+        return _load(data)
+
+    def prune(self, older_than_days: float) -> int:
+        """Remove what nobody touched for that long; returns how many outputs went."""
+        horizon, gone = time.time() - older_than_days * 86_400, 0
+        for file in self._root.glob("??/*.z"):
+            if file.stat().st_mtime < horizon:
+                file.unlink(missing_ok=True)
+                gone += 1
+        return gone
+
+    def _keep_text(self, incident: str, text: str) -> str:
+        clean = redact(text).encode()
+        if self._used(incident) + len(clean) // 4 > self._most:
+            clean = b"[not kept: the incident has used its share of the evidence store] sha256 of the output: " + _digest(clean).encode()
+        return self._keep(incident, clean)
+
+    def _keep(self, incident: str, data: bytes) -> str:
+        sha = _digest(data)
+        file = self._file(sha)
+        if file.exists():
+            os.utime(file)
+            return sha
+        file.parent.mkdir(exist_ok=True, mode=0o700)
+        packed = zlib.compress(data, 6)
+        draft = file.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
+        draft.write_bytes(packed)
+        draft.replace(file)
+        with (self._root / "incidents" / incident).open("a") as tally:
+            tally.write(f"{sha} {len(packed)}\n")
+        return sha
+
+    def _used(self, incident: str) -> int:
+        tally = self._root / "incidents" / incident
+        return sum(int(line.split()[1]) for line in tally.read_text().splitlines()) if tally.exists() else 0
+
+    def _read(self, sha256: str) -> bytes | None:
+        file = self._file(sha256)
+        return zlib.decompress(file.read_bytes()) if file.exists() else None
+
+    def _file(self, sha256: str) -> Path:
+        return self._root / sha256[:2] / f"{sha256[2:]}.z"

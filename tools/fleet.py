@@ -1,0 +1,294 @@
+"""Many checks on many hosts at once. Trouble becomes a fact, never an exception and never "healthy"; answers are kept for a while and shared."""
+
+import asyncio
+import heapq
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from tools.check import BadSlot, Check, Command
+from tools.devices import name_devices
+from tools.evidence import EvidenceStore
+from tools.fact import Fact, Status, blind
+from tools.inventory import Host, Inventory
+from tools.sku import Sku
+from tools.transport import Ran, Transport, Unreachable
+
+LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
+"""How privileged commands are asked for where the node kit is installed. sudoers names this path and nothing else."""
+
+LANES = 8
+"""Commands at once on one host, for the makespan as for the real thing."""
+
+
+class Clock(Protocol):
+    """UTC now."""
+
+    def now(self) -> datetime: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One check on one host."""
+
+    host: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one check found on one host. `could_not` says in words why it could not look; empty when it did."""
+
+    host: str
+    check: str
+    facts: tuple[Fact, ...]
+    seconds: float = 0.0
+    could_not: str = ""
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """All answers of one `look`, and what they cost. Cached answers cost nothing."""
+
+    answers: tuple[Answer, ...] = ()
+    check_seconds: float = 0.0
+    makespan_seconds: float = 0.0
+    exclusive_gpu_seconds: float = 0.0
+
+    @property
+    def facts(self) -> list[Fact]:
+        """Every fact, blind ones included."""
+        return [fact for answer in self.answers for fact in answer.facts]
+
+    @property
+    def checks(self) -> int:
+        """Checks that really ran."""
+        return sum(not answer.cached for answer in self.answers)
+
+
+Seen = Callable[[Answer], Awaitable[None] | None]
+
+
+@dataclass(slots=True)
+class _Kept:
+    answer: Answer
+    until: datetime
+
+
+@dataclass(slots=True)
+class _HostMind:
+    """What the fleet remembers of a host between looks."""
+
+    boot_id: str = ""
+    generation: int = 0
+    kept: dict[str, _Kept] = field(default_factory=dict)
+
+
+class Fleet:
+    """Runs checks through a transport. `lifetime`: how long a passive answer may be re-used on the same boot of a host."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        inventory: Inventory,
+        checks: Mapping[str, Check],
+        evidence: EvidenceStore,
+        clock: Clock,
+        skus: Mapping[str, Sku] | None = None,
+        lifetime: timedelta = timedelta(seconds=120),
+        most_hosts: int = 256,
+    ) -> None:
+        self._transport, self._inventory, self._checks = transport, inventory, checks
+        self._evidence, self._clock, self._skus, self._lifetime = evidence, clock, skus or {}, lifetime
+        self._minds: dict[str, _HostMind] = {}
+        self._hosts_at_once = asyncio.Semaphore(most_hosts)
+
+    @property
+    def checks(self) -> Mapping[str, Check]:
+        """The catalogue it runs."""
+        return self._checks
+
+    @property
+    def clock(self) -> str:
+        """`virtual` where the transport's seconds are not real ones."""
+        return str(getattr(self._transport, "clock", "real"))
+
+    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+        """Ask everything, hosts in parallel, `seen` called as each answer comes. `fresh` ignores answers kept from before."""
+        by_host: dict[str, list[Check]] = {}
+        for ask in dict.fromkeys(asks):
+            by_host.setdefault(ask.host, []).append(self._checks[ask.check])
+        waves = await asyncio.gather(*(self._host(incident, host, checks, seen, fresh) for host, checks in by_host.items()))
+        answers = tuple(answer for wave in waves for answer in wave)
+        return self._cost(answers)
+
+    def forget(self, host: str) -> None:
+        """Something changed on the host: nothing kept of it counts any more."""
+        mind = self._minds.setdefault(host, _HostMind())
+        mind.kept.clear()
+        mind.generation += 1
+
+    async def _host(self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool) -> list[Answer]:
+        async with self._hosts_at_once:
+            passive = [check for check in checks if not check.exclusive]
+            answers = list(await asyncio.gather(*(self._tell(self._check(incident, host, c, fresh), seen) for c in passive)))
+            for check in (check for check in checks if check.exclusive):
+                answers.append(await self._tell(self._check(incident, host, check, True), seen))
+            return self._named(host, answers)
+
+    def _named(self, host: str, answers: list[Answer]) -> list[Answer]:
+        """PCI addresses become gpuN, by what nvidia-smi said of this host now or lately, else by its SKU's bus table."""
+        row = self._inventory.hosts.get(host)
+        sku = self._skus.get(row.sku) if row else None
+        kept = (
+            [fact for k in self._minds[host].kept.values() for fact in k.answer.facts if fact.key == "gpu.bdf"]
+            if host in self._minds
+            else []
+        )
+        facts = name_devices([*kept, *(fact for answer in answers for fact in answer.facts)], sku.bus if sku else ())[len(kept) :]
+        named = []
+        for answer in answers:
+            named.append(replace(answer, facts=tuple(facts[: len(answer.facts)])))
+            facts = facts[len(answer.facts) :]
+        return named
+
+    @staticmethod
+    async def _tell(coming: Awaitable[Answer], seen: Seen | None) -> Answer:
+        answer = await coming
+        told = seen(answer) if seen else None
+        if inspect.isawaitable(told):
+            await told
+        return answer
+
+    async def _check(self, incident: str, host: str, check: Check, fresh: bool) -> Answer:
+        mind = self._minds.setdefault(host, _HostMind())
+        kept = mind.kept.get(check.id)
+        if kept and not fresh and kept.until > self._clock.now():
+            return replace(kept.answer, cached=True, seconds=0.0)
+        generation = mind.generation
+        answer = await self._run(incident, host, check)
+        if generation == mind.generation and not answer.could_not and not check.exclusive:
+            mind.kept[check.id] = _Kept(answer, self._clock.now() + self._lifetime)
+        return answer
+
+    async def _run(self, incident: str, host: str, check: Check) -> Answer:
+        row = self._inventory.hosts.get(host)
+        if row is None:
+            return _could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now())
+        try:
+            rans = await asyncio.gather(*(self._command(row, check, command) for command in check.commands))
+        except Unreachable as why:
+            return _could_not(host, check, why.status, why.why, self._clock.now())
+        except BadSlot as why:
+            return _could_not(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
+        return await self._read(incident, row, check, rans)
+
+    async def _command(self, host: Host, check: Check, command: Command) -> Ran:
+        slots = {"job_logs": host.job_logs, "nccl_tests": host.nccl_tests, "gpus": str(self._gpus(host))}
+        argv = (*LOOK, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill(slots)
+        return await self._transport.run(host.name, argv, timeout=check.timeout, cap=check.cap)
+
+    def _gpus(self, host: Host) -> int:
+        sku = self._skus.get(host.sku)
+        return sku.gpus if sku else 8
+
+    async def _read(self, incident: str, host: Host, check: Check, rans: Sequence[Ran]) -> Answer:
+        now = self._clock.now()
+        found: list[Fact] = []
+        for command, ran in zip(check.commands, rans, strict=True):
+            found += await self._facts_of(incident, host, check, command, ran, now)
+        facts = check.settle(_distinct(found)) if check.settle else _distinct(found)
+        boot = next((str(f.value) for f in facts if f.key == "host.boot_id" and f.value), "")
+        if boot:
+            self._booted(host.name, boot)
+        known = boot or self._minds.setdefault(host.name, _HostMind()).boot_id
+        dated = tuple(f if f.boot_id else replace(f, boot_id=known) for f in facts)
+        blinds = [f.line for f in dated if f.status.blind]
+        return Answer(host.name, check.id, dated, sum(ran.seconds for ran in rans), could_not="; ".join(dict.fromkeys(blinds)))
+
+    async def _facts_of(self, incident: str, host: Host, check: Check, command: Command, ran: Ran, now: datetime) -> Iterable[Fact]:
+        trouble = _trouble(check, command, ran)
+        text = ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else "")
+        sha = await self._evidence.put(incident, text) if text.strip() else ""
+        facts = [trouble] if trouble else []
+        if ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
+            facts += check.read(text)
+        return [fact.at(host.name, time=now, sha256=sha) for fact in facts]
+
+    def _booted(self, host: str, boot_id: str) -> None:
+        """A new boot id makes everything kept from the boot before worthless."""
+        mind = self._minds.setdefault(host, _HostMind())
+        if mind.boot_id and mind.boot_id != boot_id:
+            mind.kept.clear()
+        mind.boot_id = boot_id
+
+    def _cost(self, answers: tuple[Answer, ...]) -> Wave:
+        ran = [answer for answer in answers if not answer.cached]
+        spans = {host: makespan([a.seconds for a in ran if a.host == host]) for host in {a.host for a in ran}}
+        exclusive = sum(a.seconds * self._gpus_of(a.host) for a in ran if self._checks[a.check].exclusive)
+        return Wave(answers, sum(a.seconds for a in ran), max(spans.values(), default=0.0), exclusive)
+
+    def _gpus_of(self, host: str) -> int:
+        row = self._inventory.hosts.get(host)
+        return self._gpus(row) if row else 0
+
+
+def makespan(seconds: Sequence[float], lanes: int = LANES) -> float:
+    """How long these take on `lanes` lanes, longest first."""
+    busy = [0.0] * lanes
+    for length in sorted(seconds, reverse=True):
+        heapq.heapreplace(busy, busy[0] + length)
+    return max(busy)
+
+
+def _distinct(facts: Sequence[Fact]) -> list[Fact]:
+    """Without the repeats that come of several commands printing the same thing."""
+    seen: dict[tuple[object, ...], Fact] = {}
+    for fact in facts:
+        seen.setdefault((fact.key, fact.device, repr(fact.value), fact.status, fact.line, fact.time, fact.boot_id, repr(fact.attrs)), fact)
+    return list(seen.values())
+
+
+def _could_not(host: str, check: Check, status: Status, why: str, now: datetime) -> Answer:
+    return Answer(host, check.id, (replace(blind(check.id, status, why, host), time=now),), could_not=why)
+
+
+REFUSALS = (
+    "a password is required",
+    "not allowed to execute",
+    "is not in the sudoers",
+    "permission denied",
+    "operation not permitted",
+    "access denied",
+)
+
+
+def _trouble(check: Check, command: Command, ran: Ran) -> Fact | None:
+    """Why a command's answer cannot be trusted whole; None when it can. Exit statuses of tools that print their error are the parser's business."""
+    name = f"{check.id}.{command.name}"
+    if ran.timed_out:
+        return blind(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
+    if ran.exit_status is None and not ran.truncated:
+        return blind(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
+    if ran.truncated:
+        return blind(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes")
+    return _failed(check, command, ran, name)
+
+
+def _failed(check: Check, command: Command, ran: Ran, name: str) -> Fact | None:
+    silent = not ran.stdout.strip()
+    complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSALS):
+        return blind(check.id, Status.DENIED, f"{name}: {complaint.splitlines()[-1][:200]}")
+    if ran.exit_status in (126, 127):
+        return (
+            None
+            if command.optional
+            else blind(check.id, Status.UNREADABLE, f"{name}: {complaint[:200] or command.argv[0] + ' is not installed'}")
+        )
+    if silent and not complaint:
+        return None if command.optional else blind(check.id, Status.UNREADABLE, f"{name}: no output (exit status {ran.exit_status})")
+    return None

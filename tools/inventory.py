@@ -1,0 +1,200 @@
+"""Which hosts there are, how they are reached, and which Slack channels speak of them. A name that is not in here is never contacted."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from tools.check import SLOTS
+from tools.hostlist import NAME, BadRange, expand
+
+
+class BadInventory(ValueError):
+    """The inventory cannot be used. `problems` holds every fault found, each naming its field and the mend."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{source}: " + "; ".join(problems))
+        self.source, self.problems = source, tuple(problems)
+
+
+class Reach(BaseModel):
+    """How to reach a host. Set under `defaults`, narrowed by group, then by host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user: str | None = None
+    port: int | None = Field(default=None, ge=1, le=65535)
+    key: str | None = None
+    certificate: str | None = None
+    known_hosts: str | None = None
+    jump: str | None = None
+    """`[user@]host[:port]` of a bastion; its host key is verified with the same known_hosts."""
+    kit: bool | None = None
+    job_logs: str | None = None
+    nccl_tests: str | None = None
+    sku: str | None = None
+
+    @field_validator("job_logs", "nccl_tests")
+    @classmethod
+    def _path(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(SLOTS["job_logs"], value) or ".." in value):
+            raise ValueError("must be an absolute path of letters, digits, '.', '_', '-' and '/'")
+        return value
+
+    def over(self, under: "Reach") -> "Reach":
+        """These settings where set, `under` elsewhere."""
+        return Reach(**{**under.model_dump(), **self.model_dump(exclude_none=True)})
+
+
+class HostRow(Reach):
+    """One host's own settings."""
+
+    address: str | None = None
+    host_key_alias: str | None = None
+
+
+class GroupRow(Reach):
+    """A group: a host range and what its hosts share."""
+
+    hosts: str
+    tenant: str | None = None
+
+
+class ChannelRow(BaseModel):
+    """A Slack channel bound to the operators, or to a tenant together with the operators' channel of its internal threads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    channel: str
+    name: str = ""
+    kind: Literal["operators", "tenant"] = "operators"
+    groups: tuple[str, ...] = ()
+    tenant: str = ""
+    internal: str = ""
+    approvers: str = ""
+    """Slack user-group id that approval cards mention."""
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    defaults: Reach = Reach()
+    groups: dict[str, GroupRow]
+    hosts: dict[str, HostRow] = {}
+    channels: tuple[ChannelRow, ...] = ()
+
+
+class Host(BaseModel):
+    """One host, everything resolved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    address: str
+    port: int = 22
+    user: str = "rackmedic"
+    key: str = ""
+    certificate: str = ""
+    known_hosts: str = ""
+    host_key_alias: str = ""
+    jump: str = ""
+    kit: bool = False
+    job_logs: str = "/var/log/jobs"
+    nccl_tests: str = "/usr/local/nccl-tests/build"
+    sku: str = ""
+    group: str = ""
+    tenant: str = ""
+
+
+class Inventory(BaseModel):
+    """The fleet as one frozen value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hosts: Mapping[str, Host]
+    groups: Mapping[str, tuple[str, ...]]
+    channels: tuple[ChannelRow, ...] = ()
+
+    def pick(self, ranges: str) -> tuple[Host, ...]:
+        """Hosts of a range or of group names; BadRange names what is not in the inventory."""
+        wanted: dict[str, None] = {}
+        for name in expand(ranges):
+            wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
+        unknown = [name for name in wanted if name not in self.hosts]
+        if unknown:
+            raise BadRange(f"not in the inventory: {', '.join(unknown[:8])}" + (" …" if len(unknown) > 8 else ""))
+        return tuple(self.hosts[name] for name in wanted)
+
+    def of_groups(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Names of the hosts of these groups; of all groups when none is named."""
+        names = list(groups) or list(self.groups)
+        return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
+
+
+def load_inventory(path: Path) -> Inventory:
+    """Read the YAML inventory; BadInventory with all problems at once."""
+    try:
+        raw = yaml.safe_load(path.read_text())
+    except OSError as why:
+        raise BadInventory(str(path), [f"cannot be read: {why.strerror}"]) from why
+    except (yaml.YAMLError, UnicodeDecodeError) as why:
+        raise BadInventory(str(path), [f"is not YAML: {' '.join(str(why).split())}"]) from why
+    return parse_inventory(raw, str(path))
+
+
+def parse_inventory(raw: Any, source: str = "inventory") -> Inventory:
+    """The same from plain data."""
+    if not isinstance(raw, dict):
+        raise BadInventory(source, ["must be a mapping with `groups:`"])
+    try:
+        file = _File.model_validate(raw)
+    except ValidationError as why:
+        raise BadInventory(source, [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in why.errors()]) from why
+    problems: list[str] = []
+    members = {name: _members(name, row, problems) for name, row in file.groups.items()}
+    known = {host for hosts in members.values() for host in hosts}
+    problems += [f"hosts.{name}: is in no group" for name in file.hosts if name not in known]
+    problems += _channel_problems(file)
+    if problems:
+        raise BadInventory(source, problems)
+    hosts = {name: _host(name, group, file) for group, names in members.items() for name in names}
+    return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels)
+
+
+def _members(name: str, row: GroupRow, problems: list[str]) -> list[str]:
+    try:
+        return expand(row.hosts)
+    except BadRange as why:
+        problems.append(f"groups.{name}.hosts: {why}")
+        return []
+
+
+def _channel_problems(file: _File) -> Iterable[str]:
+    for i, row in enumerate(file.channels):
+        for group in row.groups:
+            if group not in file.groups:
+                yield f"channels.{i}.groups: there is no group {group!r}"
+        if row.kind == "tenant" and not row.tenant:
+            yield f"channels.{i}.tenant: a tenant channel names its tenant"
+
+
+def _host(name: str, group: str, file: _File) -> Host:
+    row, shared = file.hosts.get(name, HostRow()), file.groups[group]
+    reach = Reach(**row.model_dump(include=set(Reach.model_fields))).over(Reach(**shared.model_dump(include=set(Reach.model_fields))))
+    settings = reach.over(file.defaults).model_dump(exclude_none=True)
+    return Host(
+        name=name,
+        address=row.address or name,
+        host_key_alias=row.host_key_alias or "",
+        group=group,
+        tenant=shared.tenant or "",
+        **settings,
+    )
+
+
+def is_host_name(text: str) -> bool:
+    """Whether `text` could be a host name at all."""
+    return re.fullmatch(NAME, text) is not None

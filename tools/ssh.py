@@ -1,0 +1,215 @@
+"""The only opener of connections. Host keys are always verified, nothing is read from ~/.ssh/config or an agent, and every word of an argv is quoted once.
+
+What asyncssh does not do by itself is done here: a lost connection is told from an ended command, output is capped while it is read,
+a time limit ends the remote process too, and sshd's random early drops (MaxStartups) are answered by backing off.
+"""
+
+import asyncio
+import contextlib
+import random
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+import asyncssh
+
+from tools.fact import Status
+from tools.inventory import Host, Inventory
+from tools.transport import Ran, Unreachable
+
+Connection = asyncssh.SSHClientConnection
+Process = asyncssh.SSHClientProcess[bytes]
+
+TIMED_OUT = frozenset({124, 137})
+"""What coreutils' `timeout -k` exits with when the limit ended the command (124) or the kill was needed (128+9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers an operator may have to change for their sshd and bastions.
+
+    `sessions`: commands at once on one connection (OpenSSH's MaxSessions is 10).
+    `handshakes`: connections being opened at once, in all and `per_bastion` (OpenSSH drops at random from MaxStartups 10 on).
+    """
+
+    sessions: int = 8
+    handshakes: int = 50
+    per_bastion: int = 10
+    connect_seconds: float = 10.0
+    login_seconds: float = 20.0
+    keepalive_seconds: float = 5.0
+    attempts: int = 4
+    grace_seconds: float = 5.0
+
+
+@dataclass(slots=True)
+class _Line:
+    """One host's connection, its lock and its session slots."""
+
+    sessions: asyncio.Semaphore
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    connection: Connection | None = None
+
+
+class Ssh:
+    """`tools.transport.Transport` over asyncssh: one connection a host, kept and re-used."""
+
+    clock = "real"
+
+    def __init__(self, inventory: Inventory, limits: Limits | None = None) -> None:
+        self._inventory = inventory
+        self._limits = limits or Limits()
+        self._lines: dict[str, _Line] = {}
+        self._bastions: dict[str, _Line] = {}
+        self._handshakes = asyncio.Semaphore(self._limits.handshakes)
+        self._per_bastion: dict[str, asyncio.Semaphore] = {}
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
+        row = self._inventory.hosts.get(host)
+        if row is None:
+            raise Unreachable(host, "not in the inventory")
+        line = self._lines.setdefault(host, _Line(asyncio.Semaphore(self._limits.sessions)))
+        async with line.sessions:
+            connection = await self._connected(row, line)
+            return await self._exec(connection, row.name, remote_command(argv, timeout), timeout, cap)
+
+    async def aclose(self) -> None:
+        """Close every connection, bastions last."""
+        for line in (*self._lines.values(), *self._bastions.values()):
+            if line.connection is not None:
+                line.connection.close()
+                with contextlib.suppress(Exception):
+                    await asyncio.wait_for(line.connection.wait_closed(), 2)
+        self._lines.clear()
+        self._bastions.clear()
+
+    async def fingerprint(self, host: str) -> str:
+        """SHA-256 fingerprint of the host key that the connection was verified against."""
+        row = self._inventory.hosts[host]
+        line = self._lines.setdefault(host, _Line(asyncio.Semaphore(self._limits.sessions)))
+        key = (await self._connected(row, line)).get_server_host_key()
+        return key.get_fingerprint() if key else ""
+
+    async def _connected(self, host: Host, line: _Line) -> Connection:
+        async with line.lock:
+            if line.connection is None or line.connection.is_closed():
+                tunnel = await self._bastion(host) if host.jump else None
+                async with self._handshakes, self._bastion_slots(host):
+                    line.connection = await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel)
+            return line.connection
+
+    async def _bastion(self, host: Host) -> Connection:
+        line = self._bastions.setdefault(host.jump, _Line(asyncio.Semaphore(1)))
+        user, _, where = host.jump.rpartition("@")
+        address, _, port = where.partition(":")
+        options = _options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
+        async with line.lock:
+            if line.connection is None or line.connection.is_closed():
+                line.connection = await self._open(f"bastion {address}", address, int(port or 22), options, None)
+            return line.connection
+
+    @contextlib.asynccontextmanager
+    async def _bastion_slots(self, host: Host) -> AsyncIterator[None]:
+        slots = self._per_bastion.setdefault(
+            host.jump, asyncio.Semaphore(self._limits.per_bastion if host.jump else self._limits.handshakes)
+        )
+        async with slots:
+            yield
+
+    async def _open(self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None) -> Connection:
+        """Connect; sshd's early drops are retried with growing, jittered pauses, refusals are not."""
+        for attempt in range(1, self._limits.attempts + 1):
+            try:
+                return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
+            except (asyncssh.ConnectionLost, ConnectionResetError) as why:
+                if attempt == self._limits.attempts:
+                    raise Unreachable(
+                        name, f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?"
+                    ) from why
+                await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
+            except (OSError, asyncssh.Error, TimeoutError) as why:
+                raise _unreachable(name, port, why) from why
+        raise AssertionError("unreachable: the last attempt returned or raised")
+
+    async def _exec(self, connection: Connection, host: str, command: str, limit: float, cap: int) -> Ran:
+        began = monotonic()
+        try:
+            process = await connection.create_process(command, encoding=None, stdin=asyncssh.DEVNULL, env={"LC_ALL": "C"})
+        except (asyncssh.Error, OSError) as why:
+            raise Unreachable(host, f"no session: {why}") from why
+        reading = asyncio.gather(_read(process.stdout, cap), _read(process.stderr, 64 * 1024))
+        timed_out = False
+        try:
+            async with asyncio.timeout(limit + self._limits.grace_seconds):
+                (out, cut), (err, _) = await reading
+                if not cut:
+                    await process.wait_closed()
+        except TimeoutError:
+            timed_out, (out, cut), (err, _) = True, (b"", False), (b"", False)
+        finally:
+            if process.exit_status is None:
+                await _end(process)
+        status = process.exit_status
+        return Ran(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMED_OUT)
+
+
+def remote_command(argv: Sequence[str], limit: float) -> str:
+    """The one line sshd gets: a remote time limit around the argv, every word quoted."""
+    return shlex.join(("timeout", "-k", "2", f"{limit:g}", *argv))
+
+
+def _options(host: Host, limits: Limits) -> dict[str, object]:
+    keys = [(host.key, host.certificate)] if host.certificate else [host.key] if host.key else []
+    return {
+        "username": host.user,
+        "client_keys": keys or None,
+        "known_hosts": host.known_hosts or str(Path.home() / ".ssh" / "known_hosts"),
+        "host_key_alias": host.host_key_alias or (),
+        "agent_path": None,
+        "agent_forwarding": False,
+        "preferred_auth": ("publickey",),
+        "connect_timeout": limits.connect_seconds,
+        "login_timeout": limits.login_seconds,
+        "keepalive_interval": limits.keepalive_seconds,
+        "keepalive_count_max": 2,
+    }
+
+
+async def _read(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
+    """At most `cap` bytes, and whether there was more."""
+    parts, size = [], 0
+    while size <= cap and (part := await stream.read(64 * 1024)):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)[:cap], size > cap
+
+
+async def _end(process: Process) -> None:
+    """Ask the remote process to stop, then make it, then let the channel go."""
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait_closed(), 1)
+        except TimeoutError:
+            process.kill()
+    process.close()
+
+
+def _unreachable(name: str, port: int, why: Exception) -> Unreachable:
+    match why:
+        case asyncssh.HostKeyNotVerifiable():
+            return Unreachable(
+                name,
+                f"host key not verified ({why}): the host was re-installed or something answers in its place; mend known_hosts by hand",
+            )
+        case asyncssh.PermissionDenied():
+            return Unreachable(name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED)
+        case asyncssh.KeyImportError():
+            return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED)
+        case TimeoutError():
+            return Unreachable(name, f"no answer on port {port} in time", Status.TIMEOUT)
+        case _:
+            return Unreachable(name, f"port {port}: {why or type(why).__name__}")
