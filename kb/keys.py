@@ -36,6 +36,7 @@ def _rows(text: str) -> tuple[Key, ...]:
 KEYS = _rows("""
     host.boot_id                     | str   | host    |      | kernel boot id at the time of looking
     host.booted_at                   | str   | host    |      | ISO time of the last boot
+    host.reachable                   | bool  | host    |      | false when no session could be had although other hosts of the incident answered
     driver.version                   | str   | host    |      | NVIDIA driver as nvidia-smi or the module reports it
     driver.cuda_version              | str   | host    |      | newest CUDA the driver supports
     driver.library_version           | str   | host    |      | user-space NVML/libcuda version
