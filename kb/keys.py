@@ -52,6 +52,8 @@ KEYS = _rows("""
     gpu.vbios                        | str   | gpu     |      | VBIOS version
     gpu.lost                         | bool  | gpu     |      | nvidia-smi says that the GPU is lost or answers ERR for every field
     gpu.inforom_corrupt              | bool  | gpu     |      | infoROM warning
+    gpu.field_errors                 | list  | gpu     |      | fields that nvidia-smi answers with Unknown Error, ERR! or "GPU requires reset"
+    gpu.missing                      | bool  | gpu     |      | a GPU of this host that nvidia-smi does not list although it lists others
     gpu.recovery_action              | str   | gpu     |      | action the driver asks for: None Reset Reboot Drain_P2P Drain_and_Reset
     gpu.ecc.enabled                  | bool  | gpu     |      | ECC mode now
     gpu.ecc.dram_uncorrectable       | int   | gpu     |      | volatile uncorrectable DRAM errors
@@ -138,6 +140,7 @@ KEYS = _rows("""
     kernel.peermem                   | str   | host    |      | nvidia-peermem message
     kernel.panic                     | str   | host    |      | kernel panic or oops
     pcie.gpu_count                   | int   | host    |      | NVIDIA display or 3D functions that lspci lists
+    pcie.absent                      | bool  | gpu     |      | a GPU of the SKU's bus table that lspci does not list although it lists others
     pcie.rev_ff                      | bool  | gpu     |      | lspci prints rev ff: the device does not answer
     pcie.speed                       | float | gpu     | GT/s | link speed now (LnkSta)
     pcie.speed_max                   | float | gpu     | GT/s | link speed the device can (LnkCap)
@@ -181,6 +184,7 @@ KEYS = _rows("""
     job.ranks                        | int   | host    |      | ranks whose logs were seen
     job.first_error_rank             | str   | host    |      | rank with the earliest error
     job.log                          | bool  | host    |      | a job log was found
+    proc.listed                      | int   | host    |      | processes that ps lists
     proc.gpu_memory                  | int   | gpu     | MiB  | memory one process holds; attrs: pid name job ppid user
     proc.orphan                      | int   | gpu     | MiB  | memory held by a process of no running job; attrs: pid name user
     proc.blocked                     | str   | process |      | process in uninterruptible sleep; attrs: pid

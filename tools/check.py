@@ -34,11 +34,12 @@ SLOTS: Mapping[str, str] = {
 class Command:
     """One exec. `argv` words may hold `{slot}`s. `name` is unique inside its check (`smi.query` is check smi, name query).
 
-    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) on hosts that have it, plainly elsewhere.    """
+    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) on hosts that have it, plainly elsewhere."""
 
     name: str
     argv: tuple[str, ...]
     privileged: bool = False
+    optional: bool = False
 
     def fill(self, slots: Mapping[str, str]) -> tuple[str, ...]:
         """The argv with its slots filled; BadSlot when one is missing or does not match SLOTS."""
@@ -73,6 +74,7 @@ class Check:
     """A row of the catalogue. `seconds` is the nominal cost used for planning; `timeout` the remote limit of each command.
 
     `establishes`: the fact keys it can set (a test compares them with what its parsers emit).
+    `settle` joins what the check's commands said of one host (each is parsed alone): doubles merged, the past marked stale.
     """
 
     id: str
@@ -85,6 +87,7 @@ class Check:
     exclusive: bool = False
     timeout: float = 20.0
     cap: int = 4 * MIB
+    settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
 
     def read(self, text: str) -> tuple[Reading, ...]:
         """Facts of one command's output, whichever of the check's commands printed it.
