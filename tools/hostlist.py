@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby, product
+from itertools import product
 
 MOST = 20_000
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
@@ -70,31 +70,31 @@ def _numbers(body: str, room: int) -> list[str]:
     return found
 
 
-def _key(name: str) -> tuple[str, str, int, str]:
-    """Prefix, number's width (as text, so that 001 and 1 do not fold together), number, rest."""
+def _parts(name: str) -> tuple[str, str, str]:
+    """Prefix, last number as written, rest; no number leaves the name whole."""
     match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name)
-    if match is None:
-        return (name, "", -1, "")
-    prefix, digits, rest = match.groups()
-    return (prefix + "\0" + rest, str(len(digits)) if digits.startswith("0") else "", int(digits), digits)
+    return (match.group(1), match.group(2), match.group(3)) if match else (name, "", "")
 
 
 def fold(names: Iterable[str]) -> str:
     """The inverse of `expand` for reading: `gpu-001 gpu-002 n5` → `gpu-[001-002],n5`."""
-    rows = sorted({(_key(name), name) for name in names})
-    folded = []
-    for (stem, _width), group in groupby(rows, key=lambda row: row[0][:2]):
-        members = [(key[2], key[3], name) for key, name in group]
-        prefix, _, rest = stem.partition("\0")
-        folded.append(members[0][2] if len(members) == 1 else f"{prefix}[{_runs([(n, d) for n, d, _ in members])}]{rest}")
-    return ",".join(folded)
+    numbers: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(set(names)):
+        prefix, digits, rest = _parts(name)
+        numbers.setdefault((prefix, rest), []).append(digits)
+    return ",".join(_fold_one(prefix, found, rest) for (prefix, rest), found in numbers.items())
 
 
-def _runs(numbers: Sequence[tuple[int, str]]) -> str:
-    runs: list[list[tuple[int, str]]] = []
+def _fold_one(prefix: str, found: list[str], rest: str) -> str:
+    return f"{prefix}{found[0]}{rest}" if len(found) == 1 else f"{prefix}[{_runs(sorted(found, key=lambda d: (int(d), len(d))))}]{rest}"
+
+
+def _runs(numbers: Sequence[str]) -> str:
+    """`001 002 007` → `001-002,007`. A run goes on only while the first number's width does."""
+    runs: list[list[str]] = []
     for number in numbers:
-        if runs and number[0] == runs[-1][-1][0] + 1:
+        if runs and number == str(int(runs[-1][-1]) + 1).zfill(len(runs[-1][0])):
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ",".join(run[0][1] if len(run) == 1 else f"{run[0][1]}-{run[-1][1]}" for run in runs)
+    return ",".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -140,18 +140,19 @@ class Ssh:
             process = await connection.create_process(command, encoding=None, stdin=asyncssh.DEVNULL, env={"LC_ALL": "C"})
         except (asyncssh.Error, OSError) as why:
             raise Unreachable(host, f"no session: {why}") from why
-        reading = asyncio.gather(_read(process.stdout, cap), _read(process.stderr, 64 * 1024))
-        timed_out = False
+        errors = asyncio.create_task(_read(process.stderr, 64 * 1024))
+        out, cut, timed_out = b"", False, False
         try:
             async with asyncio.timeout(limit + self._limits.grace_seconds):
-                (out, cut), (err, _) = await reading
+                out, cut = await _read(process.stdout, cap)
                 if not cut:
                     await process.wait_closed()
         except TimeoutError:
-            timed_out, (out, cut), (err, _) = True, (b"", False), (b"", False)
+            timed_out = True
         finally:
             if process.exit_status is None:
                 await _end(process)
+            err = await _rest(errors)
         status = process.exit_status
         return Ran(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMED_OUT)
 
@@ -179,12 +180,23 @@ def _options(host: Host, limits: Limits) -> dict[str, object]:
 
 
 async def _read(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
-    """At most `cap` bytes, and whether there was more."""
-    parts, size = [], 0
-    while size <= cap and (part := await stream.read(64 * 1024)):
-        parts.append(part)
-        size += len(part)
+    """At most `cap` bytes, and whether there was more. A connection lost on the way ends the reading; the missing exit status tells of it."""
+    parts: list[bytes] = []
+    size = 0
+    with contextlib.suppress(asyncssh.Error, OSError):
+        while size <= cap and (part := await stream.read(64 * 1024)):
+            parts.append(part)
+            size += len(part)
     return b"".join(parts)[:cap], size > cap
+
+
+async def _rest(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
+    """What stderr held once the command is over; a channel that stays open is not waited for."""
+    done, _ = await asyncio.wait({errors}, timeout=0.5)
+    if not done:
+        errors.cancel()
+        return b""
+    return errors.result()[0]
 
 
 async def _end(process: Process) -> None:
