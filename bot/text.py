@@ -1,0 +1,228 @@
+"""Untrusted text made safe for Slack: spans in, escaped mrkdwn out. Nothing here can mention anybody but an approver group.
+
+Everything that hosts, logs, tickets and people say passes through `plain`, `bold`, `code` or `pre`. A length limit is kept while
+rendering, so that a cut never splits an escape or a code fence and always says how much it cut.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+MOST_READ = 200_000
+"""Longer texts are cut before they are looked at: no card shows more, and cleaning costs time."""
+
+INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
+"""Characters that show nothing although their category is not one of `HIDDEN`."""
+
+CUT, TAIL = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
+"""Room kept for the words that say how much was cut."""
+
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
+
+
+class BadId(ValueError):
+    """Not a Slack id, so it will not be put between angle brackets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a line. `token` is Slack markup that only this module makes."""
+
+    text: str
+    style: Literal["plain", "bold", "code", "italic", "token"] = "plain"
+
+
+Part = str | Span
+Line = tuple[Part, ...]
+
+
+def bold(text: str) -> Span:
+    """Words that must be seen first: hosts, devices, verdicts."""
+    return Span(text, "bold")
+
+
+def code(text: str) -> Span:
+    """A name to copy: label, host range, unit."""
+    return Span(text, "code")
+
+
+def italic(text: str) -> Span:
+    """An aside."""
+    return Span(text, "italic")
+
+
+def mention_group(group: str) -> Span:
+    """The approver group: the only mention RackMedic ever makes."""
+    return Span(f"<!subteam^{_slack_id(group)}>", "token")
+
+
+def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
+    """A link to a thread of our own workspace: the only link RackMedic ever makes."""
+    if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):
+        raise BadId(f"thread_ts={thread_ts!r}")
+    team, channel = _slack_id(team), _slack_id(channel)
+    words = _escape(_one_line(_seen(label))).replace("|", "¦") or "thread"
+    return Span(f"<https://app.slack.com/client/{team}/{channel}/thread/{channel}-{thread_ts}|{words}>", "token")
+
+
+def _slack_id(value: str) -> str:
+    if not SLACK_ID.fullmatch(value):
+        raise BadId(f"{value!r} is not a Slack id")
+    return value
+
+
+def size(text: str) -> int:
+    """Length as Slack may count it: UTF-16 units, never less than characters."""
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
+def visible(text: str) -> str:
+    """Control, bidi, zero-width and other characters that hide become their code in ‹›; new lines and tabs stay."""
+    text = text[:MOST_READ].replace("\r\n", "\n")
+    return text if text.isascii() and text.isprintable() else "".join(map(_show, text))
+
+
+def _show(char: str) -> str:
+    if char in "\n\t":
+        return char
+    if unicodedata.category(char) in HIDDEN or char in INVISIBLE:
+        return f"‹U+{ord(char):04X}›"
+    return char
+
+
+def defang(text: str) -> str:
+    """Addresses that nobody can click: `https://x` → `hxxps://x`, `ftp://x` → `ftp[:]//x`."""
+    text = re.sub(r"(?i)http(s?)://", lambda found: f"hxxp{found.group(1).lower()}://", text)
+    return re.sub(r"(?<!hxxp)(?<!hxxps)://", "[:]//", text)
+
+
+def plain(text: str) -> str:
+    """Text without markup for places that Slack does not parse (header, button, fallback); angle brackets become look-alikes."""
+    return _one_line(_seen(text)).translate(str.maketrans({"<": "‹", ">": "›", "&": "＆"}))
+
+
+def _seen(text: str) -> str:
+    return defang(visible(text))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _quiet(text: str) -> str:
+    """Emphasis and emoji codes that a quoted text brings along lose their meaning."""
+    text = text.translate(str.maketrans({"*": "∗", "~": "∼", "`": "ˋ"}))
+    text = re.sub(r"(?<!\w)_|_(?!\w)", "＿", text)
+    return re.sub(r":(?=[a-z0-9_+'-]*[a-z][a-z0-9_+'-]*:|100:|1234:)", "꞉", text)
+
+
+def _clean(span: Span) -> str:
+    """The span's words before escaping, on one line."""
+    if span.style == "token":
+        return span.text
+    words = _one_line(_seen(span.text))
+    return words.replace("`", "ˋ") if span.style == "code" else _quiet(words)
+
+
+def _mark(words: str, style: str) -> str:
+    if not words:
+        return ""
+    mark = {"bold": "*", "code": "`", "italic": "_"}.get(style, "")
+    return words if style == "token" else f"{mark}{_escape(words)}{mark}"
+
+
+def _spaced(part: Part) -> tuple[str, str, str]:
+    """A plain part keeps one blank at either end, so that words do not run together: (before, words, after)."""
+    span = part if isinstance(part, Span) else Span(part)
+    words = _clean(span)
+    if span.style != "plain" or not span.text:
+        return ("", words, "")
+    before, after = (" " if edge.isspace() else "" for edge in (span.text[0], span.text[-1]))
+    return (before, words, after) if words else (before, "", "")
+
+
+def line(*parts: Part) -> Line:
+    """One line of a card."""
+    return parts
+
+
+def show(parts: Sequence[Part], limit: int) -> str:
+    """One line as mrkdwn, at most `limit` long; what does not fit is counted at its end."""
+    out, room = "", limit - CUT
+    for i, part in enumerate(parts):
+        style = part.style if isinstance(part, Span) else "plain"
+        before, words, after = _spaced(part)
+        piece = before + _mark(words, style) + after
+        if size(out) + size(piece) <= room or (i == len(parts) - 1 and size(out) + size(piece) <= limit):
+            out += piece
+            continue
+        kept = "" if style == "token" else _fitting(words, style, room - size(out) - len(before))
+        left = len(words) - len(kept) + sum(len(rest.text if isinstance(rest, Span) else rest) for rest in parts[i + 1 :])
+        return f"{out}{before}{_mark(kept, style)}… (+{min(left, 999_999):,})"
+    return out.strip()
+
+
+def _fitting(words: str, style: str, room: int) -> str:
+    """The longest beginning of `words` whose mrkdwn fits."""
+    low, high = 0, len(words)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if size(_mark(words[:middle], style)) <= room else (low, middle - 1)
+    return words[:low].rstrip()
+
+
+def stack(lines: Iterable[Sequence[Part]], limit: int) -> str:
+    """Lines below each other, at most `limit` long; lines that do not fit are counted."""
+    rows = list(lines)
+    most = limit if len(rows) == 1 else limit - TAIL
+    return _pile((show(parts, most) for parts in rows), len(rows), limit)
+
+
+def _pile(rows: Iterable[str], total: int, limit: int) -> str:
+    """Rows until `limit`. A row alone must leave room for the line that counts the rest."""
+    kept: list[str] = []
+    used = 0
+    for i, row in enumerate(rows):
+        if used + size(row) + (0 if i == total - 1 else TAIL) > limit:
+            left = min(total - i, 999_999)
+            return "\n".join([*kept, f"… {left:,} more line{'s' if left > 1 else ''}"])
+        kept.append(row)
+        used += size(row) + 1
+    return "\n".join(kept)
+
+
+def pre(rows: Iterable[str], limit: int, width: int = 300) -> str:
+    """A block of monospace lines. Blanks inside lines are kept, back-ticks are broken, every line is cut at `width`."""
+    whole = list(rows) or [" "]
+    room = limit - 2 * len("```\n")
+    width = min(width, room - TAIL - CUT)
+    return f"```\n{_pile((_code_row(row, width) for row in whole), len(whole), room)}\n```"
+
+
+def _code_row(row: str, width: int) -> str:
+    words = _seen(row).replace("\n", " ").replace("`", "ˋ").expandtabs(4).rstrip()
+    kept = _fitting(words, "plain", width)
+    return _escape(kept) + (f"… (+{len(words) - len(kept):,})" if len(kept) < len(words) else "")
+
+
+def clip(text: str, limit: int) -> str:
+    """`plain` text of at most `limit`, for headers, buttons and titles."""
+    words = plain(text)
+    if size(words) <= limit:
+        return words
+    kept = _fitting_plain(words, limit - 1)
+    return f"{kept}…"
+
+
+def _fitting_plain(words: str, room: int) -> str:
+    kept = words[:room]
+    while size(kept) > room:
+        kept = kept[:-1]
+    return kept.rstrip()
