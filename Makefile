@@ -1,0 +1,45 @@
+# One door: make demo | test | check | fix. Each bootstraps its environment from the committed lock.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.synced
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix shots bench setup-system clean
+
+help: ## what can be done here
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.uv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RackMedic needs Python 3.11 or newer (PYTHON=/path/to/python3.11 make …)"; exit 1; }
+	$(PYTHON) -m venv .uv || { echo "apt-get install python3-venv"; exit 1; }
+	.uv/bin/pip install -q --disable-pip-version-check 'uv>=0.9'
+
+$(STAMP): pyproject.toml uv.lock $(if $(findstring .uv,$(UV)),.uv/bin/uv)
+	$(UV) sync -q --frozen --python $(PYTHON)
+	@touch $@
+
+demo: $(STAMP) ## a simulated GPU cluster, a local Slack and the real bot; open the printed address
+	@$(BIN)/rackmedic demo
+
+test: $(STAMP) ## the whole suite; missing system parts skip with a reason
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: $(STAMP) ## formatting, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: $(STAMP) ## format and mend what can be mended by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+setup-system: ## what the tests use beyond Python (Debian or Ubuntu, as root)
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis out

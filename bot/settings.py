@@ -1,0 +1,120 @@
+"""Environment and file → one frozen Settings. The only module that reads the environment; everything else gets values."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+
+PREFIX = "RACKMEDIC_"
+
+
+class BadSettings(ValueError):
+    """Settings that cannot be used: every problem at once, each with the setting's name and the mend."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class Settings(BaseModel):
+    """Everything an operator can set. Each field's description is what `rackmedic serve --help` and README show."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    slack_bot_token: SecretStr = Field(SecretStr(""), description="bot token of the Slack app, begins with xoxb-")
+    slack_app_token: SecretStr = Field(SecretStr(""), description="app-level token for Socket Mode, begins with xapp-")
+    slack_api_url: str = Field("https://slack.com/api/", description="Slack's Web API; another address for a proxy or the sandbox")
+    inventory: Path | None = Field(None, description="the fleet: YAML with groups, hosts and channels")
+    data_dir: Path = Field(Path("~/.local/share/rackmedic"), description="evidence, and Redis' files when RackMedic starts its own")
+    redis_url: str = Field("", description="redis://… or rediss://…; empty starts a private redis-server, or keeps state in memory")
+    qdrant_url: str = Field("", description="Qdrant server; empty keeps the index in memory, rebuilt at start")
+    kb_dir: Path | None = Field(None, description="a site's own taxonomy/, checks/, pages/ and sku/ files")
+    model_url: str = Field("", description="OpenAI-compatible endpoint; empty with a key means OpenAI, empty without one means no model")
+    model_api_key: SecretStr = Field(SecretStr(""), description="key for the model endpoint")
+    model_name: str = Field("gpt-4o-mini", description="model id at that endpoint")
+    model_seconds: float = Field(30.0, gt=0, description="deadline for one model call, in seconds")
+    model_calls_per_incident: int = Field(8, ge=0, description="model calls one incident may make")
+    model_usd_per_incident: float = Field(0.10, ge=0, description="dollars one incident may cost at the price table")
+    ssh_handshakes: int = Field(50, ge=1, description="SSH connections being opened at once")
+    ssh_per_bastion: int = Field(10, ge=1, description="the same through one bastion")
+    evidence_days: float = Field(90.0, gt=0, description="days that raw outputs are kept")
+    closed_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
+    most_hosts: int = Field(64, ge=1, description="hosts looked at when a mention names none; above it RackMedic asks first")
+    health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
+    log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
+
+    @field_validator("data_dir", "inventory", "kb_dir", mode="after")
+    @classmethod
+    def _home(cls, value: Path | None) -> Path | None:
+        return value.expanduser() if value else None
+
+    @field_validator("slack_bot_token", "slack_app_token", mode="after")
+    @classmethod
+    def _token(cls, value: SecretStr, info: Any) -> SecretStr:
+        shape = {"slack_bot_token": "xoxb-", "slack_app_token": "xapp-"}[info.field_name]
+        if value.get_secret_value() and not value.get_secret_value().startswith(shape):
+            raise ValueError(f"must begin with {shape}; copy it from the app's page at api.slack.com/apps")
+        return value
+
+    @field_validator("redis_url", "qdrant_url", "model_url", "slack_api_url", mode="after")
+    @classmethod
+    def _url(cls, value: str, info: Any) -> str:
+        schemes = ("redis://", "rediss://", "unix://") if info.field_name == "redis_url" else ("http://", "https://")
+        if value and not value.startswith(schemes):
+            raise ValueError(f"must begin with {' or '.join(schemes)}")
+        return value
+
+    @model_validator(mode="after")
+    def _files(self) -> "Settings":
+        if self.kb_dir and not self.kb_dir.is_dir():
+            raise ValueError(f"kb_dir: {self.kb_dir} is no folder; create it or unset {PREFIX}KB_DIR")
+        return self
+
+
+def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from the environment over a YAML file. BadSettings names every problem at once."""
+    environ = os.environ if environ is None else environ
+    named = file or (Path(environ[PREFIX + "CONFIG"]) if environ.get(PREFIX + "CONFIG") else None)
+    values = _read(named) if named else {}
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | {PREFIX + "CONFIG"}
+    strays = [f"{name}: no such setting; see `rackmedic settings`" for name in environ if name.startswith(PREFIX) and name not in known]
+    given = {k[len(PREFIX) :].lower(): v for k, v in environ.items() if k in known and v and not k.endswith("_CONFIG")}
+    try:
+        settings = Settings.model_validate(values | given)
+    except ValidationError as why:
+        raise BadSettings(strays + [_say(error) for error in why.errors()]) from why
+    if strays:
+        raise BadSettings(strays)
+    return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        raw = yaml.safe_load(path.read_text()) or {}
+    except (OSError, yaml.YAMLError) as why:
+        raise BadSettings([f"{path}: cannot be read: {' '.join(str(why).split())}"]) from why
+    if not isinstance(raw, dict):
+        raise BadSettings([f"{path}: must be a mapping of settings"])
+    return raw
+
+
+def _say(error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{PREFIX}{where.upper()}: {message}" if where else f"{PREFIX}{message[:1].upper()}{message[1:]}"
+
+
+def missing_for_serve(settings: Settings) -> list[str]:
+    """What `serve` needs beyond what any command needs."""
+    problems = []
+    if not settings.slack_bot_token.get_secret_value():
+        problems.append(f"{PREFIX}SLACK_BOT_TOKEN: not set; install the app from deploy/slack/manifest.yaml and copy its bot token")
+    if not settings.slack_app_token.get_secret_value():
+        problems.append(f"{PREFIX}SLACK_APP_TOKEN: not set; create an app-level token with connections:write")
+    if settings.inventory is None:
+        problems.append(f"{PREFIX}INVENTORY: not set; name the YAML file of your hosts and channels (see README)")
+    return problems

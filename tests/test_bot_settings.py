@@ -1,0 +1,50 @@
+"""Settings: the environment over a file, frozen, and every problem told at once."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.settings import BadSettings, Settings, load, missing_for_serve
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "rackmedic.yaml"
+    file.write_text("model_name: from-file\nhealth_port: 9000\n")
+    settings = load(file, {"RACKMEDIC_MODEL_NAME": "from-env"})
+    assert (settings.model_name, settings.health_port) == ("from-env", 9000)
+
+
+def test_every_problem_is_told_at_once_by_its_settings_name() -> None:
+    environ = {
+        "RACKMEDIC_SLACK_BOT_TOKEN": "hello",
+        "RACKMEDIC_REDIS_URL": "http://x",
+        "RACKMEDIC_HEALTH_PORT": "many",
+        "RACKMEDIC_MODEL_SECONDS": "0",
+        "RACKMEDIC_SALCK_APP_TOKEN": "xapp-typo",
+    }
+    with pytest.raises(BadSettings) as refused:
+        load(None, environ)
+    told = str(refused.value)
+    for name in environ:
+        assert name in told
+    assert "xoxb-" in told
+
+
+def test_what_serve_still_needs_is_named_with_the_mend() -> None:
+    told = "\n".join(missing_for_serve(load(None, {})))
+    assert all(name in told for name in ("RACKMEDIC_SLACK_BOT_TOKEN", "RACKMEDIC_SLACK_APP_TOKEN", "RACKMEDIC_INVENTORY"))
+
+
+def test_a_token_is_never_printed() -> None:
+    settings = load(None, {"RACKMEDIC_SLACK_BOT_TOKEN": "xoxb-very-secret"})
+    assert "very-secret" not in repr(settings)
+
+
+def test_a_broken_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("a: [")
+    with pytest.raises(BadSettings, match=r"x\.yaml: cannot be read"):
+        load(tmp_path / "x.yaml", {})
+
+
+def test_every_setting_says_what_it_is() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
