@@ -1,0 +1,169 @@
+"""A Redis of our own: a `redis-server` or `valkey-server` found on PATH, kept to one directory and one Unix socket.
+
+Rules it keeps: every write is on disk before it is answered (`appendfsync always`); one directory never has two servers
+(a lock file, and a server left behind by a killed process is taken over); the server runs in its own session, so Ctrl-C
+reaches us first; and it stops with whoever owns it.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import BusyLoadingError, RedisError
+
+BINARIES = ("redis-server", "valkey-server")
+NO_RETRY = Retry(NoBackoff(), 0)
+READY_WITHIN = 60.0
+"""Seconds to answer: a long append-only file takes its time to load."""
+SOCKET_PATH_LIMIT = 100
+"""The kernel takes 107 bytes; some are kept in reserve."""
+
+
+class PrivateRedisFailed(Exception):
+    """The private server did not come up. Says where its log is."""
+
+
+def find_server(path: str | None = None) -> str | None:
+    """The server binary to use, or None."""
+    return next((found for name in BINARIES if (found := shutil.which(name, path=path))), None)
+
+
+class PrivateRedis:
+    """A running server of our own (owner), or one that another process of ours runs in the same directory (guest)."""
+
+    def __init__(self, directory: Path, socket: Path, lock: IO[str] | None, process: asyncio.subprocess.Process | None) -> None:
+        self.directory = directory
+        self.socket = socket
+        self._lock = lock
+        self._process = process
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}?db=0"
+
+    @property
+    def owner(self) -> bool:
+        return self._lock is not None
+
+    async def stop(self) -> None:
+        """Stop the server if it is ours. Everything is on disk already, so nothing is saved on the way out."""
+        if self._lock is None:
+            return
+        redis = Redis(unix_socket_path=str(self.socket), retry=NO_RETRY)
+        try:
+            await redis.shutdown(nosave=True)
+        except RedisError:
+            pass  # it may be gone already; that is what we want
+        finally:
+            await redis.aclose()
+        if self._process is not None:
+            await self._process.wait()
+        self._lock.close()
+        self._lock = None
+
+
+async def start_private_redis(binary: str, directory: Path) -> PrivateRedis:
+    """Start a server on `directory`, or take over or share the one that is there."""
+    socket, lock = _claim(directory)
+    if lock is None:
+        await _ready(socket, None, directory)
+        return PrivateRedis(directory, socket, None, None)
+    try:
+        process = None if await _answers(socket) else await _spawn(_argv(binary, directory, socket))
+        await _ready(socket, process, directory)
+    except BaseException:
+        lock.close()
+        raise
+    return PrivateRedis(directory, socket, lock, process)
+
+
+def _claim(directory: Path) -> tuple[Path, IO[str] | None]:
+    """Where the server of this directory listens, and the lock that makes it ours, if nobody has it."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return _socket_for(directory), _try_lock(directory / "lock")
+
+
+def _socket_for(directory: Path) -> Path:
+    """The socket lies beside the data, or, where that path is too long for the kernel, in a directory of ours named after it."""
+    beside = directory.resolve() / "redis.sock"
+    if len(os.fsencode(beside)) <= SOCKET_PATH_LIMIT:
+        return beside
+    home = Path(tempfile.gettempdir()) / f"rackmedic-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    if home.stat().st_uid != os.getuid() or home.stat().st_mode & 0o077:
+        raise PrivateRedisFailed(f"{home} is not ours alone: remove it, or give a data directory with a shorter path")
+    return home / f"{hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]}.sock"
+
+
+def _try_lock(path: Path) -> IO[str] | None:
+    handle = path.open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        return None
+    return handle
+
+
+def _argv(binary: str, directory: Path, socket: Path) -> list[str]:
+    settings = {
+        "port": "0",
+        "unixsocket": str(socket),
+        "unixsocketperm": "700",
+        "dir": str(directory.resolve()),
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "maxmemory-policy": "noeviction",
+        "save": "",
+        "daemonize": "no",
+        "logfile": str(directory.resolve() / "redis.log"),
+    }
+    return [binary, *(word for key, value in settings.items() for word in (f"--{key}", value))]
+
+
+async def _spawn(argv: list[str]) -> asyncio.subprocess.Process:
+    quiet = asyncio.subprocess.DEVNULL
+    return await asyncio.create_subprocess_exec(*argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+async def _answers(socket: Path) -> bool:
+    redis = Redis(unix_socket_path=str(socket), socket_timeout=5, retry=NO_RETRY)
+    try:
+        await redis.ping()
+    except BusyLoadingError:
+        return True
+    except (RedisError, OSError):
+        return False
+    finally:
+        await redis.aclose()
+    return True
+
+
+async def _ready(socket: Path, process: asyncio.subprocess.Process | None, directory: Path) -> None:
+    redis = Redis(unix_socket_path=str(socket), retry=NO_RETRY)
+    try:
+        async with asyncio.timeout(READY_WITHIN):
+            while not await _pongs(redis):
+                if process is not None and process.returncode is not None:
+                    raise PrivateRedisFailed(f"the private Redis stopped at once; see {directory / 'redis.log'}")
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise PrivateRedisFailed(f"the private Redis in {directory} does not answer; see {directory / 'redis.log'}") from None
+    finally:
+        await redis.aclose()
+
+
+async def _pongs(redis: Redis) -> bool:
+    try:
+        await redis.ping()
+    except (RedisError, OSError):
+        return False
+    return True

@@ -1,0 +1,52 @@
+"""The fence around a turn: what a worker writes is refused once somebody else holds its incident.
+
+A lease alone cannot stop a worker that slept through its end, so every checkpoint put compares the lease in the same
+atomic step that writes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+class LostLease(Exception):
+    """Somebody else holds the incident now: whatever this worker still wanted to write was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The lease a put must still hold: the key, and the token that must be its value."""
+
+    key: str
+    token: str
+
+
+_FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)
+
+
+@contextmanager
+def fenced(fence: Fence) -> Iterator[None]:
+    """Puts made inside (by any saver, in any task started inside) are refused with `LostLease` once the lease is lost."""
+    before = _FENCE.set(fence)
+    try:
+        yield
+    finally:
+        _FENCE.reset(before)
+
+
+def current_fence() -> Fence | None:
+    return _FENCE.get()
+
+
+FENCED_COMMIT = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+local at = 2
+while at <= #ARGV do
+  local n = tonumber(ARGV[at])
+  redis.call(unpack(ARGV, at + 1, at + n))
+  at = at + n + 1
+end
+return 1
+"""
+"""Runs the given commands if the lease still holds the token. ARGV: the token, then for each command its length and its words."""

@@ -1,0 +1,101 @@
+"""A real redis-server for the tests that need one (skipped loudly where none is installed), and fakeredis beside it.
+
+Use with `pytest_plugins = ("tests.fixtures_redis",)`.
+"""
+
+import shutil
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+
+@dataclass
+class RealServer:
+    """A redis-server of the tests' own, which can be killed and started again on the same data."""
+
+    directory: Path
+    fsync: str = "no"
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def socket(self) -> Path:
+        return self.directory / "r.sock"
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}?db=0"
+
+    def start(self) -> None:
+        words = f"--port 0 --unixsocket {self.socket} --dir {self.directory} --appendonly yes --appendfsync {self.fsync}".split()
+        log = self.directory / "redis.log"
+        self.process = subprocess.Popen(["redis-server", *words, "--save", "", "--logfile", str(log)], stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + 20
+        while not self._answers():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"redis-server did not start; see {log}")
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def _answers(self) -> bool:
+        with BlockingRedis(unix_socket_path=str(self.socket)) as redis:
+            try:
+                return bool(redis.ping())
+            except RedisError:
+                return False
+
+
+def _server(directory: Path, fsync: str) -> Iterator[RealServer]:
+    if shutil.which("redis-server") is None:
+        pytest.skip("NO redis-server ON PATH: what survives a crash is NOT tested. apt-get install redis-server")
+    server = RealServer(directory, fsync)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """One server for the whole run; tests get it empty through `real_redis`."""
+    yield from _server(tmp_path_factory.mktemp("redis"), "no")
+
+
+@pytest.fixture
+def durable_server(tmp_path: Path) -> Iterator[RealServer]:
+    """A server of this test's own, durable as in production."""
+    yield from _server(tmp_path, "always")
+
+
+@pytest.fixture
+async def real_redis(redis_server: RealServer) -> AsyncIterator[Redis]:
+    async with Redis(unix_socket_path=str(redis_server.socket)) as redis:
+        await redis.flushall()
+        yield redis
+
+
+@pytest.fixture(params=["redis-server", "fakeredis"])
+async def redis(request: pytest.FixtureRequest) -> AsyncIterator[Redis]:
+    """Each test twice: on the real thing and on the fake that the embedded mode falls back to."""
+    if request.param == "fakeredis":
+        async with FakeAsyncRedis() as fake:
+            yield fake
+        return
+    server: RealServer = request.getfixturevalue("redis_server")
+    async with Redis(unix_socket_path=str(server.socket)) as real:
+        await real.flushall()
+        yield real
