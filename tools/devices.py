@@ -1,0 +1,98 @@
+"""Names of GPUs: PCI addresses become gpuN, and nvidia-smi's running numbers become the GPU's place on the bus.
+
+The place on the bus does not move when a GPU disappears; nvidia-smi's numbers do.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kb.keys import find
+from tools.fact import Fact, Status
+
+_BDF = re.compile(r"(?i)(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?")
+_SMI = ("smi", "topo", "nvlink")
+"""Checks whose gpuN is the number nvidia-smi gave."""
+
+
+def bdf(text: str) -> str | None:
+    """The address as `0000:9b:00.0`, or None. Takes `00000000:9B:00.0`, `PCI:0000:9b:00`, `9b:00.0`."""
+    match = _BDF.fullmatch(text.strip())
+    if not match:
+        return None
+    domain, bus, slot, function = match.groups()
+    return f"{int(domain or '0', 16):04x}:{bus}:{slot}.{function or 0}".lower()
+
+
+def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
+    """The same facts of one host in the same order, GPUs called by their place on the bus.
+
+    `bus` is the SKU's bus order. Without it, or where it does not fit what nvidia-smi lists, the order of lspci counts;
+    without that, nvidia-smi's own.
+    """
+    listed = _listed(facts)
+    order = _order(listed, facts, bus)
+    places = {address: f"gpu{place}" for place, address in enumerate(order)}
+    if not places:
+        places = {address: f"gpu{number}" for number, address in listed.items()}
+    numbers = {f"gpu{number}": places[address] for number, address in listed.items() if address in places}
+    return [_named(fact, places, numbers) for fact in facts]
+
+
+def missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
+    """GPUs that this host should have and nvidia-smi or lspci does not list, from facts that `name_devices` has named.
+
+    Says nothing where the tool listed no GPU at all, or where the bus table is another machine's.
+    """
+    smi = [str(f.value) for f in facts if f.key == "gpu.bdf" and f.status is Status.OK]
+    pci = [str(f.attrs.get("bdf", f.device)) for f in facts if f.key == "pcie.rev_ff"]
+    table = [address for address in map(bdf, bus) if address]
+    fits = bool(table) and set(smi) | set(pci) <= set(table)
+    gone = _gone("smi", "gpu.missing", smi, table if fits else sorted(set(pci)))
+    return gone + (_gone("lspci", "pcie.absent", pci, table) if fits else [])
+
+
+def _gone(check: str, key: str, seen: Sequence[str], order: Sequence[str]) -> list[Fact]:
+    if not seen:
+        return []
+    return [
+        Fact(check, key, True, f"gpu{place}", line=f"{address} is not listed, {len(set(seen))} others are", attrs={"bdf": address})
+        for place, address in enumerate(order)
+        if address not in seen
+    ]
+
+
+def _listed(facts: Iterable[Fact]) -> dict[int, str]:
+    """What nvidia-smi numbers: number → address."""
+    found = {}
+    for fact in facts:
+        number = re.fullmatch(r"gpu(\d+)", fact.device or "")
+        if fact.key == "gpu.bdf" and fact.status is Status.OK and number:
+            found[int(number[1])] = str(fact.value)
+    return dict(sorted(found.items()))
+
+
+def _order(listed: dict[int, str], facts: Iterable[Fact], bus: Sequence[str]) -> list[str]:
+    table = [address for address in map(bdf, bus) if address]
+    pci = sorted({f.device for f in facts if f.key == "pcie.rev_ff" and f.device and bdf(f.device)})
+    for order in (table, pci):
+        if order and _in_order(list(listed.values()), order):
+            return order
+    return [] if listed else table or pci
+
+
+def _in_order(some: Sequence[str], order: Sequence[str]) -> bool:
+    """Whether `some` lies in `order`, in its order."""
+    rest = iter(order)
+    return all(address in rest for address in some)
+
+
+def _named(fact: Fact, places: dict[str, str], numbers: dict[str, str]) -> Fact:
+    if not fact.device:
+        return fact
+    if fact.check in _SMI and fact.device in numbers:
+        return replace(fact, device=numbers[fact.device])
+    key = find(fact.key)
+    if key is None or key.scope != "gpu" or fact.device not in places:
+        return fact
+    return replace(fact, device=places[fact.device], attrs={**fact.attrs, "bdf": fact.device})
