@@ -81,6 +81,8 @@ class Evidence(Row):
     key: str = ""
     device: str = ""
     line: str
+    says: str = ""
+    """The same in words."""
     time: datetime | None = None
     sha256: str = ""
 

@@ -1,0 +1,73 @@
+"""Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
+
+Adds to `attrs`: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
+before the incident). Adds `host.reachable` = false where no session could be had although other hosts answered.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tools.fact import Fact, Status
+
+AGED = timedelta(hours=24)
+"""An event this long before the incident was opened may be its cause, but cannot prove it."""
+
+EVENTS = ("kernel.", "service.event", "job.")
+"""Keys whose facts happened at a time of their own; all others are seen when looked at."""
+
+
+def gather(facts: Iterable[Fact], opened: datetime | None = None) -> list[Fact]:
+    """The facts as the engine weighs them, blind ones included."""
+    known = list(facts)
+    named = _name_gpus([*known, *unreachable(known)])
+    return [_mark_age(fact, opened) for fact in _mark_shared(named)]
+
+
+def unreachable(facts: Sequence[Fact]) -> list[Fact]:
+    """One fact for each host that no session reached while another host was seen. When none was seen, the fault may be ours."""
+    silent = {f.host: f for f in facts if f.status is Status.UNREACHABLE and f.host}
+    seen = {f.host for f in facts if f.host and not f.status.blind}
+    if not seen:
+        return []
+    return [
+        Fact(check="ssh", key="host.reachable", value=False, line=fact.line, host=host, time=fact.time)
+        for host, fact in sorted(silent.items())
+        if host not in seen
+    ]
+
+
+def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:
+    """A PCI address becomes gpuN where any fact of the host says which GPU it is."""
+    names = {(f.host, str(f.value).lower()): f.device for f in facts if f.key == "gpu.bdf" and f.device}
+    return [replace(f, device=names[(f.host, f.device.lower())]) if f.device and (f.host, f.device.lower()) in names else f for f in facts]
+
+
+def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:
+    hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
+    devices: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
+    for fact in facts:
+        if _weighable(fact):
+            hosts[_same(fact)].add(fact.host)
+            devices[_same(fact)].add((fact.host, fact.device))
+    return [
+        replace(f, attrs={**f.attrs, "hosts_with_same": len(hosts[_same(f)]), "devices_with_same": len(devices[_same(f)])})
+        if _weighable(f)
+        else f
+        for f in facts
+    ]
+
+
+def _weighable(fact: Fact) -> bool:
+    return not fact.status.blind and not fact.stale
+
+
+def _same(fact: Fact) -> tuple[str, str]:
+    return fact.key, repr(fact.value)
+
+
+def _mark_age(fact: Fact, opened: datetime | None) -> Fact:
+    if opened is None or fact.time is None or not fact.key.startswith(EVENTS) or fact.time >= opened - AGED:
+        return fact
+    return replace(fact, attrs={**fact.attrs, "aged": True})

@@ -1,0 +1,75 @@
+"""What facts are read against: the taxonomy, the catalogue of checks, what each host should look like, and where it stands."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kb.keys import find
+from kb.taxonomy import Leaf, Taxonomy
+from tools.check import Check
+from tools.fact import Value
+
+Place = Literal["leaf", "rack"]
+"""What hosts share: a leaf switch or a rack."""
+
+
+def no_expectation(host: str, key: str, device: str | None) -> Value:
+    """A host of no known SKU."""
+    return None
+
+
+def no_place(host: str, place: Place) -> str:
+    """Nobody told where the hosts stand."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """`expected(host, key, device)` is the SKU's value or None; `place(host, "rack")` the name of what it shares, "" when unknown."""
+
+    taxonomy: Taxonomy
+    checks: Mapping[str, Check]
+    expected: Callable[[str, str, str | None], Value] = no_expectation
+    place: Callable[[str, Place], str] = no_place
+
+    def passive(self) -> list[Check]:
+        """Checks that disturb nobody, cheapest first."""
+        return sorted((c for c in self.checks.values() if not c.exclusive and c.scope == "host"), key=lambda c: (c.seconds, c.id))
+
+    def establishing(self, key: str) -> list[Check]:
+        """Checks that can set a key; a row `env.*` sets every `env.X`."""
+        return [check for check in self.checks.values() if any(_covers(have, key) for have in check.establishes)]
+
+    def decisive_keys(self, leaf: Leaf) -> list[str]:
+        """Keys that can decide for a leaf. What a tenant can write decides nothing about a machine, so it is left out there."""
+        keys = dict.fromkeys(clue.key for clue in leaf.evidence if clue.decisive and clue.weight > 0)
+        return [key for key in keys if may_be_text(leaf) or not is_text(key)]
+
+    def deciding(self, leaf: Leaf) -> list[Check]:
+        """Passive checks that can decide for a leaf."""
+        return [
+            check for check in self.passive() if any(_covers(have, key) for key in self.decisive_keys(leaf) for have in check.establishes)
+        ]
+
+
+def _covers(have: str, key: str) -> bool:
+    return have == key or (have.endswith(".*") and key.startswith(have[:-1])) or (key.endswith(".*") and have.startswith(key[:-1]))
+
+
+def is_text(key: str) -> bool:
+    """Whether a tenant can write the value: log text, environment, process names. Unknown keys are not trusted."""
+    row = find(key)
+    return row is None or row.text
+
+
+def may_be_text(leaf: Leaf) -> bool:
+    """Labels that what the tenant wrote may prove: they accuse no machine."""
+    category, _, rest = leaf.label.partition(".")
+    return category in ("USER", "FRAMEWORK") or (
+        category == "OTHER" and leaf.scope in ("job", "cluster") and rest.startswith(("SERVICE", "SCHED"))
+    )
+
+
+def titles(leaves: Iterable[Leaf]) -> dict[str, str]:
+    """Label → words for people."""
+    return {leaf.label: leaf.title for leaf in leaves}

@@ -1,0 +1,106 @@
+"""What is abnormal by itself, whatever the taxonomy makes of it: as long as such a fact is unexplained nobody may say "no fault". Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tools.fact import Fact, Status, Value
+
+Odd = Callable[[Fact, Value], bool]
+"""(fact, what the SKU expects) → abnormal?"""
+
+AFTERMATH = frozenset({43, 45})
+"""Xids that a GPU reports when its job went away, for whatever reason."""
+
+
+def _any(fact: Fact, expected: Value) -> bool:
+    return True
+
+
+def _true(fact: Fact, expected: Value) -> bool:
+    return fact.value is True
+
+
+def _some(fact: Fact, expected: Value) -> bool:
+    return isinstance(fact.value, (int, float)) and fact.value > 0
+
+
+def _unexpected(fact: Fact, expected: Value) -> bool:
+    return expected is not None and fact.value != expected
+
+
+def _below(fact: Fact, expected: Value) -> bool:
+    """Well under what the SKU reaches."""
+    return isinstance(expected, (int, float)) and isinstance(fact.value, (int, float)) and fact.value < 0.8 * expected
+
+
+def _one_of(*values: str) -> Odd:
+    return lambda fact, expected: fact.value in values
+
+
+def _none_of(*values: Any) -> Odd:
+    return lambda fact, expected: fact.value not in values
+
+
+# fmt: off
+ODD: Mapping[str, Odd] = {
+    "host.reachable":                   lambda fact, expected: fact.value is False,
+    "smi.error":                        _any,
+    "gpu.count":                        _unexpected,
+    "gpu.lost":                         _true,
+    "gpu.missing":                      _true,
+    "gpu.inforom_corrupt":              _true,
+    "gpu.recovery_action":              _none_of("None", "N/A", ""),
+    "gpu.ecc.dram_uncorrectable":       _some,
+    "gpu.ecc.sram_uncorrectable":       _some,
+    "gpu.ecc.sram_threshold_exceeded":  _true,
+    "gpu.remap.pending":                _true,
+    "gpu.remap.failure":                _true,
+    "gpu.retired.pending":              _true,
+    "driver.mismatch":                  _true,
+    "topo.missing":                     _true,
+    "nvlink.inactive":                  _some,
+    "kernel.xid":                       _none_of(*AFTERMATH),
+    "kernel.sxid":                      _any,
+    "kernel.nvlink5":                   _any,
+    "kernel.oom_kill":                  _any,
+    "kernel.segfault":                  _any,
+    "kernel.mlx5":                      _one_of("cable_unplugged", "module_removed", "health_compromised", "fw_fatal", "cmd_timeout"),
+    "kernel.aer":                       _none_of("corrected"),
+    "kernel.pcie_hotplug":              _any,
+    "kernel.soft_lockup":               _any,
+    "kernel.nfs_timeout":               _any,
+    "kernel.fs_readonly":               _any,
+    "kernel.disk_error":                _any,
+    "kernel.mce":                       _none_of("corrected"),
+    "kernel.gpu_thermal":               _any,
+    "kernel.inforom":                   _any,
+    "kernel.driver_mismatch":           _any,
+    "kernel.nouveau":                   _true,
+    "kernel.nvidia_absent":             _true,
+    "kernel.panic":                     _any,
+    "pcie.gpu_count":                   _unexpected,
+    "pcie.absent":                      _true,
+    "pcie.rev_ff":                      _true,
+    "pcie.downgraded":                  _true,
+    "ib.count":                         _unexpected,
+    "ib.state":                         _unexpected,
+    "ib.rate":                          _below,
+    "ib.error":                         _any,
+    "service.event":                    _one_of("fm_version_mismatch", "fm_nvswitch_fatal", "fm_killed", "oom_killed", "config_error", "failed_start"),
+    "disk.used_percent":                lambda fact, expected: isinstance(fact.value, int) and fact.value >= 99,
+    "disk.inodes_percent":              lambda fact, expected: isinstance(fact.value, int) and fact.value >= 99,
+    "mem.oom_kills":                    _some,
+    "job.error":                        _any,
+    "nccl.wrong":                       _some,
+    "nccl.busbw_max":                   _below,
+    "nccl.failure":                     _none_of("devices_busy", "missing_tool", "not_enough_slots"),
+}
+# fmt: on
+
+
+def is_odd(fact: Fact, expected: Value = None) -> bool:
+    """Abnormal, of now, and not merely the echo of something else."""
+    if fact.status is not Status.OK or fact.stale or fact.attrs.get("sympathetic") or fact.attrs.get("aged"):
+        return False
+    rule = ODD.get(fact.key)
+    return rule is not None and rule(fact, expected)
