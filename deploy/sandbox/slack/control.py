@@ -1,0 +1,234 @@
+"""/control: everything a person or a test does to the workspace, and what they may look at, as JSON.
+
+Only `application/json` is taken, so a page of another origin cannot post here without asking first, and the Host must be ours.
+"""
+
+import base64
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from deploy.sandbox.slack.acts import Acts
+from deploy.sandbox.slack.api import Api
+from deploy.sandbox.slack.people import HOME
+from deploy.sandbox.slack.refusal import JSON, Refused
+from deploy.sandbox.slack.socketmode import Delivery, Hub
+from deploy.sandbox.slack.views import Views
+from deploy.sandbox.slack.workspace import Channel, Workspace
+
+
+@dataclass
+class Control:
+    ws: Workspace
+    views: Views
+    hub: Hub
+    acts: Acts
+    api: Api
+    cluster: bool = False
+
+    def routes(self) -> list[web.RouteDef]:
+        doing = [web.post(f"/control/{name}", self._post(run)) for name, run in self._acts().items()]
+        looking = [web.get(f"/control/{name}", self._get(run)) for name, run in self._looks().items()]
+        return [*doing, *looking]
+
+    def _acts(self) -> dict[str, Callable[[JSON], Awaitable[JSON]]]:
+        return {
+            "say": self.say,
+            "edit": self.edit,
+            "delete": self.delete,
+            "react": self.react,
+            "click": self.click,
+            "submit": self.submit,
+            "close": self.close,
+            "command": self.command,
+            "shortcut": self.shortcut,
+            "home": self.home,
+            "dm": self.dm,
+            "share": self.share,
+            "user": self.user,
+            "group": self.group,
+            "disconnect": self.disconnect,
+            "rate": self.rate,
+            "acks": self.acks,
+        }
+
+    def _looks(self) -> dict[str, Callable[[JSON], JSON]]:
+        return {
+            "boot": self.boot,
+            "channels": self.channels,
+            "messages": self.messages,
+            "thread": self.thread,
+            "views": lambda query: {"views": self.views.stacks.get(self.ws.user(query["user"]).id, [])},
+            "home": lambda query: {"view": self.ws.homes.get(self.ws.user(query["user"]).id)},
+            "stats": lambda _query: self.stats(),
+        }
+
+    def _post(self, run: Callable[[JSON], Awaitable[JSON]]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handler(request: web.Request) -> web.Response:
+            if request.content_type != "application/json":
+                return web.json_response({"ok": False, "error": "json_expected"}, status=415)
+            body = await request.json()
+            try:
+                return web.json_response({"ok": True, **await run(body)})
+            except Refused as refusal:
+                return web.json_response(refusal.answer(), status=400)
+            except KeyError as missing:
+                return web.json_response({"ok": False, "error": f"missing field {missing}"}, status=400)
+
+        return handler
+
+    def _get(self, run: Callable[[JSON], JSON]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handler(request: web.Request) -> web.Response:
+            try:
+                return web.json_response({"ok": True, **run(dict(request.query))})
+            except Refused as refusal:
+                return web.json_response(refusal.answer(), status=400)
+            except KeyError as missing:
+                return web.json_response({"ok": False, "error": f"missing field {missing}"}, status=400)
+
+        return handler
+
+    async def say(self, body: JSON) -> JSON:
+        files = [(file["name"], attached(file)) for file in body.get("files", [])]
+        message = self.acts.say(body["user"], body["channel"], body.get("text", ""), body.get("thread_ts") or "", files)
+        return {"ts": message.ts, "channel": message.channel}
+
+    async def edit(self, body: JSON) -> JSON:
+        self.acts.edit(body["user"], body["channel"], body["ts"], body["text"])
+        return {}
+
+    async def delete(self, body: JSON) -> JSON:
+        self.acts.delete(body["user"], body["channel"], body["ts"])
+        return {}
+
+    async def react(self, body: JSON) -> JSON:
+        self.acts.react(body["user"], body["channel"], body["ts"], body["name"])
+        return {}
+
+    async def click(self, body: JSON) -> JSON:
+        if "view_id" in body:
+            values = body.get("values")
+            done = await self.acts.click_view(body["user"], body["view_id"], body["action_id"], value=body.get("value"), values=values)
+        else:
+            block_id, inputs = body.get("block_id", ""), body.get("values")
+            where = body["user"], body["message_ts"], body["action_id"]
+            done = await self.acts.click(*where, value=body.get("value"), block_id=block_id, inputs=inputs)
+        return delivered(done)
+
+    async def submit(self, body: JSON) -> JSON:
+        return await self.acts.submit(body["user"], body["view_id"], body.get("values"))
+
+    async def close(self, body: JSON) -> JSON:
+        await self.acts.close(body["user"], body["view_id"], bool(body.get("everything")))
+        return {}
+
+    async def command(self, body: JSON) -> JSON:
+        return delivered(await self.acts.command(body["user"], body["channel"], body["command"], body.get("text", "")))
+
+    async def shortcut(self, body: JSON) -> JSON:
+        return delivered(await self.acts.shortcut(body["user"], body["channel"], body["message_ts"], body["callback_id"]))
+
+    async def home(self, body: JSON) -> JSON:
+        self.acts.open_home(body["user"])
+        return {}
+
+    async def dm(self, body: JSON) -> JSON:
+        return {"channel": self._channel(self.ws.dm(self.ws.user(body["user"]).id))}
+
+    async def share(self, body: JSON) -> JSON:
+        self.ws.share(self.ws.channel(body["channel"]), body.get("team", "T0GLOBEX"))
+        return {}
+
+    async def user(self, body: JSON) -> JSON:
+        """Change what a person is: deleted, is_restricted, stranger, team_id …"""
+        who = self.ws.user(body["user"])
+        for name in body.keys() & {"deleted", "is_restricted", "is_ultra_restricted", "stranger", "team_id"}:
+            setattr(who, name, body[name])
+        self.ws.journal.add("user", {"id": who.id})
+        return {}
+
+    async def group(self, body: JSON) -> JSON:
+        group = next((g for g in self.ws.groups.values() if body["group"] in (g.id, g.handle)), None)
+        if group is None:
+            raise Refused("no_such_subteam")
+        group.users = [self.ws.user(ref).id for ref in body["users"]]
+        return {}
+
+    async def disconnect(self, body: JSON) -> JSON:
+        if body.get("reason") == "cut":
+            await self.hub.cut()
+            return {"connections": 0}
+        return {"connections": await self.hub.disconnect(body.get("reason", "refresh_requested"))}
+
+    async def rate(self, body: JSON) -> JSON:
+        """{method, fail_next, retry_after} for certain 429s, or {method, per_minute, burst}; per_minute null: no limit."""
+        rates, method = self.api.rates, body["method"]
+        if "fail_next" in body:
+            rates.fail_next(method, int(body["fail_next"]), int(body.get("retry_after", 1)))
+        else:
+            rates.set(method, body["per_minute"], body.get("burst"), bool(body.get("per_channel")))
+        return {}
+
+    async def acks(self, body: JSON) -> JSON:
+        """Lose the next `drop` acks; wait `seconds` for one; `retries` are the pauses before an event is sent again."""
+        self.hub.drop = int(body.get("drop", self.hub.drop))
+        self.hub.patience.ack = float(body.get("seconds", self.hub.patience.ack))
+        if "retries" in body:
+            self.hub.patience.retries = tuple(float(pause) for pause in body["retries"])
+        return {}
+
+    def boot(self, query: JSON) -> JSON:
+        """What a page needs to draw itself for one person."""
+        me = self.ws.user(query["user"]).id if query.get("user") else "U0OLGA"
+        people = [user.wire(self.ws.is_stranger(user)) | {"role": user.role} for user in self.ws.users.values()]
+        return {
+            "team": {"id": HOME, "name": self.ws.teams[HOME].name},
+            "me": me,
+            "users": people,
+            "groups": [group.wire(True) for group in self.ws.groups.values()],
+            "app": {"name": self.ws.app.name, "commands": self.ws.app.commands, "shortcuts": self.ws.app.shortcuts},
+            "view": self.views.top(me),
+            "cluster": self.cluster,
+            "connections": len(self.hub.connections),
+            **self.channels({"user": me}),
+        }
+
+    def channels(self, query: JSON) -> JSON:
+        me = self.ws.user(query["user"]).id if query.get("user") else ""
+        rows = [self._channel(c) for c in self.ws.channels.values() if not me or me in c.members]
+        return {"channels": rows, "seq": self.ws.journal.seq}
+
+    def _channel(self, channel: Channel) -> JSON:
+        return self.ws.channel_wire(channel) | {"members": channel.members}
+
+    def messages(self, query: JSON) -> JSON:
+        channel = self.ws.channel(query["channel"])
+        return {"messages": self._said(channel, query.get("user", ""), ""), "seq": self.ws.journal.seq}
+
+    def thread(self, query: JSON) -> JSON:
+        channel = self.ws.channel(query["channel"])
+        return {"messages": self._said(channel, query.get("user", ""), query["ts"]), "seq": self.ws.journal.seq}
+
+    def _said(self, channel: Channel, user: str, root: str) -> list[JSON]:
+        """All messages, or one thread's, oldest first, with what was whispered to this person."""
+        me = self.ws.user(user).id if user else ""
+        if me and me not in channel.members:
+            raise Refused("not_in_channel")
+        whispered = [m for m in self.ws.ephemerals.values() if m.channel == channel.id and m.ephemeral_to == me]
+        found = [m for m in [*channel.messages.values(), *whispered] if root in ("", m.root)]
+        return [self.ws.shown(message) for message in sorted(found, key=lambda m: m.ts)]
+
+    def stats(self) -> JSON:
+        calls = {"calls": dict(self.api.calls), "refusals": dict(self.api.refusals)}
+        return self.hub.stats() | calls | {"seq": self.ws.journal.seq}
+
+
+def attached(file: JSON) -> bytes:
+    if "base64" in file:
+        return base64.b64decode(file["base64"])
+    return str(file["content"]).encode()
+
+
+def delivered(done: Delivery) -> JSON:
+    return {"acked": done.acked, "seconds": done.seconds, "reason": done.reason}

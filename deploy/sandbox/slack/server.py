@@ -1,0 +1,165 @@
+"""The sandbox as one thing: `async with SlackSandbox() as slack:` starts the server, and `slack` is also how tests act in it."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from aiohttp import web
+
+from deploy.sandbox.slack import events
+from deploy.sandbox.slack.acts import Acts, Files
+from deploy.sandbox.slack.api import RULES, Api
+from deploy.sandbox.slack.control import Control
+from deploy.sandbox.slack.doors import ANY_HOST, Doors, only_here, session
+from deploy.sandbox.slack.journal import Change
+from deploy.sandbox.slack.people import App
+from deploy.sandbox.slack.rates import Rates
+from deploy.sandbox.slack.refusal import JSON
+from deploy.sandbox.slack.socketmode import Delivery, Hub, Patience
+from deploy.sandbox.slack.views import Views
+from deploy.sandbox.slack.watch import Watch
+from deploy.sandbox.slack.workspace import Channel, Clock, Workspace
+
+T = TypeVar("T")
+UPLOAD_LIMIT = 200 * 2**20
+
+
+class SlackSandbox:
+    """A workspace behind a real HTTP and websocket server on this machine.
+
+    `manifest` (the app's own) decides scopes, events, commands and shortcuts; without one everything is granted.
+    `clock` is what message times, trigger expiry and rate limits go by.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        cluster_url: str | None = None,
+        *,
+        manifest: JSON | None = None,
+        clock: Clock = time.time,
+        patience: Patience | None = None,
+        any_host: bool = False,
+        bot_token: str = "",
+        app_token: str = "",
+    ) -> None:
+        self._host, self._port, self._any_host = host, port, any_host
+        self.bot_token = bot_token or f"xoxb-{secrets.token_hex(16)}"
+        self.app_token = app_token or f"xapp-1-{App.id}-{secrets.token_hex(16)}"
+        self.ws = Workspace(clock, App.from_manifest(manifest) if manifest else None)
+        self.views = Views(self.ws)
+        self.rates = Rates(clock, dict(RULES))
+        self.hub = Hub(self.ws.journal, patience or Patience())
+        self.acts = Acts(self.ws, self.views, self.hub)
+        self.api = Api(self.ws, self.views, self.rates, self.hub, self.bot_token, self.app_token)
+        self.control = Control(self.ws, self.views, self.hub, self.acts, self.api, cluster=cluster_url is not None)
+        self._doors = Doors(self.ws, self.acts, self.bot_token, cluster_url)
+        self.url = ""
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def api_url(self) -> str:
+        """`base_url` for slack_sdk's clients."""
+        return f"{self.url}/api/"
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(middlewares=[only_here], client_max_size=UPLOAD_LIMIT)
+        app[ANY_HOST] = self._any_host
+        app.add_routes([web.route("*", "/api/{method}", self.api.handle), web.get("/link/", self.hub.link)])
+        app.add_routes(self._doors.routes() + self.control.routes() + Watch(self.ws).routes())
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        self._port = int(self._runner.addresses[0][1])
+        self._live_at(f"http://{'127.0.0.1' if self._host == '0.0.0.0' else self._host}:{self._port}")
+        self._doors.session = session()
+        self.ws.journal.listeners.append(self._tell)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.ws.journal.close()
+        await self.hub.close()
+        if self._doors.session:
+            await self._doors.session.close()
+        if self._runner:
+            await self._runner.cleanup()
+
+    def _live_at(self, url: str) -> None:
+        self.url = self.api.origin = self.acts.origin = self.ws.files.origin = url
+
+    def _tell(self, change: Change) -> None:
+        for payload in events.payloads(self.ws, change):
+            self.hub.event(payload)
+
+    async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None, files: Files = (), *, raw: bool = False) -> str:
+        """A person writes; the ts of what they wrote. `files` are (name, content). `@rackmedic` becomes a mention."""
+        return self.acts.say(user, channel, text, thread_ts or "", files, raw=raw).ts
+
+    async def click(
+        self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
+    ) -> Delivery:
+        """A person clicks in a message; returns when the app acked, or did not in time."""
+        return await self.acts.click(user, message_ts, action_id, value=value, block_id=block_id, inputs=inputs)
+
+    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> Delivery:
+        return await self.acts.click_view(user, view_id, action_id, value=value, values=values)
+
+    async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
+        """A person submits a modal: {} when taken, {"errors": {block_id: text}} when not."""
+        return await self.acts.submit(user, view_id, values)
+
+    async def close(self, user: str, view_id: str) -> None:
+        await self.acts.close(user, view_id)
+
+    async def command(self, user: str, channel: str, command: str, text: str = "") -> Delivery:
+        return await self.acts.command(user, channel, command, text)
+
+    async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> Delivery:
+        return await self.acts.shortcut(user, channel, message_ts, callback_id)
+
+    async def open_home(self, user: str) -> None:
+        self.acts.open_home(user)
+
+    def dm(self, user: str) -> Channel:
+        return self.ws.dm(self.ws.user(user).id)
+
+    def share(self, channel: str, team: str = "T0GLOBEX") -> None:
+        self.ws.share(self.ws.channel(channel), team)
+
+    def messages(self, channel: str, user: str = "") -> list[JSON]:
+        """Everything said there, oldest first; with `user`, also what was whispered to them."""
+        return list(self.control.messages({"channel": channel, "user": user})["messages"])
+
+    def thread(self, channel: str, ts: str, user: str = "") -> list[JSON]:
+        return list(self.control.thread({"channel": channel, "ts": ts, "user": user})["messages"])
+
+    def view(self, user: str) -> JSON | None:
+        """The modal in front of this person."""
+        return self.views.top(self.ws.user(user).id)
+
+    def home(self, user: str) -> JSON | None:
+        return self.ws.homes.get(self.ws.user(user).id)
+
+    def whispers(self, user: str) -> list[JSON]:
+        """The ephemeral messages this person sees."""
+        who = self.ws.user(user).id
+        return [dict(message.body) for message in self.ws.ephemerals.values() if message.ephemeral_to == who]
+
+    def stats(self) -> JSON:
+        return self.control.stats()
+
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 5.0) -> T:
+        """The first truthy value of `predicate()`, asked again whenever anything changed. TimeoutError otherwise."""
+        return await self.ws.journal.until(predicate, timeout)
+
+    async def connected(self, connections: int = 1, timeout: float = 5.0) -> None:
+        """Until the app has said hello."""
+        await self.wait_for(lambda: len(self.hub.live) >= connections, timeout)
+
+    async def quiet(self, timeout: float = 5.0) -> None:
+        """Until every envelope that was sent is answered."""
+        await self.wait_for(lambda: not self.hub.busy, timeout)
