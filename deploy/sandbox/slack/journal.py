@@ -68,7 +68,7 @@ class Journal:
         finally:
             self._waiting.discard(future)
 
-    async def until(self, predicate: Callable[[], T], timeout: float) -> T:
+    async def until(self, predicate: Callable[[], T | None], timeout: float) -> T:
         """The first truthy answer of `predicate`, asked again after every change. TimeoutError when none comes."""
         async with asyncio.timeout(timeout):
             while not (value := predicate()):

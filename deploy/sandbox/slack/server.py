@@ -152,7 +152,7 @@ class SlackSandbox:
     def stats(self) -> JSON:
         return self.control.stats()
 
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 5.0) -> T:
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
         """The first truthy value of `predicate()`, asked again whenever anything changed. TimeoutError otherwise."""
         return await self.ws.journal.until(predicate, timeout)
 
