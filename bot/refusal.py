@@ -1,0 +1,12 @@
+"""What RackMedic will not do, said in words that help. Raised anywhere in `bot`, caught once at the edge, shown as one card or one line."""
+
+
+class Refusal(Exception):
+    """The text is shown to the person as it is: what was refused, and what to do instead.
+
+    `code` is what a terminal command exits with: 1 could not do it, 2 bad usage or settings.
+    """
+
+    def __init__(self, message: str = "", code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,0 +1,83 @@
+"""The report of a turn: root cause first, where, the lines that prove it, what else was thought of, the next step last."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot import blocks
+from bot.blocks import Block, Card
+from bot.text import Line, bold, italic
+from bot.views import question, rows
+from bot.views.press import Press, carry, read_press
+from graph.state import Outcome, Report, Stats
+
+HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
+BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck"}
+
+HEADLINES: Mapping[Outcome, tuple[str, str]] = {
+    "diagnosed": ("🔴", "Root cause found"),
+    "no_fault": ("🟢", "No fault found"),
+    "abstained": ("🟡", "No root cause found yet"),
+    "handed_off": ("🎫", "Handed to a human"),
+}
+
+
+def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
+    """The whole report; a turn that only answered a question shows the answer alone."""
+    if report.reply and not report.root_causes:
+        return blocks.card(
+            report.reply, [blocks.section(*((row,) for row in report.reply.splitlines())), _small_print(incident, report, stats)]
+        )
+    icon, words = HEADLINES[report.outcome]
+    headline = f"{icon} {report.headline or words}"
+    return blocks.card(
+        headline,
+        [
+            blocks.header(headline),
+            *_answer(report),
+            *_causes(report),
+            *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
+            *_titled("Could not look", rows.could_not_look(report.could_not_look)),
+            *question.parts(report.questions, report.suggestions),
+            *([blocks.say(bold("Next:"), " ", report.next_step)] if report.next_step else []),
+            _small_print(incident, report, stats),
+            *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
+        ],
+    )
+
+
+def read(payload: Mapping[str, Any]) -> Press:
+    """A click on one of the card's buttons."""
+    return read_press(payload, BUTTONS)
+
+
+def _answer(report: Report) -> list[Block]:
+    return [blocks.section(*((row,) for row in report.reply.splitlines()))] if report.reply else []
+
+
+def _causes(report: Report) -> list[Block]:
+    parts: list[Block] = []
+    for h in report.root_causes:
+        parts.append(blocks.section(*rows.cause(h)))
+        parts += [blocks.quote(rows.evidence(h.evidence))] if h.evidence else []
+    return parts
+
+
+def _titled(title: str, lines: list[Line]) -> list[Block]:
+    return [blocks.section((bold(title),), *lines)] if lines else []
+
+
+def _small_print(incident: str, report: Report, stats: Stats | None) -> Block:
+    cost = f"{stats.checks} checks on {stats.hosts} hosts in {stats.makespan_seconds:.0f} s" if stats and stats.checks else ""
+    badge: list[Line] = [(bold("without a model"), f": {report.without_model}")] if report.without_model else []
+    rest = " · ".join(part for part in (f"incident {incident}", cost) if part)
+    return blocks.context(*badge, (italic(rest),))
+
+
+def _buttons(incident: str, report: Report) -> Block:
+    value = carry(incident, report.item)
+    sure = blocks.confirm("Hand off?", "This thread becomes a ticket with everything found so far. I stop looking by myself.", "Hand off")
+    return blocks.actions(
+        blocks.button("Hand off", HAND_OFF, value, ask=sure),
+        blocks.button("Why?", WHY, value),
+        blocks.button("Recheck", RECHECK, value),
+    )

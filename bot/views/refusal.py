@@ -1,0 +1,9 @@
+"""One helpful line: what will not be done, and what to do instead."""
+
+from bot import blocks
+from bot.blocks import Card
+
+
+def render(words: str) -> Card:
+    """`words` are a Refusal's."""
+    return blocks.card(words, [blocks.say(f"🚫 {words}")])
