@@ -36,6 +36,7 @@ def _rows(text: str) -> tuple[Key, ...]:
 KEYS = _rows("""
     host.boot_id                     | str   | host    |      | kernel boot id at the time of looking
     host.booted_at                   | str   | host    |      | ISO time of the last boot
+    host.unreachable                 | bool  | host    |      | the host could not be reached by any means
     host.reachable                   | bool  | host    |      | false when no session could be had although other hosts of the incident answered
     driver.version                   | str   | host    |      | NVIDIA driver as nvidia-smi or the module reports it
     driver.cuda_version              | str   | host    |      | newest CUDA the driver supports
@@ -118,6 +119,7 @@ KEYS = _rows("""
     nvlink.recovery_errors           | int   | gpu     |      | recovery errors over all links
     nvlink.worst_link                | int   | gpu     |      | link with the most errors
     kernel.xid                       | int   | gpu     |      | Xid code; attrs: bdf pid name count first last detail gpc tpc sm link mig recovery sympathetic
+    kernel.xid_repeat                | str   | gpu     |      | repeat rule over Xid 13 and 31 of this boot: same_tpc same_gpu scattered; attrs: xid count gpus (kb.xid.repeats)
     kernel.sxid                      | int   | nvswitch|      | NVSwitch SXid; attrs: fatal link count first last detail
     kernel.nvlink5                   | str   | gpu     |      | decoded NVLink5 Xid 144-150: unit and error; attrs: xid severity link resolution
     kernel.oom_kill                  | str   | host    |      | process killed for memory; attrs: pid cgroup(bool) count first last
@@ -134,6 +136,7 @@ KEYS = _rows("""
     kernel.mce                       | str   | host    |      | machine check: corrected or fatal
     kernel.gpu_thermal               | str   | gpu     |      | GPU temperature message of the driver
     kernel.inforom                   | str   | gpu     |      | infoROM message of the driver
+    kernel.gpu_init                  | str   | gpu     |      | the driver could not start a GPU: failed or probe_failed; attrs: code
     kernel.driver_mismatch           | str   | host    |      | "API mismatch" versions
     kernel.nouveau                   | bool  | host    |      | nouveau claimed the GPU
     kernel.nvidia_absent             | bool  | host    |      | no NVRM line since boot although the log reaches back to it
@@ -183,6 +186,7 @@ KEYS = _rows("""
     job.error                        | str   | rank    |      | error class in the job's log; attrs: first(bool: earliest rank) time rank detail plus what the class carries
     job.ranks                        | int   | host    |      | ranks whose logs were seen
     job.first_error_rank             | str   | host    |      | rank with the earliest error
+    job.nccl_version                 | str   | rank    |      | NCCL version a rank prints; attrs: rank
     job.log                          | bool  | host    |      | a job log was found
     proc.listed                      | int   | host    |      | processes that ps lists
     proc.gpu_memory                  | int   | gpu     | MiB  | memory one process holds; attrs: pid name job ppid user
@@ -197,6 +201,14 @@ KEYS = _rows("""
     nccl.degenerate                  | bool  | host    |      | one rank only: the figures mean nothing
     nccl.failure                     | str   | host    |      | why it did not run: cuda_802 devices_busy nvml_not_found not_enough_slots init_failed below_minimum missing_tool other
     check.skipped                    | str   | host    |      | why an exclusive check was not run: busy no_tool not_permitted
+    cpu.governor                     | str   | host    |      | frequency governor most CPUs use
+    net.mtu                          | int   | netdev  |      | MTU
+    net.rx_discards                  | int   | netdev  |      | packets received and discarded
+    net.master_reach                 | str   | host    |      | reaching the job's master from here: ok refused filtered no_name
+    sched.state                      | str   | host    |      | state the scheduler gives the node
+    sched.reason                     | str   | host    |      | reason the scheduler gives for the node or the end of its job
+    ipmi.inlet                       | int   | host    | C    | inlet air temperature
+    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie; attrs: text
 """)
 
 BY_NAME = {key.name: key for key in KEYS}

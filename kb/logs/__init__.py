@@ -1,0 +1,1 @@
+"""Reading logs: typed events first, then templates for the rest. Text is data: nothing a process printed can pose as the kernel."""

@@ -1,0 +1,26 @@
+"""Finding the few interesting lines of a large text: substring searches only, each line visited once, a monster line cut."""
+
+from collections.abc import Iterable, Sequence
+
+LONGEST = 16_384
+"""Characters of a line that are looked at: a tenant can print a line of any length."""
+
+Span = tuple[int, int]
+
+
+def candidates(text: str, needles: Iterable[str]) -> list[Span]:
+    """Start and end of every line that holds one of the needles, in order."""
+    spans: dict[int, int] = {}
+    for needle in needles:
+        at = text.find(needle)
+        while at >= 0:
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            spans[text.rfind("\n", 0, at) + 1] = end
+            at = text.find(needle, end)
+    return sorted(spans.items())
+
+
+def lines_of(text: str, spans: Sequence[Span]) -> list[tuple[int, str]]:
+    """The lines themselves with their starts, without a carriage return at the end, cut at LONGEST."""
+    return [(start, text[start : min(end, start + LONGEST)].rstrip("\r")) for start, end in spans]

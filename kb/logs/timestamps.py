@@ -1,0 +1,151 @@
+"""The prefix of a log line: when it was written, in which boot, and by whom. Every format of dmesg, journalctl, syslog and /dev/kmsg.
+
+A line without a zone is taken as UTC, one without a year as the latest such day that is not in the future.
+`source` is how a kernel line is told from a process that prints like one: `kernel`, a program's name, or empty where the format does not say.
+"""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+_MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+MONTHS = {name: number for number, name in enumerate(_MONTH.split("|"), 1)}
+
+
+class Prefix(NamedTuple):
+    """What precedes a message, and the message."""
+
+    time: datetime | None
+    boot_id: str
+    message: str
+    source: str = ""
+    uptime: float | None = None
+    found: bool = False
+    """False when the line carries no prefix at all: a bare line, or the continuation of one above."""
+
+
+_KMSG = re.compile(r"(\d{1,5}),\d+,(\d{1,18}),[^;,]*(?:,[^;]*)?;")
+_PRIORITY = re.compile(r"<(\d{1,3})>(?:1 )?")
+_DECODED = re.compile(r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d) *: *"
+                      r"(?:emerg|alert|crit|err|error|warn|warning|notice|info|debug) *: *")  # fmt: skip
+_ISO = re.compile(r"\[?(\d{4}-\d\d-\d\d)([T ])(\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?\]?:?\s+")
+_UPTIME = re.compile(r"\[ *(\d{1,10}\.\d{1,9})(?:\] *\[ *[TC]\d+)?\]:? ?")
+_CTIME = re.compile(rf"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.\d+)? (\d{{4}})\]?:? ")
+_SYSLOG = re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.(\d{{1,9}}))? (?!\d{{4}}\b)")
+_WEEKDAY = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d{4}-\d\d-\d\d )")
+_WRITER = re.compile(r"([^\s:\[\]]{1,255}) ([^\s:\[\]]{1,128})(?:\[\d+\])?: ")
+_KERNEL = re.compile(r"(?:[^\s:\[\]]{1,255} )?kernel: ")
+_GLOG = re.compile(r"\[?[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
+_SOMEWHERE = re.compile(r"(?<![\d-])(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?")
+
+
+def split(line: str, now: datetime | None = None) -> Prefix:
+    """The prefix of one line. `now` settles the year where the format has none (default: the clock)."""
+    if line.startswith("{"):
+        return _json(line)
+    line = _WEEKDAY.sub("", line, count=1) if line[:1] in "MTWFS" else line
+    facility, rest, peeled = _facility(line)
+    if raw := _KMSG.match(rest):
+        source = "kernel" if int(raw[1]) >> 3 == 0 else "user"
+        return Prefix(None, "", rest[raw.end() :], source, int(raw[2]) / 1e6, True)
+    time, end, ring = _time(rest, now)
+    message, source, uptime = _writer(rest[end:], facility, named=end > 0 and not ring and not peeled)
+    return Prefix(time, "", message, source, uptime, bool(end or peeled or source or uptime is not None))
+
+
+def _facility(line: str) -> tuple[str, str, bool]:
+    if prio := _PRIORITY.match(line):
+        return ("kernel" if int(prio[1]) >> 3 == 0 else "user"), line[prio.end() :], True
+    if decoded := _DECODED.match(line):
+        return ("kernel" if decoded[1] == "kern" else decoded[1]), line[decoded.end() :], True
+    return "", line, False
+
+
+def _time(line: str, now: datetime | None) -> tuple[datetime | None, int, bool]:
+    """The time, where the message begins, and whether the format is dmesg's own (which names no host and no program)."""
+    if iso := _ISO.match(line):
+        time = moment(iso[1], iso[3], iso[5], iso[6])
+        return time, iso.end() if time else 0, iso[4] == "," or iso[0].startswith("[")
+    if ctime := _CTIME.match(line):
+        return moment(f"{ctime[4]}-{MONTHS[ctime[1]]:02}-{int(ctime[2]):02}", ctime[3]), ctime.end(), True
+    if syslog := _SYSLOG.match(line):
+        return yearless(MONTHS[syslog[1]], int(syslog[2]), syslog[3], syslog[4], now), syslog.end(), False
+    return None, 0, False
+
+
+def _writer(rest: str, facility: str, *, named: bool) -> tuple[str, str, float | None]:
+    source, uptime = facility, None
+    for _ in range(3):
+        if up := _UPTIME.match(rest):
+            uptime, rest, named = float(up[1]), rest[up.end() :], False
+        elif kernel := _KERNEL.match(rest):
+            source, rest, named = facility or "kernel", rest[kernel.end() :], False
+        elif named and (writer := _WRITER.match(rest)):
+            source, rest, named = writer[2], rest[writer.end() :], False
+        else:
+            break
+    return rest, source, uptime
+
+
+def _json(line: str) -> Prefix:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return Prefix(None, "", line)
+    if not isinstance(row, dict):
+        return Prefix(None, "", line)
+    stamp = str(row.get("__REALTIME_TIMESTAMP", ""))
+    time = datetime.fromtimestamp(int(stamp) / 1e6, UTC) if re.fullmatch(r"[0-9]{1,17}", stamp) else None
+    if "MESSAGE" not in row and "log" in row:  # a container runtime's json-file
+        return Prefix(find_time(str(row.get("time", ""))), "", _text(row["log"]).rstrip("\n"), "container", None, True)
+    return Prefix(time, str(row.get("_BOOT_ID", "")), _text(row.get("MESSAGE")), _writer_of(row), None, True)
+
+
+def _writer_of(row: dict[str, Any]) -> str:
+    if row.get("_TRANSPORT", "kernel") != "kernel" or str(row.get("SYSLOG_FACILITY", "0")) != "0":
+        return str(row.get("SYSLOG_IDENTIFIER") or row.get("_SYSTEMD_UNIT") or "user").replace("kernel", "user")
+    if row.get("_SYSTEMD_UNIT") or row.get("_PID"):
+        return str(row.get("SYSLOG_IDENTIFIER") or row.get("_SYSTEMD_UNIT") or "user").replace("kernel", "user")
+    return str(row.get("SYSLOG_IDENTIFIER") or "")
+
+
+def _text(message: object) -> str:
+    """journald writes a MESSAGE that is not clean text as an array of bytes, and repeats of the field as an array of strings."""
+    if isinstance(message, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in message):
+        return bytes(message).decode("utf-8", "replace")
+    if isinstance(message, list):
+        return str(message[0]) if message else ""
+    return message if isinstance(message, str) else ""
+
+
+def moment(day: str, clock: str, fraction: str | None = None, zone: str | None = None) -> datetime | None:
+    """A time with its zone; None when there is no such day or hour."""
+    zone = "+00:00" if zone in (None, "", "Z", "UTC") else zone
+    if zone and ":" not in zone:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    try:
+        return datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0')[:6]:0<6}{zone}")
+    except ValueError:
+        return None
+
+
+def yearless(month: int, day: int, clock: str, fraction: str | None, now: datetime | None) -> datetime | None:
+    """The latest such day that is not more than a day ahead of now."""
+    now = now or datetime.now(UTC)
+    for year in (now.year + 1, now.year, now.year - 1):
+        time = moment(f"{year}-{month:02}-{day:02}", clock, fraction)
+        if time and time <= now + timedelta(days=1):
+            return time
+    return None
+
+
+def find_time(line: str, now: datetime | None = None) -> datetime | None:
+    """A time written near the start of a job's log line, whatever stands before it."""
+    head = line[:160]
+    if found := _SOMEWHERE.search(head):
+        return moment(f"{found[1]}-{found[2]}-{found[3]}", found[4], found[5], found[6])
+    for glog in _GLOG.finditer(head):
+        if 1 <= int(glog[1]) <= 12:
+            return yearless(int(glog[1]), int(glog[2]), glog[3], glog[4], now)
+    return split(head, now).time

@@ -1,0 +1,159 @@
+"""The grammar of `NVRM: Xid (…)` and `nvidia-nvswitchN: SXid (…)` messages, of every driver branch.
+
+    NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout after 6s of waiting for RPC response from GPU4 GSP! …
+    NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid='<unknown>', name=<unknown>, Contained: CE User Channel (0x9). RST: No, D-RST: No
+
+A message counts only from its first character on: what a process put into its name can colour the detail, never make an event.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kb.logs.address import bdf
+
+NVLINK5 = range(144, 151)
+
+_XID = re.compile(
+    r"NVRM: (?:GPU at [^ ]{1,40} )?Xid \((?:PCI:)?([0-9A-Fa-f:.]{3,20})(?: GPU-I:([0-9A-Fa-f]{1,4}))?\): (\d{1,4})(?![\d.])(?:, ?| |$)"
+)
+_PID = re.compile(r"pid=(?:'([^']{0,40})'|([^,]{0,40}))(?:, ?|$)")
+_NAME = re.compile(r"name=(?:'([^']{0,64})'(?:, ?|$))?")
+_DETAIL = re.compile(
+    r", (?=Ch [0-9a-fA-F]{8}|channel 0x|Channel ID|Graphics |MMU Fault|NVLink|Row Remapper|GPU |GSP |Timeout |Contained|Uncontained|"
+    r"Class Error|Internal |Unrecovered|An uncorrectable|errorString|RLW_|NETIR|SAW_|TLW|MSE|[0-9a-f]{4}\()"
+)
+_WHERE = re.compile(r"GPC ?(\d+), TPC ?(\d+)(?:, SM ?(\d+))?")
+_CLIENT = re.compile(r"\bGPC(\d+)\b")
+_FATAL_LINK = re.compile(r"(?:on|detected on) link (\d+) ?\(([^)]{0,200})\)")
+_RECOVERY = re.compile(r"GPU recovery action changed from (0x[0-9a-fA-F]+) \(([^)]{1,40})\) to (0x[0-9a-fA-F]+) \(([^)]{1,40})\)")
+_CAUSED = re.compile(r"caused by previous Xid (\d{1,4})")
+_CHANNEL = re.compile(r"(?:Ch|channel|Channel ID|ChID|ChId) (?:0x)?([0-9a-fA-F]{4,8})")
+_FAULT = re.compile(r"Fault is of type (FAULT_[A-Z_]+)(?: (ACCESS_TYPE_[A-Z_]+))?")
+_GSP = re.compile(r"(?:RPC response from |RPC from )(?:GPU(\d+) )?GSP\d*! Expected function (\w+)(?: \((\w+)\))?")
+_ROW = re.compile(r"Row Remapper(?: Error)?:[^(]{0,20}\(?(0x[0-9a-fA-F]+)?")
+_NVL5 = re.compile(r"([A-Z][A-Z0-9_]{2,30})(?: (\w+))?? (Fatal|Nonfatal|Non-fatal) (XC\d+) (i\d+) Link (-?\d+) \(([^)]{0,120})\)")
+_SXID = re.compile(
+    r"(?:nvidia-)?nvswitch(\d{1,3}): SXid \((?:PCI:)?([0-9A-Fa-f:.]{3,20})\): (\d{3,6})(?:, (Fatal|Non-fatal))?(?:, Link (\d{1,3}))?,? ?"
+)
+_SXID_LINK = re.compile(r"Link (\d{1,3})\b")
+
+
+class Sighting(NamedTuple):
+    """One Xid or SXid: its number, device and what else the line says."""
+
+    code: int
+    device: str | None
+    attrs: Mapping[str, Any]
+
+
+def xid(message: str) -> Sighting | None:
+    """The Xid that a kernel message reports, or None."""
+    head = _XID.match(message)
+    if not head:
+        return None
+    pid, rest = _pid(message[head.end() :])
+    name, detail = _name(rest)
+    code, device = int(head[3]), bdf(head[1])
+    said = {"bdf": device, "mig": head[2], "pid": pid, "name": name, "detail": detail[:300]}
+    return Sighting(code, device, {key: value for key, value in (said | _detail(code, detail)).items() if value is not None})
+
+
+def sxid(message: str) -> Sighting | None:
+    """The NVSwitch error that a kernel message reports, or None. The hex dumps that follow it carry no severity and no text: skipped."""
+    head = _SXID.match(message)
+    if not head:
+        return None
+    detail = message[head.end() :]
+    if not head[4] and re.match(r"(?:Severity|Data \{|Additional)", detail):
+        return None
+    link = head[5] or (found[1] if (found := _SXID_LINK.search(detail)) else None)
+    attrs: dict[str, Any] = {"bdf": bdf(head[2]), "fatal": head[4] == "Fatal", "detail": detail[:300]}
+    return Sighting(int(head[3]), f"nvswitch{head[1]}", attrs | ({"link": int(link)} if link else {}))
+
+
+def nvlink5(code: int, detail: str) -> tuple[str, Mapping[str, Any]] | None:
+    """The unit that reports an NVLink5 error (Xid 144 to 150), and its words: `intrinfo` and `errorstatus` decode it further."""
+    found = _NVL5.search(detail) if code in NVLINK5 else None
+    if not found:
+        return None
+    words = found[7].split()
+    return found[1], {
+        "xid": code,
+        "severity": "fatal" if found[3] == "Fatal" else "nonfatal",
+        "link": int(found[6]),
+        "injected": found[5] != "i0",
+        "intrinfo": words[0] if words else "",
+        "errorstatus": words[1] if len(words) > 1 else "",
+        "words": found[7],
+    }
+
+
+def _pid(text: str) -> tuple[int | None, str]:
+    found = _PID.match(text)
+    if not found:
+        return None, text
+    given = found[1] or found[2] or ""
+    return (int(given) if re.fullmatch(r"[0-9]{1,10}", given) else None), text[found.end() :]
+
+
+def _name(text: str) -> tuple[str | None, str]:
+    """The process name and the detail. A name may hold commas, so a detail the driver is known to print ends it first."""
+    found = _NAME.match(text)
+    if not found:
+        return None, text
+    if found[1] is not None:
+        return found[1], text[found.end() :]
+    rest = text[found.end() :]
+    if end := (_DETAIL.search(rest) or re.search(", |$", rest)):
+        rest, detail = rest[: end.start()], rest[end.end() :]
+    return (None if rest == "<unknown>" else rest), detail
+
+
+def _detail(code: int, detail: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if where := _WHERE.search(detail):
+        found = {"gpc": int(where[1]), "tpc": int(where[2]), "sm": int(where[3]) if where[3] else None}
+    elif client := _CLIENT.search(detail):
+        found = {"gpc": int(client[1])}
+    if caused := _CAUSED.search(detail):
+        found["caused_by"] = int(caused[1])
+    if channel := _CHANNEL.search(detail):
+        found["channel"] = channel[1]
+    reader = _BY_CODE.get(code)
+    return found | (reader(detail) if reader else {})
+
+
+def _recovery(detail: str) -> dict[str, Any]:
+    found = _RECOVERY.match(detail)
+    return {"recovery": found[4], "recovery_from": found[2]} if found else {}
+
+
+def _fatal_link(detail: str) -> dict[str, Any]:
+    found = _FATAL_LINK.search(detail)
+    return {"link": int(found[1]), "registers": found[2]} if found else {}
+
+
+def _fault(detail: str) -> dict[str, Any]:
+    found = _FAULT.search(detail)
+    return {"fault": found[1], "access": found[2]} if found else {}
+
+
+def _gsp(detail: str) -> dict[str, Any]:
+    found = _GSP.search(detail)
+    return {"gpu_index": int(found[1]) if found[1] else None, "function": found[3] or found[2]} if found else {}
+
+
+def _row(detail: str) -> dict[str, Any]:
+    found = _ROW.search(detail)
+    return {"address": found[1]} if found else {}
+
+
+def _any_link(detail: str) -> dict[str, Any]:
+    found = re.search(r"\b[Ll]ink (-?\d{1,3})\b", detail)
+    return {"link": int(found[1])} if found else {}
+
+
+_BY_CODE = {31: _fault, 63: _row, 64: _row, 74: _fatal_link, 119: _gsp, 120: _gsp, 137: _any_link, 154: _recovery} | dict.fromkeys(
+    NVLINK5, _any_link
+)
