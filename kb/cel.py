@@ -1,0 +1,50 @@
+"""Expressions over one fact, in CEL. Compiled once; an error while evaluating means "does not match" and is kept, never raised."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import cel
+
+VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majority", "unit"})
+_FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
+
+
+class BadExpression(ValueError):
+    """An expression that cannot be used. Says what is wrong in one line."""
+
+
+class Expression:
+    """A compiled expression. `troubles` counts what went wrong while evaluating, by message, for whoever debugs a taxonomy."""
+
+    __slots__ = ("_program", "mentions", "source", "troubles")
+
+    def __init__(self, source: str) -> None:
+        try:
+            self._program = cel.compile(source)
+        except ValueError as why:
+            raise BadExpression(_one_line(str(why))) from None
+        self.source = source
+        self.mentions = frozenset(self._program.variables())
+        self.troubles: Counter[str] = Counter()
+        _refuse_unknown("variable", self.mentions - VARIABLES, VARIABLES)
+        _refuse_unknown("function", {name for name in self._program.functions() if name.isidentifier() and name[0] not in "_@"}, _FUNCTIONS)
+
+    def holds(self, variables: Mapping[str, Any]) -> bool:
+        """True only where the expression evaluates to true."""
+        try:
+            return self._program.execute(dict(variables)) is True
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as why:
+            self.troubles[_one_line(str(why))] += 1
+            return False
+
+
+def _refuse_unknown(what: str, names: set[str] | frozenset[str], known: frozenset[str]) -> None:
+    # One-letter names are left alone: they are the bound variables of exists() and all().
+    unknown = sorted(name for name in names - known if len(name) > 1)
+    if unknown:
+        raise BadExpression(f"unknown {what} {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n", 1)[0].split())[:200]
