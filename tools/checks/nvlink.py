@@ -1,0 +1,98 @@
+"""`nvidia-smi nvlink -s` (state and speed of each link) and `nvlink -e` (error counters).
+
+GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)
+         Link 0: 26.562 GB/s
+         Link 1: <inactive>
+         Link 0: Replay Errors: 0
+         Link 0: CRC Errors: 0
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tools.checks.cells import first_line
+from tools.fact import Fact, Status
+
+CHECK = "nvlink"
+_GPU = re.compile(r"\s*GPU (\d{1,3}): ")
+_STATE = re.compile(r"\s*Link (\d{1,3}): (?:(\d{1,4}(?:\.\d{1,4})?) GB/s|(<inactive>|[Ii]nactive))\s*$")
+_ERRORS = re.compile(r"\s*Link (\d{1,3}): (Replay|Recovery|CRC(?: FLIT| DATA)?)[A-Za-z ]{0,20}?Errors?: (\d{1,15})\s*$")
+_NONE = re.compile(r"does not have or support nvlink|nvlink is not supported|not support NVLink", re.IGNORECASE)
+_ALL_DOWN = re.compile(r"all links are in-?active", re.IGNORECASE)
+_KEYS = {"Replay": "nvlink.replay_errors", "Recovery": "nvlink.recovery_errors", "CRC": "nvlink.crc_errors"}
+
+
+@dataclass(slots=True)
+class _Gpu:
+    """What is printed of one GPU."""
+
+    speeds: list[float] = field(default_factory=list)
+    down: list[int] = field(default_factory=list)
+    errors: dict[str, dict[int, int]] = field(default_factory=dict)
+    none: str = ""
+    all_down: str = ""
+
+
+def is_nvlink(text: str) -> bool:
+    """Whether the text starts with a GPU line and speaks of links."""
+    lead = _GPU.match(first_line(text) or "") is not None
+    return lead and bool(re.search(r"(?m)^\s*Link \d{1,3}: ", text) or _NONE.search(text) or _ALL_DOWN.search(text))
+
+
+def parse_nvlink(text: str) -> Sequence[Fact]:
+    """State, speed and errors of every GPU that is printed."""
+    gpus: dict[int, _Gpu] = {}
+    here = _Gpu()
+    for line in text.splitlines():
+        if head := _GPU.match(line):
+            here = gpus.setdefault(int(head[1]), _Gpu())
+        else:
+            _line(here, line)
+    return [fact for number, gpu in gpus.items() for fact in _facts(f"gpu{number}", gpu)]
+
+
+def _line(gpu: _Gpu, line: str) -> None:
+    if state := _STATE.match(line):
+        if state[2]:
+            gpu.speeds.append(float(state[2]))
+        else:
+            gpu.down.append(int(state[1]))
+    elif errors := _ERRORS.match(line):
+        links = gpu.errors.setdefault(_KEYS[errors[2].split()[0]], {})
+        links[int(errors[1])] = links.get(int(errors[1]), 0) + int(errors[3])
+    elif _NONE.search(line):
+        gpu.none = line.strip()
+    elif _ALL_DOWN.search(line):
+        gpu.all_down = line.strip()
+
+
+def _facts(device: str, gpu: _Gpu) -> list[Fact]:
+    found: list[Fact] = []
+    if gpu.none:
+        found.append(Fact(CHECK, "nvlink.active", None, device, Status.ABSENT, line=gpu.none))
+    elif gpu.all_down and not gpu.speeds:
+        found.append(Fact(CHECK, "nvlink.active", 0, device, line=gpu.all_down))
+    elif gpu.speeds or gpu.down:
+        line = f"{len(gpu.speeds)} links up, {len(gpu.down)} inactive"
+        attrs = {"links": gpu.down} if gpu.down else {}
+        found.append(Fact(CHECK, "nvlink.active", len(gpu.speeds), device, line=line))
+        found.append(Fact(CHECK, "nvlink.inactive", len(gpu.down), device, line=line, attrs=attrs))
+    if gpu.speeds:
+        found.append(Fact(CHECK, "nvlink.speed", min(gpu.speeds), device, unit="GB/s", line=f"slowest link: {min(gpu.speeds)} GB/s"))
+    return found + _error_facts(device, gpu.errors)
+
+
+def _error_facts(device: str, errors: dict[str, dict[int, int]]) -> list[Fact]:
+    found, all_errors = [], dict[int, int]()
+    for key, links in errors.items():
+        found.append(
+            Fact(CHECK, key, sum(links.values()), device, line=f"{key.partition('.')[2]}: {sum(links.values())} on {len(links)} links")
+        )
+        for link, count in links.items():
+            all_errors[link] = all_errors.get(link, 0) + count
+    worst = max(all_errors, key=lambda link: all_errors[link], default=None)
+    if worst is not None and all_errors[worst]:
+        line = f"link {worst}: {all_errors[worst]} errors"
+        found.append(Fact(CHECK, "nvlink.worst_link", worst, device, line=line, attrs={"errors": all_errors[worst]}))
+    return found

@@ -1,0 +1,85 @@
+"""What nvidia-smi says in place of its report, or beside it. These are findings, not blindness.
+
+Failed to initialize NVML: Driver/library version mismatch
+NVML library version: 550.90
+Unable to determine the device handle for GPU0000:9B:00.0: GPU is lost.  Reboot the system to recover this GPU
+WARNING: infoROM is corrupted at gpu 0000:9B:00.0
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.devices import bdf
+from tools.fact import Fact
+
+_ADDRESS = r"(?P<bdf>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One sentence of nvidia-smi. `whole`: it comes in place of the report."""
+
+    error: str
+    pattern: re.Pattern[str]
+    whole: bool = True
+
+
+COMPLAINTS = (
+    Complaint("driver_library_mismatch", re.compile(r"Driver/library version mismatch")),
+    Complaint("driver_not_loaded", re.compile(r"couldn't communicate with the NVIDIA driver|Driver Not Loaded")),
+    Complaint("no_devices", re.compile(r"No devices were found")),
+    Complaint(
+        "gpu_lost", re.compile(rf"Unable to determine the device handle for (?:GPU|gpu) ?{_ADDRESS}: (?:GPU is lost|GPU requires reset)")
+    ),
+    Complaint("gpu_lost", re.compile(r"^GPU is lost\.", re.MULTILINE)),
+    Complaint("unknown_error", re.compile(rf"Unable to determine the device handle for (?:GPU|gpu) ?{_ADDRESS}: Unknown Error")),
+    Complaint("unknown_error", re.compile(r"Failed to initialize NVML: Unknown Error|Unable to determine the device handle")),
+    Complaint("insufficient_permissions", re.compile(r"Failed to initialize NVML: Insufficient Permissions")),
+    Complaint("unknown_error", re.compile(r"Failed to initialize NVML")),
+)
+_LIBRARY = re.compile(r"NVML library version: *(\d+\.\d+(?:\.\d+)?)")
+_INFOROM = re.compile(rf"(?i)infoROM is corrupted at gpu {_ADDRESS}")
+
+
+def complains(text: str) -> bool:
+    """Whether any of the sentences stands in the text."""
+    return bool(_INFOROM.search(text)) or any(row.pattern.search(text) for row in COMPLAINTS)
+
+
+def read_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
+    """Facts of what stands beside or instead of a report. `names`: what the report beside calls each address."""
+    found: list[Fact] = []
+    for line in (line.strip() for line in text.splitlines()):
+        found += [fact for fact in _of_line(line, names or {}) if (fact.key, fact.device) not in {(f.key, f.device) for f in found}]
+    return found
+
+
+def _of_line(line: str, names: Mapping[str, str]) -> list[Fact]:
+    found: list[Fact] = []
+    for row in COMPLAINTS:
+        match = row.pattern.search(line)
+        if match:
+            found += _told(row.error, _device(match, names), line)
+            break
+    if library := _LIBRARY.search(line):
+        found.append(Fact("smi", "driver.library_version", library[1], line=line))
+    if corrupt := _INFOROM.search(line):
+        found.append(Fact("smi", "gpu.inforom_corrupt", True, _device(corrupt, names), line=line))
+    return found
+
+
+def _told(error: str, device: str | None, line: str) -> list[Fact]:
+    found = [Fact("smi", "smi.error", error, line=line)]
+    if error == "driver_library_mismatch":
+        found.append(Fact("smi", "driver.mismatch", True, line=line))
+    if error == "no_devices":
+        found.append(Fact("smi", "gpu.count", 0, line=line))
+    if error == "gpu_lost" and device:
+        found.append(Fact("smi", "gpu.lost", True, device, line=line))
+    return found
+
+
+def _device(match: re.Match[str], names: Mapping[str, str]) -> str | None:
+    address = bdf(match.groupdict().get("bdf") or "")
+    return names.get(address, address) if address else None
