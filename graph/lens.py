@@ -1,5 +1,6 @@
 """What facts are read against: the taxonomy, the catalogue of checks, what each host should look like, and where it stands."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +8,9 @@ from typing import Literal
 from kb.keys import find
 from kb.taxonomy import Leaf, Taxonomy
 from tools.check import Check
-from tools.fact import Value
+from tools.fact import Fact, Value
+from tools.inventory import Inventory
+from tools.sku import Sku, guess
 
 Place = Literal["leaf", "rack"]
 """What hosts share: a leaf switch or a rack."""
@@ -70,6 +73,22 @@ def may_be_text(leaf: Leaf) -> bool:
     )
 
 
-def titles(leaves: Iterable[Leaf]) -> dict[str, str]:
-    """Label → words for people."""
-    return {leaf.label: leaf.title for leaf in leaves}
+def expectations(inventory: Inventory, skus: Mapping[str, Sku], facts: Iterable[Fact]) -> Callable[[str, str, str | None], Value]:
+    """What the SKU of each host leads to expect: the inventory's word first, else the profile that fits what the host shows."""
+    by_host: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if fact.host and fact.key in ("gpu.product", "gpu.bdf"):
+            by_host[fact.host].append(fact)
+    found: dict[str, Sku | None] = {}
+
+    def sku(host: str) -> Sku | None:
+        if host not in found:
+            row = inventory.hosts.get(host)
+            found[host] = skus.get(row.sku if row else "") or guess(by_host[host], skus)
+        return found[host]
+
+    def expected(host: str, key: str, device: str | None) -> Value:
+        profile = sku(host)
+        return profile.expected(key, device) if profile else None
+
+    return expected

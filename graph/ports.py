@@ -1,6 +1,6 @@
 """What the nodes may touch, handed in by the composition root. Nodes hold no globals and read no environment."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -9,12 +9,13 @@ from graph.state import Item
 
 if TYPE_CHECKING:
     from kb.history import History
-    from kb.taxonomy import Taxonomy
 
     from graph.reasoner import Reasoner
+    from kb.taxonomy import Taxonomy
     from tools.evidence import EvidenceStore
     from tools.fleet import Fleet
     from tools.inventory import Inventory
+    from tools.sku import Sku
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +56,6 @@ class Ports:
     evidence: "EvidenceStore"
     clock: Clock
     model: "Reasoner | None" = None
+    skus: "Mapping[str, Sku]" = field(default_factory=dict)
     progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)

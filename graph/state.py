@@ -172,12 +172,14 @@ class Incident(TypedDict, total=False):
     brief: dict[str, Any]
     tier: Tier
     walk: dict[str, Any]
-    """Where the taxonomy walk stands: open branches and exhausted ones."""
+    """Where the taxonomy walk stands (`graph.walk.Walk`): open branches, exhausted ones, and the log the card draws."""
+    turn: dict[str, Any]
+    """Where this turn stands (`graph.case.Turn`): hosts in question, what words suggest, why it was cut short."""
     hypotheses: list[dict[str, Any]]
     facts: str
     """Digest of the facts snapshot in the evidence store."""
-    to_look: list[dict[str, Any]]
-    """Asks that `plan` chose for `execute`: {host, check}."""
+    to_look: list[dict[str, str]]
+    """Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}."""
     rounds: int
     report: dict[str, Any]
     ticket: dict[str, Any]

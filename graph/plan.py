@@ -1,0 +1,125 @@
+"""Second node: what to look at next. Three tiers in order: what similar incidents turned out to be, the taxonomy, then honest questions.
+
+The first round asks for one wave of everything cheap; after it the walk of the taxonomy asks only for what is missing,
+exclusive checks come last, and where nothing is left the reporter is asked.
+"""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from graph.case import MOST_UNNAMED, Case, folded_asks, read_case, visible_hosts, weigh
+from graph.engine import Assessment
+from graph.ports import Ports, Progress
+from graph.prior import past_priors, ranked_priors, together, word_priors
+from graph.questions import digest_of, questions_for
+from graph.reasoner import Declined
+from graph.schedule import exclusive_offers, first_wave
+from graph.state import Incident, Tier
+from graph.walk import Walk, advance
+from tools.hostlist import fold
+
+MOST_ROUNDS, MOST_RANKED = 8, 12
+
+
+async def plan(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
+    """Choose asks for `execute`; none when everything worth a look has been looked at."""
+    ports = runtime.context
+    case = await read_case(state, ports)
+    rounds = state.get("rounds", 0)
+    if rounds == 0:
+        return await _open(case, ports)
+    walk = Walk.read(state.get("walk", {}))
+    tier, asks = await _go_on(case, walk, ports, rounds)
+    await ports.progress(Progress(case.id, "plan", f"{len(asks)} more looks" if asks else "nothing left to look at"))
+    return {"turn": case.turn.write(), "walk": walk.write(), "tier": tier, "to_look": folded_asks(asks), "rounds": rounds + 1}
+
+
+async def _open(case: Case, ports: Ports) -> dict[str, Any]:
+    """First round: priors from words and history, and the one wave that all hypotheses share."""
+    turn = case.turn
+    visible = visible_hosts(ports.inventory, case.origin)
+    hosts = case.brief.hosts or (visible if len(visible) <= MOST_UNNAMED else ())
+    turn.hosts, turn.named = fold(hosts), bool(case.brief.hosts)
+    similar = [(past.label, past.score) for past in await ports.history.similar(case.brief.text, 2)] if case.brief.text else []
+    known = [(label, score) for label, score in similar if label in ports.taxonomy.leaves]
+    turn.past = [label for label, _ in known]
+    turn.priors = _trimmed(together(word_priors(ports.taxonomy, case.brief), past_priors(known)))
+    walk, tier = Walk(), "history"
+    asks = first_wave(weigh(case, ports).lens, hosts)
+    if not asks:
+        tier, asks = await _go_on(case, walk, ports, rounds=1)
+    await ports.progress(Progress(case.id, "plan", f"looking at {len(hosts)} hosts", hypotheses=_titles(turn.past, ports)))
+    return {"turn": turn.write(), "tier": tier, "walk": walk.write(), "to_look": folded_asks(asks), "rounds": 1}
+
+
+async def _go_on(case: Case, walk: Walk, ports: Ports, rounds: int) -> tuple[Tier, list[tuple[str, str]]]:
+    """The next look, from the cheapest kind that is left."""
+    now = weigh(case, ports)
+    if not now.roots and "rank" not in case.turn.asked_model:
+        now = await _ranked(case, now, ports)
+    if case.turn.cut or rounds >= MOST_ROUNDS:
+        return "done", []
+    visit = advance(walk, now)
+    if visit:
+        return "taxonomy", list(visit.asks)
+    if now.finding != "diagnosed" and (more := _wider(case, ports)):
+        return "taxonomy", first_wave(now.lens, more)
+    for offer in exclusive_offers(now)[:1]:
+        return "taxonomy", [(host, offer.check) for host in offer.hosts]
+    if now.finding == "abstained":
+        case.turn.questions = await _questions(case, now, ports)
+        return "exploration", []
+    return "done", []
+
+
+def _wider(case: Case, ports: Ports) -> tuple[str, ...]:
+    """People may blame the wrong host: before giving up, the rest of a small fleet is looked at too."""
+    visible = visible_hosts(ports.inventory, case.origin)
+    more = tuple(host for host in visible if host not in case.hosts)
+    if not case.hosts or not more or len(visible) > MOST_UNNAMED:
+        return ()
+    case.turn.hosts = fold((*case.hosts, *more))
+    return more
+
+
+async def _ranked(case: Case, now: Assessment, ports: Ports) -> Assessment:
+    """Where the engine is unsure a model may order the likeliest labels; its order is worth a prior, no more."""
+    if ports.model is None:
+        return now
+    labels = [standing.label for standing in now.standings.values() if standing.verdict != "rejected"][:MOST_RANKED]
+    answer = await ports.model.rank(case.id, case.brief, digest_of(now), labels) if len(labels) > 1 else Declined("")
+    case.turn.asked_model.append("rank")
+    if isinstance(answer, Declined):
+        case.turn.without_model = case.turn.without_model or answer.reason
+        return now
+    case.turn.priors = _trimmed(together(case.turn.priors, ranked_priors([label for label in answer.labels if label in labels])))
+    return weigh(case, ports)
+
+
+async def _questions(case: Case, now: Assessment, ports: Ports) -> list[str]:
+    """Up to three, from a model where there is one, else from what is missing."""
+    own = questions_for(case, now)
+    if ports.model is None:
+        return own
+    out = [standing.label for standing in now.standings.values() if standing.verdict == "rejected"][:MOST_RANKED]
+    answer = await ports.model.questions(case.id, case.brief, digest_of(now), out)
+    if isinstance(answer, Declined):
+        case.turn.without_model = case.turn.without_model or answer.reason
+        return own
+    return [question.strip()[:240] for question in answer if question.strip()][:3] or own
+
+
+def _trimmed(priors: dict[str, float]) -> dict[str, float]:
+    """The strongest, rounded: state stays small."""
+    top = sorted(priors.items(), key=lambda row: (-row[1], row[0]))[: 2 * MOST_RANKED]
+    return {label: round(weight, 2) for label, weight in top}
+
+
+def _titles(labels: list[str], ports: Ports) -> tuple[str, ...]:
+    return tuple(ports.taxonomy.title(label) for label in labels)
+
+
+def after_plan(state: Incident) -> str:
+    """Look where there is something to look at; otherwise this turn is decided."""
+    return "execute" if state["to_look"] else "conclude"
