@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from redis.asyncio import Redis
 
-from graph.fence import FENCED_COMMIT, LostLease, current_fence
+from graph.fence import FENCED_COMMIT, Drained, LostLease, current_fence
 
 KINDS = ("checkpoints", "index", "values", "writes", "windex")
 CUT = b"\0"
@@ -77,6 +77,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
         ]
         commands += [("PERSIST", self._key(thread, kind)) for kind in KINDS]
         await self._commit(thread, commands)
+        if (fence := current_fence()) and fence.stopping():
+            raise Drained(f"{thread}: stopped behind step {metadata.get('step')}")
         return _config(thread, ns, checkpoint["id"])
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:

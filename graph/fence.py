@@ -1,10 +1,10 @@
 """The fence around a turn: what a worker writes is refused once somebody else holds its incident.
 
 A lease alone cannot stop a worker that slept through its end, so every checkpoint put compares the lease in the same
-atomic step that writes.
+atomic step that writes. The fence also carries the wish to stop: a turn ends early only where its last step is on disk.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,12 +14,21 @@ class LostLease(Exception):
     """Somebody else holds the incident now: whatever this worker still wanted to write was refused."""
 
 
+class Drained(Exception):
+    """The process is stopping: the turn stopped behind a stored step, and whoever takes the incident next continues it."""
+
+
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The lease a put must still hold: the key, and the token that must be its value."""
+    """The lease a put must still hold: the key, and the token that must be its value. `stopping` is asked after each stored step."""
 
     key: str
     token: str
+    stopping: Callable[[], bool] = _never
 
 
 _FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)

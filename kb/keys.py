@@ -27,7 +27,7 @@ def _rows(text: str) -> tuple[Key, ...]:
     rows = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, kind, scope, unit, means = (part.strip() for part in line.split("|"))
-        low_trust = name.startswith(("job.", "env.", "proc."))
+        low_trust = name.startswith(("job.", "env.")) or (name.startswith("proc.") and kind == "str")
         rows.append(Key(name, kind, scope, unit, means, low_trust))  # type: ignore[arg-type]  # a test checks every row
     return tuple(rows)
 
@@ -36,7 +36,6 @@ def _rows(text: str) -> tuple[Key, ...]:
 KEYS = _rows("""
     host.boot_id                     | str   | host    |      | kernel boot id at the time of looking
     host.booted_at                   | str   | host    |      | ISO time of the last boot
-    host.unreachable                 | bool  | host    |      | the host could not be reached by any means
     host.reachable                   | bool  | host    |      | false when no session could be had although other hosts of the incident answered
     driver.version                   | str   | host    |      | NVIDIA driver as nvidia-smi or the module reports it
     driver.cuda_version              | str   | host    |      | newest CUDA the driver supports
