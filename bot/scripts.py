@@ -1,0 +1,147 @@
+"""The inbox's and the lease's atomic steps, as Lua. Each is the whole of a decision: nothing is read outside and acted on inside.
+
+Plain strings only (no JSON is ever decoded or re-encoded here). Members of the due-index are `INCIDENT WHY`.
+"""
+
+DUPLICATE, APPENDED, OPENED, OTHER, TAKEN = 0, 1, 2, 3, 4
+"""What OPEN answers beside the incident's id. OTHER: the thread belongs to that incident, build the item for it."""
+LOST = -1
+
+_RECEIVE = """
+local function receive(incident, element, now, hash, inbox, threads, posted, due, open)
+  redis.call('PERSIST', hash)
+  redis.call('PERSIST', threads)
+  redis.call('PERSIST', posted)
+  for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('PERSIST', thread) end
+  redis.call('ZADD', open, 'NX', now, incident)
+  redis.call('RPUSH', inbox, element)
+  redis.call('ZADD', due, 'NX', now, incident .. ' work')
+end
+"""
+"""Store an element; an incident that was closed lives again."""
+
+OPEN = (
+    _RECEIVE
+    + """
+local incident, element, now, ttl, origin, name = unpack(ARGV)
+local seen = redis.call('GET', KEYS[1])
+if seen then return {seen, 0} end
+local bound = redis.call('GET', KEYS[2])
+if bound and bound ~= incident then return {bound, 3} end
+if not bound then
+  if redis.call('EXISTS', KEYS[3]) == 1 then return {incident, 4} end
+  redis.call('SET', KEYS[2], incident)
+  redis.call('HSET', KEYS[3], 'origin', origin, 'opened', now, 'lifecycle', 'open')
+  redis.call('SADD', KEYS[5], name)
+end
+redis.call('SET', KEYS[1], incident, 'EX', ttl)
+receive(incident, element, now, unpack(KEYS, 3))
+return {incident, bound and 1 or 2}
+"""
+)
+"""KEYS seen, thread, hash, inbox, threads, posted, due, open."""
+
+ENQUEUE = (
+    _RECEIVE
+    + """
+local incident, element, now, ttl = unpack(ARGV)
+if not redis.call('SET', KEYS[1], incident, 'NX', 'EX', ttl) then return 0 end
+receive(incident, element, now, unpack(KEYS, 2))
+return 1
+"""
+)
+"""KEYS seen, hash, inbox, threads, posted, due, open."""
+
+FIRE = (
+    _RECEIVE
+    + """
+local incident, why, score, element, now = unpack(ARGV)
+local member = incident .. ' ' .. why
+if redis.call('ZSCORE', KEYS[6], member) ~= score then return 0 end
+redis.call('ZREM', KEYS[6], member)
+redis.call('SREM', KEYS[1], why)
+if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+receive(incident, element, now, unpack(KEYS, 2))
+return 1
+"""
+)
+"""KEYS timers, hash, inbox, threads, posted, due, open. A timer that was moved or taken by another sweeper has another score."""
+
+BIND = """
+local bound = redis.call('GET', KEYS[1])
+if bound and bound ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('SADD', KEYS[2], KEYS[1])
+return 1
+"""
+
+FINISH = """
+local token, incident, item, letter, lifecycle, keep = unpack(ARGV, 1, 6)
+local lease, hash, inbox, timers, tries, threads, posted, due, open, dead = unpack(KEYS)
+if redis.call('GET', lease) ~= token then return -1 end
+local head = redis.call('LINDEX', inbox, 0)
+if not head or string.sub(head, 1, #item + 1) ~= item .. '\\n' then return 0 end
+redis.call('LPOP', inbox)
+redis.call('HDEL', tries, item .. ' begun', item .. ' raised', item .. ' unposted')
+if redis.call('LLEN', inbox) == 0 then redis.call('ZREM', due, incident .. ' work') end
+if letter ~= '' then
+  redis.call('RPUSH', dead, letter)
+  redis.call('LTRIM', dead, -1000, -1)
+  return 1
+end
+redis.call('HSET', hash, 'lifecycle', lifecycle)
+for _, why in ipairs(redis.call('SMEMBERS', timers)) do redis.call('ZREM', due, incident .. ' ' .. why) end
+redis.call('DEL', timers)
+for at = 7, #ARGV, 2 do
+  redis.call('ZADD', due, ARGV[at + 1], incident .. ' ' .. ARGV[at])
+  redis.call('SADD', timers, ARGV[at])
+end
+if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 then
+  redis.call('ZREM', open, incident)
+  for _, key in ipairs({hash, threads, posted}) do redis.call('EXPIRE', key, keep) end
+  for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('EXPIRE', thread, keep) end
+end
+return 1
+"""
+"""Asked twice (a lost answer, a retry), the second finds another head and changes nothing."""
+
+POST = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+local before = redis.call('HGET', KEYS[2], ARGV[2]) or ''
+if before ~= 'posted' then redis.call('HSET', KEYS[2], ARGV[2], ARGV[3]) end
+return before
+"""
+
+COME_DUE = """
+local rows = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[3])
+for at = 1, #rows, 2 do
+  if string.match(rows[at], ' (.*)$') == ARGV[4] then redis.call('ZADD', KEYS[1], 'XX', ARGV[2], rows[at]) end
+end
+return rows
+"""
+
+TAKE = """
+if redis.call('EXISTS', KEYS[1]) == 1 then return false end
+local token = redis.call('INCR', KEYS[2]) .. ':' .. ARGV[1]
+redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
+redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[3] .. ' work')
+return token
+"""
+"""KEYS lease, fence, due. ARGV owner, milliseconds, incident, when the sweeper should look after us."""
+
+RENEW = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('ZADD', KEYS[2], 'XX', ARGV[4], ARGV[3] .. ' work')
+return 1
+"""
+
+RELEASE = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+if ARGV[4] == '' and redis.call('LLEN', KEYS[3]) > 0 then return 0 end
+redis.call('DEL', KEYS[1])
+if ARGV[4] ~= '' then redis.call('ZADD', KEYS[2], 'XX', ARGV[4], ARGV[3] .. ' work') end
+return 1
+"""
+"""KEYS lease, due, inbox. ARGV token, unused, incident, when to look again ('' = only if the inbox is empty): an item that came
+after our last look, whose wake-up found the lease taken, is not left lying."""
