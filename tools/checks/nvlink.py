@@ -18,7 +18,9 @@ CHECK = "nvlink"
 _GPU = re.compile(r"\s*GPU (\d{1,3}): ")
 _STATE = re.compile(r"\s*Link (\d{1,3}): (?:(\d{1,4}(?:\.\d{1,4})?) GB/s|(<inactive>|[Ii]nactive))\s*$")
 _ERRORS = re.compile(r"\s*Link (\d{1,3}): (Replay|Recovery|CRC(?: FLIT| DATA)?)[A-Za-z ]{0,20}?Errors?: (\d{1,15})\s*$")
-_NONE = re.compile(r"does not have or support nvlink|nvlink is not supported|not support NVLink", re.IGNORECASE)
+_NONE = re.compile(
+    r"does not have or support nvlink|nvlink is not supported|not support NVLink|Nvlink queries are not supported", re.IGNORECASE
+)
 _ALL_DOWN = re.compile(r"all links are in-?active", re.IGNORECASE)
 _KEYS = {"Replay": "nvlink.replay_errors", "Recovery": "nvlink.recovery_errors", "CRC": "nvlink.crc_errors"}
 

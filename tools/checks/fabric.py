@@ -1,0 +1,180 @@
+"""The InfiniBand and RoCE ports of a host: `ibstat` or `ibstatus`, and the counters and partition keys of sysfs.
+
+CA 'mlx5_3'
+        Number of ports: 1
+        Port 1:
+                State: Down
+                Physical state: Polling
+                Rate: 400
+                SM lid: 0
+                Link layer: InfiniBand
+/sys/class/infiniband/mlx5_3/ports/1/counters/link_downed:37
+/sys/class/infiniband/mlx5_3/ports/1/pkeys/0:0xffff
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status, Value
+
+CHECK = "ibstat"
+_CA = re.compile(r"CA '([A-Za-z0-9_.-]{1,40})'\s*$")
+_STATUS = re.compile(r"Infiniband device '([A-Za-z0-9_.-]{1,40})' port (\d{1,3}) status:\s*$", re.IGNORECASE)
+_PORT = re.compile(r"\s*Port (\d{1,3}):\s*$")
+_FIELD = re.compile(r"\s*([A-Za-z_][A-Za-z_ ]{1,30}?):\s*(.{0,120}?)\s*$")
+_PANIC = re.compile(r"ibpanic: .{0,300}")
+_NO_CARD = re.compile(
+    r"(?i)no (?:ib|infiniband|rdma) (?:devices|HCAs?)|Can't list local|failed to get.{0,40}ca name|cannot open.{0,40}/sys/class/infiniband"
+)
+_COUNTER = re.compile(
+    r"\S{0,200}?/infiniband/([A-Za-z0-9_.-]{1,40})/ports/(\d{1,3})/(counters|hw_counters|pkeys)/(\w{1,40}):\s*(\S{1,40})\s*$"
+)
+_COUNTERS = {
+    "link_downed": "ib.link_downed",
+    "symbol_error": "ib.symbol_error",
+    "port_rcv_errors": "ib.port_rcv_errors",
+    "port_xmit_wait": "ib.port_xmit_wait",
+    "out_of_sequence": "ib.out_of_sequence",
+    "roce_adp_retrans": "ib.roce_adp_retrans",
+}
+Fields = dict[str, tuple[str, str]]
+"""Field name in lower case → value and line."""
+
+
+def is_ibstat(text: str) -> bool:
+    """Whether the text names HCAs as ibstat or ibstatus do, or is their complaint."""
+    return bool(re.search(r"(?m)^CA '|^Infiniband device '", text) or _PANIC.search(text[:2000]) or _NO_CARD.search(text[:2000]))
+
+
+def parse_ibstat(text: str) -> Sequence[Fact]:
+    """Ports in order. A port whose lines break off before its link layer is left out and makes the text unreadable beyond it."""
+    cards, ports = _ports(text)
+    found = [fact for device, fields in ports for fact in _port_facts(device, fields, _device(device, ports))]
+    panic = _PANIC.search(text)
+    if panic or (not cards and _NO_CARD.search(text)):
+        line = panic[0] if panic else next(line.strip() for line in text.splitlines() if _NO_CARD.search(line))
+        found.append(Fact(CHECK, "ib.error", "ibpanic" if panic else "no_devices", line=line))
+    elif not cards:
+        raise Unreadable("no whole HCA is listed")
+    attrs = {"partial": True} if panic else {}
+    found.append(Fact(CHECK, "ib.count", len(cards), line=", ".join(cards)[:300], attrs=attrs))
+    broken = [device for device, fields in ports if "link layer" not in fields]
+    if broken:
+        found.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"the output breaks off in {broken[0][0]}"))
+    return found
+
+
+def _ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], Fields]]]:
+    cards: list[str] = []
+    ports: list[tuple[tuple[str, str], Fields]] = []
+    card: Fields = {}
+    for line in text.splitlines():
+        if head := _CA.match(line):
+            cards.append(head[1])
+            card = {}
+        elif status := _STATUS.match(line):
+            cards += [status[1]] if status[1] not in cards else []
+            ports.append(((status[1], status[2]), {}))
+        elif cards and (port := _PORT.match(line)):
+            ports.append(((cards[-1], port[1]), dict(card)))
+        elif cards and (said := _FIELD.match(line)):
+            fields = ports[-1][1] if ports and ports[-1][0][0] == cards[-1] else card
+            fields[said[1].lower().replace("_", " ")] = (said[2], line.strip())
+    return list(dict.fromkeys(cards)), ports
+
+
+def _device(port: tuple[str, str], ports: Iterable[tuple[tuple[str, str], Fields]]) -> str:
+    """`mlx5_3`, and `mlx5_3/2` for the second port of a card that has several."""
+    several = sum(card == port[0] for (card, _), _ in ports) > 1
+    return f"{port[0]}/{port[1]}" if several and port[1] != "1" else port[0]
+
+
+def _word(text: str) -> Value:
+    """`Active`, or ibstatus's `4: ACTIVE`."""
+    word = re.sub(r"^\d+: *", "", text)
+    known = {name.lower(): name for name in ("Active", "Down", "Initializing", "Armed", "LinkUp", "Disabled", "Polling", "Sleep")}
+    return "Initializing" if word.lower() in ("init", "initialize") else known.get(word.lower(), word[:40]) or None
+
+
+def _whole(text: str) -> Value:
+    match = re.match(r"0x[0-9a-f]{1,8}|\d{1,9}", text.lower())
+    return int(match[0], 0 if match[0].startswith("0x") else 10) if match else None
+
+
+def _plain(text: str) -> Value:
+    return text[:60] or None
+
+
+_FIELDS: tuple[tuple[str, tuple[str, ...], Callable[[str], Value], str], ...] = (
+    ("ib.state", ("state",), _word, ""),
+    ("ib.phys_state", ("physical state", "phys state"), _word, ""),
+    ("ib.rate", ("rate",), _whole, "Gb/s"),
+    ("ib.link_layer", ("link layer",), _plain, ""),
+    ("ib.lid", ("base lid",), _whole, ""),
+    ("ib.sm_lid", ("sm lid",), _whole, ""),
+    ("ib.firmware", ("firmware version",), _plain, ""),
+)
+
+
+def _port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str]], device: str) -> list[Fact]:
+    """Nothing of a port that breaks off. Each fact carries the link layer: a Down Ethernet port may be meant so."""
+    if "link layer" not in fields:
+        return []
+    layer = fields["link layer"][0]
+    found = []
+    for key, names, read, unit in _FIELDS:
+        cell = next((fields[name] for name in names if name in fields), None)
+        if cell is not None:
+            value = read(cell[0])
+            status = Status.OK if value is not None else Status.UNREADABLE
+            found.append(Fact(CHECK, key, value, device, status, unit, cell[1], {"link_layer": layer, "port": int(port[1])}))
+    return found
+
+
+def is_counters(text: str) -> bool:
+    """Whether lines of `grep -H` over /sys/class/infiniband stand at the beginning."""
+    return any(_COUNTER.match(line) for line in text[:8192].splitlines()[:20])
+
+
+def parse_counters(text: str) -> Sequence[Fact]:
+    """The counters that tell something, and the partition keys in use (zero is an empty slot)."""
+    found: list[Fact] = []
+    pkeys: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        said = _COUNTER.match(line)
+        if not said:
+            continue
+        device = said[1] if said[2] == "1" else f"{said[1]}/{said[2]}"
+        if said[3] == "pkeys":
+            keys = pkeys.setdefault(device, [])
+            if re.fullmatch(r"0x[0-9a-fA-F]{1,4}", said[5]) and int(said[5], 16):
+                keys.append(f"0x{int(said[5], 16):04x}")
+        elif said[4] in _COUNTERS and re.fullmatch(r"[0-9]{1,19}", said[5]):
+            found.append(Fact(CHECK, _COUNTERS[said[4]], int(said[5]), device, line=line.strip()[:200]))
+    lists = [
+        Fact(CHECK, "ib.pkeys", sorted(set(keys)), device, line=f"{device}: {' '.join(sorted(set(keys)))}")
+        for device, keys in pkeys.items()
+    ]
+    return found + lists
+
+
+_FIND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -path */counters/* -o -path */hw_counters/* -o -path */pkeys/* ) -exec grep -H . {} +"
+
+CHECKS = (
+    Check(
+        id="ibstat",
+        asks="Are all InfiniBand ports there, up, at full rate, and do they count errors?",
+        commands=(
+            Command("ports", ("ibstat",)),
+            Command(
+                "counters",
+                tuple(_FIND.split()),
+                optional=True,
+            ),
+        ),
+        formats=(Format("ibstat", is_ibstat, parse_ibstat), Format("infiniband counters", is_counters, parse_counters)),
+        establishes=("ib.count", "ib.error", "ib.pkeys", *(key for key, *_ in _FIELDS), *_COUNTERS.values()),
+        seconds=2.0,
+    ),
+)

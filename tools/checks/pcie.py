@@ -1,0 +1,134 @@
+"""`lspci -vvv` of the NVIDIA functions and of the PCI bridges: is every GPU there, does it answer, how wide is its link, is ACS on?
+
+0000:9b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)
+        LnkCap: Port #0, Speed 32GT/s, Width x16, ASPM not supported
+        LnkSta: Speed 8GT/s (downgraded), Width x8 (downgraded)
+0000:97:01.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (prog-if 00 [Normal decode])
+        ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tools.check import Check, Command, Format
+from tools.devices import bdf
+from tools.fact import Fact, Status, blind
+
+CHECK = "lspci"
+_HEAD = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.{1,60}?)(?: \[[0-9a-f]{4}\])?: (.{1,300})$")
+_GPU = re.compile(r"(?:3D|VGA compatible|Display) controller")
+_NVIDIA = re.compile(r"NVIDIA|\[10de:")
+_LINK = re.compile(
+    r"\s*(LnkCap|LnkSta):.{0,40}?Speed (\d{1,3}(?:\.\d)?)GT/s( \(downgraded\))?.{0,12}?,? ?Width x(\d{1,2})( \(downgraded\))?"
+)
+_ACS = re.compile(r"\s*ACSCtl:\s*SrcValid([+-])")
+
+
+@dataclass(slots=True)
+class _Function:
+    """One PCI function as printed."""
+
+    address: str
+    kind: str
+    head: str
+    links: dict[str, re.Match[str]] = field(default_factory=dict)
+    acs: re.Match[str] | None = None
+    denied: bool = False
+
+    @property
+    def gpu(self) -> bool:
+        return bool(_GPU.match(self.kind) and _NVIDIA.search(self.head))
+
+
+def is_lspci(text: str) -> bool:
+    """Whether the first lines that are not indented name PCI functions."""
+    heads = [line for line in text[:16384].splitlines() if line.strip() and not line[0].isspace()][:5]
+    return any(_HEAD.match(line) for line in heads)
+
+
+def parse_lspci(text: str) -> Sequence[Fact]:
+    """Facts of the GPUs and bridges listed. GPUs are counted where any NVIDIA function but a bridge is listed, not in a list of bridges."""
+    functions = _functions(text)
+    gpus = [function for function in functions if function.gpu]
+    found = [fact for gpu in gpus for fact in _gpu_facts(gpu)]
+    found += [fact for function in functions if "bridge" in function.kind.lower() for fact in _bridge_facts(function)]
+    if any(_NVIDIA.search(function.head) and function.kind != "PCI bridge" for function in functions):
+        found.append(Fact(CHECK, "pcie.gpu_count", len(gpus), line=f"{len(gpus)} NVIDIA GPUs are listed"))
+    denied = [function.address for function in functions if function.denied]
+    if denied:
+        why = f"capabilities of {len(denied)} functions need root, first {denied[0]}"
+        found.append(blind(CHECK, Status.DENIED, why))
+    return found
+
+
+def _functions(text: str) -> list[_Function]:
+    functions: list[_Function] = []
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            functions.append(_Function(bdf(head[1]) or head[1], head[2], line))
+        elif functions and line[:1].isspace():
+            _detail(functions[-1], line)
+    return functions
+
+
+def _detail(function: _Function, line: str) -> None:
+    if link := _LINK.match(line):
+        function.links.setdefault(link[1], link)
+    elif acs := _ACS.match(line):
+        function.acs = acs
+    elif "access denied" in line:
+        function.denied = True
+
+
+def _gpu_facts(gpu: _Function) -> list[Fact]:
+    dead = bool(re.search(r"\(rev ff\)", gpu.head))
+    found = [Fact(CHECK, "pcie.rev_ff", dead, gpu.address, line=gpu.head[:200])]
+    if dead:
+        return found  # what stands below is the noise of a bus that answers with ones
+    able, now = gpu.links.get("LnkCap"), gpu.links.get("LnkSta")
+    for link, suffix in ((now, ""), (able, "_max")):
+        if link:
+            line = link[0].strip()
+            found.append(Fact(CHECK, f"pcie.speed{suffix}", float(link[2]), gpu.address, unit="GT/s", line=line))
+            found.append(Fact(CHECK, f"pcie.width{suffix}", int(link[4]), gpu.address, line=line))
+    return [*found, _downgraded(gpu.address, able, now)] if able and now else found
+
+
+def _downgraded(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:
+    """Width below what the device can is a fault; a lower speed alone may be an idle link, so both are told apart."""
+    width, speed = int(now[4]) < int(able[4]), float(now[2]) < float(able[2]) or now[3] is not None
+    line = f"{now[0].strip()} of {able[2]}GT/s x{able[4]}"
+    return Fact(CHECK, "pcie.downgraded", width or speed, address, line=line, attrs={"width": width, "speed": speed})
+
+
+def _bridge_facts(bridge: _Function) -> list[Fact]:
+    if not bridge.acs:
+        return []
+    return [Fact(CHECK, "pcie.acs", bridge.acs[1] == "+", bridge.address, line=bridge.acs[0].strip())]
+
+
+CHECKS = (
+    Check(
+        id="lspci",
+        asks="Is every GPU on the bus, does it answer, is its link whole, is ACS off?",
+        commands=(
+            Command("gpus", ("lspci", "-D", "-vvv", "-d", "10de:"), privileged=True),
+            Command("bridges", ("lspci", "-D", "-vvv", "-d", "::0604"), privileged=True, optional=True),
+        ),
+        formats=(Format("lspci", is_lspci, parse_lspci),),
+        establishes=(
+            "pcie.gpu_count",
+            "pcie.absent",
+            "pcie.rev_ff",
+            "pcie.speed",
+            "pcie.speed_max",
+            "pcie.width",
+            "pcie.width_max",
+            "pcie.downgraded",
+            "pcie.acs",
+        ),
+        seconds=2.0,
+    ),
+)
