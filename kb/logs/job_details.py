@@ -1,0 +1,52 @@
+"""What an error line carries beyond its class: whose memory it was, which peer, which collective."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_OTHER = re.compile(r"Process (\d{1,10}) has ([\d.]{1,9}) ([GM])iB memory in use")
+_OWN = re.compile(r"this process has ([\d.]{1,9}) ([GM])iB memory in use")
+_TOTAL = re.compile(r"total capacity of ([\d.]{1,9}) GiB|([\d.]{1,9}) GiB total capacity")
+_FREE = re.compile(r"(?:of which )?([\d.]{1,9}) ([GM])iB (?:is )?free")
+_RESERVED = re.compile(r"([\d.]{1,9}) ([GM])iB reserved in total")
+_GPU = re.compile(r"\bGPU (\d{1,2})\b")
+_SMALL = 4.0
+"""GiB that another process may hold without being the reason (contexts of other ranks, monitoring)."""
+NUMBERS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
+
+
+def details(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
+    """The pattern's groups under their plain names, numbers as numbers, and what the class adds."""
+    attrs = {
+        name.rstrip("2"): int(given) if name.rstrip("2") in NUMBERS and given.lstrip("-").isdigit() else given
+        for name, given in found.items()
+    }
+    return attrs | (_memory(line) if cause == "cuda_oom" else {})
+
+
+def _memory(line: str) -> dict[str, Any]:
+    """PyTorch names the other processes only where it can see them; before 2.1 it gives totals, and what is missing is somebody else's."""
+    others = [(_gib(size, unit), int(pid)) for pid, size, unit in _OTHER.findall(line)]
+    if others and not _OWN.search(line):
+        others.remove(max(others))  # without a clause of its own the largest is this process
+    other, pid = max(others, default=(0.0, 0))
+    other = max(other, 0.0 if others or _OWN.search(line) else _unaccounted(line))
+    attrs: dict[str, Any] = {"own": other < _SMALL}
+    if other >= _SMALL:
+        attrs |= {"other_gib": round(other, 2)} | ({"other_pid": pid} if pid else {})
+    gpu = _GPU.search(line)
+    return attrs | ({"device": f"gpu{gpu[1]}"} if gpu else {})
+
+
+def _unaccounted(line: str) -> float:
+    total, free, reserved = _TOTAL.search(line), _FREE.search(line), _RESERVED.search(line)
+    if not (total and free and reserved):
+        return 0.0
+    return float(total[1] or total[2]) - _gib(free[1], free[2]) - _gib(reserved[1], reserved[2])
+
+
+def _gib(size: str, unit: str) -> float:
+    try:
+        return float(size) / (1 if unit == "G" else 1024)
+    except ValueError:
+        return 0.0

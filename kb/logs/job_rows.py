@@ -1,0 +1,179 @@
+"""Which line of a job's log is which error: one row a sign, the first that matches has the line.
+
+Named groups become attributes. A row's needles are cheap necessary conditions; a row without a pattern is its needles alone.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`cause` is the class id of the error."""
+
+    cause: str
+    needles: tuple[str, ...]
+    pattern: re.Pattern[str] | None = None
+
+    def read(self, line: str) -> Mapping[str, Any] | None:
+        """The attributes of the error, or None when the line is not this one."""
+        if not any(needle in line for needle in self.needles):
+            return None
+        if self.pattern is None:
+            return {}
+        found = self.pattern.search(line)
+        return {name: given for name, given in found.groupdict().items() if given} if found else None
+
+
+def _row(cause: str, *needles: str, pattern: str = "") -> Row:
+    return Row(cause, needles, re.compile(pattern) if pattern else None)
+
+
+_PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"
+_COLLECTIVE = r"(?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,40})"
+
+ROWS = (
+    # the scheduler and the kernel
+    _row("preempted", "DUE TO PREEMPTION", "PREEMPTED", "reempted by job"),
+    _row("host_killed", "oom-kill event", "oom_kill event", "Out Of Memory", "OUT_OF_MEMORY",
+         pattern=r"slurmstepd: .{0,160}(?:oom[-_]kill|[Oo]ut[ _][Oo]f[ _][Mm]emory)|(?:step|task)\S{0,80} .{0,40}OUT_OF_MEMORY"),
+    # storage before NCCL: a full disk speaks in many voices
+    _row("nccl_shm_failed", "posix_fallocate failed", "failed to extend /dev/shm", "shm/nccl-", "shared memory segment /dev/shm",
+         pattern=r"fallocate failed|failed to extend|Error while (?:creating|attaching)|No space left"),
+    _row("dataloader_shm", "insufficient shared memory", "unable to open shared memory object", "unable to write to file </torch_",
+         "unable to mmap"),
+    _row("dataloader_killed", "DataLoader worker", pattern=r"DataLoader worker.{0,80}(?:killed by signal|exited unexpectedly)"),
+    _row("checkpoint_corrupt", "invalid magic number", "PytorchStreamReader failed", "failed finding central directory", "UnpicklingError",
+         "is corrupted", "file not found in archive", "HeaderTooLarge", "InvalidHeader", "MetadataIncompleteBuffer", "corrupt file",
+         "Ran out of input"),
+    _row("checkpoint_mismatch", "size mismatch for", "in loading state_dict", "key(s) in state_dict", "CheckpointingException"),
+    _row("too_many_files", "Too many open files"),
+    _row("memlock", "Cannot allocate memory", "memlock", "locked memory",
+         pattern=r"ibv_\w{1,40} failed.{0,80}Cannot allocate memory|(?i:memlock|locked memory).{0,60}(?:limit|low|small)"),
+    _row("no_space", "No space left on device", "Disk quota exceeded", "ENOSPC"),
+    _row("read_only_fs", "Read-only file system"),
+    # CUDA
+    _row("cuda_oom", "out of memory", "OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED",
+         pattern=r"CUDA(?: error:)? out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: .{0,40}[Oo]ut of memory|"
+                 r"[Cc]uda failure (?:\d+ )?'out of memory'|HIP out of memory"),
+    _row("cuda_illegal_access", "illegal memory access", "CUDA_ERROR_ILLEGAL_ADDRESS"),
+    _row("cuda_ecc_uncorrectable", "uncorrectable ECC error", "CUDA_ERROR_ECC_UNCORRECTABLE"),
+    _row("cuda_launch_failure", "unspecified launch failure", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_CONTAINED"),
+    _row("cuda_illegal_instruction", "illegal instruction was encountered", "CUDA_ERROR_ILLEGAL_INSTRUCTION"),
+    _row("device_assert", "device-side assert", "` failed.", pattern=r"device-side assert|block: \[[\d,]{1,30}\], thread: \[[\d,]{1,30}\] Assertion"),
+    _row("cuda_system_not_initialized", "system not yet initialized", "CUDA_ERROR_SYSTEM_NOT_READY"),
+    _row("cuda_driver_mismatch", "Driver/library version mismatch", "unsupported display driver", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+         "forward compatibility was attempted"),
+    _row("cuda_driver_too_old", "driver version is insufficient", "driver on your system is too old", "unsatisfied condition: cuda",
+         "unsupported toolchain", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "requires CUDA driver"),
+    _row("nvml_unknown_error", "Failed to initialize NVML: Unknown Error"),
+    _row("missing_gpu_runtime", "could not select device driver", "invalid runtime name", "nvidia-container-cli:",
+         pattern=r"could not select device driver|invalid runtime name: nvidia|nvidia-container-cli: (?!.{0,80}unsatisfied)"),
+    _row("cuda_invalid_ordinal", "invalid device ordinal", "CUDA_ERROR_INVALID_DEVICE", "Invalid device id"),
+    _row("cuda_no_kernel_image", "no kernel image is available", "CUDA_ERROR_NO_BINARY_FOR_GPU", "is not compatible with the current PyTorch"),
+    _row("cuda_devices_busy", "busy or unavailable"),
+    _row("cuda_no_device", "no CUDA-capable device", "No CUDA GPUs are available", "CUDA_ERROR_NO_DEVICE", "Found no NVIDIA driver",
+         "No devices were found"),
+    _row("cudnn_not_initialized", "CUDNN_STATUS_", "cuDNN version incompatibility", "cuDNN error", pattern=r"(?P<status>CUDNN_STATUS_\w{1,60})|cuDNN "),
+    # a cuBLAS error may hide behind an OOM line above it; it has its own class because G03 looks like this
+    _row("cublas_failed", "CUBLAS_STATUS_", pattern=r"(?P<status>CUBLAS_STATUS_(?!SUCCESS)\w{1,60})"),
+    # NCCL and the process group
+    _row("collective_desync", "mismatch between collectives", "is running collective: CollectiveFingerPrint", "ollective sequence number",
+         "ollectives differ", "flight recorder", "Flight recorder",
+         pattern=r"[Rr]ank (?P<rank>\d{1,6}) is running (?:inconsistent )?collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d{1,12}), )?"
+                 r"OpType=(?P<op>\w{1,40})(?:.{0,600}OpType=(?P<others>\w{1,40}))?|"
+                 r"[Rr]ank (?P<rank2>\d{1,6}):? seq(?:uence number)?[ =:]{1,3}(?P<seq2>\d{1,12})[ ,:]{1,3}(?:op(?:_type)?[ =:]{1,3})?(?P<op2>[A-Z_a-z]{3,40})"
+                 r"(?:.{0,80}?others:? (?:\w{1,20}[ =:]{1,3}){0,3}?(?P<others2>[A-Z][A-Z_]{2,40}))?"),
+    _row("collective_desync", "mismatch between collectives"),
+    _row("nccl_timeout", "WorkNCCL(", pattern=rf"WorkNCCL\({_COLLECTIVE}.{{0,200}}?Timeout\(ms\)=(?P<timeout_ms>\d{{1,12}})"),
+    _row("nccl_timeout", "last enqueued",
+         pattern=r"work: (?P<work>-?\d{1,12}), last enqueued(?: NCCL)? work: (?P<enqueued>-?\d{1,12}), "
+                 r"last completed(?: NCCL)? work: (?P<completed>-?\d{1,12})"),
+    _row("nccl_timeout", "collective operation timeout", "Timeout at NCCL work", "NCCL operations have failed or timed out",
+         "watchdog got stuck", "detected by watchdog at work", "Terminating the process after attempting to dump debug info"),
+    _row("nccl_ib_error", "Got completion", "Got async event", "Call to ibv_", "IBV_WC_",
+         pattern=rf"Got completion (?:from peer {_PEER} )?with (?:status=|error |status )(?P<status>\d{{1,4}}).{{0,80}}?vendor err (?P<vendor_err>\d{{1,6}})"
+                 r"(?:.{0,200}?\b(?:hca |dev )?(?P<device>mlx5_\w{1,10}|rocep\w{1,12}|bnxt_re\d{1,3}))?"
+                 r"|Got async (?:error )?event ?:? ?(?P<event>[\w -]{1,40})|Call to (?P<call>ibv_\w{1,40}) failed with (?:error )?(?P<reason>[^,]{1,80})"
+                 r"(?:, on dev (?P<device2>\w{1,32}))?"),
+    _row("nccl_ib_device", "Unable to open device", "No device found", "NET/IB : No usable",
+         pattern=r"NET/IB ?: (?:Unable to open device (?P<device>[\w:.-]{1,40})|No (?:usable )?device found)"),
+    _row("nccl_no_interface", "no socket interface found", "No usable network interface", "no interface found", "No interface found"),
+    _row("nccl_connection_refused", "failed : ", "socketPollConnect", "socketStartConnect", "ncclSocketConnect",
+         pattern=rf"[Cc]onnect to {_PEER} failed ?: (?P<reason>Connection refused|No route to host|Connection timed out|Network is unreachable|"
+                 r"Software caused connection abort|Operation timed out)|socketPollConnect:? (?:connect returned |to \S{1,80} )(?P<reason2>[\w ]{1,40})"),
+    _row("nccl_remote_exited", "remote process exit", "ncclRemoteError", "Connection closed by remote peer", "closed by peer",
+         "Connection reset by peer", "Broken pipe",
+         pattern=r"remote process exit|ncclRemoteError|(?:Connection closed by remote peer|closed by peer) ?(?P<peer>\S{1,80})?|"
+                 r"(?:NCCL|socket|TCPStore|c10d).{0,200}(?:Broken pipe|Connection reset by peer)"),
+    _row("nccl_gdr_disabled", "GPU Direct RDMA Disabled", "GDR 0",
+         pattern=r"GPU Direct RDMA Disabled(?: for (?:GPU \d+ / )?HCA (?P<device>\S{1,32}))?|: GDR 0\b"),
+    _row("nccl_net_socket", "via NET/Socket", "Using network Socket"),
+    _row("nccl_invalid_usage", "ncclInvalidUsage", "invalid usage", "Duplicate GPU detected", "NCCL version mismatch", "Mismatched NCCL",
+         "wrong type ",
+         pattern=r"ncclInvalidUsage|invalid usage|(?P<reason>Duplicate GPU detected[^\n]{0,120}|.{0,40}version mismatch.{0,80})|"
+                 r"socketFinalizeAccept: wrong type"),
+    _row("nccl_init_failed", "unhandled system error", "unhandled cuda error", "ncclSystemError", "ncclInternalError", "ncclUnhandledCudaError",
+         "ncclCommInitRank", "internal error", "Test NCCL failure", "NCCL WARN Cuda failure", "NCCL WARN nvml", "NCCL WARN Error: network",
+         "NVLink SHARP (NVLS) Multicast",
+         pattern=r"nccl(?:SystemError|InternalError|UnhandledCudaError)|NCCL.{0,300}(?:unhandled|internal error)|"
+                 r"ncclCommInitRank.{0,80}(?:fail|timed out)|Test NCCL failure|"
+                 r"NCCL WARN (?:Cuda failure|nvml\w{1,60}\(\) failed|Error: network)|[Ff]ailed to bind NVLink SHARP"),
+    # rendezvous, names, services
+    _row("rendezvous_timeout", "waiting for clients", "RendezvousTimeoutError", "eartbeat", "Socket Timeout", "wait timeout after",
+         pattern=r"Timed out(?: after \d+ seconds)? waiting for clients\.? ?(?P<joined>\d{1,6})/(?P<expected>\d{1,6}) clients joined|RendezvousTimeoutError|"
+                 r"(?:rendezvous|keep[- ]alive).{0,60}[Hh]eartbeat.{0,40}(?:expired|fail|missed)|[Hh]eartbeat.{0,40}expired|"
+                 r"(?P<store>Socket Timeout|wait timeout after)"),
+    _row("rendezvous_refused", "client socket has failed to connect", "RendezvousConnectionError", "connection to the C10d store has failed",
+         "client socket has timed out",
+         pattern=r"(?:client socket has|RendezvousConnectionError|C10d store has)"
+                 r"(?:.{0,120}?connect(?:ing)? to \[?(?P<peer>[\w.:-]{1,120}?)[\],]{1,2}:? ?(?P<port>\d{1,5}))?"),
+    _row("name_resolution", "Name or service not known", "Temporary failure in name resolution", "nodename nor servname", "getaddrinfo",
+         "ould not resolve host", "No address associated with hostname", pattern=r"(?!.*gai_cache).*"),
+    _row("certificate_time", "certificate is not yet valid", "certificate has expired", "certificate expired"),
+    _row("storage_throttled", "SlowDown", "reduce your request rate", "TooManyRequests", "Too Many Requests", "RequestLimitExceeded",
+         "503 Service Unavailable", "ServerBusy"),
+    _row("service_unreachable", "Max retries exceeded", "Failed to establish a new connection", "ConnectionError", "CommError",
+         "wandb: Network error", "ConnectTimeout", "NewConnectionError", "ReadTimeoutError",
+         pattern=r"(?:[Hh]ost='?(?P<service>[\w.-]{1,120}))|Max retries|new connection|ConnectionError|CommError|Network error|Timeout"),
+    # Python and the user's code
+    _row("import_undefined_symbol", "undefined symbol:", pattern=r"undefined symbol: (?P<symbol>\S{1,120})"),
+    _row("file_not_found", "FileNotFoundError", "LocalEntryNotFoundError"),
+    _row("permission_denied", "PermissionError", "[Errno 13]"),
+    _row("loss_nan", " nan", "=nan", ":nan", "(nan", "NaN", "nans ", "non-finite loss",
+         pattern=r"(?i:(?:loss|nll|perplexity)[\"' ]{0,3}(?:is|=|:|became|was)?[ \t:=]{0,4}(?:tensor\()?[+-]?nan\b)|"
+                 r"(?i:\bnan loss|loss is nan|found nan|nans? (?:detected|found|encountered)|non-finite loss)"),
+    _row("grad_explodes", "grad",
+         pattern=r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}"
+                 r"(?P<norm>inf|nan|\d{4,}(?:\.\d+)?(?:e[+-]?\d+)?|\d(?:\.\d+)?e\+?0?[3-9]\b|\d(?:\.\d+)?e\+?[1-9]\d)|"
+                 r"(?i:gradients? (?:norm )?explo|exploding gradient)"),
+    # how processes end; last, because every launcher says it after the cause
+    _row("host_killed", "Killed", "SIGKILL", "exitcode: -9", "exitcode  : -9", "exit code 137", "ignal 9",
+         pattern=r"^(?:.{0,80}[\s:])?Killed\b(?! process)|SIGKILL|exitcode ?: -9|exit code 137|[Ss]ignal 9\b"),
+    _row("sigterm", "SIGTERM", "ignal 15", "SignalException", "DUE TO TIME LIMIT"),
+)  # fmt: skip
+
+EXPLODING = re.compile(
+    r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}(?:inf|nan|NaN|\d{4}|\d(?:\.\d{1,16})?e\+)|[Gg]radients? (?:norm )?explo|[Ee]xploding grad"
+)
+"""Every line of metrics names a gradient norm: only these are worth a look."""
+NEEDLES = tuple(dict.fromkeys(needle for row in ROWS for needle in row.needles if needle != "grad"))
+CONSEQUENCES = frozenset({"nccl_timeout", "nccl_remote_exited", "sigterm"})
+"""What the other ranks say once one has failed. Alone, each of them is an error of its own."""
+EITHER = frozenset({"nccl_ib_error", "rendezvous_timeout", "nccl_connection_refused", "host_killed", "nccl_init_failed"})
+"""A cause, unless another rank failed before."""
+SOFT = frozenset({"loss_nan", "grad_explodes", "storage_throttled"})
+"""Worth knowing; the run goes on."""
+HINTS = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})
+"""What NCCL chose: evidence, but nobody failed."""
+
+
+def classify(line: str) -> tuple[str, Mapping[str, Any]] | None:
+    """The class of an error line and what it carries, or None."""
+    for row in ROWS:
+        found = row.read(line)
+        if found is not None:
+            return row.cause, found
+    return None
