@@ -87,7 +87,7 @@ class Hub:
         try:
             await connection.ws.send_json(hello(len(self.connections)))
             self.counts["connections"] += 1
-            self.journal.ring()
+            self.journal.add("connections", {"connections": len(self.live)})
             await self._listen(connection)
         finally:
             self._forget(connection)
@@ -113,7 +113,7 @@ class Hub:
     def _forget(self, connection: Connection) -> None:
         if connection in self.connections:
             self.connections.remove(connection)
-        self.journal.ring()
+        self.journal.add("connections", {"connections": len(self.live)})
 
     async def disconnect(self, reason: str = "refresh_requested") -> int:
         """Ask every connection to go, as Slack does when it moves: no more envelopes there, the app is to come again."""

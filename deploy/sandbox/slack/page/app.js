@@ -1,0 +1,284 @@
+// The client: one person's view of the workspace, kept current by the change stream.
+
+import { blocks, knowPeople } from "/page/blocks.js";
+import { watchCluster } from "/page/cluster.js";
+import { composer } from "/page/compose.js";
+import { $, ask, attempt, fill, h, toast } from "/page/dom.js";
+import { showModal } from "/page/modal.js";
+import { emojiOf, know, mrkdwn } from "/page/text.js";
+
+const state = { me: "", users: {}, groups: [], channels: [], app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, values: {} };
+const BOT = () => Object.values(state.users).find((user) => user.is_bot) ?? {};
+const here = () => state.channels.find((channel) => channel.id === state.channel);
+const all = (channel = state.channel) => state.messages[channel] ?? {};
+const ordered = (rows) => rows.sort((a, b) => (a.ts < b.ts ? -1 : 1));
+const isReply = (message) => message.thread_ts && message.thread_ts !== message.ts;
+
+know({
+  user: (id) => state.users[id]?.name ?? id,
+  group: (id) => state.groups.find((group) => group.id === id)?.handle ?? id,
+  channel: (id) => state.channels.find((channel) => channel.id === id)?.name ?? id,
+  me: () => state.me,
+});
+knowPeople(() => Object.values(state.users).filter((user) => !user.is_bot && !user.deleted));
+
+function clock(ts) {
+  const at = new Date(Number(ts) * 1000);
+  const today = at.toDateString() === new Date().toDateString();
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return h("time", { datetime: at.toISOString(), title: at.toLocaleString() }, today ? time : `${at.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`);
+}
+
+const initials = (user) => (user?.real_name ?? "?").split(" ").map((word) => word[0]).slice(0, 2).join("");
+const shade = (id) => [...id].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % 7;
+
+function avatar(user) {
+  if (user?.is_bot) return h("img", { class: "avatar", src: "/page/icon.svg", alt: "" });
+  return h("span", { class: `avatar shade-${shade(user?.id ?? "?")}`, "aria-hidden": "true" }, initials(user));
+}
+
+function body(message) {
+  const act = {
+    me: state.me,
+    values: (state.values[message.ts] ??= {}),
+    fire: (item, block, value) => attempt("/control/click", { user: state.me, message_ts: message.ts, action_id: item.action_id, block_id: block.block_id, value: value ?? null, values: state.values[message.ts] }),
+  };
+  const shown = message.blocks?.length ? blocks(message.blocks, act) : message.text ? mrkdwn(message.text) : null;
+  return [shown, (message.attachments ?? []).map((one) => h("div", { class: "attachment" }, one.blocks?.length ? blocks(one.blocks, act) : mrkdwn(one.text ?? one.fallback ?? "")))];
+}
+
+function fileCard(file) {
+  const where = `/control/file/${file.id}`;
+  if (file.mimetype?.startsWith("image/")) return h("a", { href: where, target: "_blank", class: "picture" }, h("img", { class: "large", src: where, alt: file.title ?? file.name }));
+  return h("a", { href: where, target: "_blank", class: "file", testid: "file" }, h("span", { "aria-hidden": "true" }, "📄"), h("span", {}, h("strong", {}, file.title ?? file.name), h("small", { class: "faint" }, `${file.name} · ${size(file.size)}`)));
+}
+
+const size = (bytes) => (bytes < 1024 ? `${bytes} bytes` : bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} kB` : `${(bytes / 1048576).toFixed(1)} MB`);
+
+function tools(message) {
+  if (message.is_ephemeral) return null;
+  const shortcuts = (state.app.shortcuts ?? []).filter((one) => one.type === "message");
+  const run = (one) => attempt("/control/shortcut", { user: state.me, channel: state.channel, message_ts: message.ts, callback_id: one.callback_id });
+  const react = (name) => attempt("/control/react", { user: state.me, channel: state.channel, ts: message.ts, name });
+  return h(
+    "div",
+    { class: "tools" },
+    h("button", { class: "quiet icon", "aria-label": "React with thumbs up", title: "React", onclick: () => react("+1") }, "👍"),
+    !isReply(message) && h("button", { class: "quiet", testid: "reply", onclick: () => openThread(message.ts, true) }, "Reply"),
+    shortcuts.map((one) => h("button", { class: "quiet", testid: `shortcut-${one.callback_id}`, onclick: () => run(one) }, one.name)),
+  );
+}
+
+function row(message, inThread) {
+  const user = state.users[message.user];
+  const replies = inThread ? 0 : ordered(Object.values(all())).filter((other) => other.thread_ts === message.ts && isReply(other) && !other.is_ephemeral);
+  return h(
+    "li",
+    { class: `message${message.is_ephemeral ? " ephemeral" : ""}`, testid: message.is_ephemeral ? "ephemeral" : "message", "data-ts": message.ts, "data-user": message.user },
+    avatar(user),
+    h(
+      "div",
+      { class: "content" },
+      h("div", { class: "by" }, h("strong", {}, user?.is_bot ? state.app.name : (user?.real_name ?? message.user)), user?.is_bot && h("span", { class: "app" }, "APP"), user && user.team_id !== state.team.id && h("span", { class: "app outside" }, "EXTERNAL"), clock(message.ts), message.edited && !user?.is_bot && h("span", { class: "faint" }, "(edited)")),
+      message.is_ephemeral && h("p", { class: "only" }, "Only visible to you"),
+      body(message),
+      message.streaming_state === "in_progress" && h("span", { class: "cursor", "aria-label": "still writing" }),
+      h("div", { class: "files" }, (message.files ?? []).map(fileCard)),
+      h("div", { class: "reactions" }, (message.reactions ?? []).map((one) => h("span", { class: "reaction", title: one.users.map((id) => state.users[id]?.name).join(", ") }, emojiOf(one.name), ` ${one.count}`))),
+      replies.length > 0 && h("button", { class: "quiet replies", testid: "open-thread", onclick: () => openThread(message.ts) }, h("strong", {}, `${replies.length} ${replies.length === 1 ? "reply" : "replies"}`), h("span", { class: "faint" }, " last ", clock(replies.at(-1).ts))),
+    ),
+    tools(message),
+  );
+}
+
+// Redraw a list without losing the reader's place, their focus, or what they were typing.
+function redraw(list, rows, inThread) {
+  const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 60;
+  const focus = document.activeElement?.closest?.("[data-ts]");
+  const key = list.contains(focus) ? [focus.dataset.ts, document.activeElement.dataset.testid] : null;
+  const known = new Map([...list.children].map((node) => [node.dataset.ts, node]));
+  fill(list, rows.map((message) => {
+    const print = JSON.stringify(message) + (inThread ? "" : Object.values(all()).filter((other) => other.thread_ts === message.ts).length);
+    const old = known.get(message.ts);
+    if (old?.print === print) return old;
+    const node = row(message, inThread);
+    node.print = print;
+    return node;
+  }));
+  if (atEnd) list.scrollTop = list.scrollHeight;
+  if (key) list.querySelector(`[data-ts="${key[0]}"] [data-testid="${CSS.escape(key[1] ?? "")}"]`)?.focus();
+}
+
+function drawMessages() {
+  const rows = ordered(Object.values(all()));
+  redraw($("messages"), rows.filter((message) => !isReply(message)), false);
+  $("thread").hidden = !state.thread;
+  document.body.classList.toggle("threaded", Boolean(state.thread));
+  if (!state.thread) return;
+  redraw($("replies"), rows.filter((message) => message.ts === state.thread || message.thread_ts === state.thread), true);
+  const status = state.statuses[`${state.channel}/${state.thread}`];
+  $("status").hidden = !status;
+  $("status").textContent = status ? `${state.app.name} ${status}` : "";
+}
+
+function drawSide() {
+  const item = (id, text, testid) =>
+    h("li", {}, h("button", { class: id === state.channel ? "on" : state.unread[id] ? "unread" : "", testid, "aria-current": id === state.channel ? "page" : undefined, onclick: () => openChannel(id) }, h("span", {}, text), state.unread[id] ? h("b", { class: "badge" }, String(state.unread[id])) : null));
+  const rooms = state.channels.filter((channel) => !channel.is_im);
+  fill($("channels"), rooms.map((channel) => item(channel.id, `${channel.is_ext_shared ? "⇄" : "#"} ${channel.name}`, `channel-${channel.name}`)));
+  const dm = state.channels.find((channel) => channel.is_im) ?? { id: "app" };
+  fill($("apps"), item(dm.id, state.app.name, "app-rackmedic"));
+  fill($("user-switch"), Object.values(state.users).filter((user) => !user.is_bot && !user.deleted).map((user) => h("option", { value: user.id, selected: user.id === state.me }, `${user.real_name.split(" ")[0]} (${user.role})`)));
+}
+
+function drawHead() {
+  const channel = here();
+  if (!channel) return;
+  $("title").textContent = channel.is_im ? state.app.name : `# ${channel.name}`;
+  const outside = (channel.members ?? []).filter((id) => state.users[id]?.team_id !== state.team.id);
+  fill($("topic"), channel.is_ext_shared && h("span", { class: "app outside" }, "SHARED"), channel.is_im ? "Direct message with the app" : `${channel.topic?.value ?? ""} · ${(channel.members ?? []).length} members${outside.length ? `, ${outside.length} external` : ""}`);
+  $("tabs").hidden = !channel.is_im;
+  const tab = (name, text) => h("button", { role: "tab", class: "quiet", "aria-selected": String(state.tab === name), testid: `tab-${name}`, onclick: () => openTab(name) }, text);
+  fill($("tabs"), tab("home", "Home"), tab("messages", "Messages"));
+  const home = channel.is_im && state.tab === "home";
+  $("home").hidden = !home;
+  $("messages").hidden = $("compose").hidden = home;
+  main.placeholder(channel.is_im ? `Message ${state.app.name}` : `Message #${channel.name}. Try: @rackmedic job 4711 hangs`);
+}
+
+function drawHome() {
+  const view = state.home;
+  const act = view && { me: state.me, values: (state.values[view.id] ??= {}), fire: (item, _block, value) => attempt("/control/click", { user: state.me, view_id: view.id, action_id: item.action_id, value: value ?? null }) };
+  fill($("home"), view ? blocks(view.blocks, act) : h("p", { class: "faint" }, "The app has not published its home yet."));
+}
+
+function draw() {
+  drawSide();
+  drawHead();
+  drawMessages();
+  drawHome();
+}
+
+async function openChannel(id) {
+  if (id === "app") id = (await ask("/control/dm", { user: state.me })).channel.id;
+  const data = await attempt(`/control/messages?channel=${encodeURIComponent(id)}&user=${state.me}`);
+  if (!data) return;
+  if (!state.channels.some((channel) => channel.id === id)) state.channels = (await ask(`/control/channels?user=${state.me}`)).channels;
+  Object.assign(state, { channel: id, thread: "", tab: here()?.is_im ? "home" : "messages" });
+  state.messages[id] = Object.fromEntries(data.messages.map((message) => [message.ts, message]));
+  delete state.unread[id];
+  remember();
+  draw();
+  $("messages").scrollTop = $("messages").scrollHeight;
+  if (here()?.is_im) openTab("home");
+  else main.box.focus();
+}
+
+function openTab(name) {
+  state.tab = name;
+  if (name === "home") attempt("/control/home", { user: state.me });
+  draw();
+}
+
+function openThread(ts, write = false) {
+  state.thread = ts;
+  const root = all()[ts];
+  $("thread-of").textContent = root ? `${state.users[root.user]?.real_name ?? ""} in #${here()?.name}` : "";
+  drawMessages();
+  $("replies").scrollTop = $("replies").scrollHeight;
+  if (write) reply.box.focus();
+}
+
+function closeThread() {
+  state.thread = "";
+  drawMessages();
+  main.box.focus();
+}
+
+function arrived(channel, message) {
+  (state.messages[channel] ??= {})[message.ts] = message;
+  if (message.thread_ts && message.user === BOT().id) delete state.statuses[`${channel}/${message.thread_ts}`];
+  if (channel !== state.channel && message.user !== state.me) state.unread[channel] = (state.unread[channel] ?? 0) + 1;
+  // Whoever asked wants to see the answer: their thread opens by itself.
+  const root = isReply(message) && all(channel)[message.thread_ts];
+  if (root && channel === state.channel && !state.thread && message.user === BOT().id && root.user === state.me) openThread(root.ts);
+}
+
+const ON = {
+  message: (change) => arrived(change.channel, change.data),
+  message_changed: (change) => ((state.messages[change.channel] ??= {})[change.data.message.ts] = change.data.message),
+  message_deleted: (change) => delete all(change.channel)[change.data.ts],
+  ephemeral: (change) => arrived(change.channel, change.data),
+  ephemeral_gone: (change) => delete all(change.channel)[change.data.ts],
+  reaction: (change) => ((state.messages[change.channel] ??= {})[change.data.ts] = change.data.message),
+  status: (change) => (state.statuses[`${change.channel}/${change.data.thread_ts}`] = change.data.status),
+  view: (change) => showModal(change.data.view, state.me),
+  home: (change) => (state.home = change.data.view),
+  trouble: (change) => toast(change.data.text),
+  connections: (change) => linked(change.data.connections),
+};
+const RELOAD = new Set(["channel", "shared", "joined", "user"]);
+
+let drawing = 0;
+async function changed(change) {
+  ON[change.kind]?.(change);
+  if (RELOAD.has(change.kind)) Object.assign(state, { channels: (await ask(`/control/channels?user=${state.me}`)).channels });
+  cancelAnimationFrame(drawing);
+  drawing = requestAnimationFrame(draw);
+}
+
+function linked(connections) {
+  $("link-state").className = `link-state ${connections ? "up" : "down"}`;
+  $("link-state").textContent = connections ? `${state.app.name} is connected` : `${state.app.name} is not connected`;
+}
+
+let source = null;
+async function become(user) {
+  source?.close();
+  const boot = await ask(`/control/boot${user ? `?user=${encodeURIComponent(user)}` : ""}`);
+  Object.assign(state, { me: boot.me, team: boot.team, groups: boot.groups, channels: boot.channels, app: boot.app, messages: {}, unread: {}, thread: "", home: null, values: {} });
+  state.users = Object.fromEntries(boot.users.map((one) => [one.id, one]));
+  state.home = (await ask(`/control/home?user=${state.me}`)).view;
+  $("team").textContent = boot.team.name;
+  linked(boot.connections);
+  source = new EventSource(`/control/stream?user=${state.me}&since=${boot.seq}`);
+  source.onmessage = (event) => changed(JSON.parse(event.data));
+  source.onerror = () => { $("link-state").className = "link-state down"; $("link-state").textContent = "The sandbox does not answer"; };
+  source.onopen = async () => linked((await ask("/control/stats")).connections);
+  showModal(boot.view, state.me);
+  const wanted = new URLSearchParams(location.search).get("channel");
+  await openChannel((state.channels.find((one) => one.id === wanted) ?? state.channels[0]).id);
+  return boot;
+}
+
+function remember() {
+  history.replaceState(null, "", `?as=${state.users[state.me]?.name ?? ""}&channel=${state.channel}`);
+}
+
+const complete = (typed) => {
+  if (typed[0] === "/") return (state.app.commands ?? []).filter((one) => one.command.startsWith(typed)).map((one) => ({ insert: one.command, label: one.command, note: one.description ?? "" }));
+  const known = [...Object.values(state.users).map((user) => [user.name, user.is_bot ? "app" : user.real_name]), ...state.groups.map((group) => [group.handle, group.name])];
+  return known.filter(([name]) => name.startsWith(typed.slice(1).toLowerCase())).sort(([a], [b]) => (b === "rackmedic") - (a === "rackmedic")).map(([name, note]) => ({ insert: `@${name}`, label: `@${name}`, note }));
+};
+const isCommand = (word) => (state.app.commands ?? []).some((one) => one.command === word);
+const end = (list) => () => requestAnimationFrame(() => ($(list).scrollTop = $(list).scrollHeight));
+const main = composer($("compose"), "composer", { place: () => ({ user: state.me, channel: state.channel }), complete, isCommand, send: end("messages") });
+const reply = composer($("reply"), "thread-composer", { place: () => ({ user: state.me, channel: state.channel, thread_ts: state.thread }), complete, isCommand, send: end("replies") });
+reply.placeholder("Reply…");
+
+$("user-switch").addEventListener("change", (event) => become(event.target.value));
+$("thread-close").addEventListener("click", closeThread);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && state.thread && !document.querySelector("dialog[open]") && document.querySelector(".complete:not([hidden])") === null) closeThread();
+});
+
+const themed = (name) => (document.documentElement.dataset.theme = name);
+themed(localStorage.getItem("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+$("theme").addEventListener("click", () => {
+  themed(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  localStorage.setItem("theme", document.documentElement.dataset.theme);
+});
+
+const boot = await become(new URLSearchParams(location.search).get("as") ?? "");
+if (boot.cluster) watchCluster();
+document.body.dataset.ready = "yes";

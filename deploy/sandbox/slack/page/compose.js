@@ -1,0 +1,105 @@
+// The box people write in: mentions and commands complete, files attach, Enter sends.
+
+import { attempt, fill, h } from "/page/dom.js";
+
+async function encoded(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return { name: file.name, base64: btoa(text) };
+}
+
+// `place` answers {user, channel, thread_ts} for the message about to be sent; `complete` answers [{insert, label, note}] for what is being typed.
+export function composer(form, testid, { place, complete, isCommand, send }) {
+  const files = [];
+  const box = h("textarea", { testid, rows: "1", "aria-label": "Message", autocomplete: "off", spellcheck: "false" });
+  const menu = h("ul", { class: "complete", role: "listbox", hidden: true });
+  const chips = h("div", { class: "chips" });
+  const picker = h("input", { type: "file", multiple: true, hidden: true, testid: `${testid}-file` });
+  const suffix = testid === "composer" ? "" : "thread-";
+  const attach = h("button", { type: "button", class: "quiet icon", testid: `${suffix}attach`, "aria-label": "Attach files", title: "Attach files", onclick: () => picker.click() }, "📎");
+  const at = h("button", { type: "button", class: "quiet", "aria-label": "Mention RackMedic", title: "Mention RackMedic", onclick: () => insert("@rackmedic ") }, "@rackmedic");
+  const go = h("button", { type: "submit", class: "primary", testid: `${suffix}send`, "aria-label": "Send" }, "Send");
+  fill(form, menu, chips, box, h("div", { class: "tools" }, attach, at, h("span", { class: "grow faint" }, "Enter sends, Shift+Enter breaks the line"), go), picker);
+  let options = [];
+  let current = 0;
+
+  const grow = () => {
+    box.style.height = "auto";
+    box.style.height = `${Math.min(box.scrollHeight, 220)}px`;
+  };
+
+  const insert = (text) => {
+    box.setRangeText(text, box.selectionStart, box.selectionEnd, "end");
+    box.focus();
+    changed();
+  };
+
+  const shown = () =>
+    fill(menu, options.map((one, n) => h("li", { role: "option", class: n === current ? "on" : "", "aria-selected": String(n === current), onmousedown: (event) => { event.preventDefault(); take(n); } }, h("strong", {}, one.label), " ", h("span", { class: "faint" }, one.note))));
+
+  const word = () => /(?:^|\s)([@/][\w.-]*)$/.exec(box.value.slice(0, box.selectionStart))?.[1] ?? "";
+
+  const changed = () => {
+    grow();
+    const typed = word();
+    options = typed && (typed[0] === "@" || box.value.startsWith("/")) ? complete(typed).slice(0, 6) : [];
+    current = 0;
+    menu.hidden = options.length === 0;
+    shown();
+  };
+
+  const take = (n) => {
+    box.setRangeText(`${options[n].insert} `, box.selectionStart - word().length, box.selectionStart, "end");
+    changed();
+  };
+
+  const chipped = () =>
+    fill(chips, files.map((file, n) => h("span", { class: "chip" }, `📄 ${file.name}`, h("button", { type: "button", class: "quiet icon", "aria-label": `Remove ${file.name}`, onclick: () => { files.splice(n, 1); chipped(); } }, "✕"))));
+
+  const add = (list) => {
+    files.push(...list);
+    chipped();
+  };
+
+  const submit = async () => {
+    const text = box.value.trim();
+    if (!text && !files.length) return;
+    const command = isCommand(text.split(/\s/, 1)[0]) ? text.split(/\s/, 1)[0] : "";
+    const attached = await Promise.all(files.map(encoded));
+    box.value = "";
+    files.length = 0;
+    chipped();
+    changed();
+    const done = command
+      ? await attempt("/control/command", { ...place(), command, text: text.slice(command.length).trim() })
+      : await attempt("/control/say", { ...place(), text, files: attached });
+    if (!done && !box.value) box.value = text;
+    send?.(done);
+  };
+
+  box.addEventListener("input", changed);
+  box.addEventListener("blur", () => (menu.hidden = true));
+  box.addEventListener("keydown", (event) => {
+    const open = !menu.hidden;
+    if (open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      current = (current + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length;
+      shown();
+      event.preventDefault();
+    } else if (open && (event.key === "Tab" || (event.key === "Enter" && word() !== options[current].insert))) {
+      take(current);
+      event.preventDefault();
+    } else if (open && event.key === "Escape") {
+      menu.hidden = true;
+    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      submit();
+    }
+  });
+  box.addEventListener("paste", (event) => event.clipboardData.files.length && (event.preventDefault(), add(event.clipboardData.files)));
+  form.addEventListener("dragover", (event) => event.preventDefault());
+  form.addEventListener("drop", (event) => (event.preventDefault(), add(event.dataTransfer.files)));
+  picker.addEventListener("change", () => (add(picker.files), (picker.value = "")));
+  form.addEventListener("submit", (event) => (event.preventDefault(), submit()));
+  return { box, placeholder: (text) => (box.placeholder = text) };
+}
