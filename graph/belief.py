@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graph.lens import Lens, is_text, may_be_text
-from graph.subjects import Hits, Subject, subjects
+from graph.subjects import Hits, Seen, Subject, subjects
 from kb.keys import find
 from kb.taxonomy import Clue, Leaf
 from tools.fact import Fact, Status, Value
@@ -142,12 +142,12 @@ def _common(facts: Sequence[Fact]) -> Value:
 def beliefs(facts: Sequence[Fact], lens: Lens, priors: Mapping[str, float]) -> list[Belief]:
     """One row for each label and subject that some clue speaks of, and one bare row for every other label; most likely first."""
     matcher = Matcher.of(facts, lens)
-    looked = looked_at(facts)
+    seen = Seen(looked_at(facts), Counter((fact.host, fact.key) for fact in facts if fact.key and not fact.status.blind))
     rows: list[Belief] = []
     for leaf in lens.taxonomy.leaves.values():
         start = leaf.prior + max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))
         hits = matcher.hits(leaf)
-        found = subjects(leaf, hits, lens, looked)
+        found = subjects(leaf, hits, lens, seen)
         rows += [_weigh(leaf, subject, start, own, matcher) for subject, own in found.items()]
         if not found:
             rows.append(_weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher))

@@ -43,17 +43,25 @@ class Sorted:
     job: Hits = field(default_factory=list)
 
 
-def subjects(leaf: Leaf, hits: Hits, lens: Lens, looked: Mapping[str, set[str]]) -> dict[Subject, Hits]:
-    """Every subject that something speaks for, with all hits that bear on it. `looked`: check → hosts where it could look."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there was to see. `looked`: check → hosts where it could look; `counts`: (host, key) → facts of that key."""
+
+    looked: Mapping[str, set[str]] = field(default_factory=dict)
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Seen) -> dict[Subject, Hits]:
+    """Every subject that something speaks for, with all hits that bear on it."""
     match leaf.scope:
         case "gpu" | "hca":
             return _devices(leaf, _sort(leaf, hits))
         case "node":
             return _hosts(_sort(leaf, hits))
         case "switch" | "rack":
-            return _places(hits, lens, looked, "rack" if leaf.scope == "rack" else "leaf")
+            return _places(_of_most_devices(hits, seen), lens, seen.looked, "rack" if leaf.scope == "rack" else "leaf")
         case "cluster":
-            shared = _shared(hits, looked)
+            shared = _shared(hits, seen.looked)
             return {Subject(): shared} if _speaks(shared) else {}
         case _:
             return {Subject(): hits} if _speaks(hits) else {}
@@ -108,6 +116,14 @@ def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place)
         if len(showing) > 1:
             found[Subject(showing, f"{kind}:{place}" if place else "")] = shared
     return found
+
+
+def _of_most_devices(hits: Hits, seen: Seen) -> Hits:
+    """Without what only few devices of a host show: one hot GPU is no hot room."""
+    showing: dict[tuple[int, str], int] = defaultdict(int)
+    for clue, fact in hits:
+        showing[id(clue), fact.host] += 1
+    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.counts.get((f.host, f.key), 1)]
 
 
 def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1) -> Hits:
