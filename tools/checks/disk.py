@@ -1,0 +1,146 @@
+"""Space, inodes and mounts: `df -P -T -B1`, `df -P -i`, `findmnt -J`.
+
+Filesystem     Type      1-blocks          Used     Available Capacity Mounted on
+/dev/nvme0n1p2 ext4 1888273125376 1888273125376             0     100% /
+Filesystem        Inodes   IUsed     IFree IUse% Mounted on
+{"filesystems": [{"target": "/scratch", "source": "/dev/md0", "fstype": "xfs", "options": "ro,noatime", "children": []}]}
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status, blind
+
+CHECK = "disk"
+_SPACE = re.compile(r"(\S+) +(\S+) +(\d+) +(\d+) +(-?\d+) +(\d{1,3}%|-) +(/.*)$")
+_INODES = re.compile(r"(\S+) +(\d+|-) +(\d+|-) +(-?\d+|-) +(\d{1,3}%|-) +(/.*)$")
+_TROUBLE = re.compile(
+    r"df: (.{1,200}?): (Permission denied|Stale file handle|Transport endpoint is not connected|Input/output error|.{1,80})$"
+)
+_IMAGES = {"squashfs", "iso9660", "erofs", "cramfs"}
+"""Images are full and read-only by nature."""
+_REAL = {
+    "ext2",
+    "ext3",
+    "ext4",
+    "xfs",
+    "btrfs",
+    "zfs",
+    "nfs",
+    "nfs4",
+    "lustre",
+    "beegfs",
+    "gpfs",
+    "wekafs",
+    "ceph",
+    "cifs",
+    "f2fs",
+    "vfat",
+    "overlay",
+}
+
+
+def is_space(text: str) -> bool:
+    """Whether a head of `df -T` stands in the text."""
+    return bool(re.search(r"(?m)^Filesystem +Type +1(?:024|K|B)?-blocks", text[:8192]))
+
+
+def parse_space(text: str) -> Sequence[Fact]:
+    """Used percent, free bytes and size of every mount but images."""
+    head = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
+    unit = 1024 if head and head[1] else 1
+    found: list[Fact] = []
+    for line in text.splitlines():
+        row = _SPACE.match(line)
+        if not row or row[2] in _IMAGES:
+            continue
+        size, used, free = (int(row[at][:18]) * unit for at in (3, 4, 5))
+        attrs = {"fstype": row[2], "source": row[1]}
+        found.append(Fact(CHECK, "disk.size_bytes", size, row[7], unit="B", line=line, attrs=attrs))
+        found.append(Fact(CHECK, "disk.free_bytes", max(0, free), row[7], unit="B", line=line, attrs=attrs))
+        if used + free > 0:
+            percent = -(-100 * used // (used + max(0, free))) if used else 0
+            found.append(Fact(CHECK, "disk.used_percent", percent, row[7], unit="%", line=line, attrs=attrs))
+    return _or_unreadable(found, text)
+
+
+def is_inodes(text: str) -> bool:
+    """Whether a head of `df -i` stands in the text."""
+    return bool(re.search(r"(?m)^Filesystem +Inodes +IUsed +IFree", text[:8192]))
+
+
+def parse_inodes(text: str) -> Sequence[Fact]:
+    """Used percent of inodes, of file systems that count them."""
+    found: list[Fact] = []
+    rows = 0
+    for line in text.splitlines():
+        row = _INODES.match(line)
+        rows += row is not None
+        if row and row[5] != "-" and row[2] not in ("0", "-") and not row[1].startswith("/dev/loop"):
+            found.append(Fact(CHECK, "disk.inodes_percent", int(row[5][:-1]), row[6], unit="%", line=line))
+    return _or_unreadable(found, text) if found or not rows else found
+
+
+def _or_unreadable(found: list[Fact], text: str) -> list[Fact]:
+    """Mounts that df could not ask are told; nothing at all is no answer."""
+    asked = [blind(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in text.splitlines() if _TROUBLE.match(line)]
+    if not found and not asked:
+        raise Unreadable("a head and no row of a mount")
+    return found + asked
+
+
+def is_mounts(text: str) -> bool:
+    """Whether the text is JSON of findmnt."""
+    return text.lstrip().startswith("{") and '"filesystems"' in text[:200]
+
+
+def parse_mounts(text: str) -> Sequence[Fact]:
+    """Read-only or not, of mounts that hold data."""
+    try:
+        tree = json.loads(text[: text.rfind("}") + 1])
+    except (ValueError, RecursionError) as why:
+        raise Unreadable(f"expected JSON: {why}") from why
+    rows = tree.get("filesystems") if isinstance(tree, dict) else None
+    if not isinstance(rows, list):
+        raise Unreadable("expected a list of filesystems")
+    found = {}
+    for row in _flat(rows):
+        target, kind, options = (str(row.get(name, "")) for name in ("target", "fstype", "options"))
+        if kind not in _REAL and not kind.startswith("fuse."):
+            continue
+        line = f"{target} {row.get('source', '')} {kind} {options}"[:300]
+        attrs = {"fstype": kind, "source": str(row.get("source", ""))[:200]}
+        found[target] = Fact(CHECK, "disk.readonly", "ro" in options.split(","), target, line=line, attrs=attrs)
+    return list(found.values())
+
+
+def _flat(rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    waiting = [row for row in reversed(rows) if isinstance(row, dict)]
+    while waiting:
+        row = waiting.pop()
+        yield row
+        children = row.get("children")
+        waiting += [child for child in reversed(children) if isinstance(child, dict)] if isinstance(children, list) else []
+
+
+CHECKS = (
+    Check(
+        id="disk",
+        asks="Is a file system full, out of inodes, or read-only, and how large is /dev/shm?",
+        commands=(
+            Command("space", ("df", "-P", "-T", "-B1")),
+            Command("inodes", ("df", "-P", "-i")),
+            Command("mounts", ("findmnt", "-J", "-o", "TARGET,SOURCE,FSTYPE,OPTIONS")),
+        ),
+        formats=(
+            Format("df -T", is_space, parse_space),
+            Format("df -i", is_inodes, parse_inodes),
+            Format("findmnt", is_mounts, parse_mounts),
+        ),
+        establishes=("disk.used_percent", "disk.free_bytes", "disk.size_bytes", "disk.inodes_percent", "disk.readonly"),
+        seconds=2.0,
+    ),
+)

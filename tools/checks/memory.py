@@ -1,0 +1,97 @@
+"""Memory of the host: `free -b`, the locked-memory limit, and the kills that cgroups count.
+
+               total        used        free      shared  buff/cache   available
+Mem:   2164178862080 91234567890 ...
+Swap:              0           0           0
+unlimited unlimited
+/sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom_kill 2
+"""
+
+import re
+from collections.abc import Sequence
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact
+
+CHECK = "mem"
+_EVENT = re.compile(r"(/sys/fs/cgroup/.{0,400}?)/?memory\.events(?:\.local)?:oom_kill (\d{1,12})\s*$")
+_LIMIT = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*")
+
+
+def is_free(text: str) -> bool:
+    """Whether a row of free stands in the text."""
+    return bool(re.search(r"(?m)^Mem: +\d", text[:4096]))
+
+
+def parse_free(text: str) -> Sequence[Fact]:
+    """Total, available and swap used. The columns are found by the head: older free has no `available`."""
+    head = next((line.split() for line in text.splitlines() if "total" in line and "used" in line), [])
+    found: list[Fact] = []
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        cells = [int(cell) for cell in rest.split() if re.fullmatch(r"[0-9]{1,18}", cell)]
+        row = dict(zip(head, cells, strict=False))
+        if name == "Mem" and len(cells) >= 3:
+            found += _mem(row, line)
+        elif name == "Swap" and "used" in row:
+            found.append(Fact(CHECK, "mem.swap_used_bytes", row["used"], unit="B", line=line))
+    if not found:
+        raise Unreadable("a row of memory without its head")
+    return found
+
+
+def _mem(row: dict[str, int], line: str) -> list[Fact]:
+    keys = {"total": "mem.total_bytes", "available": "mem.available_bytes"}
+    return [Fact(CHECK, key, row[name], unit="B", line=line) for name, key in keys.items() if name in row]
+
+
+def is_limit(text: str) -> bool:
+    """Whether the text is one line of prlimit: soft and hard."""
+    return _LIMIT.fullmatch(text) is not None
+
+
+def parse_limit(text: str) -> Sequence[Fact]:
+    """`65536 65536` in bytes, or `unlimited`. The soft limit counts: nobody raises it on the way into a job."""
+    soft = text.split()[0]
+    value = -1 if soft == "unlimited" or int(soft) >= 1 << 62 else int(soft) // 1024
+    return [Fact(CHECK, "mem.memlock_kib", value, unit="KiB", line=f"memlock {text.strip()}")]
+
+
+def is_events(text: str) -> bool:
+    """Whether the first line is a cgroup's count."""
+    return any(_EVENT.match(line) for line in text[:4096].splitlines()[:5])
+
+
+def parse_events(text: str) -> Sequence[Fact]:
+    """Kills of all cgroups. A group's count holds those of the groups below it, so only the topmost are added; the deepest is named."""
+    counts = {row[1]: int(row[2]) for row in map(_EVENT.match, text.splitlines()) if row}
+    top = [path for path in counts if not any(parent in counts for parent in _parents(path))]
+    total = sum(counts[path] for path in top)
+    worst = max(counts, key=lambda path: (counts[path], path.count("/")))
+    attrs = {"cgroup": worst.removeprefix("/sys/fs/cgroup"), "groups": sum(count > 0 for count in counts.values())} if total else {}
+    return [Fact(CHECK, "mem.oom_kills", total, line=f"{worst}: oom_kill {counts[worst]}"[:300], attrs=attrs)]
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:size]) for size in range(4, len(parts))]
+
+
+CHECKS = (
+    Check(
+        id="mem",
+        asks="Is memory short, was a process killed for it, how much may jobs lock?",
+        commands=(
+            Command("free", ("free", "-b")),
+            Command("limits", ("prlimit", "--memlock", "--output=SOFT,HARD", "--noheadings")),
+            Command("events", ("grep", "-rs", "--include=memory.events", "-H", "oom_kill", "/sys/fs/cgroup"), optional=True),
+        ),
+        formats=(
+            Format("free", is_free, parse_free),
+            Format("prlimit", is_limit, parse_limit),
+            Format("memory.events", is_events, parse_events),
+        ),
+        establishes=("mem.total_bytes", "mem.available_bytes", "mem.swap_used_bytes", "mem.memlock_kib", "mem.oom_kills"),
+        seconds=1.0,
+    ),
+)

@@ -1,0 +1,160 @@
+"""Kernel modules and driver versions: lsmod, /proc/driver/nvidia/version, modinfo, dkms, uname.
+
+Module                  Size  Used by
+nvidia_peermem         16384  0
+NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024
+550.90.07
+nvidia/550.90.07, 5.15.0-107-generic, x86_64: installed
+5.15.0-107-generic
+"""
+
+import re
+from collections.abc import Sequence
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status
+
+CHECK = "mods"
+WATCHED = (
+    "nvidia",
+    "nvidia_uvm",
+    "nvidia_modeset",
+    "nvidia_drm",
+    "nvidia_peermem",
+    "nv_peer_mem",
+    "gdrdrv",
+    "nouveau",
+    "mlx5_core",
+    "mlx5_ib",
+    "ib_core",
+    "ib_uverbs",
+    "ib_ipoib",
+)
+"""Modules whose absence says something. The list is whole, so what it lacks is not loaded."""
+_MODULE = re.compile(r"([A-Za-z0-9_]{1,64}) +(\d+) +(-?\d+)")
+_VERSION = r"\d{3}\.\d{1,4}(?:\.\d{1,4})?"
+_PROC = re.compile(rf"NVRM version: .{{0,80}}?({_VERSION})")
+_DKMS = re.compile(r"([\w.-]{1,40})(?:/|, )([\w.:-]{1,40}?)(?:, ([\w.+-]{1,60}), \w{1,12})?(?:: | \()(installed|built|added|broken|failed)")
+_NO_PROC = re.compile(r"/proc/driver/nvidia/version: No such file")
+_NO_MODULE = re.compile(r"modinfo: ERROR: Module nvidia not found")
+
+
+def is_lsmod(text: str) -> bool:
+    """Whether the head of lsmod stands first."""
+    return bool(re.match(r"\s*Module +Size +Used by", text))
+
+
+def parse_lsmod(text: str) -> Sequence[Fact]:
+    """Which of the watched modules are loaded."""
+    rows = {row[1]: row[0].strip() for row in map(_MODULE.match, text.splitlines()) if row}
+    if not rows:
+        raise Unreadable("the head of lsmod and no module")
+    return [Fact(CHECK, "module.loaded", name in rows, name, line=rows.get(name, f"{name} is not listed")) for name in WATCHED]
+
+
+def is_proc(text: str) -> bool:
+    """Whether the text is the loaded module's own word, or its absence."""
+    return bool(_PROC.search(text[:2000]) or _NO_PROC.search(text[:2000]))
+
+
+def parse_proc(text: str) -> Sequence[Fact]:
+    """The version of the loaded module; absent where there is none."""
+    if said := _PROC.search(text):
+        return [Fact(CHECK, "driver.module_version", said[1], line=said[0])]
+    return [Fact(CHECK, "driver.module_version", status=Status.ABSENT, line=text.strip()[:200])]
+
+
+def is_installed(text: str) -> bool:
+    """Whether the text is one NVIDIA version, or modinfo's complaint."""
+    return bool(re.fullmatch(rf"\s*{_VERSION}\s*", text) or _NO_MODULE.search(text[:500]))
+
+
+def parse_installed(text: str) -> Sequence[Fact]:
+    """The version of the module on disk."""
+    if said := re.fullmatch(rf"\s*({_VERSION})\s*", text):
+        return [Fact(CHECK, "driver.installed_version", said[1], line=said[1])]
+    return [Fact(CHECK, "driver.installed_version", status=Status.ABSENT, line=text.strip()[:200])]
+
+
+def is_dkms(text: str) -> bool:
+    """Whether one of the first lines is a state of dkms."""
+    return any(_DKMS.match(line) for line in text[:4096].splitlines()[:10])
+
+
+def parse_dkms(text: str) -> Sequence[Fact]:
+    """State per module; where a module has several rows, all are told."""
+    found = []
+    for line in text.splitlines():
+        if row := _DKMS.match(line):
+            attrs = {name: value for name, value in (("version", row[2]), ("kernel", row[3])) if value}
+            state = "failed" if row[4] == "broken" else row[4]
+            found.append(Fact(CHECK, "module.dkms", state, row[1], line=line.strip()[:200], attrs=attrs))
+    return found
+
+
+def is_release(text: str) -> bool:
+    """Whether the text is one kernel release."""
+    return bool(re.fullmatch(r"\s*\d{1,2}\.\d{1,3}(?:\.\d{1,4})?(?:[-+.][\w.+~-]{1,60})?\s*", text))
+
+
+def parse_release(text: str) -> Sequence[Fact]:
+    """`5.15.0-107-generic`."""
+    return [Fact(CHECK, "kernel.release", text.strip(), line=text.strip())]
+
+
+def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """The module that runs against the one on disk: packages bring library and module together, so a difference is a mismatch.
+
+    dkms states of other kernels than the running one do not matter and fall away.
+    """
+    loaded = next((fact for fact in facts if fact.key == "driver.module_version" and fact.status is Status.OK), None)
+    disk = next((fact for fact in facts if fact.key == "driver.installed_version" and fact.status is Status.OK), None)
+    release = next((str(fact.value) for fact in facts if fact.key == "kernel.release" and fact.value), "")
+    kept = [f for f in facts if not (f.key == "module.dkms" and release and f.attrs.get("kernel", release) != release)]
+    if not loaded or not disk:
+        return kept
+    attrs = {"loaded": loaded.value, "installed": disk.value}
+    line = f"loaded {loaded.value}, on disk {disk.value}"
+    mismatch = Fact(
+        CHECK,
+        "driver.mismatch",
+        loaded.value != disk.value,
+        line=line,
+        attrs=attrs,
+        host=loaded.host,
+        time=loaded.time,
+        sha256=loaded.sha256,
+    )
+    return [*kept, mismatch]
+
+
+CHECKS = (
+    Check(
+        id="mods",
+        asks="Which kernel modules are loaded, and do the driver's versions agree?",
+        commands=(
+            Command("loaded", ("lsmod",)),
+            Command("module", ("cat", "/proc/driver/nvidia/version")),
+            Command("installed", ("modinfo", "-F", "version", "nvidia")),
+            Command("dkms", ("dkms", "status"), optional=True),
+            Command("kernel", ("uname", "-r")),
+        ),
+        formats=(
+            Format("lsmod", is_lsmod, parse_lsmod),
+            Format("/proc/driver/nvidia/version", is_proc, parse_proc),
+            Format("modinfo", is_installed, parse_installed),
+            Format("dkms status", is_dkms, parse_dkms),
+            Format("uname -r", is_release, parse_release),
+        ),
+        establishes=(
+            "module.loaded",
+            "driver.module_version",
+            "driver.installed_version",
+            "driver.mismatch",
+            "module.dkms",
+            "kernel.release",
+        ),
+        seconds=1.0,
+        settle=settle,
+    ),
+)

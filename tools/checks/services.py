@@ -1,0 +1,169 @@
+"""System services: what systemd says of the units that GPU jobs need, and what the units wrote.
+
+Id=nvidia-fabricmanager.service
+LoadState=loaded
+ActiveState=failed
+SubState=failed
+Result=exit-code
+{"MESSAGE":"fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver version 550.90.07","_SYSTEMD_UNIT":"nvidia-fabricmanager.service"}
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kb.logs.timestamps import Prefix, split
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status
+
+CHECK = "sysd"
+_FIELDS = {"Id", "LoadState", "ActiveState", "SubState", "Result", "ExecMainStatus"}
+_FM_LINE = re.compile(r"\[[A-Z][a-z]{2} \d{2} \d{4} \d{2}:\d{2}:\d{2}\] \[\w{1,10} *\] \[tid \d+\] (.*)$")
+_UNIT = re.compile(r"\"_SYSTEMD_UNIT\" ?: ?\"([^\"]{1,100})\"")
+_IDENTIFIER = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\"")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sentence of a unit. `units`: part of the writer's name, "" for any."""
+
+    value: str
+    units: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+def _row(value: str, units: str, pattern: str) -> Row:
+    return Row(value, tuple(units.split()) or ("",), re.compile(pattern, re.IGNORECASE))
+
+
+EVENTS = (
+    _row("fm_version_mismatch", "fabric", r"version.{1,80}(?:don'?t|doesn'?t|does not|do not) match|version mismatch"),
+    _row(
+        "fm_nvswitch_fatal", "fabric", r"NVSwitch (?:non-recoverable |fatal )error \d+|detected NVSwitch fatal|fatal error.{0,60}NVSwitch"
+    ),
+    _row("fm_nothing_to_do", "fabric", r"NV_WARN_NOTHING_TO_DO|no NVSwitch(?:es)? (?:device|found|detected)|nothing to do"),
+    _row("fm_killed", "fabric", r"process exited.{0,20}code=(?:killed|dumped)(?!.{0,12}TERM)|killed by signal (?!15)"),
+    _row("oom_killed", "", r"failed with result 'oom-kill'|killed by the OOM killer"),
+    _row("upgrade_ran", "unattended apt dnf yum", r"packages that will be upgraded|all upgrades installed|unpacking nvidia"),
+    _row("upgrade_ran", "unattended apt dnf yum", r"(?:installing|upgraded?|upgrading):? .{0,200}(?:nvidia|cuda)"),
+    _row("upgrade_ran", "dpkg rpm", r"(?:upgrade|install|configure) .{0,60}nvidia"),
+    _row("daemon_reload", "systemd", r"^Reloading\.{0,3}$|Reloading requested from|daemon-reload|Reloading finished"),
+    _row("config_error", "", r"unable to configure the Docker daemon|invalid character .{0,60}daemon\.json"),
+    _row(
+        "config_error",
+        "",
+        r"config(?:uration)? (?:file )?(?:error|is invalid)|failed to (?:load|parse) config|(?:syntax|parse) error in .{0,80}conf",
+    ),
+    _row("failed_start", "", r"^Failed to start |Start request repeated too quickly|aborting fabric manager"),
+    _row("failed_start", "", r"failed with result '(?:exit-code|timeout|start-limit-hit|core-dump|signal|protocol)'"),
+)
+"""The first row that matches a line has it."""
+
+
+def is_units(text: str) -> bool:
+    """Whether the text is blocks of NAME=VALUE of systemctl show."""
+    return bool(re.search(r"(?m)^(?:Id|LoadState|ActiveState)=", text[:4096]))
+
+
+def parse_units(text: str) -> Sequence[Fact]:
+    """State of every unit, called without `.service`. A block without its state is left out and told."""
+    found: list[Fact] = []
+    broken = 0
+    for block in re.split(r"\n\s*\n", text.strip()):
+        cells = {
+            name: value for name, sign, value in (line.strip().partition("=") for line in block.splitlines()) if sign and name in _FIELDS
+        }
+        if "Id" in cells and "ActiveState" in cells:
+            found.append(_unit(cells))
+        else:
+            broken += bool(cells)
+    if not found:
+        raise Unreadable("no block with Id and ActiveState")
+    if broken:
+        found.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"{broken} blocks without Id or ActiveState"))
+    return found
+
+
+def _unit(cells: dict[str, str]) -> Fact:
+    missing = cells.get("LoadState") == "not-found"
+    names = (("SubState", "sub"), ("Result", "result"), ("ExecMainStatus", "exit_status"), ("LoadState", "load"))
+    attrs = {short: cells[name][:60] for name, short in names if cells.get(name)}
+    line = " ".join(f"{name}={value}" for name, value in cells.items())[:300]
+    unit = cells["Id"].removesuffix(".service")[:100]
+    return Fact(CHECK, "service.state", "not-found" if missing else cells["ActiveState"][:40], unit, line=line, attrs=attrs)
+
+
+def is_journal(text: str) -> bool:
+    """Whether the first lines are a journal's or the fabric manager's own log."""
+    head = [line for line in text[:16384].splitlines() if line.strip()][:10]
+    return any(_FM_LINE.match(line) or (split(line).found and split(line).source not in ("", "kernel")) for line in head)
+
+
+def parse_journal(text: str) -> Sequence[Fact]:
+    """Events by unit, repeats folded. A journal without any says so."""
+    groups: dict[tuple[str, str], list[tuple[Prefix, str]]] = {}
+    for line in text.splitlines():
+        for value, unit, prefix in _events(line):
+            groups.setdefault((value, unit), []).append((prefix, line))
+    found = [_folded(value, unit, lines) for (value, unit), lines in groups.items()]
+    return found or [Fact(CHECK, "service.event", status=Status.ABSENT, line="nothing known in this journal")]
+
+
+def _events(line: str) -> Iterable[tuple[str, str, Prefix]]:
+    if own := _FM_LINE.match(line):
+        prefix, unit = Prefix(None, "", own[1], "nvidia-fabricmanager"), "nvidia-fabricmanager"
+    else:
+        prefix = split(line)
+        unit = _unit_name(line, prefix)
+    if not unit:
+        return []
+    return [(row.value, unit, prefix) for row in EVENTS if _writes(row, unit, prefix) and row.pattern.search(prefix.message[:2000])][:1]
+
+
+def _writes(row: Row, unit: str, prefix: Prefix) -> bool:
+    return any(name in unit or name in prefix.source for name in row.units)
+
+
+def _unit_name(line: str, prefix: Prefix) -> str:
+    """The unit a line is about: named by systemd at the line's beginning, else the one that wrote it."""
+    about = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
+    if about:
+        return about[1]
+    if line.startswith("{"):
+        unit = _UNIT.search(line) or _IDENTIFIER.search(line)
+        return unit[1].removesuffix(".service") if unit else ""
+    return {"nv-fabricmanager": "nvidia-fabricmanager", "dockerd": "docker"}.get(prefix.source, prefix.source)
+
+
+def _folded(value: str, unit: str, lines: Sequence[tuple[Prefix, str]]) -> Fact:
+    times = sorted(prefix.time for prefix, _ in lines if prefix.time)
+    attrs: dict[str, object] = {"text": lines[0][0].message[:300], "count": len(lines)}
+    if times:
+        attrs |= {"first": times[0].isoformat(), "last": times[-1].isoformat()}
+    time = times[0] if times else None
+    return Fact(CHECK, "service.event", value, unit, line=lines[0][0].message[:500], attrs=attrs, time=time, boot_id=lines[0][0].boot_id)
+
+
+_UNITS = "nvidia-fabricmanager nvidia-persistenced nvidia-dcgm docker openibd chronyd slurmd"
+_WRITERS = "nvidia-fabricmanager nvidia-persistenced docker openibd slurmd unattended-upgrades apt-daily-upgrade"
+_SHOW = "systemctl show --no-pager -p Id,LoadState,ActiveState,SubState,Result,ExecMainStatus"
+_JOURNAL = "journalctl -o json --output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY --no-pager --since=-24h -n 400"
+
+CHECKS = (
+    Check(
+        id="sysd",
+        asks="Do the services that GPU jobs need run, and what did they say?",
+        commands=(
+            Command("units", (*_SHOW.split(), *(f"{unit}.service" for unit in _UNITS.split()))),
+            Command(
+                "journal",
+                (*_JOURNAL.split(), *(word for unit in _WRITERS.split() for word in ("-u", unit))),
+                privileged=True,
+                optional=True,
+            ),
+        ),
+        formats=(Format("systemctl show", is_units, parse_units), Format("journal", is_journal, parse_journal)),
+        establishes=("service.state", "service.event"),
+        seconds=3.0,
+    ),
+)
