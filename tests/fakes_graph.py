@@ -17,6 +17,7 @@ from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value, blind
 from tools.fleet import Answer, Ask, Seen, Wave
 from tools.inventory import Inventory, parse_inventory
+from tools.sku import Sku
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
@@ -276,7 +277,7 @@ class World:
 
     @property
     def inventory(self) -> Inventory:
-        return parse_inventory({"groups": {"g": {"hosts": self.hosts}}})
+        return parse_inventory({"defaults": {"sku": "small"}, "groups": {"g": {"hosts": self.hosts}}})
 
     async def _peek(self, incident: str) -> Sequence[Item]:
         answers = sum(row.stage == "execute" for row in self.progress)
@@ -293,6 +294,7 @@ class World:
             history=self.history,  # type: ignore[arg-type]  # likewise
             evidence=self.evidence,
             clock=self.clock,
+            skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
             model=self.model,
             progress=self._watch,
             peek=self._peek,

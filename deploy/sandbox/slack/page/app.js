@@ -3,11 +3,11 @@
 import { blocks, knowPeople } from "/page/blocks.js";
 import { watchCluster } from "/page/cluster.js";
 import { composer } from "/page/compose.js";
-import { $, ask, attempt, fill, h, toast } from "/page/dom.js";
+import { $, ask, attempt, fill, h, icon, toast } from "/page/dom.js";
 import { showModal } from "/page/modal.js";
 import { emojiOf, know, mrkdwn } from "/page/text.js";
 
-const state = { me: "", users: {}, groups: [], channels: [], app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, values: {} };
+const state = { me: "", users: {}, groups: [], channels: [], app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, values: {}, drafts: {} };
 const BOT = () => Object.values(state.users).find((user) => user.is_bot) ?? {};
 const here = () => state.channels.find((channel) => channel.id === state.channel);
 const all = (channel = state.channel) => state.messages[channel] ?? {};
@@ -25,7 +25,7 @@ knowPeople(() => Object.values(state.users).filter((user) => !user.is_bot && !us
 function clock(ts) {
   const at = new Date(Number(ts) * 1000);
   const today = at.toDateString() === new Date().toDateString();
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   return h("time", { datetime: at.toISOString(), title: at.toLocaleString() }, today ? time : `${at.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`);
 }
 
@@ -50,7 +50,7 @@ function body(message) {
 function fileCard(file) {
   const where = `/control/file/${file.id}`;
   if (file.mimetype?.startsWith("image/")) return h("a", { href: where, target: "_blank", class: "picture" }, h("img", { class: "large", src: where, alt: file.title ?? file.name }));
-  return h("a", { href: where, target: "_blank", class: "file", testid: "file" }, h("span", { "aria-hidden": "true" }, "📄"), h("span", {}, h("strong", {}, file.title ?? file.name), h("small", { class: "faint" }, `${file.name} · ${size(file.size)}`)));
+  return h("a", { href: where, target: "_blank", class: "file", testid: "file" }, icon("file"), h("span", {}, h("strong", {}, file.title ?? file.name), h("small", { class: "faint" }, `${file.name} · ${size(file.size)}`)));
 }
 
 const size = (bytes) => (bytes < 1024 ? `${bytes} bytes` : bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} kB` : `${(bytes / 1048576).toFixed(1)} MB`);
@@ -63,7 +63,7 @@ function tools(message) {
   return h(
     "div",
     { class: "tools" },
-    h("button", { class: "quiet icon", "aria-label": "React with thumbs up", title: "React", onclick: () => react("+1") }, "👍"),
+    h("button", { class: "quiet icon", "aria-label": "React with thumbs up", title: "React with thumbs up", onclick: () => react("+1") }, emojiOf("+1")),
     !isReply(message) && h("button", { class: "quiet", testid: "reply", onclick: () => openThread(message.ts, true) }, "Reply"),
     shortcuts.map((one) => h("button", { class: "quiet", testid: `shortcut-${one.callback_id}`, onclick: () => run(one) }, one.name)),
   );
@@ -109,9 +109,19 @@ function redraw(list, rows, inThread) {
   if (key) list.querySelector(`[data-ts="${key[0]}"] [data-testid="${CSS.escape(key[1] ?? "")}"]`)?.focus();
 }
 
+const EXAMPLES = ["@rackmedic job 4711 hangs, NCCL timeout", "@rackmedic training on gpu-001 became slow this morning", "@rackmedic is gpu-002 healthy?"];
+
+function welcome() {
+  const channel = here();
+  const start = channel?.is_im ? `This is where you and ${state.app.name} talk.` : `This is the very beginning of #${channel?.name}.`;
+  const hint = "Break something in the menu above, then mention the bot, or begin with one of these:";
+  return h("li", { class: "welcome" }, h("h2", {}, start), h("p", { class: "faint" }, hint), EXAMPLES.map((text) => h("button", { class: "plain", onclick: () => main.write(text) }, text)));
+}
+
 function drawMessages() {
   const rows = ordered(Object.values(all()));
   redraw($("messages"), rows.filter((message) => !isReply(message)), false);
+  if (!rows.length) fill($("messages"), welcome());
   $("thread").hidden = !state.thread;
   document.body.classList.toggle("threaded", Boolean(state.thread));
   if (!state.thread) return;
@@ -143,7 +153,7 @@ function drawHead() {
   const home = channel.is_im && state.tab === "home";
   $("home").hidden = !home;
   $("messages").hidden = $("compose").hidden = home;
-  main.placeholder(channel.is_im ? `Message ${state.app.name}` : `Message #${channel.name}. Try: @rackmedic job 4711 hangs`);
+  main.placeholder(channel.is_im ? `Message ${state.app.name}` : `Message #${channel.name}`);
 }
 
 function drawHome() {
@@ -164,14 +174,15 @@ async function openChannel(id) {
   const data = await attempt(`/control/messages?channel=${encodeURIComponent(id)}&user=${state.me}`);
   if (!data) return;
   if (!state.channels.some((channel) => channel.id === id)) state.channels = (await ask(`/control/channels?user=${state.me}`)).channels;
+  state.drafts[state.channel] = main.box.value;
   Object.assign(state, { channel: id, thread: "", tab: here()?.is_im ? "home" : "messages" });
   state.messages[id] = Object.fromEntries(data.messages.map((message) => [message.ts, message]));
   delete state.unread[id];
   remember();
   draw();
   $("messages").scrollTop = $("messages").scrollHeight;
+  main.write(state.drafts[id] ?? "");
   if (here()?.is_im) openTab("home");
-  else main.box.focus();
 }
 
 function openTab(name) {
@@ -269,7 +280,7 @@ reply.placeholder("Reply…");
 $("user-switch").addEventListener("change", (event) => become(event.target.value));
 $("thread-close").addEventListener("click", closeThread);
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && state.thread && !document.querySelector("dialog[open]") && document.querySelector(".complete:not([hidden])") === null) closeThread();
+  if (event.key === "Escape" && state.thread && !document.querySelector("dialog[open]") && document.querySelector(".suggest:not([hidden])") === null) closeThread();
 });
 
 const themed = (name) => (document.documentElement.dataset.theme = name);

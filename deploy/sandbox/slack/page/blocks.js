@@ -80,7 +80,7 @@ function table(block) {
 function picture(item, size) {
   const own = item.slack_file?.id ?? /\/files-pri\/(\w+)\//.exec(item.slack_file?.url ?? item.image_url ?? "")?.[1];
   if (own) return h("img", { class: size, src: `/control/file/${own}`, alt: item.alt_text ?? "" });
-  return h("span", { class: "faint" }, "🖼 ", item.image_url ? link(item.image_url, item.alt_text ?? item.image_url) : item.alt_text);
+  return h("span", { class: "faint" }, emoji("🖼 "), item.image_url ? link(item.image_url, item.alt_text ?? item.image_url) : item.alt_text);
 }
 
 function styled(node, style = {}) {
@@ -176,7 +176,7 @@ function select(item, block, act, choices, initial, many = false) {
   const option = ([value, text]) => h("option", { value, selected: on(value) }, text);
   const first = many ? [] : [h("option", { value: "", disabled: true, selected: now === undefined || now === null }, item.placeholder?.text ?? "Choose…")];
   const read = (node) => (many ? [...node.selectedOptions].map((one) => one.value) : node.value);
-  return h("select", { multiple: many, testid: `input-${item.action_id}`, onchange: (event) => chosen(act, block, item, read(event.target)) }, first, choices.map(option));
+  return h("select", { class: item.type === "overflow" ? "overflow" : undefined, "aria-label": item.placeholder?.text, multiple: many, testid: `input-${item.action_id}`, onchange: (event) => chosen(act, block, item, read(event.target)) }, first, choices.map(option));
 }
 
 const optionsOf = (item) => [...(item.options ?? []), ...(item.option_groups ?? []).flatMap((one) => one.options)].map((o) => [o.value, label(o)]);

@@ -1,6 +1,6 @@
 // The box people write in: mentions and commands complete, files attach, Enter sends.
 
-import { attempt, fill, h } from "/page/dom.js";
+import { attempt, fill, h, icon } from "/page/dom.js";
 
 async function encoded(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
@@ -13,14 +13,14 @@ async function encoded(file) {
 export function composer(form, testid, { place, complete, isCommand, send }) {
   const files = [];
   const box = h("textarea", { testid, rows: "1", "aria-label": "Message", autocomplete: "off", spellcheck: "false" });
-  const menu = h("ul", { class: "complete", role: "listbox", hidden: true });
+  const menu = h("ul", { class: "suggest", role: "listbox", hidden: true });
   const chips = h("div", { class: "chips" });
   const picker = h("input", { type: "file", multiple: true, hidden: true, testid: `${testid}-file` });
   const suffix = testid === "composer" ? "" : "thread-";
-  const attach = h("button", { type: "button", class: "quiet icon", testid: `${suffix}attach`, "aria-label": "Attach files", title: "Attach files", onclick: () => picker.click() }, "📎");
+  const attach = h("button", { type: "button", class: "quiet icon", testid: `${suffix}attach`, "aria-label": "Attach files", title: "Attach files", onclick: () => picker.click() }, icon("clip"));
   const at = h("button", { type: "button", class: "quiet", "aria-label": "Mention RackMedic", title: "Mention RackMedic", onclick: () => insert("@rackmedic ") }, "@rackmedic");
   const go = h("button", { type: "submit", class: "primary", testid: `${suffix}send`, "aria-label": "Send" }, "Send");
-  fill(form, menu, chips, box, h("div", { class: "tools" }, attach, at, h("span", { class: "grow faint" }, "Enter sends, Shift+Enter breaks the line"), go), picker);
+  fill(form, menu, chips, box, h("div", { class: "tools" }, attach, at, h("span", { class: "grow faint" }, "Enter sends, Shift+Enter starts a line"), go), picker);
   let options = [];
   let current = 0;
 
@@ -55,7 +55,7 @@ export function composer(form, testid, { place, complete, isCommand, send }) {
   };
 
   const chipped = () =>
-    fill(chips, files.map((file, n) => h("span", { class: "chip" }, `📄 ${file.name}`, h("button", { type: "button", class: "quiet icon", "aria-label": `Remove ${file.name}`, onclick: () => { files.splice(n, 1); chipped(); } }, "✕"))));
+    fill(chips, files.map((file, n) => h("span", { class: "chip" }, icon("file"), ` ${file.name} `, h("button", { type: "button", class: "quiet icon", "aria-label": `Remove ${file.name}`, onclick: () => { files.splice(n, 1); chipped(); } }, "✕"))));
 
   const add = (list) => {
     files.push(...list);
@@ -101,5 +101,5 @@ export function composer(form, testid, { place, complete, isCommand, send }) {
   form.addEventListener("drop", (event) => (event.preventDefault(), add(event.dataTransfer.files)));
   picker.addEventListener("change", () => (add(picker.files), (picker.value = "")));
   form.addEventListener("submit", (event) => (event.preventDefault(), submit()));
-  return { box, placeholder: (text) => (box.placeholder = text) };
+  return { box, placeholder: (text) => (box.placeholder = text), write: (text) => { box.value = text; box.focus(); changed(); } };
 }

@@ -21,6 +21,24 @@ export function fill(node, ...children) {
   return node;
 }
 
+const PATHS = {
+  clip: "M14 6.5 7.7 12.8a2 2 0 0 0 2.8 2.8l6.4-6.4a3.6 3.6 0 0 0-5.1-5.1L5.2 10.7a5.3 5.3 0 0 0 7.5 7.5L18 13",
+  file: "M6 2.5h6l4 4v11H6zM12 2.5v4h4",
+  up: "M10 17V4M4.5 9.5 10 4l5.5 5.5",
+};
+
+export function icon(name) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  const path = document.createElementNS(space, "path");
+  svg.setAttribute("viewBox", "0 0 22 22");
+  svg.setAttribute("class", "svg");
+  svg.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
 // A link that a bot or a person wrote: only to the web, and it learns nothing about us.
 export function link(url, ...label) {
   const safe = /^(https?:|mailto:)/i.test(url);

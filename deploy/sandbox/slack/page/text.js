@@ -16,8 +16,26 @@ const EMOJI = Object.fromEntries(
     .reduce((rows, word, n, all) => (n % 2 ? rows : [...rows, [word, all[n + 1]]]), []),
 );
 
-export const emoji = (text) => text.replace(/:([a-z0-9_+-]+):/g, (whole, name) => EMOJI[name] ?? whole);
-export const emojiOf = (name) => EMOJI[name] ?? `:${name}:`;
+// A machine without an emoji font shows boxes; these signs are in every text font.
+const SIGNS = Object.fromEntries(
+  "✅ ✔ ❌ ✘ ⏳ ◔ ⌛ ◔ 🔍 ⌕ 🔎 ⌕ 🔧 ⚒ 🛠️ ⚒ 🚨 ⚠ 🛑 ⊘ ⛔ ⊘ 🚫 ⊘ 🔴 ● 🟢 ● 🟡 ● 🟠 ● 🔵 ● ⚪ ○ ⚫ ● 🟩 ■ 🟥 ■ 🟨 ■ 👀 ◉ 💡 ✦ 🎫 ▤ 🔒 ⚿ 📝 ✎ 📖 ▤ 📚 ▤ 📊 ▥ 📈 ↗ 📉 ↘ 🔄 ↻ 🔁 ↻ 👍 ↑ 👎 ↓ 📎 ∞ 📄 ▤ 🩺 ✚ 🚑 ✚ 👤 ☺ 👥 ☺ 🖼 ▣ 🔹 ◆ 🔸 ◆ 📌 ⚑ 🔥 ✹ 🤖 ☻"
+    .split(" ")
+    .reduce((rows, word, n, all) => (n % 2 ? rows : [...rows, [word, all[n + 1]]]), []),
+);
+
+function hasEmoji() {
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  pen.canvas.width = pen.canvas.height = 24;
+  pen.font = "16px sans-serif";
+  pen.fillText("🔴", 0, 18);
+  const pixels = pen.getImageData(0, 0, 24, 24).data;
+  return pixels.some((value, n) => n % 4 === 0 && value > 100 && pixels[n + 3] > 100);
+}
+
+const SHOWN = hasEmoji();
+const visible = (text) => (SHOWN ? text : text.replace(/\p{Extended_Pictographic}\uFE0F?/gu, (sign) => SIGNS[sign] ?? SIGNS[sign.replace("\uFE0F", "")] ?? sign));
+export const emoji = (text) => visible(text.replace(/:([a-z0-9_+-]+):/g, (whole, name) => EMOJI[name] ?? whole));
+export const emojiOf = (name) => emoji(`:${name}:`);
 const decoded = (text) => text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 const plain = (text) => emoji(decoded(text));
 
@@ -45,7 +63,7 @@ function angled(inside) {
 function when([, seconds, format], fallback) {
   const at = new Date(Number(seconds) * 1000);
   if (Number.isNaN(at.getTime())) return h("span", {}, plain(fallback ?? ""));
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const text = (format ?? "{date_short} {time}")
     .replace(/\{date_num\}/g, at.toLocaleDateString("sv"))
     .replace(/\{date[a-z_]*\}/g, at.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" }))
