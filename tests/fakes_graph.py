@@ -291,7 +291,7 @@ class World:
             fleet=self.fleet,  # type: ignore[arg-type]  # the part of Fleet that the graph uses
             inventory=self.inventory,
             taxonomy=self.taxonomy,
-            history=self.history,  # type: ignore[arg-type]  # likewise
+            history=self.history,
             evidence=self.evidence,
             clock=self.clock,
             skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
