@@ -1,0 +1,80 @@
+"""An action: a remedy with every argument filled in, for one target. It is the value that people approve, and nothing else ever runs.
+
+The digest covers every field; whoever shows, votes on, claims or runs an action holds the same digest or is refused.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Risk = Literal["intrusive", "disruptive", "destructive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that must be true before the effect. It is part of the digest: other conditions, another action.
+
+    `node` conditions are read by the node kit under its lock (`argv` must print a line equal to `expects`),
+    `controller` conditions through `via` just before the claim (`argv` there, same rule).
+    """
+
+    kind: Literal["node", "controller"]
+    says: str
+    argv: tuple[str, ...]
+    expects: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Canonical and complete. `argv` is the `rackmedic-act start` call without digest and boot id: (remedy, *arguments);
+    `command` is what the kit runs for it, word by word. `via` is where it runs, `target` what it changes
+    (a Slurm drain runs via the controller on a target; a node's own reset has via == target)."""
+
+    approval: str
+    incident: str
+    remedy: str
+    args: Mapping[str, str]
+    argv: tuple[str, ...]
+    command: tuple[str, ...]
+    limit_seconds: int
+    risk: Risk
+    target: str
+    via: str
+    devices: tuple[str, ...] = ()
+    host_key: str = ""
+    boot_id: str = ""
+    conditions: tuple[Condition, ...] = ()
+    proof: tuple[str, ...] = ()
+    """Checks that prove it, exclusive ones included: approving the action approves them."""
+    proves: str = ""
+    """The label whose evidence must be gone for the proof to pass."""
+    undo: str = ""
+    policy: str = ""
+    catalogue: str = ""
+    requested_by: str = ""
+    """Who asked for it in words or edited it; empty when RackMedic itself proposed it."""
+
+    def canonical(self) -> str:
+        """One line of JSON, keys sorted, no blanks: the bytes that are hashed, stored and compared."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `canonical`."""
+        return hashlib.sha256(self.canonical().encode()).hexdigest()
+
+    @classmethod
+    def from_canonical(cls, text: str) -> "Action":
+        """The inverse of `canonical`."""
+        row: dict[str, Any] = json.loads(text)
+        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"]) for c in row.pop("conditions"))
+        lists = {k: tuple(v) for k, v in row.items() if isinstance(v, list)}
+        return cls(**{**row, **lists, "conditions": conditions})
+
+
+def new_approval_id() -> str:
+    """Random: doing the same thing again is a new action."""
+    return f"apr-{secrets.token_hex(6)}"

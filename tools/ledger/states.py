@@ -1,0 +1,60 @@
+"""The life of an action, as a table. Everything that affects transitions lives here; the scripts only compare and set.
+
+Terminal states lead nowhere: there is no path back to `approved`.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    EXECUTING = "executing"
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    REVOKED = "revoked"
+
+
+class Event(StrEnum):
+    APPROVE = "approve"
+    DENY = "deny"
+    EXPIRE = "expire"
+    SUPERSEDE = "supersede"
+    REVOKE = "revoke"
+    CLAIM = "claim"
+    DONE = "done"
+    FAIL = "fail"
+    DOUBT = "doubt"
+    RECONCILE_RAN = "reconcile_ran"
+    RECONCILE_NOT = "reconcile_not"
+
+
+_OPEN: Final = {Event.EXPIRE: State.EXPIRED, Event.SUPERSEDE: State.SUPERSEDED, Event.REVOKE: State.REVOKED}
+
+TABLE: Final[Mapping[State, Mapping[Event, State]]] = {
+    State.PENDING: {**_OPEN, Event.APPROVE: State.APPROVED, Event.DENY: State.DENIED},
+    State.APPROVED: {**_OPEN, Event.CLAIM: State.EXECUTING},
+    State.EXECUTING: {Event.DONE: State.DONE, Event.FAIL: State.FAILED, Event.DOUBT: State.UNKNOWN},
+    State.UNKNOWN: {Event.RECONCILE_RAN: State.DONE, Event.RECONCILE_NOT: State.FAILED},
+    State.DONE: {},
+    State.FAILED: {},
+    State.DENIED: {},
+    State.EXPIRED: {},
+    State.SUPERSEDED: {},
+    State.REVOKED: {},
+}
+
+OPEN: Final = frozenset({State.PENDING, State.APPROVED})
+HOLDS_TARGET: Final = frozenset({State.EXECUTING, State.UNKNOWN})
+TERMINAL: Final = frozenset(state for state, exits in TABLE.items() if not exits)
+
+
+def after(state: State, event: Event) -> State | None:
+    """Where `event` leads from `state`; None where it is not allowed."""
+    return TABLE[state].get(event)

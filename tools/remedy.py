@@ -1,0 +1,95 @@
+"""A remedy is one row: what it changes, how it is asked of the node kit, what must be true, what proves it. Every remedy needs approval.
+
+Arguments are typed by kind. A kind is matched whole in Python and again, byte by byte, by the kit on the node; both must admit a value.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tools.action import Condition, Risk
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of argument. `pattern` is a Python regex matched whole; `admits` are POSIX `case` patterns, one of which must match,
+    `refuses` those of which none may. Patterns are read under LC_ALL=C, so a class is a class of bytes."""
+
+    pattern: str
+    says: str
+    admits: tuple[str, ...] = ("?*",)
+    refuses: tuple[str, ...] = ()
+
+
+_HEX = "[0-9a-f]"
+_BDF = f"{_HEX * 4}:{_HEX * 2}:{_HEX * 2}.{_HEX}"
+
+KINDS: Mapping[str, Kind] = {
+    "bdf": Kind(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", "a PCI address such as 0000:9b:00.0", (_BDF,)),
+    "node": Kind(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "a host name", ("[A-Za-z0-9]*",), ("*[!A-Za-z0-9._-]*",)),
+    "job": Kind(r"[0-9]{1,12}(_[0-9]{1,6})?", "a Slurm job id", ("[0-9]*",), ("*[!0-9_]*", "*_*_*", "*_")),
+    "pid": Kind(r"[1-9][0-9]{0,9}", "a process id", ("[1-9]*",), ("*[!0-9]*",)),
+    "ticks": Kind(r"[0-9]{1,20}", "a process start time in clock ticks since boot", ("[0-9]*",), ("*[!0-9]*",)),
+    "watts": Kind(r"[1-9][0-9]{1,3}(\.[0-9]{1,2})?", "a power limit in watts", ("[1-9]*",), ("*[!0-9.]*", "*.*.*")),
+    "signal": Kind(r"TERM|KILL", "TERM or KILL", ("TERM", "KILL")),
+    "approval": Kind(r"apr-[0-9a-f]{12}", "an approval id", (f"apr-{_HEX * 12}",)),
+    "check": Kind(r"[a-z][a-z0-9]{1,9}", "a check id", ("[a-z]*",), ("*[!a-z0-9]*",)),
+}
+
+
+class BadArgument(ValueError):
+    """A value that will not be put into an action. Names the argument, the value and what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When the command counts as done: its exit status was 0, or the boot id changed within `seconds` and the host answers again."""
+
+    kind: Literal["exit_zero", "new_boot"] = "exit_zero"
+    seconds: int = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One row. `args` are name → kind; words of `command` and of conditions may hold `{name}`.
+
+    `at`: where the kit runs it: on the target, via the group's controller, or nowhere (`fleet`: an exclusive check under the claim).
+    `needs`: controller readings that must hold where the site has a controller (`drained`).
+    `heavier` is the next rung when the proof fails; `undo` the remedy that takes it back; `covers` what it makes needless.
+    `refusals`: words of the real tool's own refusal → what it means and what to do, for the card.
+    """
+
+    id: str
+    does: str
+    at: Literal["target", "controller", "fleet"]
+    args: Mapping[str, str]
+    command: tuple[str, ...]
+    risk: Risk
+    limit_seconds: int
+    proof: tuple[str, ...]
+    blast: str
+    conditions: tuple[Condition, ...] = ()
+    needs: tuple[Literal["drained"], ...] = ()
+    completion: Completion = Completion()
+    undo: str = ""
+    heavier: str = ""
+    covers: tuple[str, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:
+    """The arguments in the row's order. BadArgument names every missing, extra or ill-formed one."""
+    problems = [f"{name}: not an argument of {remedy.id}" for name in given if name not in remedy.args]
+    for name, kind in remedy.args.items():
+        value = given.get(name, "")
+        if not re.fullmatch(KINDS[kind].pattern, value):
+            problems.append(f"{name}={value[:80]!r}: must be {KINDS[kind].says}")
+    if problems:
+        raise BadArgument("; ".join(problems))
+    return {name: given[name] for name in remedy.args}
+
+
+def fill(word: str, values: Mapping[str, str]) -> str:
+    """`word` with its `{slot}`s replaced by checked values, once: a value that looks like a slot stays as it is."""
+    return re.sub(r"{([a-z_]+)}", lambda slot: values[slot[1]], word)
