@@ -142,7 +142,8 @@ class Acts:
 
     async def command(self, user: str, channel: str, command: str, text: str = "") -> Delivery:
         who, where = self.ws.user(user), self._place(user, channel)
-        if command not in {row["command"] for row in self.ws.app.commands}:
+        row = next((row for row in self.ws.app.commands if row["command"] == command), None)
+        if row is None:
             raise Refused("unknown_command", f"{command} is not one of the app's commands")
         body = {
             "token": events.VERIFICATION,
@@ -153,7 +154,7 @@ class Acts:
             "user_id": who.id,
             "user_name": who.name,
             "command": command,
-            "text": text,
+            "text": self.ws.typed(text) if row.get("should_escape") else text,
             "api_app_id": self.ws.app.id,
             "is_enterprise_install": "false",
             "response_url": self._hook(who.id, where.id),

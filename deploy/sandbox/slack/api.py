@@ -37,7 +37,7 @@ METHODS: dict[str, Row] = {
     "chat.startStream":             Row(web_stream.start,          "chat:write",          tier(TIER_2)),
     "chat.appendStream":            Row(web_stream.append,         "chat:write",          tier(TIER_4)),
     "chat.stopStream":              Row(web_stream.stop,           "chat:write",          tier(TIER_2)),
-    "assistant.threads.setStatus":  Row(web_chat.set_status,       "assistant:write",     tier(600)),
+    "assistant.threads.setStatus":  Row(web_chat.set_status,       "chat:write",          tier(600)),
     "reactions.add":                Row(web_chat.react,            "reactions:write",     tier(TIER_3)),
     "conversations.info":           Row(web_people.info,           "channels:read",       tier(TIER_3)),
     "conversations.list":           Row(web_people.list_channels,  "channels:read",       tier(TIER_2)),

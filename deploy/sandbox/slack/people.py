@@ -91,7 +91,7 @@ class App:
         scopes: Any = manifest.get("oauth_config", {}).get("scopes", {}).get("bot")
         events: Any = settings.get("event_subscriptions", {}).get("bot_events")
         return cls(
-            name=features.get("bot_user", {}).get("display_name", "RackMedic"),
+            name=manifest.get("display_information", {}).get("name", "RackMedic"),
             commands=list(features.get("slash_commands", [])),
             shortcuts=list(features.get("shortcuts", [])),
             scopes=None if scopes is None else frozenset(scopes),

@@ -7,7 +7,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from deploy.sandbox.slack.people import App
 from deploy.sandbox.slack.refusal import JSON
 
 MOST_CONNECTIONS = 10
+REMEMBERED = 5_000
 Kind = Literal["events_api", "interactive", "slash_commands"]
 
 
@@ -55,10 +56,10 @@ class Hub:
     journal: Journal
     patience: Patience = field(default_factory=Patience)
     connections: list[Connection] = field(default_factory=list)
-    latencies: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    latencies: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list[float]))
     counts: Counter[str] = field(default_factory=Counter)
-    sent: list[JSON] = field(default_factory=list)
-    """Every envelope, in order, for tests that ask what the bot was told."""
+    sent: deque[JSON] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """The latest envelopes, in order, for tests that ask what the bot was told."""
     drop: int = 0
     """So many coming acks are lost on the way."""
     _tickets: set[str] = field(default_factory=set)
