@@ -39,12 +39,14 @@ def _row(value: str, units: str, pattern: str) -> Row:
 EVENTS = (
     _row("fm_version_mismatch", "fabric", r"version.{1,80}(?:don'?t|doesn'?t|does not|do not) match|version mismatch"),
     _row(
-        "fm_nvswitch_fatal", "fabric", r"NVSwitch (?:non-recoverable |fatal )error \d+|detected NVSwitch fatal|fatal error.{0,60}NVSwitch"
+        "fm_nvswitch_fatal",
+        "fabric",
+        r"NVSwitch (?:non-recoverable |fatal )error \d+|detected NVSwitch fatal|(?<!non-)fatal error.{0,60}NVSwitch",
     ),
     _row("fm_nothing_to_do", "fabric", r"NV_WARN_NOTHING_TO_DO|no NVSwitch(?:es)? (?:device|found|detected)|nothing to do"),
     _row("fm_killed", "fabric", r"process exited.{0,20}code=(?:killed|dumped)(?!.{0,12}TERM)|killed by signal (?!15)"),
     _row("oom_killed", "", r"failed with result 'oom-kill'|killed by the OOM killer"),
-    _row("upgrade_ran", "unattended apt dnf yum", r"packages that will be upgraded|all upgrades installed|unpacking nvidia"),
+    _row("upgrade_ran", "unattended apt dnf yum", r"packages that (?:will be|were) upgraded|all upgrades installed|unpacking nvidia"),
     _row("upgrade_ran", "unattended apt dnf yum", r"(?:installing|upgraded?|upgrading):? .{0,200}(?:nvidia|cuda)"),
     _row("upgrade_ran", "dpkg rpm", r"(?:upgrade|install|configure) .{0,60}nvidia"),
     _row("daemon_reload", "systemd", r"^Reloading\.{0,3}$|Reloading requested from|daemon-reload|Reloading finished"),
@@ -127,8 +129,8 @@ def _writes(row: Row, unit: str, prefix: Prefix) -> bool:
 def _unit_name(line: str, prefix: Prefix) -> str:
     """The unit a line is about: named by systemd at the line's beginning, else the one that wrote it."""
     about = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
-    if about:
-        return about[1]
+    if about or prefix.source == "systemd":
+        return about[1] if about else "systemd"
     if line.startswith("{"):
         unit = _UNIT.search(line) or _IDENTIFIER.search(line)
         return unit[1].removesuffix(".service") if unit else ""

@@ -1,0 +1,106 @@
+"""What a job itself says: its environment, as the node kit prints it, and the tails of its logs. All of it is the tenant's: low trust.
+
+41233 NCCL_IB_HCA=mlx5_0,mlx5_1
+==> /var/log/jobs/812/rank_03.log <==
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+"""
+
+import re
+from collections.abc import Sequence
+
+from kb.logs.event import Event
+from kb.logs.job import read_job
+from tools.check import Check, Command, Format
+from tools.fact import Fact, Status
+
+_VARIABLE = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
+WANTED = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
+"""The variables that the node kit shows. Whatever else stands in a text is not read: it may be a secret."""
+_MOST = 64
+_NO_LOGS = re.compile(r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open")
+
+
+def is_env(text: str) -> bool:
+    """Whether the first lines are `PID NAME=VALUE`."""
+    return any(_VARIABLE.match(line) for line in text[:8192].splitlines()[:5])
+
+
+def parse_env(text: str) -> Sequence[Fact]:
+    """One fact per variable and value; `pids` tell which processes have it."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for line in text.splitlines():
+        row = _VARIABLE.match(line)
+        if row and WANTED.fullmatch(row[2]):
+            groups.setdefault((row[2], row[3][:1000]), []).append(int(row[1]))
+    several = {name for name, _ in groups if sum(other == name for other, _ in groups) > 1}
+    return [
+        Fact(
+            "env",
+            f"env.{name}",
+            value,
+            line=f"{name}={value}"[:500],
+            attrs={"pids": pids[:_MOST], "processes": len(pids), "differs": name in several},
+        )
+        for (name, value), pids in groups.items()
+    ]
+
+
+def settle_env(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Nothing printed and nothing wrong: no process of a job is there."""
+    return facts or [Fact("env", "env.*", status=Status.ABSENT, line="no GPU process with such variables")]
+
+
+def is_job_log(text: str) -> bool:
+    """Any text that is not empty may be a job's log."""
+    return bool(text.strip())
+
+
+def parse_job_log(text: str) -> Sequence[Fact]:
+    """Errors of the ranks, how many ranks were seen, and who failed first."""
+    body = "\n".join(line for line in text.splitlines() if not _NO_LOGS.match(line)) if _NO_LOGS.search(text) else text
+    if not body.strip():
+        return [Fact("joblog", "job.log", False, line=text.strip()[:200])]
+    log = read_job(body)
+    found = [_error(event) for event in log.events]
+    if not found:
+        found.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
+    if log.first_rank is not None:
+        line = next((event.line for event in log.events if event.attrs.get("first")), "")
+        found.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=line))
+    files = body.count("==> ")
+    return [*found, Fact("joblog", "job.ranks", len(log.ranks)), Fact("joblog", "job.log", True, line=f"{files or 1} log files")]
+
+
+def _error(event: Event) -> Fact:
+    attrs = {name: value for name, value in event.attrs.items() if value is not None}
+    return Fact("joblog", event.kind, event.value, event.device, line=event.line[:1000], attrs=attrs, time=event.time)
+
+
+def settle_log(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Nothing printed and nothing wrong: there is no log."""
+    return facts or [Fact("joblog", "job.log", False, line="no log file is found")]
+
+
+_TAIL = "find {job_logs} -maxdepth 3 -type f -name *.log -exec tail -v -n 300 {} +"
+
+CHECKS = (
+    Check(
+        id="env",
+        asks="Which NCCL, CUDA and launcher variables does the job run with?",
+        commands=(Command("job", ("rackmedic-look", "env"), privileged=True, optional=True),),
+        formats=(Format("environment", is_env, parse_env),),
+        establishes=("env.*",),
+        seconds=1.0,
+        settle=settle_env,
+    ),
+    Check(
+        id="joblog",
+        asks="Which rank of the job failed first, and with what error?",
+        commands=(Command("tail", tuple(_TAIL.split()), optional=True),),
+        formats=(Format("job log", is_job_log, parse_job_log),),
+        establishes=("job.error", "job.ranks", "job.first_error_rank", "job.log"),
+        seconds=2.0,
+        timeout=30.0,
+        settle=settle_log,
+    ),
+)

@@ -1,0 +1,125 @@
+"""The table of nccl-tests, in every layout of its ten years, with launcher tags anywhere.
+
+    #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+      8589934592    2147483648     float     sum      -1    33605  255.62  479.28      0    33628  255.44  478.95      0
+    # Out of bounds values : 0 OK
+    # Avg bus bandwidth    : 373.187
+
+Old versions have no `root`, and `error` (the largest deviation) where new ones count wrong elements.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tools.checks.cells import number
+
+_TAG = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:?)?")
+_LEAD = re.compile(r"^\s*\d{1,6}: +")
+_RANK = re.compile(r"# +Rank +(\d{1,6}) ")
+_AVERAGE = re.compile(r"Avg bus bandwidth +: +([\d.]{1,12}(?:e[+-]?\d{1,3})?|N/A)(?: +(FAILED|OK))?", re.IGNORECASE)
+_BOUNDS = re.compile(r"Out of bounds values +: +(\d{1,12}) +(FAILED|OK)", re.IGNORECASE)
+_CELL = re.compile(r"-?\d{1,20}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?|N/A", re.IGNORECASE)
+
+TOLERANCE = {"half": 1e-2, "bfloat16": 1e-2, "f8e4m3": 1e-1, "f8e5m2": 1e-1, "float": 1e-5, "double": 1e-12}
+"""Largest deviation by type that nccl-tests itself passed while it had the `error` column; of whole numbers none."""
+TYPES = (*TOLERANCE, "int8", "uint8", "int32", "uint32", "int64", "uint64", "fp8_e4m3", "fp8_e5m2", "char")
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Out of place or in place: what one of the two runs of a size gave. `wrong` None where it was not checked."""
+
+    algbw: float
+    busbw: float
+    wrong: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One size."""
+
+    size: int
+    type: str
+    halves: tuple[Half, ...]
+    line: str
+
+    @property
+    def busbw(self) -> float:
+        """The better half."""
+        return max(half.busbw for half in self.halves)
+
+
+@dataclass(slots=True)
+class Table:
+    """Everything that was printed. `averages` and `bounds` come in the footer: without it the run did not end."""
+
+    rows: list[Row] = field(default_factory=list)
+    ranks: set[int] = field(default_factory=set)
+    averages: list[tuple[float, str, str]] = field(default_factory=list)
+    bounds: list[tuple[int, str, str]] = field(default_factory=list)
+    deviation: bool = False
+    """The column holds deviations, not counts."""
+    broken: int = 0
+    """Rows that begin like one and do not go on."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the footer was printed."""
+        return bool(self.bounds or self.averages)
+
+
+def read_table(text: str) -> Table:
+    """All rows and what stands around them."""
+    table = Table()
+    root = False
+    for line in _lines(text):
+        if " busbw" in line and " algbw" in line:
+            root, table.deviation = " root" in line, table.deviation or " error" in line
+        elif rank := _RANK.search(line):
+            table.ranks.add(int(rank[1]))
+        elif average := _AVERAGE.search(line):
+            table.averages.append((number(average[1]) or 0.0, (average[2] or "").upper(), line.strip()))
+        elif bounds := _BOUNDS.search(line):
+            table.bounds.append((int(bounds[1]), bounds[2].upper(), line.strip()))
+        elif row := _row(line, root):
+            table.rows.append(row)
+        else:
+            table.broken += _begins(line)
+    return table
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield _LEAD.sub("", _TAG.sub(" ", line[:2000]))
+
+
+def _begins(line: str) -> bool:
+    words = line.split(maxsplit=3)
+    return len(words) > 2 and words[0].isdecimal() and words[1].isdecimal() and words[2] in TYPES
+
+
+def _row(line: str, root: bool) -> Row | None:
+    words = line.split()
+    if not _begins(line):
+        return None
+    cells = words[3:]
+    if cells and cells[0].isalpha():
+        cells = cells[1:]
+    if cells and (root or cells[0] == "-1"):
+        cells = cells[1:]
+    halves = _halves(cells)
+    return Row(int(words[0][:18]), words[2], halves, " ".join(words)) if halves else None
+
+
+def _halves(cells: Sequence[str]) -> tuple[Half, ...]:
+    """Time, algbw, busbw and wrong, once or twice; a ninth cell is the number of iterations."""
+    if len(cells) not in (4, 5, 8, 9) or not all(_CELL.fullmatch(cell) for cell in cells):
+        return ()
+    found = []
+    for at in range(0, len(cells) - 3, 4):
+        algbw, busbw = number(cells[at + 1]), number(cells[at + 2])
+        if algbw is None or busbw is None:
+            return ()
+        found.append(Half(algbw, busbw, number(cells[at + 3])))
+    return tuple(found)

@@ -1,0 +1,177 @@
+"""Who uses the GPUs, and which process is stuck: `nvidia-smi --query-compute-apps` joined with `ps`.
+
+    00000000:9B:00.0, 41233, python3, 61234
+        PID    PPID USER     STAT ELAPSED %CPU CGROUP                                          COMMAND  COMMAND
+      41233       1 alice    Sl     90113 98.7 0::/user.slice/user-1000.slice/session-5.scope  python3  python3 train.py
+
+A process is an orphan when nothing can end it with its job: its parent is gone and no job's or service's cgroup holds it,
+it is a zombie, or the kernel does not list it although the driver does. Names and arguments are the tenant's: low trust.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from tools.check import Check, Command, Format
+from tools.checks.cells import number
+from tools.devices import bdf
+from tools.fact import Fact, Status
+
+CHECK = "procs"
+_APP = re.compile(
+    r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d), *(\d{1,10}), *(.{0,300}?), *(\d{1,9}|\[?N/A\]?|\[[A-Za-z ]+\])(?: MiB)?\s*$"
+)
+_ROW = re.compile(r" *(\d{1,10}) +(\d{1,10}) (\S{1,64}) +([A-Z][A-Za-z<+]{0,9}) +(\d{1,12}) +([\d.]{1,9}) +(\S{1,300}) +(.*)$")
+_HEAD = re.compile(r"\s*PID +PPID +USER +STAT +ELAPSED +%CPU +CGROUP +COMMAND")
+_JOB = re.compile(
+    r"(?:^|/)job_(\d{1,12})(?:/|$)|kubepods|docker-[0-9a-f]{12}|/docker/[0-9a-f]{12}|libpod|cri-containerd|slurm/uid_\d+/job_(\d{1,12})"
+)
+_SERVICE = re.compile(r"/system\.slice/[^/]{1,100}\.service")
+_COMM = 32
+_ROWS = "rows"
+
+
+class Process(NamedTuple):
+    """One row of ps."""
+
+    ppid: int
+    user: str
+    state: str
+    cgroup: str
+    comm: str
+
+    @property
+    def job(self) -> str:
+        """The Slurm job, or `container`; empty outside both."""
+        match = _JOB.search(self.cgroup)
+        return (match[1] or match[2] or "container") if match else ""
+
+
+def is_apps(text: str) -> bool:
+    """Whether the first lines are apps on GPUs, or say that there are none."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return bool(lines) and (lines[0].startswith("No running") or any(_APP.match(line) for line in lines[:3]))
+
+
+def parse_apps(text: str) -> Sequence[Fact]:
+    """Memory of every process on every GPU. A driver that does not tell the amount leaves it absent."""
+    found = []
+    for line in text.splitlines():
+        if app := _APP.match(line):
+            held = number(app[4])
+            status = Status.OK if held is not None else Status.ABSENT
+            attrs = {"pid": int(app[2]), "name": app[3][:100]}
+            value = None if held is None else int(held)
+            found.append(Fact(CHECK, "proc.gpu_memory", value, bdf(app[1]), status, "MiB", line.strip()[:300], attrs))
+    return found or [Fact(CHECK, "proc.gpu_memory", status=Status.ABSENT, line="no process uses a GPU")]
+
+
+def is_listing(text: str) -> bool:
+    """Whether the head of ps stands first."""
+    return bool(_HEAD.match(text))
+
+
+def parse_listing(text: str) -> Sequence[Fact]:
+    """Processes in uninterruptible sleep, kernel threads that take a whole CPU, and the rows that the other command is joined with."""
+    found: list[Fact] = []
+    rows: dict[str, list[object]] = {}
+    count = 0
+    for line in text.splitlines()[1:]:
+        row = _ROW.match(line)
+        if not row:
+            continue
+        count += 1
+        comm, args = _command(row[8])
+        thread = args.startswith("[") and row[2] in ("0", "2")
+        found += _stuck(row, comm, args, thread)
+        if not thread:
+            rows[row[1]] = list(Process(int(row[2]), row[3], row[4], row[7][:300], comm))
+    told = {fact.key for fact in found}
+    found += [
+        Fact(CHECK, key, status=Status.ABSENT, line="none is listed") for key in ("proc.blocked", "proc.busy_kernel") if key not in told
+    ]
+    return [*found, Fact(CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS: rows})]
+
+
+def _command(text: str) -> tuple[str, str]:
+    """The short name is padded to 32; it may hold blanks of its own."""
+    if len(text) > _COMM and text[_COMM] == " ":
+        return text[:_COMM].strip(), text[_COMM + 1 :].strip()
+    comm, _, args = text.partition(" ")
+    return comm, args.strip()
+
+
+def _stuck(row: re.Match[str], comm: str, args: str, thread: bool) -> list[Fact]:
+    line = f"{row[1]} {row[4]} {row[6]}% {args or comm}"[:300]
+    attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5])}
+    if row[4].startswith("D") and not thread:
+        return [Fact(CHECK, "proc.blocked", comm, line=line, attrs=attrs)]
+    if thread and (number(row[6]) or 0) >= 90:
+        return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": number(row[6])})]
+    return []
+
+
+def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Joins both commands: every GPU process gets its parent, user and job; orphans are told. Says nothing of orphans where ps is missing."""
+    listed = next((fact for fact in facts if fact.key == "proc.listed" and _ROWS in fact.attrs), None)
+    if listed is None:
+        return facts
+    rows = {int(pid): Process(*row) for pid, row in listed.attrs[_ROWS].items()}
+    joined = [_known(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts]
+    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _orphan(fact, rows))]
+    if not orphans and not any(fact.status.blind for fact in facts):
+        orphans = [
+            replace(
+                listed,
+                key="proc.orphan",
+                value=None,
+                status=Status.ABSENT,
+                unit="MiB",
+                line="every GPU process belongs to a job or service",
+            )
+        ]
+    plain = [replace(fact, attrs={}) if fact is listed else fact for fact in joined]
+    return [*plain, *(replace(orphan, attrs={k: v for k, v in orphan.attrs.items() if k != _ROWS}) for orphan in orphans)]
+
+
+def _known(fact: Fact, rows: Mapping[int, Process]) -> Fact:
+    process = rows.get(int(fact.attrs.get("pid", -1)))
+    if process is None:
+        return fact
+    own = {"ppid": process.ppid, "user": process.user, "job": process.job, "state": process.state}
+    return replace(fact, attrs={**fact.attrs, **own})
+
+
+def _orphan(fact: Fact, rows: Mapping[int, Process]) -> Fact | None:
+    if fact.status is not Status.OK or "pid" not in fact.attrs:
+        return None
+    process = rows.get(int(fact.attrs["pid"]))
+    why = _why(process)
+    return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": why}) if why else None
+
+
+def _why(process: Process | None) -> str:
+    if process is None:
+        return "the process is gone, its memory is not"
+    if process.state.startswith("Z") or "<defunct>" in process.comm:
+        return "a zombie"
+    if process.ppid == 1 and not process.job and not _SERVICE.search(process.cgroup):
+        return "its parent is gone and no job holds it"
+    return ""
+
+
+_APPS = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"
+_LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
+
+CHECKS = (
+    Check(
+        id="procs",
+        asks="Which processes hold GPU memory, do they belong to a running job, is one stuck in the kernel?",
+        commands=(Command("gpus", tuple(_APPS.split()), optional=True), Command("list", tuple(_LIST.split()))),
+        formats=(Format("compute apps", is_apps, parse_apps), Format("ps", is_listing, parse_listing)),
+        establishes=("proc.gpu_memory", "proc.orphan", "proc.blocked", "proc.busy_kernel", "proc.listed"),
+        seconds=2.0,
+        settle=settle,
+    ),
+)
