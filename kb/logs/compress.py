@@ -1,0 +1,232 @@
+"""A log of any size → its events and at most sixty templates with counts, times and pointers back into it.
+
+One pass over blocks of bytes. Digits become zeros and equal lines are counted by the interpreter's own hash tables, so Python code runs once
+for every *kind* of line, not for every line. Typed events are extracted from the lines as they are, before anything is masked.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import IO
+
+from kb.logs.event import Event, fold
+from kb.logs.filters import FILTERS, FilterRule, regular
+from kb.logs.job import NEEDED as JOB
+from kb.logs.job import JobLog, JobReader
+from kb.logs.job_rows import EXPLODING
+from kb.logs.kernel import NEEDED as KERNEL
+from kb.logs.kernel import KernelReader
+from kb.logs.masks import DIGITS, mask, mask_around_xid
+from kb.logs.merge import Group, few
+from kb.logs.scan import Span, candidates
+from kb.logs.timestamps import find_time
+from kb.redact import redact
+
+Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
+BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 24
+_KINDS = 200_000
+"""Kinds of line that are remembered; a log with more is read with less memory for what it said before."""
+_TEMPLATES = 4_000
+_SHOWN = 400
+_BRIEF = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """`offset` and `last_offset` point at the first and last such line in the log, in bytes; `example` is the first, redacted."""
+
+    text: str
+    count: int
+    first: datetime | None
+    last: datetime | None
+    offset: int
+    last_offset: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """`dropped`: regular lines by rule; `left_out`: lines of templates beyond the limit. Nothing else is missing."""
+
+    templates: tuple[Template, ...]
+    events: tuple[Event, ...]
+    job: JobLog
+    dropped: Mapping[str, int]
+    left_out: int
+    lines: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is known of one kind of line: its template, or the rule that drops it; and who wants to see every such line whole."""
+
+    template: str = ""
+    rule: str | None = None
+    kernel: bool = False
+    job: bool = False
+    xid: bool = False
+
+
+def compress(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> Digest:
+    """The digest of a text, of bytes, of an open file, or of lines."""
+    compressor = Compressor(rules, now)
+    for block in _blocks(source):
+        compressor.feed(block)
+    return compressor.finish(limit)
+
+
+class Compressor:
+    """Takes a log block by block; a block may end in the middle of a line."""
+
+    def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
+        self._rules, self._now = rules, now
+        self._kernel, self._job = KernelReader(now), JobReader(now)
+        self._kinds: dict[bytes, _Kind] = {}
+        self._groups: dict[str, Group] = {}
+        self._templates: set[str] = set()
+        self._dropped: Counter[str] = Counter()
+        self._rest = b""
+        self._done = self._lines = 0
+
+    def feed(self, block: bytes) -> None:
+        """Counts the whole lines of what has come so far."""
+        block = self._rest + block
+        end = block.rfind(b"\n") + 1
+        if not end and len(block) < _LONGEST_LINE:
+            self._rest = block
+            return
+        end = end or len(block)
+        self._rest = block[end:]
+        self._count(block[:end])
+
+    def finish(self, limit: int = 60) -> Digest:
+        """The digest of everything that was fed."""
+        if self._rest:
+            self._count(self._rest)
+            self._rest = b""
+        job = self._job.finish()
+        groups, left_out = few(list(self._groups.values()), limit)
+        templates = tuple(self._template(group) for group in groups)
+        events = (*fold(self._kernel.finish()), *job.events)
+        return Digest(templates, events, job, dict(self._dropped), left_out, self._lines, self._done)
+
+    def _count(self, block: bytes) -> None:
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars draw over one line; lengths stay
+        lines = block.split(b"\n")
+        keys = block.translate(DIGITS).split(b"\n")
+        counts = Counter(keys)
+        counts.pop(b"", None)
+        if fresh := [key for key in counts if key not in self._kinds]:
+            self._learn(fresh)
+        self._note(lines, keys, counts)
+        if wanted := {key for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
+            self._extract(block, lines, keys, wanted)
+        elif self._job.waiting:
+            self._job.feed(block.decode("utf-8", "replace"))
+        self._lines += counts.total()
+        self._done += len(block)
+
+    def _learn(self, keys: Sequence[bytes]) -> None:
+        """Python code per kind of line, all new kinds of a block at once."""
+        if len(self._kinds) + len(keys) > _KINDS:
+            self._kinds = {key: kind for key, kind in self._kinds.items() if kind.kernel or kind.job} if len(keys) < _KINDS else {}
+        text = b"\n".join(keys).decode("utf-8", "replace")
+        kernel = {start for start, _ in candidates(text, _KERNEL)}
+        job = {start for start, _ in candidates(text, _JOB)}
+        at = 0
+        for key, line in zip(keys, text.split("\n"), strict=True):
+            self._kinds[key] = self._kind(line, at in kernel, at in job or EXPLODING.search(line) is not None)
+            at += len(line) + 1
+
+    def _kind(self, line: str, kernel: bool, job: bool) -> _Kind:
+        if "Xid (" in line:
+            return _Kind(kernel=kernel, job=job, xid=True)
+        if len(self._templates) >= _TEMPLATES and not (kernel or job):
+            return _Kind(self._coarse(line))
+        template = mask(line[:_SHOWN])
+        self._templates.add(template)
+        rule = None if kernel or job else regular(template, self._rules)
+        return _Kind(template, rule, kernel, job)
+
+    def _coarse(self, line: str) -> str:
+        """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
+        text = " ".join(mask(line[:_BRIEF]).split(" ", 2)[:2]) + " …"
+        if text not in self._templates and len(self._templates) >= 2 * _TEMPLATES:
+            return "…"
+        self._templates.add(text)
+        return text
+
+    def _note(self, lines: list[bytes], keys: list[bytes], counts: Mapping[bytes, int]) -> None:
+        """Adds the block's counts, with the first and last line of each kind."""
+        ends = list(accumulate(map(len, lines)))
+        last = dict(zip(keys, range(len(keys)), strict=True))
+        first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+        for key, count in counts.items():
+            kind = self._kinds[key]
+            if kind.rule:
+                self._dropped[kind.rule] += count
+            elif not kind.xid:
+                at, until = first[key], last[key]
+                start, end = (self._done + ends[place] - len(lines[place]) + place for place in (at, until))
+                self._add(kind.template, count, start, end, lines[at], lines[until])
+
+    def _add(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
+        group = Group(text, count, start, end, _start_of(first), _start_of(last), fixed)
+        if known := self._groups.get(text):
+            known.absorb(group)
+        else:
+            self._groups[text] = group
+
+    def _extract(self, block: bytes, lines: list[bytes], keys: list[bytes], wanted: set[bytes]) -> None:
+        """Shows the readers the lines they may want, as they are; Xids get templates of their own."""
+        ends = list(accumulate(map(len, lines)))
+        kernel: list[Span] = []
+        job: list[Span] = []
+        for at, key in enumerate(keys):
+            if key not in wanted:
+                continue
+            kind, start = self._kinds[key], ends[at] - len(lines[at]) + at
+            span = (start, start + len(lines[at]))
+            if kind.kernel:
+                kernel.append(span)
+            if kind.job:
+                job.append(span)
+            if kind.xid:
+                text = mask_around_xid(lines[at][:_SHOWN].decode("utf-8", "replace"))
+                self._add(text, 1, self._done + start, self._done + start, lines[at], lines[at], fixed=True)
+        text, exact = (block.decode("ascii"), True) if block.isascii() else (block.decode("utf-8", "replace"), False)
+        if kernel:
+            self._kernel.feed(text, kernel if exact else None)
+        if job or self._job.waiting:
+            self._job.feed(text, job if exact else None)
+
+    def _template(self, group: Group) -> Template:
+        first, last = find_time(group.first, self._now), find_time(group.last, self._now)
+        return Template(redact(group.text), group.count, first, last, group.offset, group.last_offset, redact(group.first))
+
+
+def _start_of(line: bytes) -> str:
+    return line[:_SHOWN].decode("utf-8", "replace")
+
+
+def _masked(needles: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(needle.encode().translate(DIGITS).decode() for needle in needles))
+
+
+_KERNEL, _JOB = _masked(KERNEL), _masked(JOB)
+
+
+def _blocks(source: Source) -> Iterator[bytes]:
+    if isinstance(source, bytes | str):
+        data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
+        yield from (data[at : at + BLOCK] for at in range(0, len(data), BLOCK))
+    elif hasattr(source, "read"):
+        while piece := source.read(BLOCK):
+            yield piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
+    else:
+        yield from ((line.rstrip("\n") + "\n").encode("utf-8", "replace") for line in source)

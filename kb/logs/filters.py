@@ -1,0 +1,51 @@
+"""Filter rules: which lines are regular (start-up, progress, metrics, debugging) and need no template.
+
+A rule sees the template in lower case, not the line. Nothing that sounds like trouble is ever regular, whatever a rule says.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TROUBLE = re.compile(  # of text in lower case
+    r"error|fail|exception|traceback|warn|fatal|panic|abort|timeout|timed out|kill|refus|denied|corrupt|mismatch|invalid|unable|cannot|"
+    r"could not|not found|no such|unreachable|lost|reset by|oom|out of memory|hang|stuck|\bbad\b|\bxid\b|\bnan\b|\binf\b|disabled|degraded|retry|throttl"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRule:
+    """`name` counts the lines it dropped."""
+
+    name: str
+    pattern: re.Pattern[str]
+
+
+def _rule(name: str, pattern: str) -> FilterRule:
+    return FilterRule(name, re.compile(pattern))
+
+
+FILTERS: tuple[FilterRule, ...] = (
+    _rule("metrics", r"\b(?:iter(?:ation)?s?|steps?|epochs?|batch|global[_ ]step)\b.{0,400}"
+                     r"\b(?:loss|lr|learning[_ ]rate|ppl|perplexity|grad|acc(?:uracy)?|elapsed|throughput)"),
+    _rule("metrics", r"\b(?:train|eval|val|lm)[_ ]?loss\b|'loss': |\"loss\": "),
+    _rule("throughput", r"<n> ?(?:samples|tokens|examples|images|seq|it|steps?)(?: ?/ ?s\b| per sec| ?/ ?sec)|\b[tg]flop"),
+    _rule("progress", r"<n>%\|| \[<time><<time>, |<n>it/s|<n>s/it|it \[<n>:<n>|\|<bar>\|"),
+    _rule("memory report", r"\b(?:max )?(?:mem(?:ory)?|cache) ?(?:allocated|reserved|usage)\b"),
+    _rule("nccl info", r"nccl info "),
+    _rule("debug", r"\b(?:debug|trace)\b|\[d<n>"),
+    _rule("start-up", r"^\S{0,60} ?(?:\[?info\]?:? )?.{0,80}\b(?:initializ(?:ed|ing)|loading|loaded|building|built|compiling|setting up|"
+                      r"registering|registered|creating|created|"
+                      r"using world size|number of parameters|using (?:device|torch|cuda)|installing|collecting|downloading|unpacking|setting)\b"),
+    _rule("checkpoint", r"\b(?:saving|saved|successfully saved|writing|wrote)\b.{0,60}\b(?:checkpoint|ckpt|state)"),
+    _rule("heartbeat", r"\b(?:heartbeat|health ?check|keepalive|get /(?:health|metrics))\b"),
+    _rule("configuration", r"^\s*[\w.]{2,60} ?\.{3,}|^\s*--[\w-]{2,60}[ =]"),
+)  # fmt: skip
+
+
+def regular(template: str, rules: Sequence[FilterRule] = FILTERS) -> str | None:
+    """The name of the rule that drops the template, or None: keep it."""
+    lowered = template.lower()
+    if TROUBLE.search(lowered):
+        return None
+    return next((rule.name for rule in rules if rule.pattern.search(lowered)), None)
