@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from graph.engine import Assessment, assess
-from graph.lens import Lens, expectations
+from graph.lens import Lens, profiles
 from graph.ports import Ports
 from graph.state import Brief, Incident, Item, Origin, Stats
-from tools.fact import Fact
+from tools.fact import Fact, Value
 from tools.hostlist import expand, fold
 from tools.inventory import Inventory
 
@@ -84,7 +84,17 @@ async def read_case(state: Incident, ports: Ports) -> Case:
 
 def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
     """What this incident's facts are read against."""
-    return Lens(ports.taxonomy, ports.fleet.checks, expectations(ports.inventory, ports.skus, facts))
+    profile = profiles(ports.inventory, ports.skus, facts)
+
+    def expected(host: str, key: str, device: str | None) -> Value:
+        sku = profile(host)
+        return sku.expected(key, device) if sku else None
+
+    def bus(host: str) -> tuple[str, ...]:
+        sku = profile(host)
+        return sku.bus if sku else ()
+
+    return Lens(ports.taxonomy, ports.fleet.checks, expected, bus=bus)
 
 
 def weigh(case: Case, ports: Ports) -> Assessment:

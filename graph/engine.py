@@ -130,7 +130,7 @@ def assess(
     opened: datetime | None = None,
 ) -> Assessment:
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds."""
-    ready = gather(facts, opened)
+    ready = gather(facts, opened, lens.bus)
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = tuple(f for f in ready if is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None))
     return Assessment(lens, tuple(hosts), rows, settle(rows), Coverage.of(ready, lens, hosts), odd)

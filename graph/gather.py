@@ -1,15 +1,16 @@
 """Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
 
 Adds to `attrs`: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
-before the incident). Adds `host.reachable` = false where no session could be had although other hosts answered.
+before the incident).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tools.fact import Fact, Status
+from graph.derive import derived
+from tools.fact import Fact
 
 AGED = timedelta(hours=24)
 """An event this long before the incident was opened may be its cause, but cannot prove it."""
@@ -18,24 +19,10 @@ EVENTS = ("kernel.", "service.event", "job.")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
 
 
-def gather(facts: Iterable[Fact], opened: datetime | None = None) -> list[Fact]:
-    """The facts as the engine weighs them, blind ones included."""
-    known = list(facts)
-    named = _name_gpus([*known, *unreachable(known)])
-    return [_mark_age(fact, opened) for fact in _mark_shared(named)]
-
-
-def unreachable(facts: Sequence[Fact]) -> list[Fact]:
-    """One fact for each host that no session reached while another host was seen. When none was seen, the fault may be ours."""
-    silent = {f.host: f for f in facts if f.status is Status.UNREACHABLE and f.host}
-    seen = {f.host for f in facts if f.host and not f.status.blind}
-    if not seen:
-        return []
-    return [
-        Fact(check="ssh", key="host.reachable", value=False, line=fact.line, host=host, time=fact.time)
-        for host, fact in sorted(silent.items())
-        if host not in seen
-    ]
+def gather(facts: Iterable[Fact], opened: datetime | None = None, bus: Callable[[str], Sequence[str]] = lambda host: ()) -> list[Fact]:
+    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table."""
+    named = _name_gpus(list(facts))
+    return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus)])]
 
 
 def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:

@@ -26,14 +26,22 @@ def no_place(host: str, place: Place) -> str:
     return ""
 
 
+def no_bus(host: str) -> tuple[str, ...]:
+    """Nobody told where the GPUs sit."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """`expected(host, key, device)` is the SKU's value or None; `place(host, "rack")` the name of what it shares, "" when unknown."""
+    """`expected(host, key, device)` is the SKU's value or None; `bus(host)` its bus table; `place(host, "rack")` the name of what
+    hosts share, "" when unknown.
+    """
 
     taxonomy: Taxonomy
     checks: Mapping[str, Check]
     expected: Callable[[str, str, str | None], Value] = no_expectation
     place: Callable[[str, Place], str] = no_place
+    bus: Callable[[str], tuple[str, ...]] = no_bus
 
     def passive(self) -> list[Check]:
         """Checks that disturb nobody, cheapest first."""
@@ -73,22 +81,18 @@ def may_be_text(leaf: Leaf) -> bool:
     )
 
 
-def expectations(inventory: Inventory, skus: Mapping[str, Sku], facts: Iterable[Fact]) -> Callable[[str, str, str | None], Value]:
-    """What the SKU of each host leads to expect: the inventory's word first, else the profile that fits what the host shows."""
+def profiles(inventory: Inventory, skus: Mapping[str, Sku], facts: Iterable[Fact]) -> Callable[[str], Sku | None]:
+    """The SKU of each host: the inventory's word first, else the profile that fits what the host shows."""
     by_host: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.host and fact.key in ("gpu.product", "gpu.bdf"):
             by_host[fact.host].append(fact)
     found: dict[str, Sku | None] = {}
 
-    def sku(host: str) -> Sku | None:
+    def profile(host: str) -> Sku | None:
         if host not in found:
             row = inventory.hosts.get(host)
             found[host] = skus.get(row.sku if row else "") or guess(by_host[host], skus)
         return found[host]
 
-    def expected(host: str, key: str, device: str | None) -> Value:
-        profile = sku(host)
-        return profile.expected(key, device) if profile else None
-
-    return expected
+    return profile
