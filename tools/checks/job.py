@@ -67,6 +67,17 @@ def parse_job_log(text: str) -> Sequence[Fact]:
     if log.first_rank is not None:
         line = next((event.line for event in log.events if event.attrs.get("first")), "")
         found.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=line))
+    found += [
+        Fact(
+            "joblog",
+            "job.nccl_version",
+            version,
+            line=f"NCCL version {version}",
+            attrs={"ranks": sorted(ranks)[:_MOST], "rank": min(ranks)},
+        )
+        for version, ranks in log.versions.items()
+        if ranks
+    ]
     files = body.count("==> ")
     return [*found, Fact("joblog", "job.ranks", len(log.ranks)), Fact("joblog", "job.log", True, line=f"{files or 1} log files")]
 
@@ -98,7 +109,7 @@ CHECKS = (
         asks="Which rank of the job failed first, and with what error?",
         commands=(Command("tail", tuple(_TAIL.split()), optional=True),),
         formats=(Format("job log", is_job_log, parse_job_log),),
-        establishes=("job.error", "job.ranks", "job.first_error_rank", "job.log"),
+        establishes=("job.error", "job.nccl_version", "job.ranks", "job.first_error_rank", "job.log"),
         seconds=2.0,
         timeout=30.0,
         settle=settle_log,

@@ -76,8 +76,8 @@ def _failure(text: str, table: Table) -> Fact | None:
 
 
 def _ranks(table: Table) -> tuple[int, bool]:
-    """As listed; else from all-reduce's own ratio: busbw is algbw times 2(n-1)/n."""
-    if table.ranks:
+    """As listed; else from all-reduce's own ratio: busbw is algbw times 2(n-1)/n. One rank has no bus bandwidth, so its list was cut."""
+    if table.ranks and (max(table.ranks) > 0 or not any(row.busbw for row in table.rows)):
         return max(table.ranks) + 1, False
     largest = max(table.rows, key=lambda row: row.size, default=None)
     half = largest.halves[0] if largest else None
@@ -89,9 +89,10 @@ def _ranks(table: Table) -> tuple[int, bool]:
 def _table_facts(table: Table, ranks: int) -> list[Fact]:
     """A run of one rank moves nothing between GPUs: its figures mean nothing and are not told."""
     alone = ranks == 1 or all(half.busbw == 0 for row in table.rows for half in row.halves)
-    found = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300]), *_wrong(table)]
+    found = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
     if alone:
-        return found
+        return found + [fact for fact in _wrong(table) if fact.value]
+    found += _wrong(table)
     best = max(table.rows, key=lambda row: row.busbw)
     found.append(Fact(CHECK, "nccl.busbw_max", best.busbw, unit="GB/s", line=best.line[:300], attrs={"size": best.size}))
     for row in table.rows:

@@ -5,7 +5,7 @@ LoadState=loaded
 ActiveState=failed
 SubState=failed
 Result=exit-code
-{"MESSAGE":"fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver version 550.90.07","_SYSTEMD_UNIT":"nvidia-fabricmanager.service"}
+{"MESSAGE":"Main process exited, code=killed, status=9/KILL","_SYSTEMD_UNIT":"nvidia-fabricmanager.service"}
 """
 
 import re
