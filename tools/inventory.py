@@ -36,6 +36,8 @@ class Reach(BaseModel):
     job_logs: str | None = None
     nccl_tests: str | None = None
     sku: str | None = None
+    controller: str | None = None
+    """The host (of this inventory) on which Slurm's commands run; without one nothing is drained or cancelled."""
 
     @field_validator("job_logs", "nccl_tests")
     @classmethod
@@ -105,6 +107,7 @@ class Host(BaseModel):
     job_logs: str = "/var/log/jobs"
     nccl_tests: str = "/usr/local/nccl-tests/build"
     sku: str = ""
+    controller: str = ""
     group: str = ""
     tenant: str = ""
 
@@ -157,6 +160,7 @@ def parse_inventory(raw: Any, source: str = "inventory") -> Inventory:
     members = {name: _members(name, row, problems) for name, row in file.groups.items()}
     known = {host for hosts in members.values() for host in hosts}
     problems += [f"hosts.{name}: is in no group" for name in file.hosts if name not in known]
+    problems += [f"{where}.controller: {name!r} is not a host of this inventory" for where, name in _controllers(file) if name not in known]
     problems += _channel_problems(file)
     if problems:
         raise BadInventory(source, problems)
@@ -170,6 +174,12 @@ def _members(name: str, row: GroupRow, problems: list[str]) -> list[str]:
     except BadRange as why:
         problems.append(f"groups.{name}.hosts: {why}")
         return []
+
+
+def _controllers(file: _File) -> Iterable[tuple[str, str]]:
+    rows: dict[str, Reach] = {"defaults": file.defaults}
+    rows |= {f"groups.{name}": row for name, row in file.groups.items()}
+    return [(where, row.controller) for where, row in rows.items() if row.controller]
 
 
 def _channel_problems(file: _File) -> Iterable[str]:
