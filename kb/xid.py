@@ -123,7 +123,7 @@ def _explains(earlier: Seen, event: Seen) -> bool:
         xid = find(int(event.value)) if event.kind == "kernel.xid" else None
         return bool(earlier.attrs.get("fatal")) and xid is not None and FOLLOWS_SXID in xid.sympathetic_to
     if event.kind == "kernel.sxid":
-        return earlier.value == 79  # a GPU that fell off the bus takes its links with it
+        return bool(earlier.value == 79)  # a GPU that fell off the bus takes its links with it
     return earlier.device == event.device and follows(int(event.value), int(earlier.value))
 
 
