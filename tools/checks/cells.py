@@ -8,7 +8,7 @@ from tools.fact import Status, Value
 Reads = Literal["int", "float", "flag", "text"]
 
 _ABSENT = {"n/a", "", "not supported", "not available", "requested functionality has been deprecated", "not found", "unsupported", "-"}
-_BROKEN = {"unknown error", "err!", "error", "gpu requires reset", "unknown"}
+_BROKEN = {"unknown error", "err!", "error", "gpu requires reset", "gpu is lost", "unknown"}
 _NUMBER = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,9})?(?:[eE][+-]?\d{1,3})?")
 _ON = {"active", "enabled", "yes", "true", "on"}
 _OFF = {"not active", "disabled", "no", "false", "off"}

@@ -17,6 +17,8 @@ _VARIABLE = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
 WANTED = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
 """The variables that the node kit shows. Whatever else stands in a text is not read: it may be a secret."""
 _MOST = 64
+_DEVICE = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
+"""A device a log names is believed where it looks like one."""
 _NO_LOGS = re.compile(r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open")
 
 
@@ -84,7 +86,8 @@ def parse_job_log(text: str) -> Sequence[Fact]:
 
 def _error(event: Event) -> Fact:
     attrs = {name: value for name, value in event.attrs.items() if value is not None}
-    return Fact("joblog", event.kind, event.value, event.device, line=event.line[:1000], attrs=attrs, time=event.time)
+    device = event.device if _DEVICE.fullmatch(event.device or "") else None
+    return Fact("joblog", event.kind, event.value, device, line=event.line[:1000], attrs=attrs, time=event.time)
 
 
 def settle_log(facts: Sequence[Fact]) -> Sequence[Fact]:

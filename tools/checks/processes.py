@@ -4,7 +4,7 @@
         PID    PPID USER     STAT ELAPSED %CPU CGROUP                                          COMMAND  COMMAND
       41233       1 alice    Sl     90113 98.7 0::/user.slice/user-1000.slice/session-5.scope  python3  python3 train.py
 
-A process is an orphan when nothing can end it with its job: its parent is gone and no job's or service's cgroup holds it,
+A process is an orphan when nothing can end it with its job: its parent is gone and no service and no job that still runs holds it,
 it is a zombie, or the kernel does not list it although the driver does. Names and arguments are the tenant's: low trust.
 """
 
@@ -146,19 +146,33 @@ def _known(fact: Fact, rows: Mapping[int, Process]) -> Fact:
 def _orphan(fact: Fact, rows: Mapping[int, Process]) -> Fact | None:
     if fact.status is not Status.OK or "pid" not in fact.attrs:
         return None
-    process = rows.get(int(fact.attrs["pid"]))
-    why = _why(process)
+    why = _why(rows.get(int(fact.attrs["pid"])), rows)
     return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": why}) if why else None
 
 
-def _why(process: Process | None) -> str:
+def _why(process: Process | None, rows: Mapping[int, Process]) -> str:
     if process is None:
         return "the process is gone, its memory is not"
     if process.state.startswith("Z") or "<defunct>" in process.comm:
         return "a zombie"
-    if process.ppid == 1 and not process.job and not _SERVICE.search(process.cgroup):
+    if process.ppid != 1 or _SERVICE.search(process.cgroup):
+        return ""
+    if not process.job:
         return "its parent is gone and no job holds it"
-    return ""
+    return (
+        ""
+        if process.job == "container" or _supervised(process.job, rows)
+        else f"its parent is gone, and nothing of job {process.job} supervises it"
+    )
+
+
+def _supervised(job: str, rows: Mapping[int, Process]) -> bool:
+    """Whether a step daemon of the job lives: by name, or as a parent from outside of a process inside. An unknown parent counts as one."""
+    inside = [row for row in rows.values() if row.job == job]
+    if any(row.comm.startswith("slurmstepd") for row in inside):
+        return True
+    parents = [rows.get(row.ppid) for row in inside if row.ppid != 1]
+    return any(parent is None or parent.job != job for parent in parents)
 
 
 _APPS = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"

@@ -64,7 +64,7 @@ def gpu_facts(device: str, leaves: Leaves, address: str | None, processes: int |
         found.append(Fact(CHECK, "gpu.processes", processes))
     errors, lost = _errors(leaves)
     if lost:
-        found = [row for row in found if row.key in IDENTITY]
+        found = [row for row in found if row.key in IDENTITY and row.status is Status.OK]
     elif errors:
         found.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
     found.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
