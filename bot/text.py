@@ -19,6 +19,7 @@ INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2
 CUT, TAIL = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
 """Room kept for the words that say how much was cut."""
 
+LOOKALIKES, QUIET = str.maketrans("<>&", "‹›＆"), str.maketrans("*~`", "∗∼ˋ")
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
@@ -101,7 +102,7 @@ def defang(text: str) -> str:
 
 def plain(text: str) -> str:
     """Text without markup for places that Slack does not parse (header, button, fallback); angle brackets become look-alikes."""
-    return _one_line(_seen(text)).translate(str.maketrans({"<": "‹", ">": "›", "&": "＆"}))
+    return _one_line(_seen(text)).translate(LOOKALIKES)
 
 
 def _seen(text: str) -> str:
@@ -118,7 +119,7 @@ def _escape(text: str) -> str:
 
 def _quiet(text: str) -> str:
     """Emphasis and emoji codes that a quoted text brings along lose their meaning."""
-    text = text.translate(str.maketrans({"*": "∗", "~": "∼", "`": "ˋ"}))
+    text = text.translate(QUIET)
     text = re.sub(r"(?<!\w)_|_(?!\w)", "＿", text)
     return re.sub(r":(?=[a-z0-9_+'-]*[a-z][a-z0-9_+'-]*:|100:|1234:)", "꞉", text)
 

@@ -1,6 +1,7 @@
 """The report of a turn: root cause first, where, the lines that prove it, what else was thought of, the next step last."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from bot import blocks
@@ -22,18 +23,15 @@ HEADLINES: Mapping[Outcome, tuple[str, str]] = {
 
 
 def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
-    """The whole report; a turn that only answered a question shows the answer alone."""
-    if report.reply and not report.root_causes:
-        return blocks.card(
-            report.reply, [blocks.section(*((row,) for row in report.reply.splitlines())), _small_print(incident, report, stats)]
-        )
+    """The whole report; a turn that answered a question shows the answer alone, for the rest was said before."""
+    if report.reply:
+        return blocks.card(report.reply, [*_answer(report.reply), _small_print(incident, report, None)])
     icon, words = HEADLINES[report.outcome]
     headline = f"{icon} {report.headline or words}"
     return blocks.card(
         headline,
         [
             blocks.header(headline),
-            *_answer(report),
             *_causes(report),
             *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
             *_titled("Could not look", rows.could_not_look(report.could_not_look)),
@@ -50,8 +48,13 @@ def read(payload: Mapping[str, Any]) -> Press:
     return read_press(payload, BUTTONS)
 
 
-def _answer(report: Report) -> list[Block]:
-    return [blocks.section(*((row,) for row in report.reply.splitlines()))] if report.reply else []
+def _answer(reply: str) -> list[Block]:
+    """Sentences as they are, indented lines as a host printed them."""
+    parts: list[Block] = []
+    for indented, lines in groupby(reply.splitlines(), key=lambda row: row.startswith("  ")):
+        rows = list(lines)
+        parts.append(blocks.quote(row[2:] for row in rows) if indented else blocks.section(*((row,) for row in rows)))
+    return parts
 
 
 def _causes(report: Report) -> list[Block]:

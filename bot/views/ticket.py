@@ -21,10 +21,10 @@ def render(whole: Handoff) -> Card:
     """The ticket in its present state; `taken_by` and `closed_by` hold names by now."""
     headline = f"🎫 {_state(whole.ticket)}"
     return blocks.card(
-        f"{headline}: {whole.summary}",
+        f"{headline}: {whole.headline}",
         [
             blocks.header(headline),
-            blocks.section(*((row,) for row in whole.summary.splitlines())),
+            blocks.section((bold(whole.headline),), *([(whole.reported[:600],)] if whole.reported else [])),
             blocks.fields(
                 [("Hosts", (bold(rows.hosts(whole.hosts) or "none named"),)), ("Should act", (bold(whole.ticket.owner or "not known"),))]
             ),

@@ -1,0 +1,55 @@
+"""Which message of Slack is which card of an incident, kept in Redis so that every process edits the same one.
+
+A card is `posting` before it is posted and then its ts: whoever finds `posting` knows that a crash may lie between, and looks.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from redis.asyncio import Redis
+
+POSTING = "posting"
+KEEP_CLOSED = timedelta(days=30)
+
+
+class Cards:
+    """One hash an incident. Names: `living`, `report:ITEM`, `ticket`, `ticket_shown`, `file`."""
+
+    def __init__(self, redis: Redis, *, prefix: str = "rm", keep_closed: timedelta = KEEP_CLOSED) -> None:
+        self._redis = redis
+        self._prefix = prefix
+        self._keep = keep_closed
+
+    async def get(self, incident: str, name: str) -> str:
+        """What the card is; empty when nothing is known of it."""
+        return _text(await _awaited(self._redis.hget(self._key(incident), name)))
+
+    async def claim(self, incident: str, name: str) -> str:
+        """The same, and when nothing was known, it is `posting` from here on."""
+        if await _awaited(self._redis.hsetnx(self._key(incident), name, POSTING)):
+            return ""
+        return await self.get(incident, name)
+
+    async def set(self, incident: str, name: str, value: str) -> None:
+        await _awaited(self._redis.hset(self._key(incident), name, value))
+
+    async def drop(self, incident: str, name: str) -> None:
+        """Nothing is known of the card any more: it was not posted."""
+        await _awaited(self._redis.hdel(self._key(incident), name))
+
+    async def keep(self, incident: str, *, closed: bool) -> None:
+        """A closed incident's cards are forgotten after a month; an open one's never."""
+        key = self._key(incident)
+        await _awaited(self._redis.expire(key, self._keep) if closed else self._redis.persist(key))
+
+    def _key(self, incident: str) -> str:
+        return f"{self._prefix}:incident:{{{incident}}}:cards"
+
+
+def _text(value: bytes | str | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""
+
+
+async def _awaited(answer: Any) -> Any:
+    """redis-py types its answers as maybe awaitable; ours always are."""
+    return await answer
