@@ -53,7 +53,7 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
     assert row is not None
     quoted = re.findall(r"'([^']*)'", clue.when)
     numbers = [float(n) for n in re.findall(r"(?<![\w'.-])\d+(?:\.\d+)?", clue.when)]
-    spread = [f(n) for n in numbers for f in (lambda n: n - 1, lambda n: n, lambda n: n + 1)]
+    spread = [number + step for number in numbers for step in (-1, 0, 1)]
     words = [*quoted, "docker0", "0,1,2,3", "CHG-1 planned", "preempted by 8", "libnccl.so.2", "server1", "eth0", "cudnn", "link_down"]
     values: dict[str, list[Any]] = {
         "bool": [True, False],
