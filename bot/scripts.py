@@ -12,6 +12,7 @@ local function receive(incident, element, now, hash, inbox, threads, posted, due
   redis.call('PERSIST', hash)
   redis.call('PERSIST', threads)
   redis.call('PERSIST', posted)
+  redis.call('PERSIST', hash .. ':spent')
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('PERSIST', thread) end
   redis.call('ZADD', open, 'NX', now, incident)
   redis.call('RPUSH', inbox, element)
@@ -98,7 +99,7 @@ for at = 7, #ARGV, 2 do
 end
 if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 then
   redis.call('ZREM', open, incident)
-  for _, key in ipairs({hash, threads, posted}) do redis.call('EXPIRE', key, keep) end
+  for _, key in ipairs({hash, threads, posted, hash .. ':spent'}) do redis.call('EXPIRE', key, keep) end
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('EXPIRE', thread, keep) end
 end
 return 1

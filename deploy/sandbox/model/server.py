@@ -1,0 +1,176 @@
+"""A stand-in for a language model: the chat completions of an OpenAI-compatible endpoint, by rules, with faults on demand.
+
+It understands nothing. It answers in the asked JSON shape with what the question itself offers, the same for the same question,
+so that the demo and the tests see every road through the model client without a model.
+"""
+
+import asyncio
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from aiohttp import web
+
+Fault = Literal["429", "500", "401", "hang", "drip", "garbage", "not_json", "truncated", "empty", "refusal", "disconnect", "no_usage"]
+
+
+@dataclass
+class Script:
+    """What happens to the next requests, first to last; then the rules answer again."""
+
+    next: deque[Mapping[str, Any]] = field(default_factory=deque)
+    """`{"fault": NAME}`, `{"answer": {…}}` or `{"text": "…"}`; a fault may carry `retry_after`."""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """The request bodies seen."""
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to let hanging requests go."""
+
+
+def offered(prompt: str, title: str) -> list[str]:
+    """The ids of one list in a question."""
+    found = re.search(rf"^{re.escape(title)}:\n((?:- .*\n?)+)", prompt, re.MULTILINE)
+    return [line[2:].strip() for line in found.group(1).splitlines()] if found else []
+
+
+def data(prompt: str, title: str) -> str:
+    """The untrusted text under one title."""
+    found = re.search(rf"^{re.escape(title)}:\n<<(\w+)\n(.*?)\n\1>>", prompt, re.MULTILINE | re.DOTALL)
+    return found.group(2) if found else ""
+
+
+def brief(prompt: str) -> dict[str, Any]:
+    report = data(prompt, "Report")
+    errors = [line.strip() for line in report.splitlines() if re.search(r"error|xid|fail|timeout", line, re.IGNORECASE)]
+    job = re.search(r"\bjob (\w+)", report)
+    symptoms = [one for one in offered(prompt, "Symptoms") if one.replace("_", " ") in report.lower()]
+    hosts = [host for host in offered(prompt, "Hosts") if host in report]
+    return {"symptoms": symptoms, "hosts": hosts, "job": job.group(1) if job else "", "signatures": errors[:5]}
+
+
+def rank(prompt: str) -> dict[str, Any]:
+    words = set(re.findall(r"[a-z]{3,}", (data(prompt, "Report") + data(prompt, "Findings")).lower()))
+    causes = offered(prompt, "Causes")
+    return {"labels": sorted(causes, key=lambda label: -len(words & set(re.findall(r"[a-z]{3,}", label.lower()))))[:5]}
+
+
+def judge(prompt: str) -> dict[str, Any]:
+    return {"verdict": "inconclusive", "because": "The findings do not decide it.", "cites": []}
+
+
+def questions(prompt: str) -> dict[str, Any]:
+    return {"questions": ["What changed since it last worked?", "Do other jobs on the same machines run well?"]}
+
+
+RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {"brief": brief, "rank": rank, "judge": judge, "questions": questions}
+
+
+def completion(text: str, prompt: str, **choice: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, **choice.pop("message", {})}
+    return {
+        "id": "chatcmpl-sandbox",
+        "object": "chat.completion",
+        "created": 1779246600,
+        "model": "sandbox",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", **choice}],
+        "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4, "total_tokens": (len(prompt) + len(text)) // 4},
+    }
+
+
+class SandboxModel:
+    """The handlers, and the script they follow."""
+
+    def __init__(self) -> None:
+        self.script = Script()
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self.complete)
+        app.router.add_get("/v1/models", self.models)
+        app.router.add_post("/_sandbox/next", self.plan)
+        return app
+
+    async def models(self, request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": "sandbox", "object": "model"}]})
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """Add steps to the script: a JSON list."""
+        self.script.next.extend(await request.json())
+        return web.json_response({"waiting": len(self.script.next)})
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.script.asked.append(body)
+        step = self.script.next.popleft() if self.script.next else {}
+        prompt = "\n".join(str(message["content"]) for message in body["messages"])
+        if "fault" in step:
+            return await self._faulty(request, step, prompt)
+        if "text" in step:
+            return web.json_response(completion(step["text"], prompt))
+        return web.json_response(completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), prompt))
+
+    def _by_rule(self, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+        shape = (body.get("response_format") or {}).get("json_schema") or {}
+        rule = RULES.get(shape.get("name", ""))
+        return rule(prompt) if rule else {}
+
+    async def _faulty(self, request: web.Request, step: Mapping[str, Any], prompt: str) -> web.StreamResponse:
+        fault: Fault = step["fault"]
+        if fault in ERRORS:
+            status, error = ERRORS[fault]
+            headers = {"retry-after": str(step["retry_after"])} if "retry_after" in step else {}
+            return web.json_response({"error": {"message": fault, "type": "sandbox", **error}}, status=status, headers=headers)
+        if fault == "hang":
+            await self.script.released.wait()
+            return web.json_response(completion("{}", prompt))
+        if fault == "drip":
+            return await self._drip(request)
+        if fault == "disconnect":
+            assert request.transport
+            request.transport.close()
+            return web.Response()
+        return self._bad(fault, prompt)
+
+    def _bad(self, fault: Fault, prompt: str) -> web.Response:
+        match fault:
+            case "garbage":
+                return web.json_response(completion("I think it is the network.", prompt))
+            case "not_json":
+                return web.Response(text="<html>Bad gateway</html>", content_type="application/json")
+            case "truncated":
+                return web.json_response(completion('{"labels": ["GPU', prompt, finish_reason="length"))
+            case "refusal":
+                return web.json_response(completion("", prompt, message={"content": None, "refusal": "I cannot help with that."}))
+            case "no_usage":
+                return web.json_response({k: v for k, v in completion('{"questions": ["Why?"]}', prompt).items() if k != "usage"})
+            case _:
+                return web.json_response(completion("", prompt))
+
+    async def _drip(self, request: web.Request) -> web.StreamResponse:
+        """An answer that never stalls long enough for a read timeout, and never ends."""
+        response = web.StreamResponse(headers={"content-type": "application/json"})
+        await response.prepare(request)
+        while not self.script.released.is_set():
+            await response.write(b" ")
+            await asyncio.sleep(0.02)
+        return response
+
+
+ERRORS: Mapping[str, tuple[int, dict[str, Any]]] = {
+    "429": (429, {"code": "rate_limit_exceeded"}),
+    "500": (500, {}),
+    "401": (401, {"code": "invalid_api_key"}),
+    "quota": (429, {"code": "insufficient_quota"}),
+    "no_schema": (400, {"message": "response_format of type json_schema is not supported"}),
+}
+
+
+async def serve(model: SandboxModel, port: int = 0) -> tuple[web.AppRunner, str]:
+    """Serve on loopback; the runner, and the base URL for clients."""
+    runner = web.AppRunner(model.app(), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    [address] = runner.addresses
+    return runner, f"http://127.0.0.1:{address[1]}/v1"

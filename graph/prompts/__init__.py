@@ -1,0 +1,54 @@
+"""Prompt texts, one file a question; the first line of each is its version. Bump it with every change of the text.
+
+Rule they keep: what people or machines wrote goes between marks that no text can guess, and is called data there.
+"""
+
+import secrets
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).parent
+QUESTIONS = ("brief", "rank", "judge", "questions")
+
+
+class BadPrompt(Exception):
+    """A prompt file is not as it should be. Names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    name: str
+    version: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question, ready to send: trusted instructions, and the data apart."""
+
+    system: str
+    user: str
+
+    @property
+    def size(self) -> int:
+        return len(self.system) + len(self.user)
+
+
+@cache
+def load(name: str, directory: Path = HERE) -> Prompt:
+    path = directory / f"{name}.md"
+    head, _, text = path.read_text(encoding="utf-8").partition("\n")
+    key, _, version = head.partition(":")
+    if key.strip() != "version" or not version.strip().isdigit() or not text.strip():
+        raise BadPrompt(f"{path}: the first line must be 'version: N', the rest the prompt")
+    return Prompt(name, int(version), text.strip())
+
+
+def ask(name: str, offered: dict[str, list[str]], data: dict[str, str]) -> Asked:
+    """`offered`: the ids that may be answered, ours. `data`: untrusted text by title, each between this call's own marks."""
+    mark = secrets.token_hex(8)
+    common = load("common").text.replace("{mark}", mark)
+    lists = [f"{title}:\n" + "\n".join(f"- {one}" for one in ids) for title, ids in offered.items()]
+    blocks = [f"{title}:\n<<{mark}\n{text}\n{mark}>>" for title, text in data.items()]
+    return Asked(f"{load(name).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
