@@ -13,7 +13,8 @@ CA 'mlx5_3'
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from tools.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, Value
@@ -50,7 +51,8 @@ def is_ibstat(text: str) -> bool:
 def parse_ibstat(text: str) -> Sequence[Fact]:
     """Ports in order. A port whose lines break off before its link layer is left out and makes the text unreadable beyond it."""
     cards, ports = _ports(text)
-    found = [fact for device, fields in ports for fact in _port_facts(device, fields, _device(device, ports))]
+    several = Counter(card for (card, _), _ in ports)
+    found = [fact for port, fields in ports for fact in _port_facts(port, fields, _device(port, several[port[0]]))]
     panic = _PANIC.search(text)
     if panic or (not cards and _NO_CARD.search(text)):
         line = panic[0] if panic else next(line.strip() for line in text.splitlines() if _NO_CARD.search(line))
@@ -84,10 +86,9 @@ def _ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], Fields]]]:
     return list(dict.fromkeys(cards)), ports
 
 
-def _device(port: tuple[str, str], ports: Iterable[tuple[tuple[str, str], Fields]]) -> str:
+def _device(port: tuple[str, str], ports: int) -> str:
     """`mlx5_3`, and `mlx5_3/2` for the second port of a card that has several."""
-    several = sum(card == port[0] for (card, _), _ in ports) > 1
-    return f"{port[0]}/{port[1]}" if several and port[1] != "1" else port[0]
+    return f"{port[0]}/{port[1]}" if ports > 1 and port[1] != "1" else port[0]
 
 
 def _word(text: str) -> Value:

@@ -6,6 +6,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from kb.logs.event import Event
@@ -34,14 +35,14 @@ def parse_env(text: str) -> Sequence[Fact]:
         row = _VARIABLE.match(line)
         if row and WANTED.fullmatch(row[2]):
             groups.setdefault((row[2], row[3][:1000]), []).append(int(row[1]))
-    several = {name for name, _ in groups if sum(other == name for other, _ in groups) > 1}
+    values = Counter(name for name, _ in groups)
     return [
         Fact(
             "env",
             f"env.{name}",
             value,
             line=f"{name}={value}"[:500],
-            attrs={"pids": pids[:_MOST], "processes": len(pids), "differs": name in several},
+            attrs={"pids": pids[:_MOST], "processes": len(pids), "differs": values[name] > 1},
         )
         for (name, value), pids in groups.items()
     ]

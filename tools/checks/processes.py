@@ -9,7 +9,7 @@ it is a zombie, or the kernel does not list it although the driver does. Names a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -119,7 +119,8 @@ def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
         return facts
     rows = {int(pid): Process(*row) for pid, row in listed.attrs[_ROWS].items()}
     joined = [_known(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts]
-    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _orphan(fact, rows))]
+    live = _live_jobs(rows.values(), rows)
+    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _orphan(fact, rows, live))]
     if not orphans and not any(fact.status.blind for fact in facts):
         orphans = [
             replace(
@@ -143,14 +144,14 @@ def _known(fact: Fact, rows: Mapping[int, Process]) -> Fact:
     return replace(fact, attrs={**fact.attrs, **own})
 
 
-def _orphan(fact: Fact, rows: Mapping[int, Process]) -> Fact | None:
+def _orphan(fact: Fact, rows: Mapping[int, Process], live: frozenset[str]) -> Fact | None:
     if fact.status is not Status.OK or "pid" not in fact.attrs:
         return None
-    why = _why(rows.get(int(fact.attrs["pid"])), rows)
+    why = _why(rows.get(int(fact.attrs["pid"])), live)
     return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": why}) if why else None
 
 
-def _why(process: Process | None, rows: Mapping[int, Process]) -> str:
+def _why(process: Process | None, live: frozenset[str]) -> str:
     if process is None:
         return "the process is gone, its memory is not"
     if process.state.startswith("Z") or "<defunct>" in process.comm:
@@ -159,20 +160,19 @@ def _why(process: Process | None, rows: Mapping[int, Process]) -> str:
         return ""
     if not process.job:
         return "its parent is gone and no job holds it"
-    return (
-        ""
-        if process.job == "container" or _supervised(process.job, rows)
-        else f"its parent is gone, and nothing of job {process.job} supervises it"
-    )
+    if process.job == "container" or process.job in live:
+        return ""
+    return f"its parent is gone, and nothing of job {process.job} supervises it"
 
 
-def _supervised(job: str, rows: Mapping[int, Process]) -> bool:
-    """Whether a step daemon of the job lives: by name, or as a parent from outside of a process inside. An unknown parent counts as one."""
-    inside = [row for row in rows.values() if row.job == job]
-    if any(row.comm.startswith("slurmstepd") for row in inside):
-        return True
-    parents = [rows.get(row.ppid) for row in inside if row.ppid != 1]
-    return any(parent is None or parent.job != job for parent in parents)
+def _live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> frozenset[str]:
+    """Jobs whose step daemon lives: by name, or as a parent from outside of a process inside. An unknown parent counts as one."""
+
+    def led(process: Process) -> bool:
+        parent = rows.get(process.ppid)
+        return process.comm.startswith("slurmstepd") or (process.ppid != 1 and (parent is None or parent.job != process.job))
+
+    return frozenset(process.job for process in processes if process.job and led(process))
 
 
 _APPS = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"

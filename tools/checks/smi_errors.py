@@ -49,10 +49,11 @@ def complains(text: str) -> bool:
 
 def read_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
     """Facts of what stands beside or instead of a report. `names`: what the report beside calls each address."""
-    found: list[Fact] = []
-    for line in (line.strip() for line in text.splitlines()):
-        found += [fact for fact in _of_line(line, names or {}) if (fact.key, fact.device) not in {(f.key, f.device) for f in found}]
-    return found
+    found: dict[tuple[str, str | None], Fact] = {}
+    for line in text.splitlines():
+        for fact in _of_line(line.strip(), names or {}):
+            found.setdefault((fact.key, fact.device), fact)
+    return list(found.values())
 
 
 def _of_line(line: str, names: Mapping[str, str]) -> list[Fact]:
