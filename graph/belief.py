@@ -18,7 +18,7 @@ TEXT_CAP = 2.0
 """Most log-odds that a ticket's words, similar incidents and a model's opinion may add together: never enough to confirm."""
 
 LOW_TRUST_CAP = 2.5
-"""Most log-odds, for or against, that tenant-writable facts may add where a machine is accused."""
+"""Most log-odds, for or against, that tenant-writable facts may add where a machine is accused, unless what was really seen weighs more."""
 
 CERTAIN, ENOUGH_TO_COUNT = 0.95, 3
 """Posterior at which a label is confirmed; observations it takes to speak of a majority."""
@@ -50,6 +50,8 @@ class Belief:
     against: tuple[Match, ...] = ()
     shown: frozenset[str] = frozenset()
     """Hosts that show any of it."""
+    explains: frozenset[int] = frozenset()
+    """Identities of all facts that speak for it, also those not cited."""
 
     @property
     def label(self) -> str:
@@ -120,15 +122,20 @@ class Matcher:
         return self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
 
     def _most(self, fact: Fact) -> Value:
-        """What most of its peers say: all GPUs or HCAs of the incident, else the same thing on the other hosts."""
+        """What most of its peers say. GPUs are alike; other devices are compared with their namesakes first, HCAs with each other next."""
         row = find(fact.key)
-        pool = (fact.key, "" if row is None or row.scope in ("gpu", "hca", "host", "nvswitch") else fact.device or "")
-        if pool not in self._majority:
-            peers = [
-                f for f in self.by_key.get(fact.key, ()) if f.status is Status.OK and f.host and not f.stale and pool[1] in ("", f.device)
-            ]
-            self._majority[pool] = _common(peers)
-        return self._majority[pool]
+        scope = row.scope if row else ""
+        if scope not in ("gpu", "host", "nvswitch", "rank", "process") and fact.device:
+            most = self._pool(fact.key, fact.device)
+            if most is not None or scope != "hca":
+                return most
+        return self._pool(fact.key, "")
+
+    def _pool(self, key: str, device: str) -> Value:
+        if (key, device) not in self._majority:
+            peers = (f for f in self.by_key.get(key, ()) if f.status is Status.OK and f.host and not f.stale)
+            self._majority[key, device] = _common([f for f in peers if device in ("", f.device)])
+        return self._majority[key, device]
 
 
 def _common(facts: Sequence[Fact]) -> Value:
@@ -171,13 +178,15 @@ def _weigh(leaf: Leaf, subject: Subject, start: float, hits: Hits, matcher: Matc
     matches = [Match(clue, fact, _weight(clue, fact), matcher.say(clue, fact)) for clue, fact in best.values()]
     trusted = [m.weight for m in matches if may_be_text(leaf) or not _doubtful(m.fact)]
     doubted = sum(m.weight for m in matches if not may_be_text(leaf) and _doubtful(m.fact))
+    most = max(LOW_TRUST_CAP, sum(weight for weight in trusted if weight > 0))
     return Belief(
         leaf,
         subject,
-        start + sum(trusted) + max(-LOW_TRUST_CAP, min(LOW_TRUST_CAP, doubted)),
+        start + sum(trusted) + max(-LOW_TRUST_CAP, min(most, doubted)),
         support=tuple(sorted((m for m in matches if m.weight > 0), key=lambda m: (not m.decides, _doubtful(m.fact), -m.weight, m.clue.id))),
         against=tuple(sorted((m for m in matches if m.weight < 0), key=lambda m: (m.weight, m.clue.id))),
         shown=frozenset(fact.host for clue, fact in hits if clue.weight > 0 and fact.host),
+        explains=frozenset(id(fact) for clue, fact in hits if clue.weight > 0),
     )
 
 

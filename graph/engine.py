@@ -133,7 +133,7 @@ def assess(
     ready = gather(facts, opened, lens.bus)
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = tuple(f for f in ready if is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None))
-    return Assessment(lens, tuple(hosts), rows, settle(rows), Coverage.of(ready, lens, hosts), odd)
+    return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd)
 
 
 def cite(rows: Sequence[Belief], most: int = MOST_EVIDENCE) -> list[Evidence]:

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from graph.case import Case, asks_of, merged, read_case
 from graph.ports import Ports, Progress
 from graph.state import Incident, ItemKind, Stats
+from tools.fact import Fact, Status
 from tools.fleet import Answer, Ask, Wave
 
 ENDS: frozenset[ItemKind] = frozenset({"stop", "hand_off", "close"})
@@ -30,13 +31,19 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     watch = Watch(case, state, ports, total=len(asks))
     wave = await watch.look(asks, fresh=case.item.kind == "recheck" and state.get("rounds", 0) <= 1)
     case.turn.cut = watch.cut or await waiting(case, state, ports)
-    facts = merged(case.facts, wave.facts)
+    facts = merged(case.facts, told(wave))
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
         "stats": _added(state, wave, ports, len({fact.host for fact in facts if fact.host})).model_dump(mode="json"),
         "turn": case.turn.write(),
         "to_look": [],
     }
+
+
+def told(wave: Wave) -> list[Fact]:
+    """The facts of a wave; an answer without any still says that somebody looked."""
+    silent = [Fact(answer.check, "", status=Status.ABSENT, host=answer.host) for answer in wave.answers if not answer.facts]
+    return [*wave.facts, *silent]
 
 
 async def waiting(case: Case, state: Incident, ports: Ports) -> str:

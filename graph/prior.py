@@ -1,26 +1,27 @@
 """What words suggest, as log-odds: symptoms, phrases, similar incidents, a model's opinion. Capped where it is used, so words never confirm. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from graph.state import Brief
-from kb.taxonomy import Leaf, Taxonomy
+from kb.nearest import Nearest
+from kb.taxonomy import Taxonomy
 
-SYMPTOM, FIRST_PHRASE, NEXT_PHRASE, LIKE_BEFORE, MODEL_FIRST = 0.7, 0.5, 0.25, 1.0, 1.0
+MOST_WORDS, PER_E_FOLD = 1.5, 0.4
+"""Most that a ticket's words add to one label, and how fast that grows with what they make of its chance."""
+
+LIKE_BEFORE, MODEL_FIRST = 1.0, 1.0
 MODEL_SWAY = 1.5
 """What a model's judgement of one hypothesis is worth, either way."""
 
 
 def word_priors(taxonomy: Taxonomy, brief: Brief) -> dict[str, float]:
-    """Labels whose symptoms or phrases the ticket shows."""
-    text = f"{brief.text} {' '.join(brief.signatures)}".lower()
-    found = {label: _words(leaf, text, brief.symptoms) for label, leaf in taxonomy.leaves.items()}
-    return {label: weight for label, weight in found.items() if weight}
-
-
-def _words(leaf: Leaf, text: str, symptoms: Sequence[str]) -> float:
-    phrases = sum(word in text for word in leaf.words)
-    spoken = FIRST_PHRASE + NEXT_PHRASE * (min(phrases, 3) - 1) if phrases else 0.0
-    return spoken + (SYMPTOM if set(leaf.symptoms) & set(symptoms) - {"vague"} else 0.0)
+    """Labels that the ticket's words and symptoms sound like."""
+    text = f"{brief.text} {' '.join(brief.signatures)}"
+    symptoms = [symptom for symptom in brief.symptoms if symptom != "vague"]
+    ranked = Nearest.of(taxonomy).rank(text, symptoms, most=16)
+    lifts = {label: PER_E_FOLD * math.log(max(p, 1e-9) * len(taxonomy.leaves)) for label, p in ranked}
+    return {label: min(MOST_WORDS, lift) for label, lift in lifts.items() if lift > 0}
 
 
 def ranked_priors(labels: Sequence[str]) -> dict[str, float]:

@@ -42,8 +42,12 @@ class Standing:
     unasked: tuple[tuple[str, str], ...] = ()
 
 
-def settle(rows: Sequence[Belief]) -> Settled:
-    """Who is guilty, of all that is proven."""
+HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "gpu.", "smi.", "pcie.")
+"""Keys of what only a machine can say of itself. While such a fact is unexplained, a log's word is not taken for the cause."""
+
+
+def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Settled:
+    """Who is guilty, of all that is proven. `odd`: what is abnormal by itself."""
     proven = [row for row in rows if row.proven]
     aside: dict[int, tuple[Belief, str]] = {}
     for row in proven:
@@ -61,7 +65,21 @@ def settle(rows: Sequence[Belief]) -> Settled:
             aside |= {id(b): (b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
     contradictions += [_disagreement(row) for row in rows if _torn(row)]
     roots = tuple(row for row in left if id(row) not in aside)
+    machine = _unexplained_machine(roots, odd)
+    if machine:
+        why = f"cannot be the whole cause: {machine.host} says {machine.line or machine.key}"[:200]
+        aside |= {id(row): (row, why) for row in roots}
+        contradictions.append(f"{roots[0].leaf.title} {why}")
+        roots = ()
     return Settled(roots, tuple(aside.values()), tuple(dict.fromkeys(contradictions)))
+
+
+def _unexplained_machine(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact | None:
+    """What a machine says of itself beside causes that rest on a job's words alone."""
+    if not roots or any(not is_text(match.fact.key) and match.fact.host for row in roots for match in row.deciding):
+        return None
+    explained = frozenset().union(*(row.explains for row in roots))
+    return next((fact for fact in odd if fact.host and fact.key.startswith(HARD) and id(fact) not in explained), None)
 
 
 def _explains(cause: Belief, row: Belief) -> bool:
