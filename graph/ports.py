@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from graph.state import Item
 
 if TYPE_CHECKING:
-    from kb.history import History
-
     from graph.reasoner import Reasoner
+    from kb.history import History
     from kb.taxonomy import Taxonomy
     from tools.evidence import EvidenceStore
     from tools.fleet import Fleet

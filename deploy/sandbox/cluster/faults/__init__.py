@@ -1,0 +1,22 @@
+"""The fault catalogue. Adding a fault means adding one function to one module of this package."""
+
+from deploy.sandbox.cluster.faults import (
+    containers,
+    fabric,
+    framework,
+    gpu_bus,
+    gpu_config,
+    gpu_execution,
+    gpu_memory,
+    infiniband,
+    network,
+    other,
+    software,
+    storage,
+    user_code,
+    user_config,
+)
+from deploy.sandbox.cluster.faults.row import FAULTS, Fault
+
+__all__ = ["FAULTS", "Fault", "containers", "fabric", "framework", "gpu_bus", "gpu_config", "gpu_execution", "gpu_memory",
+           "infiniband", "network", "other", "software", "storage", "user_code", "user_config"]  # fmt: skip

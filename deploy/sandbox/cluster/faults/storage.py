@@ -1,0 +1,100 @@
+"""Disks, file systems, shared memory and file servers."""
+
+from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.healthy import SHM
+from deploy.sandbox.cluster.scene import LOADING, Scene
+
+_SAVE = (
+    ("/workspace/train.py", 318, "main", "trainer.save(step)"),
+    (
+        "/opt/venv/lib/python3.11/site-packages/torch/serialization.py",
+        849,
+        "save",
+        "_save(obj, opened_zipfile, pickle_module, pickle_protocol)",
+    ),
+)
+
+
+@fault("S10", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full", "Root file system full", "node", "dies")
+def root_fs_full(s: Scene) -> None:
+    root = s.node.mount("/")
+    root.used = root.size
+    rank = s.job.of(s.node.name)[0]
+    s.raises(rank, f"OSError: [Errno 28] No space left on device: '/tmp/ckpt-{s.dice.randrange(10000, 90000)}.pt.tmp'", _SAVE)
+    s.peers_lose([rank])
+
+
+@fault("S11", "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", "Shared memory too small", "job", "dies")
+def shm_too_small(s: Scene) -> None:
+    for node in s.nodes:
+        shm = node.mount(SHM)
+        shm.size, shm.used, shm.options = 64 << 20, 63 << 20, "rw,nosuid,nodev,noexec,relatime,size=65536k"
+    rank = s.rank_of_args()
+    pid = rank.pid + 402
+    s.says(rank, "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).", dt=0.2)
+    s.raises(
+        rank,
+        (
+            f"RuntimeError: DataLoader worker (pid {pid}) is killed by signal: Bus error. It is possible that "
+            "dataloader's workers are out of shared memory. Please try to raise your shared memory limit."
+        ),
+        LOADING,
+    )
+    s.peers_lose([rank])
+
+
+@fault("S12", "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding", "File server does not answer", "cluster", "hangs")
+def nfs_not_responding(s: Scene) -> None:
+    server = str(s.args.get("server", "nfs-a"))
+    for i, node in enumerate(s.nodes):
+        for again in range(3):
+            s.kernel(f"nfs: server {server} not responding, still trying", 3.0 * i + 181.0 * again, "err", node)
+        pids = {rank.pid for rank in s.job.of(node.name)}
+        for proc in node.procs:
+            if proc.pid in pids:
+                proc.stat, proc.cpu = "D", 0.0
+    s.peers_time_out([])
+
+
+@fault("S13", "SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO", "A disk failed, its file system is read-only", "node", "dies")
+def fs_remounted_ro(s: Scene) -> None:
+    scratch = s.node.mount("/scratch")
+    scratch.read_only()
+    scratch.fstype, scratch.source = "ext4", "/dev/nvme4n1"
+    s.kernel("nvme nvme4: I/O 117 QID 12 timeout, aborting", -62)
+    s.kernel("nvme nvme4: I/O 117 QID 12 timeout, reset controller", -31)
+    s.kernel("blk_update_request: I/O error, dev nvme4n1, sector 1946157056 op 0x1:(WRITE) flags 0x800 phys_seg 16 prio class 0", -1, "err")
+    s.kernel("EXT4-fs error (device nvme4n1): ext4_journal_check_start:83: comm python3: Detected aborted journal", -0.5, "crit")
+    s.kernel("EXT4-fs (nvme4n1): Remounting filesystem read-only", 0, "crit")
+    rank = s.rank_of_args()
+    s.raises(rank, f"OSError: [Errno 30] Read-only file system: '/scratch/ckpt/{s.job.id}/step.pt.tmp'", _SAVE)
+    s.peers_lose([rank])
+
+
+@fault("F07", "FRAMEWORK.DATA.Dataloader_Worker_Leak", "Data loader workers grow until the job's limit", "job", "dies")
+def dataloader_worker_leak(s: Scene) -> None:
+    rank = s.rank_of_args()
+    node = s.world.nodes[rank.node]
+    pid, kb = rank.pid + 377, s.dice.randrange(88_000_000, 96_000_000)
+    group = f"/system.slice/slurmstepd.scope/job_{s.job.id}"
+    node.oom_kills[group] = 1
+    s.kernel("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", -0.3, "warn", node)
+    s.kernel(
+        f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg={group},task_memcg={group}/step_0/user/task_0,task=python3,pid={pid},uid=2071",
+        -0.1,
+        "info",
+        node,
+    )
+    s.kernel(
+        (
+            f"Memory cgroup out of memory: Killed process {pid} (python3) total-vm:{kb + 9_120_044}kB, "
+            f"anon-rss:{kb}kB, file-rss:60212kB, shmem-rss:88kB, UID:2071 pgtables:190220kB oom_score_adj:0"
+        ),
+        0,
+        "err",
+        node,
+    )
+    for i in range(5):
+        s.says(rank, f"[rank{rank.rank}] worker pid {pid} rss={2.0 * i + 78:.1f}GiB", dt=-3600.0 * (5 - i))
+    s.raises(rank, f"RuntimeError: DataLoader worker (pid {pid}) is killed by signal: Killed.", LOADING)
+    s.peers_lose([rank])

@@ -1,0 +1,113 @@
+"""The only commands a simulated node knows: the argv of every check, matched whole. Anything else is refused and counted by the caller."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
+
+_SLOTS = {"gpus": r"[1-9][0-9]?", "job_logs": r"/[A-Za-z0-9._/-]+", "nccl_tests": r"/?[A-Za-z0-9._/-]+"}
+
+_JOURNAL_UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "docker", "openibd", "slurmd", "unattended-upgrades", "apt-daily-upgrade")
+_UNITS = tuple(
+    f"{unit}.service" for unit in ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "slurmd")
+)
+_COUNTER_FILES = ("(", "-path", "*/counters/*", "-o", "-path", "*/hw_counters/*", "-o", "-path", "*/pkeys/*", ")")
+
+
+def _words(line: str) -> tuple[str, ...]:
+    return tuple(line.split())
+
+
+PLAIN: Mapping[str, tuple[str, ...]] = {
+    "smi.query": _words("nvidia-smi -q -x"),
+    "topo.matrix": _words("nvidia-smi topo -m"),
+    "nvlink.status": _words("nvidia-smi nvlink -s"),
+    "nvlink.errors": _words("nvidia-smi nvlink -e"),
+    "dmesg.boot": _words("cat /proc/sys/kernel/random/boot_id"),
+    "ibstat.ports": ("ibstat",),
+    "ibstat.counters": ("find", "-L", "/sys/class/infiniband", "-maxdepth", "5", "-type", "f", *_COUNTER_FILES, "-exec", "grep", "-H", ".", "{}", "+"),
+    "sysd.units": ("systemctl", "show", "--no-pager", "-p", "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus", *_UNITS),
+    "mods.loaded": ("lsmod",),
+    "mods.module": _words("cat /proc/driver/nvidia/version"),
+    "mods.installed": _words("modinfo -F version nvidia"),
+    "mods.dkms": _words("dkms status"),
+    "mods.kernel": _words("uname -r"),
+    "disk.space": _words("df -P -T -B1"),
+    "disk.inodes": _words("df -P -i"),
+    "disk.mounts": _words("findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS"),
+    "mem.free": _words("free -b"),
+    "mem.limits": _words("prlimit --memlock --output=SOFT,HARD --noheadings"),
+    "mem.events": _words("grep -rs --include=memory.events -H oom_kill /sys/fs/cgroup"),
+    "joblog.tail": ("find", "<job_logs>", "-maxdepth", "3", "-type", "f", "-name", "*.log", "-exec", "tail", "-v", "-n", "300", "{}", "+"),
+    "procs.gpus": _words("nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"),
+    "procs.list": _words("ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"),
+    "nccl1.run": _words("<nccl_tests>/all_reduce_perf -b 512M -e 8G -f 2 -g <gpus> -c 1"),
+}  # fmt: skip
+"""Commands that any user may run. `<slot>` stands for a value from the inventory."""
+
+PRIVILEGED: Mapping[str, tuple[str, ...]] = {
+    "dmesg.ring": _words("dmesg --decode --time-format iso"),
+    "dmesg.journal": _words("journalctl -o json --output-fields=MESSAGE,_BOOT_ID,PRIORITY --no-pager --since=-24h -p warning _TRANSPORT=kernel"),
+    "lspci.gpus": _words("lspci -D -vvv -d 10de:"),
+    "lspci.bridges": _words("lspci -D -vvv -d ::0604"),
+    "sysd.journal": ("journalctl", "-o", "json", "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY", "--no-pager", "--since=-24h",
+                     "-n", "400", *(word for unit in _JOURNAL_UNITS for word in ("-u", unit))),
+    "env.job": _words("rackmedic-look env"),
+}  # fmt: skip
+"""Commands that need root; on a node with the kit they are asked for as `sudo -n rackmedic-look NAME`."""
+
+COMMANDS = (*PLAIN, *PRIVILEGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One recognised command. `as_root`: it came through the kit. `slots`: the values it was given."""
+
+    name: str
+    as_root: bool = False
+    slots: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def check(self) -> str:
+        """The check it belongs to."""
+        return self.name.partition(".")[0]
+
+
+def recognise(argv: Sequence[str]) -> Asked | None:
+    """Which command an argv is, or None for anything that is not in the tables."""
+    words = tuple(argv)
+    if words[:3] == LOOK:
+        return Asked(words[3], True) if len(words) == 4 and words[3] in PRIVILEGED else None
+    for name, template in (*PLAIN.items(), *PRIVILEGED.items()):
+        slots = _match(template, words)
+        if slots is not None:
+            return Asked(name, False, slots)
+    return None
+
+
+def unwrap(command: str) -> tuple[tuple[str, ...], float | None]:
+    """The argv of a command line, and the limit of the `timeout -k N M` around it; empty when it cannot be split."""
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError:
+        return (), None
+    if words[:2] == ("timeout", "-k") and len(words) > 4 and re.fullmatch(r"[0-9.]+", words[3]):
+        return words[4:], float(words[3])
+    return words, None
+
+
+def _match(template: tuple[str, ...], words: tuple[str, ...]) -> Mapping[str, str] | None:
+    if len(template) != len(words):
+        return None
+    slots: dict[str, str] = {}
+    for expected, word in zip(template, words, strict=True):
+        if expected == word:
+            continue
+        pattern = re.sub(r"<([a-z_]+)>", lambda found: f"(?P<{found[1]}>{_SLOTS[found[1]]})", expected) if "<" in expected else None
+        found = re.fullmatch(pattern, word) if pattern else None
+        if found is None or ".." in word:
+            return None
+        slots |= found.groupdict()
+    return slots

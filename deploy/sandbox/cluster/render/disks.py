@@ -1,0 +1,48 @@
+"""File systems: space, inodes, mount options."""
+
+import json
+from typing import Any
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import Mount
+
+_RESERVED = {"ext4": 0.05}
+
+
+def space(view: View) -> Answer:
+    """`df -P -T -B1`."""
+    rows = ["Filesystem           Type        1-blocks            Used       Available Capacity Mounted on"]
+    for mount in view.node.mounts:
+        free = max(0, int(mount.size * (1 - _RESERVED.get(mount.fstype, 0.0))) - mount.used)
+        rows.append(
+            f"{mount.source:<20} {mount.fstype:<5} {mount.size:>15} {mount.used:>15} {free:>15} {_percent(mount.used, mount.used + free):>8} {mount.target}"
+        )
+    return said("\n".join(rows) + "\n")
+
+
+def inodes(view: View) -> Answer:
+    """`df -P -i`."""
+    rows = ["Filesystem               Inodes     IUsed      IFree IUse% Mounted on"]
+    for mount in view.node.mounts:
+        used = _percent(mount.inodes_used, mount.inodes) if mount.inodes else "-"
+        rows.append(
+            f"{mount.source:<20} {mount.inodes:>10} {mount.inodes_used:>9} {mount.inodes - mount.inodes_used:>10} {used:>5} {mount.target}"
+        )
+    return said("\n".join(rows) + "\n")
+
+
+def mounts(view: View) -> Answer:
+    """`findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS`: a tree below the root."""
+    root, *others = view.node.mounts
+    tree = _entry(root) | {"children": [_entry(mount) for mount in others]}
+    return said(json.dumps({"filesystems": [tree]}, indent=3) + "\n")
+
+
+def _entry(mount: Mount) -> dict[str, Any]:
+    return {"target": mount.target, "source": mount.source, "fstype": mount.fstype, "options": mount.options}
+
+
+def _percent(used: int, total: int) -> str:
+    """As df rounds: up."""
+    return f"{-(-used * 100 // total) if total else 0}%"

@@ -1,0 +1,44 @@
+"""Memory, limits and processes of the host."""
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.render.view import View
+
+GIB = 1 << 30
+
+
+def free(view: View) -> Answer:
+    """`free -b`."""
+    node = view.node
+    shared, cache = 3 * GIB, min(node.memory_total // 12, node.memory_total - node.memory_used)
+    unused = node.memory_total - node.memory_used - cache
+    available = max(unused + cache - shared, 512 << 20)
+    swap = 8 * GIB
+    rows = (
+        f"{'':<15}{'total':>16}{'used':>16}{'free':>16}{'shared':>16}{'buff/cache':>16}{'available':>16}",
+        f"{'Mem:':<15}{node.memory_total:>16}{node.memory_used:>16}{unused:>16}{shared:>16}{cache:>16}{available:>16}",
+        f"{'Swap:':<15}{swap:>16}{node.swap_used:>16}{swap - node.swap_used:>16}",
+    )
+    return said("\n".join(rows) + "\n")
+
+
+def memlock(view: View) -> Answer:
+    """`prlimit --memlock`: soft and hard limit in bytes."""
+    limit = view.node.memlock_kib
+    shown = "unlimited" if limit < 0 else str(limit * 1024)
+    return said(f"{shown:>9} {shown:>9}\n")
+
+
+def oom_events(view: View) -> Answer:
+    """`grep -rs --include=memory.events -H oom_kill /sys/fs/cgroup`."""
+    return said("".join(f"/sys/fs/cgroup{path}/memory.events:oom_kill {count}\n" for path, count in view.node.oom_kills.items()))
+
+
+def processes(view: View) -> Answer:
+    """`ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args`."""
+    rows = [f"{'PID':>7} {'PPID':>7} {'USER':<32} {'STAT':<4} {'ELAPSED':>7} {'%CPU':>4} {'CGROUP':<160} {'COMMAND':<32} COMMAND"]
+    for proc in sorted(view.node.procs, key=lambda proc: proc.pid):
+        elapsed = int(view.at - proc.started)
+        rows.append(
+            f"{proc.pid:>7} {proc.ppid:>7} {proc.user:<32} {proc.stat:<4} {elapsed:>7} {proc.cpu:>4} {'0::' + proc.cgroup:<160} {proc.comm:<32} {proc.args}"
+        )
+    return said("\n".join(rows) + "\n")

@@ -1,0 +1,38 @@
+"""`ibstat`, and the counters and partition keys below /sys/class/infiniband."""
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import HcaState
+
+
+def ibstat(view: View) -> Answer:
+    """Every adapter with its one port."""
+    profile = view.node.profile
+    return said("".join(_adapter(hca, profile.hca_type, profile.hca_firmware) for hca in view.node.hcas if hca.present))
+
+
+def counters(view: View) -> Answer:
+    """`find -L … -exec grep -H . {} +`: one `path:value` line a file. Counters that rise do so with the time of looking."""
+    rows = []
+    for hca in view.node.hcas:
+        if not hca.present:
+            continue
+        port = f"/sys/class/infiniband/{hca.name}/ports/1"
+        rows += [f"{port}/pkeys/{i}:{key}\n" for i, key in enumerate((*hca.pkeys, "0x0000"))]
+        rows += [f"{port}/counters/{name}:{_now(hca, name, value, view.at)}\n" for name, value in sorted(hca.counters.items())]
+        rows += [f"{port}/hw_counters/{name}:{_now(hca, name, value, view.at)}\n" for name, value in sorted(hca.hw_counters.items())]
+    return said("".join(rows))
+
+
+def _now(hca: HcaState, name: str, value: int, at: float) -> int:
+    return value + int(hca.rising.get(name, 0) * at)
+
+
+def _adapter(hca: HcaState, kind: str, firmware: str) -> str:
+    ethernet = hca.link_layer != "InfiniBand"
+    return (
+        f"CA '{hca.name}'\n\tCA type: {kind}\n\tNumber of ports: 1\n\tFirmware version: {firmware}\n\tHardware version: 0\n"
+        f"\tNode GUID: 0x{hca.guid:016x}\n\tSystem image GUID: 0x{hca.guid:016x}\n\tPort 1:\n"
+        f"\t\tState: {hca.state}\n\t\tPhysical state: {hca.phys}\n\t\tRate: {hca.rate}\n\t\tBase lid: {hca.lid}\n\t\tLMC: 0\n\t\tSM lid: {hca.sm_lid}\n"
+        f"\t\tCapability mask: 0x{'00010000' if ethernet else 'a651e848'}\n\t\tPort GUID: 0x{hca.guid:016x}\n\t\tLink layer: {hca.link_layer}\n"
+    )

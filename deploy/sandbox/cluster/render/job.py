@@ -1,0 +1,54 @@
+"""The incident's job as seen on one node: its environment and the logs of its ranks."""
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.render.kernel import kept
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import JobLine, Rank
+
+TAIL = 300
+JOB_LOGS = "/var/log/jobs"
+
+
+def environment(view: View) -> Answer:
+    """`rackmedic-look env`: chosen variables of the job's processes; of its launcher where its ranks are gone."""
+    if not view.as_root:
+        return said("", 1, "rackmedic-look: must run as root\n")
+    if not view.job.has_log:
+        return said("")
+    alive = {proc.pid for proc in view.node.procs}
+    ranks = [rank for rank in view.job.of(view.node.name) if rank.pid in alive]
+    rows = []
+    for rank in ranks:
+        own = {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)}
+        rows += [f"{rank.pid} {name}={value}\n" for name, value in sorted((view.node.env | own).items())]
+    launcher = view.job.of(view.node.name)[0].pid - 5
+    rows = rows or [f"{launcher} {name}={value}\n" for name, value in sorted(view.node.env.items())]
+    return said("".join(rows))
+
+
+def logs(view: View) -> Answer:
+    """`find … -name *.log -exec tail -v -n 300 {} +`: one file a rank."""
+    folder = view.slots.get("job_logs", JOB_LOGS).rstrip("/")
+    if folder != JOB_LOGS:
+        return said("", 1, f"find: ‘{folder}’: No such file or directory\n")
+    if not view.job.has_log:
+        return said("")
+    parts = []
+    for rank in view.job.of(view.node.name):
+        text = kept("".join(f"{line}\n" for line in _shown(view, rank)[-TAIL:]), view.node.log_keep)
+        parts.append(f"==> {JOB_LOGS}/{view.job.id}/rank_{rank.rank:02d}.log <==\n{text}")
+    return said("\n".join(parts))
+
+
+def _shown(view: View, rank: Rank) -> list[str]:
+    return [_stamped(view, line) for line in rank.lines if line.t <= view.at]
+
+
+def _stamped(view: View, line: JobLine) -> str:
+    """The line as its writer prints it. Python's logging and PyTorch's C++ print local time without a zone."""
+    if not line.stamp:
+        return line.text
+    moment = view.clock(line.t)
+    if line.stamp == "python":
+        return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d} {line.text}"
+    return line.text.replace("%TIME%", f"{moment.month}{moment.day:02d} {moment:%H:%M:%S}.{moment.microsecond * 1000 + 347:09d}", 1)

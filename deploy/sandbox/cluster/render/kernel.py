@@ -1,0 +1,79 @@
+"""dmesg and the kernel's part of the journal."""
+
+import json
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import KernelLine
+
+DAY = 86400.0
+NO_ENTRIES = "-- No entries --\n"
+PRIORITY = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
+
+
+def ring(view: View) -> Answer:
+    """`dmesg --decode --time-format iso`: this boot's lines."""
+    node = view.node
+    if not view.as_root and node.dmesg_restrict:
+        return said("", 1, "dmesg: read kernel buffer failed: Operation not permitted\n")
+    lines = [_decoded(view, line) for line in node.kernel_log if line.boot == "now" and line.t <= view.at]
+    return said(kept("".join(lines), node.log_keep))
+
+
+def journal(view: View) -> Answer:
+    """`journalctl -o json … --since=-24h -p warning _TRANSPORT=kernel`: the last day, boots before this one too."""
+    node = view.node
+    if not view.as_root and node.dmesg_restrict:
+        return no_journal()
+    shown = [line for line in node.kernel_log if view.at - DAY <= line.t <= view.at and PRIORITY[line.level] <= 4]
+    rows = [_entry(view, i, line) for i, line in enumerate(shown)]
+    return said(kept("".join(rows), node.log_keep) or NO_ENTRIES)
+
+
+def boot_id(view: View) -> Answer:
+    """The running kernel's boot id, with its dashes."""
+    plain = view.node.boot_id
+    return said("-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:])) + "\n")
+
+
+def no_journal() -> Answer:
+    """What journalctl says to a user outside the adm group."""
+    hint = (
+        "Hint: You are currently not seeing messages from other users and the system.\n      Users in groups "
+        "'adm', 'systemd-journal' can see all messages.\n"
+    )
+    return said("", 1, hint + "No journal files were opened due to insufficient permissions.\n")
+
+
+def kept(text: str, keep: str) -> str:
+    """What is left of a log that was cut: its last 200 lines, or its first 4 kB."""
+    if keep.startswith("first"):
+        return text[:4096]
+    return "".join(text.splitlines(keepends=True)[-200:]) if keep else text
+
+
+def microseconds(moment: datetime) -> int:
+    """The journal's unit of time."""
+    whole = moment.astimezone(ZoneInfo("UTC"))
+    return int(whole.timestamp()) * 1_000_000 + whole.microsecond
+
+
+def _decoded(view: View, line: KernelLine) -> str:
+    stamp = view.clock(line.t).isoformat(timespec="microseconds").replace(".", ",")
+    return f"kern  :{line.level:<6}: {stamp} {line.text}\n"
+
+
+def _entry(view: View, number: int, line: KernelLine) -> str:
+    boot = view.node.boot_id if line.boot == "now" else view.node.previous_boot_id
+    since_boot = line.t - view.node.booted if line.boot == "now" else 400_000 + line.t
+    row = {
+        "__CURSOR": f"s={view.node.boot_id[::-1]};i={number + 1:x};b={boot}",
+        "__REALTIME_TIMESTAMP": str(microseconds(view.clock(line.t))),
+        "__MONOTONIC_TIMESTAMP": str(int(max(since_boot, 0) * 1_000_000)),
+        "_BOOT_ID": boot,
+        "PRIORITY": str(PRIORITY[line.level]),
+        "MESSAGE": line.text,
+    }
+    return json.dumps(row) + "\n"

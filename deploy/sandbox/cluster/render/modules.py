@@ -1,0 +1,49 @@
+"""Kernel modules and the kernel itself."""
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.render.view import View
+
+_USERS = {
+    "nvidia": "nvidia_uvm,nvidia_peermem,gdrdrv,nvidia_modeset", "nvidia_modeset": "nvidia_drm", "mlx5_core": "mlx5_ib",
+    "ib_core": "rdma_cm,ib_ipoib,nvidia_peermem,rdma_ucm,ib_uverbs,mlx5_ib", "ib_uverbs": "nvidia_peermem,rdma_ucm,mlx5_ib",
+    "rdma_cm": "rdma_ucm", "nvme_core": "nvme", "sunrpc": "nfsv4,nfs", "nfs": "nfsv4", "mlxfw": "mlx5_core", "psample": "mlx5_core",
+    "ipmi_msghandler": "ipmi_si", "drm": "nvidia,nvidia_drm",
+}  # fmt: skip
+
+
+def lsmod(view: View) -> Answer:
+    """`lsmod`."""
+    loaded = view.node.modules
+    rows = ["Module                  Size  Used by"]
+    for name, size in loaded.items():
+        users = [user for user in _USERS.get(name, "").split(",") if user in loaded]
+        rows.append(f"{name:<20} {size:>8}  {len(users)} {','.join(users)}".rstrip())
+    return said("\n".join(rows) + "\n")
+
+
+def loaded_version(view: View) -> Answer:
+    """`cat /proc/driver/nvidia/version`: the module in the kernel."""
+    if not view.node.driver:
+        return said("", 1, "cat: /proc/driver/nvidia/version: No such file or directory\n")
+    version = (
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {view.node.driver}  Release Build  "
+        "(dvs-builder@U16-I3-B03-4-5)  Thu May  8 00:51:08 UTC 2025\n"
+    )
+    return said(version + "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n")
+
+
+def modinfo(view: View) -> Answer:
+    """`modinfo -F version nvidia`: the module on disk for this kernel."""
+    if not view.node.driver_disk:
+        return said("", 1, "modinfo: ERROR: Module nvidia not found.\n")
+    return said(view.node.driver_disk + "\n")
+
+
+def dkms(view: View) -> Answer:
+    """`dkms status`."""
+    return said("".join(f"{row}\n" for row in view.node.dkms))
+
+
+def uname(view: View) -> Answer:
+    """`uname -r`."""
+    return said(view.node.kernel + "\n")

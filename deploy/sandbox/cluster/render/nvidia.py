@@ -1,0 +1,145 @@
+"""nvidia-smi but for -q -x: topology, NVLinks, compute processes; and how it fails as a whole."""
+
+from deploy.sandbox.cluster.answer import HANGS, Answer, said
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import GpuState, NodeState
+
+_NO_DRIVER = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+    "Make sure that the latest NVIDIA driver is installed and running.\n\n"
+)
+_LEGEND = """
+Legend:
+
+  X    = Self
+  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
+  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
+  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
+  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
+  PIX  = Connection traversing at most a single PCIe bridge
+  NV#  = Connection traversing a bonded set of # NVLinks
+"""
+
+
+def failure(node: NodeState) -> Answer | None:
+    """How nvidia-smi fails before it looks at any GPU, or None."""
+    if not node.driver:
+        return said(_NO_DRIVER, 9)
+    if node.driver != node.driver_user:
+        library = ".".join(node.driver_user.split(".")[:2])
+        return said(f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library}\n", 18)
+    return HANGS if any(gpu.hang for gpu in node.gpus) else None
+
+
+def listed(node: NodeState) -> list[tuple[int, GpuState]]:
+    """The GPUs the driver enumerates, with nvidia-smi's running numbers."""
+    return list(enumerate(gpu for gpu in node.gpus if not gpu.missing))
+
+
+def topology(view: View) -> Answer:
+    """`nvidia-smi topo -m`."""
+    node = view.node
+    if trouble := failure(node):
+        return trouble
+    gpus = [(number, gpu) for number, gpu in listed(node) if not gpu.lost]
+    nics = [hca for hca in node.hcas if hca.present]
+    head = [
+        "",
+        *(f"GPU{number}" for number, _ in gpus),
+        *(f"NIC{i}" for i in range(len(nics))),
+        "CPU Affinity",
+        "NUMA Affinity",
+        "GPU NUMA ID",
+    ]
+    rows = ["\t".join(head)]
+    for number, gpu in gpus:
+        cells = [_between(node, gpu, other) for _, other in gpus] + [_to_nic(node, gpu.index, i) for i in range(len(nics))]
+        rows.append("\t".join([f"GPU{number}", *cells, _cpus(node, gpu.index), str(_socket(node, gpu.index)), "", "N/A"]))
+    for i in range(len(nics)):
+        cells = [_to_nic(node, gpu.index, i) for _, gpu in gpus] + [_nic_to_nic(node, i, j) for j in range(len(nics))]
+        rows.append("\t".join([f"NIC{i}", *cells]))
+    legend = "".join(f"  NIC{i}: {hca.name}\n" for i, hca in enumerate(nics))
+    return said("\n".join(rows) + "\n" + _LEGEND + f"\nNIC Legend:\n\n{legend}\n")
+
+
+def link_status(view: View) -> Answer:
+    """`nvidia-smi nvlink -s`."""
+    if trouble := failure(view.node):
+        return trouble
+    rows = []
+    for number, gpu in _linked(view.node):
+        rows.append(_heading(number, gpu, view))
+        for i, link in enumerate(gpu.links):
+            rows.append(f"\t Link {i}: {view.node.profile.link_speed + ' GB/s' if link.active else '<inactive>'}\n")
+    return said("".join(rows))
+
+
+def link_errors(view: View) -> Answer:
+    """`nvidia-smi nvlink -e`: links that are down are left out."""
+    if trouble := failure(view.node):
+        return trouble
+    rows = []
+    for number, gpu in _linked(view.node):
+        rows.append(_heading(number, gpu, view))
+        for i, link in enumerate(gpu.links):
+            if link.active:
+                rows.append(
+                    f"\t Link {i}: Replay Errors: {link.replay}\n\t Link {i}: Recovery Errors: {link.recovery}\n\t Link {i}: CRC Errors: {link.crc}\n\n"
+                )
+    return said("".join(rows))
+
+
+def compute_apps(view: View) -> Answer:
+    """`nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits`."""
+    if trouble := failure(view.node):
+        return trouble
+    rows = [
+        f"0000{gpu.bdf.upper()}, {proc.pid}, {proc.name}, {proc.mib}\n"
+        for _, gpu in listed(view.node) if gpu.answers for proc in gpu.procs
+    ]  # fmt: skip
+    return said("".join(rows))
+
+
+def _linked(node: NodeState) -> list[tuple[int, GpuState]]:
+    return [(number, gpu) for number, gpu in listed(node) if gpu.links and not gpu.lost]
+
+
+def _heading(number: int, gpu: GpuState, view: View) -> str:
+    return f"GPU {number}: {view.node.profile.product} (UUID: {gpu.uuid})\n"
+
+
+def _reaches(gpu: GpuState) -> int:
+    """NVLinks a GPU has to the switches."""
+    return 0 if gpu.mig else sum(link.active for link in gpu.links)
+
+
+def _between(node: NodeState, one: GpuState, other: GpuState) -> str:
+    if one is other:
+        return " X "
+    width = min(_reaches(one), _reaches(other))
+    if width:
+        return f"NV{width}"
+    return "NODE" if _socket(node, one.index) == _socket(node, other.index) else "SYS"
+
+
+def _to_nic(node: NodeState, gpu: int, nic: int) -> str:
+    per_nic = len(node.gpus) // len(node.profile.hca_buses)
+    if gpu // per_nic == nic:
+        return "PIX"
+    return "NODE" if _socket(node, gpu) == _socket(node, nic * per_nic) else "SYS"
+
+
+def _nic_to_nic(node: NodeState, one: int, other: int) -> str:
+    if one == other:
+        return " X "
+    half = max(len(node.profile.hca_buses) // 2, 1)
+    return "NODE" if one // half == other // half else "SYS"
+
+
+def _socket(node: NodeState, gpu: int) -> int:
+    return gpu * 2 // len(node.gpus)
+
+
+def _cpus(node: NodeState, gpu: int) -> str:
+    half, socket = node.profile.cpus // 2, _socket(node, gpu)
+    return f"{socket * half}-{socket * half + half - 1},{node.profile.cpus + socket * half}-{node.profile.cpus + socket * half + half - 1}"

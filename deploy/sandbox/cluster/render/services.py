@@ -1,0 +1,41 @@
+"""systemd: what units are, and what they wrote."""
+
+import json
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.render.kernel import DAY, NO_ENTRIES, kept, microseconds, no_journal
+from deploy.sandbox.cluster.render.view import View
+
+
+def units(view: View) -> Answer:
+    """`systemctl show`: one block a unit, in the order asked."""
+    blocks = []
+    for name, unit in view.node.services.items():
+        rows = (
+            f"Result={unit.result}", f"ExecMainStatus={unit.exit_status}", f"Id={name}.service",
+            f"LoadState={unit.load}", f"ActiveState={unit.active}", f"SubState={unit.sub}",
+        )  # fmt: skip
+        blocks.append("\n".join(rows) + "\n")
+    return said("\n".join(blocks))
+
+
+def journal(view: View) -> Answer:
+    """`journalctl -o json -u …`: the last day of the units that matter."""
+    node = view.node
+    if not view.as_root and node.dmesg_restrict:
+        return no_journal()
+    rows = []
+    for i, line in enumerate(line for line in node.journal if view.at - DAY <= line.t <= view.at):
+        boot = node.boot_id if line.boot == "now" else node.previous_boot_id
+        row = {
+            "__CURSOR": f"s={node.boot_id[::-1]};i={i + 4097:x};b={boot}",
+            "__REALTIME_TIMESTAMP": str(microseconds(view.clock(line.t))),
+            "__MONOTONIC_TIMESTAMP": str(int(max(line.t - node.booted, 0) * 1_000_000)),
+            "_BOOT_ID": boot,
+            "PRIORITY": str(line.priority),
+            "SYSLOG_IDENTIFIER": line.identifier,
+            "_SYSTEMD_UNIT": line.unit if line.identifier != "systemd" else "init.scope",
+            "MESSAGE": line.text,
+        }
+        rows.append(json.dumps(row) + "\n")
+    return said(kept("".join(rows[-400:]), node.log_keep) or NO_ENTRIES)

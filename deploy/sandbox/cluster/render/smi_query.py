@@ -1,0 +1,208 @@
+"""`nvidia-smi -q -x`, in the layout of the node's driver branch."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.profiles import CUDA_OF_BRANCH, branch
+from deploy.sandbox.cluster.render.nvidia import failure, listed
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import EccCounts, GpuState, NodeState
+
+LOST = "GPU is lost"
+TEMPLATE = Path(__file__).with_name("smi_query.tmpl")
+"""One `gpu` element; a line that begins with `FROM-TO|` belongs to those driver branches only."""
+
+
+def query(view: View) -> Answer:
+    """All GPUs; a lost one has that for every value. A corrupted infoROM is warned of on stderr."""
+    node = view.node
+    if trouble := failure(node):
+        return trouble
+    gpus = listed(node)
+    dtd = "v13" if branch(node.driver) >= 580 else "v12"
+    head = (
+        '<?xml version="1.0" ?>\n'
+        f'<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_{dtd}.dtd">\n'
+        "<nvidia_smi_log>\n"
+        f"\t<timestamp>{view.now:%a %b %e %H:%M:%S %Y}</timestamp>\n"
+        f"\t<driver_version>{node.driver}</driver_version>\n"
+        f"\t<cuda_version>{CUDA_OF_BRANCH[branch(node.driver)]}</cuda_version>\n"
+        f"\t<attached_gpus>{len(gpus)}</attached_gpus>\n"
+    )
+    bodies = [_gpu(node, number, gpu) for number, gpu in gpus]
+    warnings = "".join(f"WARNING: infoROM is corrupted at gpu {gpu.bdf.upper()}\n" for _, gpu in gpus if not gpu.inforom_ok)
+    return said(head + "\n".join(bodies) + "\n</nvidia_smi_log>\n", 14 if warnings else 0, warnings)
+
+
+def _gpu(node: NodeState, number: int, gpu: GpuState) -> str:
+    lines = _layout(branch(node.driver), node.profile.absolute_temps)
+    if gpu.lost:
+        only_names = {"bus_id": f"0000{gpu.bdf.upper()}", "processes": "", "mig_devices": LOST}
+        return lines.format_map(_AllLost(only_names))
+    return lines.format_map(_values(node, number, gpu))
+
+
+class _AllLost(dict[str, str]):
+    """Every field that is not given is lost."""
+
+    def __missing__(self, key: str) -> str:
+        return LOST
+
+
+@cache
+def _layout(number: int, absolute: bool) -> str:
+    """The template of one branch: limits of temperature are absolute before Ada and Hopper, margins from there on."""
+    kept = []
+    for line in TEMPLATE.read_text().splitlines():
+        scope, mark, text = line.partition("|")
+        if not mark:
+            kept.append(line)
+            continue
+        first, _, rest = scope.partition("-")
+        last, _, kind = rest.partition("/")
+        if int(first) <= number <= int(last or 999) and kind in ("", "absolute" if absolute else "margin"):
+            kept.append(text)
+    return "\n".join(kept)
+
+
+def _values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
+    profile, remap = node.profile, gpu.remap
+    used = sum(proc.mib for proc in gpu.procs)
+    spare = profile.banks - remap.high - remap.partial - remap.low - remap.none
+    power = "Unknown Error" if gpu.power_unknown else f"{gpu.power_draw:.2f} W"
+    return {
+        "bus_id": f"0000{gpu.bdf.upper()}",
+        "bus": gpu.bdf[5:7].upper(),
+        "product": profile.product,
+        "architecture": profile.architecture,
+        "persistence": _enabled(gpu.persistence),
+        "mig": _enabled(gpu.mig),
+        "mig_devices": _mig_devices(profile.memory_mib) if gpu.mig else "\n\t\t\tNone\n\t\t",
+        "serial": gpu.serial,
+        "uuid": gpu.uuid,
+        "number": str(number),
+        "vbios": profile.vbios,
+        "board": profile.board,
+        "part": f"{profile.pci_device.upper()}-885-A1",
+        "module": str(gpu.index + 1),
+        "image": "N/A" if not gpu.inforom_ok else f"G{profile.board[5:8]}.0200.00.05",
+        "needs_reset": "Yes" if gpu.recovery_action != "None" or remap.pending else "No",
+        "recovery": gpu.recovery_action,
+        "driver": node.driver,
+        "device": profile.pci_device.upper() + "10DE",
+        "subsystem": profile.pci_subsystem.upper() + "10DE",
+        "gen": str(gpu.pcie_gen),
+        "gen_max": str(profile.pcie_gen),
+        "width": f"{gpu.pcie_width}x",
+        "replay": str(gpu.pcie_replay),
+        "pstate": "P0",
+        **_reasons(gpu),
+        "fb_total": f"{profile.memory_mib} MiB",
+        "fb_reserved": f"{profile.reserved_mib} MiB",
+        "fb_used": f"{used} MiB",
+        "fb_free": f"{max(profile.memory_mib - profile.reserved_mib - used, 0)} MiB",
+        "bar1": f"{profile.bar1_mib} MiB",
+        "bar1_free": f"{profile.bar1_mib - 1} MiB",
+        "compute_mode": gpu.compute_mode,
+        "util": f"{gpu.util} %",
+        "memory_util": f"{gpu.util * 2 // 5} %",
+        **_ecc("v", gpu.volatile),
+        **_ecc("a", gpu.aggregate),
+        "threshold": _yes(gpu.sram_threshold_exceeded),
+        "remap_corr": str(remap.corr),
+        "remap_unc": str(remap.unc),
+        "remap_pending": _yes(remap.pending),
+        "remap_failure": _yes(remap.failure),
+        "banks_max": str(spare),
+        "banks_high": str(remap.high),
+        "banks_partial": str(remap.partial),
+        "banks_low": str(remap.low),
+        "banks_none": str(remap.none),
+        "temp": f"{gpu.temp} C",
+        "margin": f"{87 - gpu.temp} C",
+        "memory_temp": f"{gpu.memory_temp} C",
+        "power": power,
+        "limit": f"{gpu.power_limit:.2f} W",
+        "default_limit": f"{profile.power_limit:.2f} W",
+        "min_limit": f"{profile.power_min:.2f} W",
+        "sm": f"{gpu.sm_clock} MHz",
+        "mem": f"{gpu.mem_clock} MHz",
+        "app": f"{gpu.app_clock} MHz",
+        "app_default": f"{profile.app_clock} MHz",
+        "sm_max": f"{profile.sm_max} MHz",
+        "mem_max": f"{profile.mem_clock} MHz",
+        "fabric_state": gpu.fabric_state,
+        "fabric_status": gpu.fabric_status,
+        "processes": "".join(_process(proc.pid, proc.name, proc.mib) for proc in gpu.procs),
+    }
+
+
+def _reasons(gpu: GpuState) -> dict[str, str]:
+    reasons = gpu.reasons
+    rows = {
+        "idle": reasons.idle, "app_clocks": reasons.app_clocks, "sw_power_cap": reasons.sw_power_cap, "hw_slowdown": reasons.hw_slowdown,
+        "hw_thermal": reasons.hw_thermal, "hw_power_brake": reasons.hw_power_brake, "sync_boost": reasons.sync_boost, "sw_thermal": reasons.sw_thermal,
+    }  # fmt: skip
+    return {f"r_{name}": "Active" if active else "Not Active" for name, active in rows.items()}
+
+
+def _ecc(prefix: str, counts: EccCounts) -> dict[str, str]:
+    return {
+        f"{prefix}_sram_corr": str(counts.sram_corr),
+        f"{prefix}_sram_unc": str(counts.sram_unc_parity + counts.sram_unc_secded),
+        f"{prefix}_sram_parity": str(counts.sram_unc_parity),
+        f"{prefix}_sram_secded": str(counts.sram_unc_secded),
+        f"{prefix}_dram_corr": str(counts.dram_corr),
+        f"{prefix}_dram_unc": str(counts.dram_unc),
+    }
+
+
+def _process(pid: int, name: str, mib: int) -> str:
+    shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    rows = {
+        "gpu_instance_id": "N/A",
+        "compute_instance_id": "N/A",
+        "pid": pid,
+        "type": "C",
+        "process_name": shown,
+        "used_memory": f"{mib} MiB",
+    }
+    return _element("process_info", 3, rows)
+
+
+def _mig_devices(memory_mib: int) -> str:
+    """Seven slices of one compute instance each."""
+    total = memory_mib // 8
+    memory = {"total": f"{total} MiB", "used": "12 MiB", "free": f"{total - 12} MiB"}
+    slices = (
+        {
+            "index": i,
+            "gpu_instance_id": i + 7,
+            "compute_instance_id": 0,
+            "device_attributes": {"shared": {"multiprocessor_count": 16, "copy_engine_count": 1}},
+            "ecc_error_count": {"volatile_count": {"sram_uncorrectable": 0}},
+            "fb_memory_usage": memory,
+        }
+        for i in range(7)
+    )
+    return "".join(_element("mig_device", 3, rows) for rows in slices) + "\n\t\t"
+
+
+def _element(name: str, depth: int, rows: Mapping[str, Any]) -> str:
+    """An element on a new line, its children below it."""
+    tabs = "\t" * depth
+    inner = "".join(
+        _element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>" for key, value in rows.items()
+    )
+    return f"\n{tabs}<{name}>{inner}\n{tabs}</{name}>"
+
+
+def _enabled(on: bool) -> str:
+    return "Enabled" if on else "Disabled"
+
+
+def _yes(on: bool) -> str:
+    return "Yes" if on else "No"

@@ -1,0 +1,30 @@
+"""What a renderer is given: one node, the job, the time at which it is looked at, and how that node writes times."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from deploy.sandbox.cluster.state import Job, NodeState
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A look at one node. `at`: seconds from t0; what happens later is not visible yet."""
+
+    node: NodeState
+    job: Job
+    t0: datetime
+    at: float
+    slots: Mapping[str, str]
+    as_root: bool
+    seed: int
+
+    def clock(self, t: float) -> datetime:
+        """A time as this node's (perhaps wrong) clock has it, in its own time zone."""
+        return (self.t0 + timedelta(seconds=t + self.node.skew)).astimezone(ZoneInfo(self.node.tz))
+
+    @property
+    def now(self) -> datetime:
+        """This node's idea of now."""
+        return self.clock(self.at)
