@@ -65,7 +65,7 @@ async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_bus
 async def test_a_closed_incident_hears_only_who_calls_it(bot: Behind) -> None:
     incident, ts = await opened(bot)
     [item] = await bot.items()
-    await bot.redis.hset(f"rm:incident:{{{incident}}}", "lifecycle", "closed")  # type: ignore[misc]  # redis-py's maybe awaitable
+    await bot.redis.hset(f"rm:incident:{{{incident}}}", "lifecycle", "closed")
     await bot.slack.say("olga", OPS, "thanks all", thread_ts=ts)
     await bot.settled()
     assert await bot.inbox.peek(incident) == [item]
@@ -325,7 +325,7 @@ async def test_our_own_mistake_is_not_acked_and_said_with_a_reference(bot: Behin
     root = await bot.slack.say("olga", OPS, "job 4711 hangs")
     await bot.settled()
     bot.slack.hub.patience.ack = 0.1
-    await bot.redis.rpush(f"rm:at:{TEAM}:{OPS}:{root}", "not what we wrote")  # type: ignore[misc]  # redis-py's maybe awaitable
+    await bot.redis.rpush(f"rm:at:{TEAM}:{OPS}:{root}", "not what we wrote")
     with structlog.testing.capture_logs() as logs:
         await bot.slack.say("olga", OPS, "@rackmedic look", thread_ts=root)
         await bot.settled()

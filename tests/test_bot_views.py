@@ -180,8 +180,8 @@ def test_a_ticket_tells_who_should_act_what_was_tried_and_when_things_happened()
         "waiting for somebody",
         "*gpu-[017-018]*",
         "*provider*",
-        "✅ *gpu-017/gpu5*",
-        "❌ *gpu-017*",
+        "✓ *gpu-017/gpu5*",
+        "✗ *gpu-017*",
         "someone wrote: job 4711 hangs",
     ):
         assert part in words

@@ -13,7 +13,7 @@ from graph.state import Ticket
 
 TAKE, CLOSE = "ticket.take", "ticket.close"
 BUTTONS = {TAKE: "take", CLOSE: "close_form"}
-MARKS = {"confirmed": "✅", "inconclusive": "❔", "open": "❔", "rejected": "❌"}
+MARKS = {"confirmed": "✓", "inconclusive": "?", "open": "?", "rejected": "✗"}
 MOST_HYPOTHESES, MOST_MOMENTS = 10, 8
 
 
