@@ -75,10 +75,9 @@ def is_text(key: str) -> bool:
 
 def may_be_text(leaf: Leaf) -> bool:
     """Labels that what the tenant wrote may prove: they accuse no machine."""
-    category, _, rest = leaf.label.partition(".")
-    return category in ("USER", "FRAMEWORK") or (
-        category == "OTHER" and leaf.scope in ("job", "cluster") and rest.startswith(("SERVICE", "SCHED"))
-    )
+    if leaf.category == "OTHER":
+        return leaf.scope in ("job", "cluster") and leaf.label.startswith(("OTHER.SERVICE.", "OTHER.SCHED."))
+    return leaf.category in ("USER", "FRAMEWORK") or (leaf.scope == "job" and leaf.owner == "customer")
 
 
 def profiles(inventory: Inventory, skus: Mapping[str, Sku], facts: Iterable[Fact]) -> Callable[[str], Sku | None]:
