@@ -17,7 +17,7 @@ Repeat = Literal["same_tpc", "same_gpu", "scattered"]
 TOGETHER_S = 60.0
 """Errors this close in time belong to one event; without times the order of the log decides."""
 ENOUGH_TO_REPEAT = 3
-"""Times Xid 13 or 31 must come before its pattern says anything."""
+"""Occasions on which Xid 13 or 31 must come before its pattern says anything. One crash prints dozens of lines: that is one occasion."""
 FOLLOWS_ANY, FOLLOWS_SXID = -1, -2
 """In `sympathetic_to`: follows whatever came before; follows a fatal NVSwitch error of the host."""
 
@@ -85,18 +85,20 @@ def first_causes(events: Iterable[Event]) -> list[Event]:
 def repeats(events: Iterable[Seen], codes: Sequence[int] = (13, 31)) -> dict[str, Repeat]:
     """Device → how its application-looking errors repeat, for devices with enough of them.
 
-    The same GPC and TPC each time is hardware. One GPU only makes hardware likely; several GPUs make the program likely.
+    The same GPC and TPC on every occasion is hardware. One GPU only makes hardware likely; several GPUs make the program likely.
     """
-    kept = [event for event in events if event.kind == "kernel.xid" and event.value in codes and event.device]
-    devices = {str(event.device) for event in kept}
-    if len(devices) > 1 and sum(_count(event) for event in kept) >= ENOUGH_TO_REPEAT and not _dominates(kept):
-        return dict.fromkeys(sorted(devices), "scattered")
-    found: dict[str, Repeat] = {}
-    for device in sorted(devices):
-        own = [event for event in kept if event.device == device]
-        if sum(_count(event) for event in own) >= ENOUGH_TO_REPEAT:
-            found[device] = "same_tpc" if _one_place(own) else "same_gpu"
-    return found
+    by_device: dict[str, list[Seen]] = {}
+    for event in events:
+        if event.kind == "kernel.xid" and event.value in codes and event.device:
+            by_device.setdefault(event.device, []).append(event)
+    times = {device: _occasions(own) for device, own in sorted(by_device.items())}
+    if len(times) > 1 and sum(times.values()) >= ENOUGH_TO_REPEAT and not _dominates(times):
+        return dict.fromkeys(times, "scattered")
+    return {
+        device: "same_tpc" if _one_place(by_device[device]) else "same_gpu"
+        for device, occasions in times.items()
+        if occasions >= ENOUGH_TO_REPEAT
+    }
 
 
 def _read(row: Mapping[str, str]) -> Xid:
@@ -131,24 +133,37 @@ def _soon(then: datetime | None, now: datetime | None) -> bool:
     return then is None or now is None or 0 <= (now - then).total_seconds() <= TOGETHER_S
 
 
-def _count(event: Seen) -> int:
-    return int(event.attrs.get("count", 1))
+def _occasions(events: Sequence[Seen]) -> int:
+    """How often it happened: processes that met it, or moments more than TOGETHER_S apart. Where neither is known each event is one."""
+    pids = {pid for event in events for pid in (event.attrs.get("pids") or [event.attrs.get("pid")]) if pid is not None}
+    spans = sorted(span for event in events if (span := _span(event)))
+    if not pids and not spans:
+        return len(events)
+    moments, until = 0, None
+    for first, last, most in spans:
+        if until is None or (first - until).total_seconds() > TOGETHER_S:
+            moments += 1
+        moments += min(most - 1, int((last - first).total_seconds() // TOGETHER_S))
+        until = max(last, until or last)
+    return max(moments, len(pids))
 
 
-def _place(event: Seen) -> tuple[Any, Any] | None:
-    gpc, tpc = event.attrs.get("gpc"), event.attrs.get("tpc")
-    return None if gpc is None or tpc is None else (gpc, tpc)
+def _span(event: Seen) -> tuple[datetime, datetime, int] | None:
+    """First and last time of an event that stands for several, and how many."""
+    first, last = event.attrs.get("first"), event.attrs.get("last")
+    if isinstance(first, str) and isinstance(last, str):
+        return datetime.fromisoformat(first), datetime.fromisoformat(last), int(event.attrs.get("count", 1))
+    return (event.time, event.time, 1) if event.time else None
 
 
 def _one_place(events: Sequence[Seen]) -> bool:
-    places = {_place(event) for event in events if event.value == 13 and _place(event)}
-    return len(places) == 1 and sum(_count(event) for event in events if _place(event)) >= ENOUGH_TO_REPEAT
+    """Whether every exception that names a place names the same, on enough occasions."""
+    placed = [event for event in events if event.attrs.get("gpc") is not None and event.attrs.get("tpc") is not None]
+    places = {(event.attrs["gpc"], event.attrs["tpc"]) for event in placed}
+    return len(places) == 1 and _occasions(placed) >= ENOUGH_TO_REPEAT
 
 
-def _dominates(events: Sequence[Seen]) -> bool:
+def _dominates(times: Mapping[str, int]) -> bool:
     """Whether one device has nearly all of them: a stray error elsewhere does not acquit it."""
-    by_device: dict[str, int] = {}
-    for event in events:
-        by_device[str(event.device)] = by_device.get(str(event.device), 0) + _count(event)
-    most = max(by_device.values())
-    return most >= ENOUGH_TO_REPEAT and most >= 0.75 * sum(by_device.values())
+    most = max(times.values())
+    return most >= ENOUGH_TO_REPEAT and most >= 0.75 * sum(times.values())

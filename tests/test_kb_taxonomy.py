@@ -64,8 +64,8 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
     }
     attrs: list[dict[str, Any]] = [
         {},
-        *(dict.fromkeys(("cgroup", "own", "first", "fatal"), True) | {"count": n, "sympathetic": 48} for n in (1, 5)),
-        *(dict.fromkeys(("cgroup", "own", "first", "fatal"), False) | {"type": "KeyError", "count": n} for n in (1, 5)),
+        *(dict.fromkeys(("cgroup", "own", "first", "fatal"), True) | {"count": n, "sympathetic": 48} for n in (1, 7)),
+        *(dict.fromkeys(("cgroup", "own", "first", "fatal"), False) | {"type": "KeyError", "count": n} for n in (1, 7)),
         {"joined": 60, "expected": 64, "status": 12, "severity": "fatal", "fstype": "ext4", "tpc": 1, "gpc": 1, "count": 4},
         {"joined": 64, "expected": 64, "severity": "nonfatal", "default": 700.0, "devices_with_same": 3},
     ]
@@ -324,6 +324,7 @@ CONTROLS: dict[str, list[Seen]] = {
     "PCIe errors that were corrected": [seen("kernel.aer", "corrected"), seen("gpu.pcie.replay", 12)],
     "at the power limit under load": [seen("gpu.throttle.sw_power_cap"), seen("gpu.power.limit", 700.0)],
     "a collective time-out and nothing else": [seen(ERR, "nccl_timeout"), seen(ERR, "nccl_remote_exited")],
+    "one crash that printed many lines": [seen(XID, 13, "gpu1", count=40, gpc=2, tpc=4), seen(XID, 43, "gpu1", sympathetic=13)],
     "an error nobody has a leaf for": [seen(XID, 167, "gpu2")],
 }
 

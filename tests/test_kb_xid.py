@@ -103,10 +103,26 @@ def test_the_same_tpc_again_and_again_is_hardware() -> None:
     assert xid.repeats(lines) == {"gpu5": "same_tpc"}
 
 
+def test_moments_far_apart_count_like_processes() -> None:
+    place = {"gpc": 2, "tpc": 4}
+    assert xid.repeats([Line(13, seconds=n * 600, attrs=place) for n in range(3)]) == {"gpu5": "same_tpc"}
+    span = {"first": T0.isoformat(), "last": (T0 + timedelta(hours=2)).isoformat(), "count": 9}
+    assert xid.repeats([Line(13, attrs={**place, **span})]) == {"gpu5": "same_tpc"}
+    assert xid.repeats([Line(13, attrs={**place, "count": 3, "pids": [1, 2, 3]})]) == {"gpu5": "same_tpc"}
+    assert xid.repeats([Line(13, seconds=None, attrs={**place, "count": 3})]) == {}
+
+
+def test_one_crash_that_prints_many_lines_is_one_occasion() -> None:
+    burst = [Line(13, seconds=n / 1000, attrs={"gpc": 2, "tpc": 4}) for n in range(40)]
+    assert xid.repeats(burst) == {}
+    span = {"first": T0.isoformat(), "last": (T0 + timedelta(seconds=2)).isoformat(), "count": 600}
+    assert xid.repeats([Line(13, attrs={"gpc": 2, "tpc": 4, "pid": 7, **span})]) == {}
+
+
 def test_one_gpu_with_different_places_is_only_the_same_gpu() -> None:
-    lines = [Line(13, attrs={"gpc": 2, "tpc": tpc}) for tpc in (1, 2, 3)]
+    lines = [Line(13, seconds=tpc * 600, attrs={"gpc": 2, "tpc": tpc}) for tpc in (1, 2, 3)]
     assert xid.repeats(lines) == {"gpu5": "same_gpu"}
-    assert xid.repeats([Line(31, attrs={"count": 5})]) == {"gpu5": "same_gpu"}
+    assert xid.repeats([Line(31, attrs={"pids": [1, 2, 3, 4]})]) == {"gpu5": "same_gpu"}
 
 
 def test_faults_on_several_gpus_follow_the_program() -> None:
@@ -114,8 +130,8 @@ def test_faults_on_several_gpus_follow_the_program() -> None:
 
 
 def test_one_stray_fault_elsewhere_does_not_acquit_a_gpu() -> None:
-    lines = [Line(13, attrs={"gpc": 2, "tpc": 4, "count": 9}), Line(13, "gpu1", attrs={"gpc": 0, "tpc": 0})]
-    assert xid.repeats(lines) == {"gpu5": "same_tpc"}
+    lines = [Line(13, seconds=n * 600, attrs={"gpc": 2, "tpc": 4}) for n in range(9)]
+    assert xid.repeats([*lines, Line(13, "gpu1", attrs={"gpc": 0, "tpc": 0})]) == {"gpu5": "same_tpc"}
 
 
 def test_too_few_errors_make_no_pattern() -> None:
