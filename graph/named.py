@@ -13,20 +13,25 @@ _SPAN = re.compile(
     r"(?P<by> ?(?:\.\.\.?|…) ?| ?(?:to|through|thru|until|[-–—]>?) ?|-)(?P<again>[A-Za-z][A-Za-z0-9._-]{0,80}?)?(?P<high>\d{1,6})(?![\w])"
 )
 _LIST = re.compile(
-    r"(?<![\w.-])(?P<name>[A-Za-z][A-Za-z0-9._-]{0,80}?)(?P<low>\d{1,6})(?P<more>(?: ?(?:,|/|&|and|or|\+)(?: and| or)? ?\d{1,6}(?![\w.:%/-])){1,64})"
+    r"(?<![\w.-])(?P<name>[A-Za-z][A-Za-z0-9._-]{0,80}?)(?P<low>\d{1,6})(?P<more>(?: ?(?:,|/|&|and|or|\+)(?: and|"
+    r" or)? ?\d{1,6}(?![\w.:%/-])){1,64})"
 )
 _NODES = re.compile(
-    r"\b(?:nodes?|hosts?|machines?|servers?) #?(?P<low>\d{1,6})(?:(?: ?(?:-|–|to|through|\.\.) ?)(?P<high>\d{1,6}))?(?![\w.:%])(?! ?(?:gpu|node|rank|times|x\b|minute|hour))",
+    r"(?<!\d )\b(?:nodes?|hosts?|machines?|servers?) #?(?P<low>\d{1,6})(?:(?: ?(?:-|–|to|through|\.\.) ?)"
+    r"(?P<high>\d{1,6}))?(?![\w.:%])(?! ?(?:gpu|node|rank|times|x\b|minute|hour))",
     re.IGNORECASE,
 )
 _CALLED = re.compile(
     r"\b(?:nodes?|hosts?|machines?|servers?|box) (?:called |named )?[`*'\"]?(?P<name>[a-z][a-z0-9.-]{0,60}\d[a-z0-9.-]{0,60})",
     re.IGNORECASE,
 )
+_NO_HOST = re.compile(r"(?:gb|[habvlpt]|rtx|gtx|mi|mlx|cuda|gpu|gpus|ib|eth|ens|enp|nvme|xid|rank|cx)[_-]?\d+[a-z]*$", re.IGNORECASE)
+"""GPU models, devices and other things that are numbered like hosts."""
 _NUMBER = re.compile(r"^(.*?)(\d+)$")
 _JOB = (
     re.compile(
-        r"\b(?:slurm[ _-]?)?job[ _-]?(?:id|number|no\.?|nr\.?)?[ ]?[:=#`'\"]{0,3} ?(?:is |was )?[#`*'\"]{0,2}(?P<job>\d{2,12}(?:_\d{1,6})?)\b",
+        r"\b(?:slurm[ _-]?)?job[ _-]?(?:id|number|no\.?|nr\.?)?[ ]?[:=#`'\"]{0,3} ?(?:is |was )?[#`*'\"]{0,2}"
+        r"(?P<job>\d{2,12}(?:_\d{1,6})?)(?![\w-])",
         re.IGNORECASE,
     ),
     re.compile(
@@ -63,7 +68,9 @@ def hosts_in(text: str, known: Collection[str]) -> Named:
                 rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
     found += [(match.start(), name) for match in _NODES.finditer(rest) for name in _numbered(match, book)]
     found += [(match.start(), match[0]) for match in _TOKEN.finditer(rest) if book.knows(match[0]) or book.resembles(match[0])]
-    found += [(match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if known]
+    found += [
+        (match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if known and not _NO_HOST.match(match["name"])
+    ]
     return _sorted_out(found, ranges, book)
 
 
@@ -88,6 +95,10 @@ class _Book:
         short = lowered.partition(".")[0]
         found = self._exact.get(lowered) or self._short.get(lowered) or (self._short.get(short) if "." in lowered else None)
         return found or (self._numbered.get(key) if (key := _key(short)) else None)
+
+    def has(self, name: str) -> bool:
+        """It is known in this very spelling."""
+        return name.lower() in self._exact or name.lower() in self._short
 
     def resembles(self, name: str) -> bool:
         """It is numbered like the known hosts."""
@@ -128,8 +139,9 @@ def _spanned(match: re.Match[str], book: _Book) -> list[str]:
         return []
     if not again and match["by"].strip() in ("to", "through", "thru", "until") and not match["by"].startswith(" "):
         return []
-    if match["by"] == "-" and book.knows(f"{match['name']}{match['low']}-{match['high']}"):
-        return []
+    ends = [f"{match['name']}{match[end]}" for end in ("low", "high")]
+    if match["by"] == "-" and not again and not all(book.has(name) for name in ends):
+        return []  # gpu-2-4 is more often a name than a range
     return _expanded(f"{match['name']}[{match['low']}-{match['high']}]", book)
 
 

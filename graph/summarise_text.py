@@ -21,7 +21,8 @@ _XID = re.compile(
     re.IGNORECASE,
 )
 _LOG = re.compile(
-    r"^\s{0,3}(?:\[[^\]\n]{1,60}\]|==> |<\d{1,3}>|Traceback |\{\"|[EWIF]\d{3,4} |\d{1,5},\d+,\d+,|\S{1,80}:\d+:\d+ \[\d+\])|NCCL (?:WARN|INFO)|NVRM: |^\s+File \"|"
+    r"^\s{0,3}(?:\[[^\]\n]{1,60}\]|==> |<\d{1,3}>|Traceback |\{\"|[EWIF]\d{3,4} |\d{1,5},\d+,\d+,|\S{1,80}:\d+:\d+ \[\d+\])|"
+    r"NCCL (?:WARN|INFO)|NVRM: |^\s+File \"|"
     r"^(?:[\w.]{1,80}\.)?[A-Z]\w{1,60}(?:Error|Exception|Interrupt)(?::|$)|mlx5_core |^slurmstepd:|^\s{2,}\S.{0,200}[({=]"
 )
 

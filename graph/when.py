@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 Window = tuple[datetime | None, datetime | None]
 
-_ZONES: Mapping[str, float] = {
-    **{"z": 0, "utc": 0, "gmt": 0, "bst": 1, "cet": 1, "cest": 2, "eet": 2, "eest": 3, "msk": 3, "ist": 5.5, "sgt": 8, "jst": 9, "kst": 9},
-    **{"est": -5, "edt": -4, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7, "pt": -8},
-}
+_EAST = (
+    "z=0 utc=0 gmt=0 bst=1 cet=1 cest=2 eet=2 eest=3 msk=3 ist=5.5 sgt=8 jst=9 kst=9 est=-5 edt=-4 cdt=-5 mst=-7 mdt=-6 pst=-8 pdt=-7 pt=-8"
+)
+_ZONES: Mapping[str, float] = {name: float(hours) for name, _, hours in (pair.partition("=") for pair in _EAST.split(" "))}
 _SECONDS: Mapping[str, int] = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _COUNTS: Mapping[str, float] = {
     "a": 1,
@@ -30,22 +30,29 @@ _COUNTS: Mapping[str, float] = {
 }
 _ABOUT = timedelta(minutes=10)
 
-_CLOCK = r"(?P<{0}h>[01]?\d|2[0-3])(?:[:h](?P<{0}m>[0-5]\d)(?::[0-5]\d)?)?[ ]?(?P<{0}half>[ap]\.?m\b\.?)?(?:[ ]?(?P<{0}zone>[a-z]{{1,4}}\b|[+-]\d\d:?\d\d))?"
+_CLOCK = (
+    r"(?P<{0}h>2[0-3]|[01]?\d)(?![\d-])(?:[:h](?P<{0}m>[0-5]\d)(?::[0-5]\d)?)?[ ]?(?P<{0}half>[ap]\.?m\b\.?)?"
+    r"(?:[ ]?(?P<{0}zone>[a-z]{{1,4}}\b|[+-]\d\d:?\d\d))?"
+)
 _DAY = r"(?:(?P<{0}date>\d{{4}}-\d\d-\d\d)[ t]+(?:at )?|(?P<{0}day>today|yesterday|this morning|last night)(?:,| at| around|,? since)? ?)?"
 _POINT = (_DAY + _CLOCK).format
 _SINCE = re.compile(
-    rf"\b(?P<how>since|from|starting(?: at| from)?|started(?: at| around)?|after|as of|beginning(?: at)?)[ ~]{{1,3}}(?:about |around |roughly |approx\.? )?{_POINT('a')}"
+    rf"\b(?P<how>since|from|starting(?: at| from)?|started(?: at| around)?|after|as of|"
+    rf"beginning(?: at)?)[ ~]{{1,3}}(?:about |around |roughly |approx\.? )?{_POINT('a')}"
 )
 _BETWEEN = re.compile(rf"\b(?:between|from)[ ~]{{1,3}}{_POINT('a')} ?(?:and|to|until|till|-|–) ?{_POINT('b')}")
 _AROUND = re.compile(rf"(?:\b(?P<how>around|about|approx\.?|approximately|circa|near|at|@)|(?P<tilde>~))[ ~]{{0,3}}{_POINT('a')}")
 _UNTIL = re.compile(rf"\b(?:until|till|up to|ended(?: at)?|before|by)[ ~]{{1,3}}{_POINT('a')}")
 _STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[ t](\d\d:\d\d)(?::\d\d)?(?:\.\d+)? ?(z\b|utc\b|[+-]\d\d:?\d\d)?")
 _AGO = re.compile(
-    r"\b(?P<count>\d{1,4}(?:\.\d)?|an?|one|two|three|four|five|six|ten|half an|(?:a )?couple(?: of)?|(?:a )?few)\s{0,2}(?P<unit>s|m|h|d|w|sec|min|hr)(?:onds?|utes?|ours?|ays?|eeks?|s|rs)?\.? ago\b"
+    r"\b(?P<count>\d{1,4}(?:\.\d)?|an?|one|two|three|four|five|six|ten|half an|(?:a )?couple(?: of)?|(?:a )?few)\s{0,2}"
+    r"(?P<unit>s|m|h|d|w|sec|min|hr)(?:onds?|utes?|ours?|ays?|eeks?|s|rs)?\.? ago\b"
 )
 _FOR = re.compile(
-    r"\b(?:for|in|over|during|within)(?: the)?(?: last| past)?(?: about| around| roughly| ~| over)? (?P<count>\d{1,4}(?:\.\d)?|an?|one|two|three|few|couple(?: of)?) ?"
-    r"(?P<unit>m|h|d)(?:in(?:ute)?|ours?|rs?|ays?)?s?\b(?! (?:each|per|timeout|ttl))|\b(?:the )?(?:last|past) (?P<unit2>hour|day|minute)\b"
+    r"\b(?:for|over|during|within)(?: the)?(?: last| past)?(?: about| around| roughly| ~| over)? "
+    r"(?P<count>\d{1,4}(?:\.\d)?|an?|one|two|three|few|couple(?: of)?) ?"
+    r"(?P<unit>m|h|d)(?:in(?:ute)?|ours?|rs?|ays?)?s?\b(?! (?:each|per|timeout|ttl))|\b(?:the )?(?:last|past) "
+    r"(?P<unit2>hour|day|minute)\b"
 )
 
 
