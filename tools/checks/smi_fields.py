@@ -166,7 +166,7 @@ def _slowdown(leaves: Leaves) -> Fact | None:
     """Ada and newer print margins: degrees left until the limit, and at which margin the clocks drop."""
     names = (
         ("gpu_temp", "gpu_current_temp"),
-        ("gpu_temp_tlimit", "gpu_tlimit_temp"),
+        ("gpu_temp_tlimit", "gpu_tlimit_temp", "gpu_current_tlimit_temp"),
         ("gpu_temp_slow_tlimit_threshold", "gpu_slowdown_tlimit_temp"),
     )
     cells = [next((cell for name in pair if (cell := leaves.get(name))), None) for pair in names]

@@ -125,10 +125,10 @@ _PLAIN = _rows("""
         power_readings/{power_draw,average_power_draw,instant_power_draw} power/draw
 
     gpu.power.limit float
-        gpu_power_readings/current_power_limit power_readings/{enforced_power_limit,power_limit,current_power_limit}
+        gpu_power_readings/current_power_limit gpu_ceiling_power_limit/current_power_limit power_readings/{enforced_power_limit,power_limit,current_power_limit}
         enforced/power/limit power/limit
 
-    gpu.power.default float {gpu_,}power_readings/default_power_limit power/default_limit
+    gpu.power.default float {gpu_,}power_readings/default_power_limit gpu_ceiling_power_limit/default_power_limit power/default_limit
 
     gpu.pcie.gen int pcie_gen/current_link_gen pcie_generation/current link/gen/current
 
