@@ -13,7 +13,7 @@ from graph.spend import Remembering
 from graph.state import Incident, Item, Origin, Report
 
 
-class GraphTurns:
+class IncidentTurns:
     """The real turns, over one saver."""
 
     def __init__(self, saver: RedisSaver, ports: Ports) -> None:
