@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import structlog
 from redis.exceptions import RedisError
 
-from bot.inbox import WORK, Inbox
+from bot.inbox import WORK, Due, Inbox
 from bot.wakeups import Wakeups
 from graph.state import Incident, Item, Report
 
@@ -54,10 +54,17 @@ class Sweeper:
         """Wake and fire what is due; how many."""
         due = await self._inbox.come_due(self._patience)
         for entry in due:
-            if entry.why != WORK and not await self._inbox.fire(entry):
-                continue
-            await self._wakeups.wake(entry.incident)
+            try:
+                await self._handle(entry)
+            except RedisError:
+                raise
+            except Exception:
+                log.exception("sweeper.entry_failed", incident=entry.incident, due=entry.why)  # one bad entry must not hide the others
         return len(due)
+
+    async def _handle(self, entry: Due) -> None:
+        if entry.why == WORK or await self._inbox.fire(entry):
+            await self._wakeups.wake(entry.incident)
 
     async def run(self) -> None:
         """Until cancelled. The first look is at once: a restart finds what the last process left."""
@@ -66,4 +73,6 @@ class Sweeper:
                 await self.sweep()
             except RedisError as e:
                 log.warning("sweeper.redis_away", error=str(e))
+            except Exception:
+                log.exception("sweeper.failed")  # whatever it was, the next look is the net under every lost wake-up
             await self._pause(self._every)

@@ -312,6 +312,32 @@ async def test_an_outage_longer_than_our_patience_ends_in_the_sweepers_hands(red
     assert office.board.posted == ["a"]
 
 
+async def test_one_bad_entry_does_not_stop_the_sweeper(redis: Redis) -> None:
+    office = Office(redis)
+    bad, good = await office.mention("a", "1.0"), await office.mention("b", "2.0")
+    woken: list[str] = []
+
+    class Picky(LocalWakeups):
+        async def wake(self, incident: str) -> None:
+            if incident == bad:
+                raise ZeroDivisionError("a bug")
+            woken.append(incident)
+
+    rounds = 0
+
+    async def some_rounds(seconds: float) -> None:
+        nonlocal rounds
+        rounds += 1
+        office.clock.go(minutes=2)
+        if rounds == 2:
+            raise asyncio.CancelledError
+
+    sweeper = Sweeper(office.inbox, Picky(office.desk.advance), pause=some_rounds)
+    with pytest.raises(asyncio.CancelledError):
+        await sweeper.run()
+    assert woken == [good, good]
+
+
 async def test_the_question_is_asked_again_once_and_a_quiet_incident_ends() -> None:
     report = Report(item="a", outcome="diagnosed", questions=("Which job?",))
     first = timers_after({"lifecycle": "waiting"}, report, item("inc-1"), T0)

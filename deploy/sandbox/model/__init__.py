@@ -1,0 +1,1 @@
+"""A language model that needs no network: rules and faults behind an OpenAI-compatible endpoint."""

@@ -1,0 +1,68 @@
+"""How long storing an event takes (what an ack waits for) and what a turn costs besides its nodes, on a private durable Redis.
+
+`python -m tests.bench.perf.inbox [INCIDENTS]`: prints one JSON document.
+"""
+
+import asyncio
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bot.desk import Desk
+from bot.inbox import Inbox
+from bot.lease import Leases
+from bot.store import open_store
+from bot.sweeper import timers_after
+from tests.fakes_desk import BoardOfList, SetClock, TinyTurns, item, origin
+
+
+def shown(times: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(times, n=100)
+    return {"p50": round(cuts[49], 3), "p95": round(cuts[94], 3), "p99": round(cuts[98], 3)}
+
+
+async def stored_at_a_rate(inbox: Inbox, incidents: int, per_second: float) -> list[float]:
+    """Milliseconds each event took to be stored, arriving evenly, whether or not the one before is done."""
+    times: list[float] = []
+
+    async def one(n: int) -> None:
+        begun = time.perf_counter()
+        await inbox.open(origin(f"{n}.0"), f"m{n}", lambda incident: item(incident, f"m{n}"))
+        times.append((time.perf_counter() - begun) * 1000)
+
+    async with asyncio.TaskGroup() as group:
+        for n in range(incidents):
+            group.create_task(one(n))
+            await asyncio.sleep(1 / per_second)
+    return times
+
+
+async def measure(incidents: int, directory: Path) -> dict[str, Any]:
+    store = await open_store(None, directory)
+    clock = SetClock()
+    inbox, board = Inbox(store.redis, clock), BoardOfList()
+    desk = Desk(inbox, Leases(store.redis, clock), TinyTurns(store.redis), board, clock=clock, timers=timers_after)
+    times = await stored_at_a_rate(inbox, incidents, 200.0)
+    begun = time.perf_counter()
+    for incident in await inbox.with_work():
+        await desk.advance(incident)
+    each = (time.perf_counter() - begun) * 1000 / incidents
+    await store.aclose()
+    return {"schema": 1, "store_ms_at_200_per_s": shown(times), "turn_of_five_empty_nodes_ms": round(each, 2), "posted": len(board.posts)}
+
+
+def main() -> None:
+    directory = Path(tempfile.mkdtemp(prefix="rackmedic-bench-"))
+    try:
+        sys.stdout.write(json.dumps(asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 400, directory))) + "\n")
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
