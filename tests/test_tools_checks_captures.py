@@ -227,7 +227,7 @@ def test_lspci_lists_count_gpus_and_not_switches() -> None:
     assert values(look("lspci", "nvidia-smi", "lspci-nn__a10.txt"), "pcie.gpu_count") == {None: 1}
 
 
-KERNEL = {
+KERNEL: dict[str, dict[str, set[object]]] = {
     "gpud_dmesg-boot-oom.log": {"kernel.xid": {48, 63, 94}},
     "gpud_dmesg-decode-0.log": {"kernel.xid": {13, 43}},
     "gpud_xid119-gsp-rpc-timeout.log": {"kernel.xid": {119}},
@@ -283,7 +283,7 @@ def test_fabric_manager_logs_give_their_fatal_errors_only() -> None:
     assert not any("non-fatal" in fact.line for fact in log)
 
 
-IB_DOWN = {
+IB_DOWN: dict[str, tuple[int, set[str]]] = {
     "ibstat__h100__all-active-0.txt": (12, set()),
     "ibstat__h100__all-active-2.txt": (9, set()),
     "ibstat__h100__some-down-0.txt": (12, {"mlx5_2", "mlx5_7", "mlx5_8"}),

@@ -44,7 +44,7 @@ def _is_kernels(line: str) -> bool:
     if not prefix.found:
         return line.startswith(_TELLS)
     if line.startswith("{"):
-        return prefix.source in _WRITERS and "_SYSTEMD_UNIT" not in line
+        return '"MESSAGE"' in line and "_SYSTEMD_UNIT" not in line and prefix.source in _WRITERS
     ring = prefix.uptime is not None or line.startswith(("[", "20"))
     return prefix.source == "kernel" or (not prefix.source and ring and not _LEVEL.match(prefix.message))
 
