@@ -191,7 +191,8 @@ def _weigh(leaf: Leaf, subject: Subject, start: float, hits: Hits, matcher: Matc
 
 
 def _weight(clue: Clue, fact: Fact) -> float:
-    return clue.weight / 2 if fact.attrs.get("aged") and clue.weight > 0 else clue.weight
+    """What happened long before the incident speaks softly for a cause and not at all against one."""
+    return max(0.0, clue.weight / 2) if fact.attrs.get("aged") else clue.weight
 
 
 def _doubtful(fact: Fact) -> bool:

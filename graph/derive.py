@@ -45,9 +45,12 @@ class _Sighting:
 
 
 def xid_patterns(facts: Iterable[Fact]) -> list[Fact]:
-    """Whether such Xids stay with one GPU (and one part of it) or are scattered over those of the job."""
-    if any(fact.key == "kernel.xid_repeat" for fact in facts):
-        return []
+    """Whether such Xids stay with one GPU (and one part of it) or are scattered over those of the job.
+
+    A check tells it of its own host; here the hosts are taken together.
+    """
+    facts = list(facts)
+    told = {fact.host for fact in facts if fact.key == "kernel.xid_repeat"}
     seen = {
         f"{fact.host}/{fact.device}": fact
         for fact in facts
@@ -57,6 +60,7 @@ def xid_patterns(facts: Iterable[Fact]) -> list[Fact]:
     return [
         replace(seen[name], key="kernel.xid_repeat", value=pattern, attrs={**seen[name].attrs, "xid": seen[name].value, "gpus": len(seen)})
         for name, pattern in patterns.items()
+        if seen[name].host not in told
     ]
 
 

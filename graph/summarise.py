@@ -61,7 +61,7 @@ def _understood(case: Case, pasted: str, ports: Ports) -> Brief:
     logs = understand(pasted, (), case.item.at) if pasted else Brief()
     return Brief(
         text="\n".join(filter(None, (old.text, case.item.text)))[-LONGEST_BRIEF:],
-        symptoms=_union(old.symptoms, new.symptoms, logs.symptoms),
+        symptoms=_clear(_union(old.symptoms, new.symptoms, logs.symptoms)),
         signatures=_union(old.signatures, new.signatures, logs.signatures)[:12],
         hosts=tuple(host for host in _union(old.hosts, new.hosts) if host in visible),
         unknown_hosts=_union(old.unknown_hosts, new.unknown_hosts)[:12],
@@ -73,6 +73,11 @@ def _understood(case: Case, pasted: str, ports: Ports) -> Brief:
 
 def _union(*parts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for part in parts for value in part))
+
+
+def _clear(symptoms: tuple[str, ...]) -> tuple[str, ...]:
+    """Nothing is vague once something is said."""
+    return tuple(symptom for symptom in symptoms if symptom != "vague") or symptoms
 
 
 async def _guessed(case: Case, brief: Brief, ports: Ports) -> tuple[Brief, str]:
@@ -91,7 +96,7 @@ async def _guessed(case: Case, brief: Brief, ports: Ports) -> tuple[Brief, str]:
 def _with_guess(brief: Brief, guess: BriefGuess, visible: tuple[str, ...]) -> Brief:
     return brief.model_copy(
         update={
-            "symptoms": _union(brief.symptoms, guess.symptoms),
+            "symptoms": _clear(_union(brief.symptoms, guess.symptoms)),
             "hosts": brief.hosts or tuple(host for host in guess.hosts if host in visible),
             "job": brief.job or guess.job,
             "signatures": _union(brief.signatures, guess.signatures)[:12],

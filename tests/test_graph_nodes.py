@@ -219,7 +219,7 @@ def test_words_history_and_models_only_suggest() -> None:
 def test_xids_on_many_gpus_are_the_programs_and_on_one_part_the_gpus() -> None:
     spread = [fact(host, "dmesg", "kernel.xid", 31, f"gpu{n}", attrs={"count": 2}) for host in ("n1", "n2") for n in range(2)]
     assert {row.value for row in gather(spread) if row.key == "kernel.xid_repeat"} == {"scattered"}
-    same = [fact("n1", "dmesg", "kernel.xid", 13, "gpu4", attrs={"count": 5, "gpc": 1, "tpc": 2})]
+    same = [fact("n1", "dmesg", "kernel.xid", 13, "gpu4", attrs={"pids": [1, 2, 3], "gpc": 1, "tpc": 2})]
     (pattern,) = [row for row in gather(same) if row.key == "kernel.xid_repeat"]
     assert (pattern.value, pattern.device, pattern.host) == ("same_tpc", "gpu4", "n1")
     assert not [row for row in gather([replace(row, stale=True) for row in same]) if row.key == "kernel.xid_repeat"]
