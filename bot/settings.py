@@ -118,3 +118,8 @@ def missing_for_serve(settings: Settings) -> list[str]:
     if settings.inventory is None:
         problems.append(f"{PREFIX}INVENTORY: not set; name the YAML file of your hosts and channels (see README)")
     return problems
+
+
+def environment() -> dict[str, str]:
+    """A copy of the process's environment, for a child process."""
+    return dict(os.environ)

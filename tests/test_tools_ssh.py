@@ -124,7 +124,7 @@ async def test_a_closed_port_and_a_mute_port_are_told_apart(tmp_path: Path) -> N
     rows = {"closed": reach | {"port": free_port()}, "mute": reach | {"port": port}}
     inventory = parse_inventory({"groups": {"g": {"hosts": "closed,mute"}}, "hosts": rows})
     ssh = Ssh(inventory, Limits(connect_seconds=0.5, login_seconds=0.5))
-    with pytest.raises(Unreachable, match="refused|Connect call failed"):
+    with pytest.raises(Unreachable, match=r"refused|Connect call failed"):
         await ssh.run("closed", ["true"], timeout=1, cap=10)
     with pytest.raises(Unreachable) as silent:
         await ssh.run("mute", ["true"], timeout=1, cap=10)

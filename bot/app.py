@@ -1,0 +1,110 @@
+"""The composition root: builds everything once from Settings and wires it. Nothing else constructs a part of the product."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bot.refusal import Refusal
+from bot.settings import PREFIX, Settings
+from graph.ports import Clock, Ports
+from graph.reasoner import Reasoner
+from kb.history import History, load_seeds
+from kb.taxonomy import BadTaxonomy, Taxonomy, load_taxonomy
+from tools.checks import CHECKS
+from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
+from tools.fleet import Fleet
+from tools.inventory import BadInventory, Inventory, load_inventory, parse_inventory
+from tools.sku import Sku, load_skus
+from tools.ssh import Limits, Ssh
+from tools.transport import Transport
+
+
+class WallClock:
+    """UTC by this machine."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a diagnosis needs, whoever asks for it."""
+
+    settings: Settings
+    ports: Ports
+    transport: Transport
+
+
+@contextlib.asynccontextmanager
+async def open_world(
+    settings: Settings,
+    *,
+    transport: Transport | None = None,
+    inventory: Inventory | None = None,
+    clock: Clock | None = None,
+    lasting: bool = False,
+) -> AsyncIterator[World]:
+    """Build the reading half; close its connections afterwards. `lasting` keeps evidence in the data folder. Raises Refusal."""
+    fleet_rows = inventory or _inventory(settings)
+    clock = clock or WallClock()
+    skus = _skus(settings)
+    evidence: EvidenceStore = DirectoryEvidence(settings.data_dir / "evidence") if lasting else MemoryEvidence()
+    reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
+    ports = Ports(
+        fleet=Fleet(reach, fleet_rows, CHECKS, evidence, clock, skus),
+        inventory=fleet_rows,
+        taxonomy=_taxonomy(settings),
+        history=_history(settings),
+        evidence=evidence,
+        clock=clock,
+        model=_model(settings),
+        skus=skus,
+    )
+    try:
+        yield World(settings, ports, reach)
+    finally:
+        await reach.aclose()
+
+
+def _inventory(settings: Settings) -> Inventory:
+    if settings.inventory is None:
+        return parse_inventory({"groups": {}})
+    try:
+        return load_inventory(settings.inventory)
+    except BadInventory as why:
+        raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
+
+
+def _site(settings: Settings, part: str) -> tuple[Path, ...]:
+    """A site's own folder of that name, where there is one."""
+    folder = settings.kb_dir / part if settings.kb_dir else None
+    return (folder,) if folder and folder.is_dir() else ()
+
+
+def _taxonomy(settings: Settings) -> Taxonomy:
+    try:
+        return load_taxonomy(*_site(settings, "taxonomy"))
+    except BadTaxonomy as why:
+        raise Refusal("\n".join([f"{PREFIX}KB_DIR: the taxonomy cannot be used:", *why.problems]), 2) from why
+
+
+def _skus(settings: Settings) -> Mapping[str, Sku]:
+    return load_skus(*_site(settings, "sku"))
+
+
+def _history(settings: Settings) -> History:
+    return History(load_seeds(), url=settings.qdrant_url)
+
+
+def _model(settings: Settings) -> Reasoner | None:
+    """The model client, or None: then the engine decides alone and every report says so."""
+    if not (settings.model_url or settings.model_api_key.get_secret_value()):
+        return None
+    from graph.model import open_model
+    from graph.spend import Budget
+
+    budget = Budget(calls=settings.model_calls_per_incident, usd=settings.model_usd_per_incident)
+    key = settings.model_api_key.get_secret_value()
+    return open_model(settings.model_url, key, settings.model_name, seconds=settings.model_seconds, budget=budget)

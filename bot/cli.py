@@ -1,0 +1,166 @@
+"""`rackmedic …`: parse arguments, call, print. Heavy imports wait inside the commands, so that --help answers at once."""
+
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+app = typer.Typer(
+    name="rackmedic",
+    help="Finds out why GPU training broke: looks at the nodes, says what is wrong with the lines that prove it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
+Config = Annotated[Path | None, typer.Option("--config", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
+Inventory = Annotated[Path | None, typer.Option("--inventory", "-i", help="The fleet's YAML; default: the setting of that name.")]
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """One sentence on stderr and out."""
+    typer.echo(f"rackmedic: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Run an async command; its value is the exit code, Ctrl-C is 130."""
+    import asyncio
+
+    from bot.refusal import Refusal
+
+    try:
+        code = asyncio.run(work())
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        code = 130
+    except Refusal as why:
+        fail(str(why), why.code)
+    raise typer.Exit(code)
+
+
+def _settings(config: Path | None) -> Any:
+    from bot.settings import BadSettings, load
+
+    try:
+        return load(config)
+    except BadSettings as why:
+        for problem in why.problems:
+            typer.echo(problem, err=True)
+        fail(f"{len(why.problems)} problem(s) with the settings", 2)
+
+
+@app.command()
+def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0) -> None:
+    """A simulated GPU cluster, a local Slack page and the real bot, until Ctrl-C."""
+    from bot.settings import environment
+
+    try:
+        from deploy.sandbox.demo import demo as play
+    except ModuleNotFoundError as why:
+        fail(f"the sandbox is not installed here ({why.name}); run `make demo` in a checkout")
+    _run(lambda: play(environment(), port))
+
+
+@app.command()
+def serve(config: Config = None) -> None:
+    """The bot: listen to Slack, diagnose, hand off. Stops cleanly on SIGTERM; everything resumes at the next start."""
+    settings = _settings(config)
+    from bot.settings import missing_for_serve
+
+    if problems := missing_for_serve(settings):
+        for problem in problems:
+            typer.echo(problem, err=True)
+        fail(f"{len(problems)} setting(s) missing", 2)
+    from bot.serve import serve as run
+
+    _run(lambda: run(settings))
+
+
+@app.command()
+def diagnose(
+    text: Annotated[str, typer.Argument(help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
+    hosts: Annotated[str, typer.Option("--hosts", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
+    inventory: Inventory = None,
+    attach: Annotated[list[Path] | None, typer.Option("--attach", help="A log file to read along; may be repeated.")] = None,
+    sandbox: Annotated[
+        Path | None, typer.Option("--sandbox", help="A case file: diagnose its simulated cluster instead of real hosts.")
+    ] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
+    from bot.terminal import Question, diagnose_once
+
+    said = sys.stdin.read() if text == "-" else text
+    if not said and sandbox is None:
+        fail("say what is wrong, for example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004]", 2)
+    question = Question(said, hosts, inventory, tuple(attach or ()), sandbox)
+    _run(lambda: diagnose_once(_settings(config), question, as_json=json))
+
+
+@app.command()
+def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedic checks`.")]) -> None:
+    """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
+    from bot.tables import parse_lines
+    from tools.checks import CHECKS
+
+    if check not in CHECKS:
+        fail(f"there is no check {check!r}; known: {' '.join(CHECKS)}", 2)
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    for line in parse_lines(CHECKS[check], text):
+        typer.echo(line)
+
+
+@app.command()
+def checks(json: Json = False) -> None:
+    """The catalogue of checks: what each asks, how, and what it establishes."""
+    from bot.tables import check_rows, show
+
+    show("Checks", check_rows(), json)
+
+
+@app.command()
+def taxonomy(config: Config = None, json: Json = False) -> None:
+    """Every label RackMedic can claim, and what decides it."""
+    from bot.tables import show, taxonomy_rows
+
+    show("Taxonomy", taxonomy_rows(_settings(config).kb_dir), json)
+
+
+@app.command()
+def settings(json: Json = False) -> None:
+    """Every setting, its default and what it is for."""
+    from bot.tables import setting_rows, show
+
+    show("Settings", setting_rows(), json)
+
+
+@app.command()
+def manifest() -> None:
+    """The Slack app manifest that matches this version; paste it at api.slack.com/apps."""
+    from bot.manifest import as_yaml
+
+    typer.echo(as_yaml(), nl=False)
+
+
+@app.command()
+def doctor(
+    config: Config = None, hosts: Annotated[str, typer.Option("--hosts", help="Hosts to try; default: all.")] = "", json: Json = False
+) -> None:
+    """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended."""
+    from bot.doctor import examine
+
+    _run(lambda: examine(_settings(config), hosts, as_json=json))
+
+
+def main() -> None:
+    """Console entry point."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

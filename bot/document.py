@@ -1,0 +1,45 @@
+"""The diagnosis as one JSON document, the shape other people's scripts rely on. Pure; a change of shape bumps SCHEMA."""
+
+from typing import Any
+
+from graph.state import Hypothesis, Incident, Report, Stats, Ticket
+
+SCHEMA = 1
+
+
+def document(state: Incident, report: Report) -> dict[str, Any]:
+    """What `rackmedic diagnose --json` prints."""
+    ticket = Ticket.model_validate(state["ticket"]) if state.get("ticket") else None
+    return {
+        "schema": SCHEMA,
+        "incident": state["id"],
+        "outcome": report.outcome,
+        "headline": report.headline,
+        "root_causes": [_cause(cause) for cause in report.root_causes],
+        "ruled_out": [{"label": row.label, "because": row.because} for row in report.ruled_out],
+        "could_not_look": [row.model_dump() for row in report.could_not_look],
+        "questions": list(report.questions),
+        "actions": [],
+        "ticket": {"summary": ticket.summary, "owner": ticket.owner} if ticket else None,
+        "without_model": report.without_model,
+        "stats": Stats.model_validate(state.get("stats") or {}).model_dump(),
+    }
+
+
+def _cause(cause: Hypothesis) -> dict[str, Any]:
+    return {
+        "label": cause.label,
+        "hosts": list(cause.hosts),
+        "devices": list(cause.devices),
+        "confidence": round(cause.confidence, 4),
+        "evidence": [
+            {
+                "host": row.host,
+                "check": row.check,
+                "line": row.line,
+                "time": row.time.isoformat() if row.time else None,
+                "sha256": row.sha256,
+            }
+            for row in cause.evidence
+        ],
+    }

@@ -1,0 +1,32 @@
+"""Structured logs: one line an event, no secret in any. Set up once, by the command that serves."""
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+
+from kb.redact import redact
+
+
+def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Literal["console", "json"]) -> None:
+    """Send structlog's and the libraries' lines to stderr in one shape."""
+    renderer = structlog.processors.JSONRenderer() if shape == "json" else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _without_secrets,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+
+
+def _without_secrets(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """The last thing before a line is written."""
+    return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}

@@ -1,0 +1,113 @@
+"""Catalogues as tables for people and as JSON for scripts. Every row comes from the catalogue itself, so nothing here can go stale."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bot.settings import PREFIX, Settings
+from kb.taxonomy import load_taxonomy
+from tools.check import Check
+from tools.checks import CHECKS
+
+Rows = Sequence[dict[str, Any]]
+
+
+def show(title: str, rows: Rows, as_json: bool) -> None:
+    """Print `{schema, items}` or a table whose columns are the first row's keys."""
+    if as_json:
+        print(json.dumps({"schema": 1, "items": list(rows)}, default=str))
+        return
+    table = Table(title=f"{title} ({len(rows)})", header_style="bold", row_styles=("", "dim"))
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None | "" | [] | False:
+            return ""
+        case True:
+            return "yes"
+        case list() | tuple():
+            return " ".join(map(str, value))
+        case _:
+            return str(value)
+
+
+def check_rows() -> Rows:
+    """One object a check."""
+    return [
+        {
+            "id": check.id,
+            "asks": check.asks,
+            "commands": [" ".join(command.argv) for command in check.commands],
+            "establishes": list(check.establishes),
+            "scope": check.scope,
+            "seconds": check.seconds,
+            "exclusive": check.exclusive,
+            "privileged": any(command.privileged for command in check.commands),
+            "timeout_seconds": check.timeout,
+            "cap_bytes": check.cap,
+        }
+        for check in CHECKS.values()
+    ]
+
+
+def taxonomy_rows(site: Path | None = None) -> Rows:
+    """One object a leaf."""
+    return [
+        {
+            "id": leaf.label,
+            "title": leaf.title,
+            "scope": leaf.scope,
+            "owner": leaf.owner,
+            "symptoms": list(leaf.symptoms),
+            "decided_by": [clue.key for clue in leaf.evidence if clue.decisive],
+            "checks": list(leaf.checks),
+            "confirms": list(leaf.confirms),
+            "remedies": list(leaf.remedies),
+            "sources": list(leaf.sources),
+        }
+        for leaf in load_taxonomy(*([site / "taxonomy"] if site and (site / "taxonomy").is_dir() else [])).leaves.values()
+    ]
+
+
+def setting_rows() -> Rows:
+    """One object a setting."""
+    return [
+        {
+            "id": PREFIX + name.upper(),
+            "default": field.default if "token" not in name and "key" not in name else "",
+            "what": field.description,
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def parse_lines(check: Check, text: str) -> Iterator[str]:
+    """The facts of one output as JSON lines, devices named where the output itself tells them."""
+    facts = check.read(text)
+    for fact in check.settle(facts) if check.settle else facts:
+        row = {
+            "check": fact.check,
+            "key": fact.key,
+            "device": fact.device,
+            "value": fact.value,
+            "unit": fact.unit,
+            "status": fact.status.value,
+        }
+        if fact.status.blind:
+            row["reason"] = fact.line
+        else:
+            row |= {"line": fact.line} if fact.line else {}
+        row |= {"attrs": dict(fact.attrs)} if fact.attrs else {}
+        row |= {"time": fact.time.isoformat()} if fact.time else {}
+        row |= {"stale": True} if fact.stale else {}
+        yield json.dumps(row, default=str, ensure_ascii=False)

@@ -1,0 +1,46 @@
+"""A case set up for `rackmedic diagnose --sandbox`: its cluster in this process, an inventory of its nodes, its clock and its ticket."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from deploy.sandbox.cluster.case import Case, load_case
+from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.inprocess import InProcess
+from tools.inventory import Inventory, parse_inventory
+
+
+class CaseClock:
+    """Stands still at the moment the ticket is posted: what a case shows does not depend on when it is run."""
+
+    def __init__(self, t0: datetime) -> None:
+        self._t0 = t0
+
+    def now(self) -> datetime:
+        return self._t0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a diagnosis sees of a case. `truth` is not among it."""
+
+    cluster: Cluster
+    transport: InProcess
+    inventory: Inventory
+    clock: CaseClock
+    text: str
+    attachments: tuple[tuple[str, str], ...]
+
+
+def stage(path: Path) -> Stage:
+    """Raises BadCase with every problem of the file."""
+    return staged(load_case(path))
+
+
+def staged(case: Case, seed: int = 0) -> Stage:
+    """The same from a case that is read already."""
+    cluster = Cluster.from_case(case, seed)
+    job = {"hosts": ",".join(case.nodes), "sku": case.profile}
+    inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"job": job}}, case.id)
+    attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
+    return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)

@@ -1,0 +1,127 @@
+"""The whole story in one command: a simulated cluster, a local Slack, and the real bot as a child process that knows nothing of either.
+
+Everything lives in one temporary folder and dies with this process.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import yaml
+
+from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.control import ControlServer
+from deploy.sandbox.cluster.sshd import SshCluster
+from deploy.sandbox.slack import SlackSandbox
+
+NODES = 4
+MANIFEST = Path(__file__).parents[1] / "slack" / "manifest.yaml"
+CHANNELS = [
+    {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["demo"]},
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The running outside world and the settings that make a bot live in it."""
+
+    slack: SlackSandbox
+    cluster: Cluster
+    ssh: SshCluster
+    settings: Mapping[str, str]
+
+
+@contextlib.asynccontextmanager
+async def sandbox(directory: Path, nodes: int = NODES, port: int = 0) -> AsyncIterator[Sandbox]:
+    """Start cluster, control and Slack on loopback; stop them all afterwards."""
+    cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job="4711")
+    async with (
+        SshCluster(cluster, directory / "cluster") as ssh,
+        ControlServer(cluster) as control,
+        SlackSandbox(port=port, cluster_url=control.url, manifest=yaml.safe_load(MANIFEST.read_text())) as slack,
+    ):
+        inventory = directory / "inventory.yaml"
+        inventory.write_text(yaml.safe_dump(ssh.inventory() | {"channels": CHANNELS}, sort_keys=False))
+        settings = {
+            "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
+            "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
+            "RACKMEDIC_SLACK_API_URL": slack.api_url,
+            "RACKMEDIC_INVENTORY": str(inventory),
+            "RACKMEDIC_DATA_DIR": str(directory / "data"),
+        }
+        yield Sandbox(slack, cluster, ssh, settings)
+
+
+@contextlib.asynccontextmanager
+async def bot(world: Sandbox, environ: Mapping[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The real bot, `rackmedic serve`, in a process of its own; stopped as a service manager would."""
+    clean = {name: value for name, value in environ.items() if not name.startswith("RACKMEDIC_")}
+    with log.open("ab") as sink:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bot.cli", "serve", env=clean | dict(world.settings), stdout=sink, stderr=sink, start_new_session=True
+        )
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            child.terminate()
+            try:
+                await asyncio.wait_for(child.wait(), 15)
+            except TimeoutError:
+                child.kill()
+                await child.wait()
+
+
+async def demo(environ: Mapping[str, str], port: int = 0) -> int:
+    """Run until Ctrl-C; prints the page's address. Returns the exit code."""
+    began, stop = monotonic(), asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
+        log = Path(folder) / "bot.log"
+        async with sandbox(Path(folder), port=port) as world, bot(world, environ, log) as child:
+            await _until_ready(world, child, stop, log)
+            if not stop.is_set():
+                _invite(world, log, monotonic() - began)
+            gone = asyncio.create_task(child.wait())
+            stopped = asyncio.create_task(stop.wait())
+            await asyncio.wait({gone, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            died = gone.done() and not stop.is_set()
+            stopped.cancel()
+            if died:
+                print(f"the bot ended by itself; the end of its log:\n{_tail(log)}", file=sys.stderr)
+            return 1 if died else 0
+
+
+async def _until_ready(world: Sandbox, child: asyncio.subprocess.Process, stop: asyncio.Event, log: Path) -> None:
+    """Until the bot listens, it died, or we are asked to stop."""
+    waits = {asyncio.create_task(world.slack.connected()), asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
+    _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+    for task in pending:
+        task.cancel()
+
+
+def _invite(world: Sandbox, log: Path, seconds: float) -> None:
+    print(
+        f"""
+  RackMedic is listening ({seconds:.0f} s). Open  {world.slack.url}
+
+    1. Choose "Break something" and break a node, for example G07 on gpu-003.
+    2. In #gpu-incidents write:  @rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]
+    3. Watch the card, read the diagnosis, answer in the thread, press Hand off; take and close the ticket as somebody else.
+
+  The nodes are simulated, each behind an SSH server of its own; the bot is the real one (its log: {log}).
+  Ctrl-C stops everything and leaves nothing behind.
+""",
+        flush=True,
+    )
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
