@@ -26,11 +26,11 @@ def _rule(name: str, pattern: str) -> FilterRule:
 
 
 FILTERS: tuple[FilterRule, ...] = (
+    _rule("progress", r"<n>%\|| \[<time><<time>, |<n>it/s|<n>s/it|it \[<n>:<n>|\|<bar>\|"),
     _rule("metrics", r"\b(?:iter(?:ation)?s?|steps?|epochs?|batch|global[_ ]step)\b.{0,400}"
                      r"\b(?:loss|lr|learning[_ ]rate|ppl|perplexity|grad|acc(?:uracy)?|elapsed|throughput)"),
     _rule("metrics", r"\b(?:train|eval|val|lm)[_ ]?loss\b|'loss': |\"loss\": "),
     _rule("throughput", r"<n> ?(?:samples|tokens|examples|images|seq|it|steps?)(?: ?/ ?s\b| per sec| ?/ ?sec)|\b[tg]flop"),
-    _rule("progress", r"<n>%\|| \[<time><<time>, |<n>it/s|<n>s/it|it \[<n>:<n>|\|<bar>\|"),
     _rule("memory report", r"\b(?:max )?(?:mem(?:ory)?|cache) ?(?:allocated|reserved|usage)\b"),
     _rule("nccl info", r"nccl info "),
     _rule("debug", r"\b(?:debug|trace)\b|\[d<n>"),

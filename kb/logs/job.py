@@ -97,8 +97,8 @@ class JobReader:
                     context = max(0, start - _CONTEXT)
                     self._carry, self._done = text[context:], start - context
                     return
-                taken |= tail.lines
                 self._raised(text, tail)
+                taken |= tail.lines
             else:
                 self._line(text, start, line)
 
@@ -130,7 +130,7 @@ class JobReader:
         else:
             if last.type.rpartition(".")[2] in _LAUNCHERS:
                 return
-            if found := _below(last, tail.more):
+            if found := _below(last, tail):
                 cause, attrs = found
         said = f"{last.type}: {last.detail}" if last.detail else last.type
         chain = {"chain": tuple(raised.type for raised in tail.chain)} if len(tail.chain) > 1 else {}
@@ -197,13 +197,14 @@ def _exception(raised: tracebacks.Raised) -> tuple[str, dict[str, Any]] | None:
     return (found[0], details(found[0], found[1], line)) if found else None
 
 
-def _below(last: tracebacks.Raised, more: list[str]) -> tuple[str, dict[str, Any]] | None:
+def _below(last: tracebacks.Raised, tail: tracebacks.Traceback) -> tuple[str, dict[str, Any]] | None:
     """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
     if last.type.rpartition(".")[2] not in _VAGUE:
         return None
-    for line in more[:6]:
+    for at, line in tail.more[:6]:
         if line.startswith("[") or find_time(line):
             break
+        tail.lines.add(at)
         if found := classify(line):
             return found[0], details(found[0], found[1], line)
     return None

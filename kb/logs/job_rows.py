@@ -137,7 +137,7 @@ ROWS = (
          "503 Service Unavailable", "ServerBusy"),
     _row("service_unreachable", "Max retries exceeded", "Failed to establish a new connection", "ConnectionError", "CommError",
          "wandb: Network error", "ConnectTimeout", "NewConnectionError", "ReadTimeoutError",
-         pattern=r"(?:[Hh]ost='?(?P<service>[\w.-]{1,120}))|Max retries|new connection|ConnectionError|CommError|Network error|Timeout"),
+         pattern=r"^(?:.{0,300}[Hh]ost='?(?P<service>[\w.-]{1,120}))?"),
     # Python and the user's code
     _row("import_undefined_symbol", "undefined symbol:", pattern=r"undefined symbol: (?P<symbol>\S{1,120})"),
     _row("file_not_found", "FileNotFoundError", "LocalEntryNotFoundError"),

@@ -39,7 +39,7 @@ class Traceback:
     prefix: str
     lines: set[int] = field(default_factory=set)
     chain: list[Raised] = field(default_factory=list)
-    more: list[str] = field(default_factory=list)
+    more: list[tuple[int, str]] = field(default_factory=list)
     line: str = ""
     complete: bool = False
     _inside: bool = True
@@ -71,7 +71,7 @@ class Traceback:
             self._pending.append(-at)
         elif not self._pending or self._pending[-1] >= 0 or body.strip():
             self._pending.append(at)
-            self.more.append(body)
+            self.more.append((at, body))
         return len(self._pending) < _MORE
 
 
