@@ -15,7 +15,7 @@ SLOW = 45_000
 
 async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_path: Path) -> None:
     async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page() as page:
-        await world.slack.connected()
+        await world.slack.connected(timeout=60)
         await page.goto(f"{world.slack.url}/?as=olga&channel=C0GPUINC")
 
         await page.get_by_test_id("break-menu").click()

@@ -21,6 +21,7 @@ from deploy.sandbox.cluster.sshd import SshCluster
 from deploy.sandbox.slack import SlackSandbox
 
 NODES = 4
+START_SECONDS = 90.0
 MANIFEST = Path(__file__).parents[1] / "slack" / "manifest.yaml"
 CHANNELS = [
     {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["demo"]},
@@ -86,23 +87,30 @@ async def demo(environ: Mapping[str, str], port: int = 0) -> int:
     with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
         log = Path(folder) / "bot.log"
         async with sandbox(Path(folder), port=port) as world, bot(world, environ, log) as child:
-            await _until_ready(world, child, stop, log)
-            if not stop.is_set():
+            listening = await _until_ready(world, child, stop)
+            if listening:
                 _invite(world, log, monotonic() - began)
-            gone = asyncio.create_task(child.wait())
-            stopped = asyncio.create_task(stop.wait())
-            await asyncio.wait({gone, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            died = gone.done() and not stop.is_set()
-            stopped.cancel()
+                await _until_the_end(child, stop)
+            died = not stop.is_set()
             if died:
-                print(f"the bot ended by itself; the end of its log:\n{_tail(log)}", file=sys.stderr)
+                print(f"the bot {'ended by itself' if listening else 'did not start'}; the end of its log:\n{_tail(log)}", file=sys.stderr)
             return 1 if died else 0
 
 
-async def _until_ready(world: Sandbox, child: asyncio.subprocess.Process, stop: asyncio.Event, log: Path) -> None:
-    """Until the bot listens, it died, or we are asked to stop."""
-    waits = {asyncio.create_task(world.slack.connected()), asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
-    _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+async def _until_ready(world: Sandbox, child: asyncio.subprocess.Process, stop: asyncio.Event) -> bool:
+    """Until the bot listens (True), or it died, or we are asked to stop."""
+    listening = asyncio.create_task(world.slack.connected(timeout=START_SECONDS))
+    waits = {listening, asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
+    done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    return listening in done and listening.exception() is None
+
+
+async def _until_the_end(child: asyncio.subprocess.Process, stop: asyncio.Event) -> None:
+    waits = {asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
+    _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()
 
