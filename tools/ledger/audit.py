@@ -8,14 +8,16 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from tools.ledger.record import Seal
+from tools.ledger.reach import row_of, text_of, texts_of, within_reach
+from tools.ledger.seal import Seal
 
 PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What verification found. `missing_heads` are heads posted elsewhere that the chain never passes through: its end was cut."""
+    """What verification found. `broken_at` is the first entry (from 0) that the chain does not lead to.
+    `missing_heads` are heads posted elsewhere that the chain never passes through: its end was cut."""
 
     entries: int
     head: str
@@ -39,22 +41,41 @@ def next_head(seal: Seal, head: str, line: str) -> str:
     return seal.of("audit", head, line)
 
 
-async def entries(redis: Redis, prefix: str) -> AsyncIterator[str]:
-    """Every line, oldest first."""
-    start = 0
-    while page := await redis.lrange(f"{prefix}audit", start, start + PAGE - 1):
-        for line in page:
-            yield line if isinstance(line, str) else line.decode()
-        start += len(page)
+async def rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tuple[str, str]]:
+    """The first `length` rows, oldest first, as (head after it, line)."""
+    for start in range(0, length, PAGE):
+        async with within_reach():
+            page = texts_of(await redis.lrange(f"{prefix}audit", start, min(start + PAGE, length) - 1))
+        for row in page:
+            head, _, line = row.partition(" ")
+            yield head, line
+
+
+async def end(redis: Redis, prefix: str) -> tuple[int, str]:
+    """Length and head at one moment: others may append while we walk."""
+    async with within_reach():
+        pipe = redis.pipeline(transaction=True)
+        pipe.llen(f"{prefix}audit")
+        pipe.get(f"{prefix}head")
+        length, head = await pipe.execute()
+    return int(length), text_of(head)
+
+
+async def export(redis: Redis, prefix: str) -> AsyncIterator[str]:
+    """Every entry as one JSON line, its head added."""
+    length, _ = await end(redis, prefix)
+    async for head, line in rows(redis, prefix, length):
+        yield json.dumps({**row_of(line), "head": head}, sort_keys=True)
 
 
 async def verify(redis: Redis, prefix: str, seal: Seal, posted: Collection[str] = ()) -> AuditReport:
     """Walk the chain and compare its end with the stored head and with heads that were posted elsewhere."""
-    head, count, seen = "", 0, {""}
-    async for line in entries(redis, prefix):
-        head, count = next_head(seal, head, line), count + 1
-        seen.add(head)
-    stored = await redis.get(f"{prefix}head")
-    stored = stored.decode() if isinstance(stored, bytes) else stored or ""
-    missing = tuple(h for h in posted if h not in seen)
-    return AuditReport(count, head, intact=head == stored, broken_at=None if head == stored else count, missing_heads=missing)
+    length, stored = await end(redis, prefix)
+    head, count, missing = "", 0, set(posted) - {""}
+    async for said, line in rows(redis, prefix, length):
+        if (after := next_head(seal, head, line)) != said:
+            return AuditReport(length, stored, intact=False, broken_at=count, missing_heads=tuple(sorted(missing)))
+        head, count = after, count + 1
+        missing.discard(head)
+    intact = head == stored and count == length
+    return AuditReport(length, stored, intact, None if intact else count, tuple(sorted(missing)))

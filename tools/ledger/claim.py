@@ -1,6 +1,7 @@
 """A claim: the only thing that lets a remedy run. Nothing outside the ledger can make one."""
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
+from typing import NoReturn
 
 from tools.action import Action
 
@@ -18,13 +19,17 @@ class Claim:
     token: int
     worker: str
     may_start: bool
-    mint: object
+    mint: InitVar[object]
 
-    def __post_init__(self) -> None:
-        if self.mint is not _MINT:
+    def __post_init__(self, mint: object) -> None:
+        if mint is not _MINT:
             raise TypeError("claims are issued by the ledger alone")
+
+    def __reduce__(self) -> NoReturn:
+        """A copy, or a claim that waited in a file, would outlive its fence."""
+        raise TypeError("a claim cannot be copied or stored; ask the ledger again")
 
 
 def issue(action: Action, token: int, worker: str, *, may_start: bool) -> Claim:
-    """For `tools.ledger.ledger` only; import-linter holds everybody else off this module."""
+    """For `tools.ledger.ledger` only; a test holds the rest of the product off this function."""
     return Claim(action, token, worker, may_start, _MINT)

@@ -1,77 +1,33 @@
 """Approvals in Redis: propose, vote, claim, finish. Each transition is one atomic script that first appends to the audit chain.
 
 Python verifies every signature and counts the votes; the script then compares the very bytes that were verified, so nothing can
-change between looking and setting. Time never runs backwards: the scripts keep a high-water mark of all callers' clocks.
+change between looking and setting.
 """
 
-import asyncio
-import random
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, Literal, cast
 
 from redis.asyncio import Redis
 
+from kb.redact import redact
 from tools.action import Action
 from tools.ledger import audit, record
+from tools.ledger.brakes import Brakes, Status
 from tools.ledger.claim import Claim, issue
-from tools.ledger.record import Record, Refused, Seal, Terms, Vote, approving, moment, read_votes, votes_bytes
-from tools.ledger.scripts import SCRIPTS
+from tools.ledger.journal import Clock, Journal, Look, Place, Rewound, insist, place_of
+from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
+from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, targets_of
+from tools.ledger.seal import Seal, milliseconds, read_record
 from tools.ledger.states import Event, State, after
 
+__all__ = ["Brakes", "Clock", "Ledger", "Status", "targets_of"]
+
 Finished = Literal["done", "failed", "unknown"]
-ATTEMPTS = 50
-
-REFUSALS: Mapping[str, type[Refused]] = {
-    "not_open": record.NotOpen,
-    "tampered": record.Tampered,
-    "late": record.TooLate,
-    "already": record.AlreadyVoted,
-    "replayed": record.Replayed,
-    "stopped": record.Stopped,
-    "breaker": record.BreakerOpen,
-    "busy": record.TargetBusy,
-    "blast": record.BlastRadius,
-    "fleet": record.FleetLimit,
-    "lost": record.LostClaim,
-}
-
-
-class Clock(Protocol):
-    """UTC now."""
-
-    def now(self) -> datetime: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Brakes:
-    """How much may be changed. `at_once` and `window` are shares of a group, never less than one host."""
-
-    blast_hosts: int = 4
-    blast_seconds: int = 3600
-    at_once: float = 0.05
-    window: float = 0.10
-    window_seconds: int = 600
-    beat_seconds: int = 30
-
-    def at_once_of(self, group_size: int) -> int:
-        """Hosts of a group that may be under change at the same time."""
-        return max(1, int(self.at_once * group_size))
-
-    def window_of(self, group_size: int) -> int:
-        """Distinct hosts of a group that may be changed within the window before the breaker trips."""
-        return max(3, int(self.window * group_size))
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The brakes as they stand."""
-
-    stopped: str
-    breakers: tuple[str, ...]
-    executing: tuple[str, ...]
-    unknown: tuple[str, ...]
+ENDINGS: Final = frozenset({Event.EXPIRE, Event.SUPERSEDE, Event.REVOKE})
+FINISHES: Final[Mapping[Finished, Event]] = {"done": Event.DONE, "failed": Event.FAIL, "unknown": Event.DOUBT}
+MOST_WORDS = 500
 
 
 def forget_head(length: int, head: str) -> None:
@@ -79,7 +35,8 @@ def forget_head(length: int, head: str) -> None:
 
 
 class Ledger:
-    """`distrust` says why no remedy may run on this store (it forgets), empty when it may. `anchor` gets every new audit head."""
+    """`distrust` says why no remedy may run on this store (it forgets), empty when it may; a function is asked at every claim.
+    `anchor` gets the length and the head of the audit chain whenever it grows."""
 
     def __init__(
         self,
@@ -88,30 +45,31 @@ class Ledger:
         clock: Clock,
         *,
         brakes: Brakes | None = None,
-        distrust: str = "",
+        distrust: str | Callable[[], Awaitable[str]] = "",
         anchor: Callable[[int, str], None] = forget_head,
         prefix: str = "rm:ledger:",
     ) -> None:
         self._redis, self._seal, self._clock = redis, Seal(key), clock
-        self._brakes, self._distrust, self._anchor, self._prefix = brakes or Brakes(), distrust, anchor, prefix
-        self._scripts = {name: redis.register_script(text) for name, text in SCRIPTS.items()}
+        self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
+        self._journal = Journal(redis, self._seal, clock, anchor, prefix)
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
     async def propose(self, action: Action, terms: Terms) -> Record:
         """Put an action up for decision. Proposing the same approval id again returns what is there, unchanged."""
-        now = self._clock.now()
-        request, canonical = terms.canonical(), action.canonical()
-        decide_by = _ms(now + timedelta(seconds=terms.decide_seconds))
-        mac = self._seal.of("request", canonical, request, str(decide_by))
-        line = self._line(
-            "propose", action, "rackmedic", now, digest=action.digest, remedy=action.remedy, target=action.target, quorum=terms.quorum
-        )
-        targets = " ".join(targets_of(action))
-        rest = (canonical, action.digest, request, mac, decide_by, action.incident, targets, terms.group)
-        word = await self._call("propose", action.approval, line, *rest)
-        if word not in ("ok", "exists"):
-            raise Refused(f"the ledger answered {word!r}")
+        check_terms(action, terms)
+        canonical, request = action.canonical(), terms.canonical()
+        about = {"digest": action.digest, "remedy": action.remedy, "target": action.target, "quorum": terms.quorum}
+
+        async def attempt() -> str:
+            look = await self._look()
+            decide_by = milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
+            mac = self._seal.request(canonical, request, milliseconds(look.now), decide_by)
+            line = _line("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about)
+            rest = (canonical, action.digest, request, mac, decide_by)
+            return await self._journal.run("propose", look, place_of(action, terms.group), line, *rest)
+
+        await insist(attempt)
         found = await self.record(action.approval)
         if found.digest != action.digest:
             raise record.WrongDigest(record.WrongDigest.__doc__)
@@ -120,167 +78,156 @@ class Ledger:
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
     ) -> Record:
-        """Count one person's word. `voter` is `TEAM:USER` of the verified click, `delivery` its unique id. Raises a Refused."""
-        for _ in range(ATTEMPTS):
-            seen = await self.record(approval)
-            self._may_vote(seen, digest, voter)
-            now = self._clock.now()
-            vote = Vote(approval, digest, voter, verdict, now.isoformat(), delivery, reason)
-            text = vote.canonical()
-            becomes = _becomes(seen, vote)
-            line = self._line(f"vote_{verdict}", seen.action, voter, now, digest=digest, becomes=becomes.value, reason=reason)
-            signed = f"{self._seal.of('vote', text)} {text}"
-            rest = (
-                seen.digest,
-                seen.raw["request"],
-                seen.raw_votes,
-                voter,
-                signed,
-                delivery,
-                becomes.value,
-                seen.terms.start_seconds * 1000,
-                reason,
-            )
-            word = await self._once("vote", approval, line, *rest)
-            if word == "ok":
-                return await self.record(approval)
-            if word != "retry":
-                raise _refusal(word)
-            await _pause()
-        raise Refused("the ledger is too busy; try again")
+        """Count one person's word. `voter` is `TEAM:USER` of the verified click, `delivery` its unique id. Raises a Refused.
 
-    def _may_vote(self, seen: Record, digest: str, voter: str) -> None:
-        if seen.digest != digest:
-            raise record.WrongDigest(record.WrongDigest.__doc__)
-        if voter == seen.action.requested_by:
-            raise record.OwnRequest(record.OwnRequest.__doc__)
-        if voter not in seen.terms.approvers:
-            raise record.NotAnApprover(record.NotAnApprover.__doc__)
+        A denial ends it, also from somebody who approved before.
+        """
+        said = _words(reason)
+
+        async def attempt() -> str:
+            seen = await self.record(approval)
+            _may_vote(seen, digest, voter, verdict)
+            look = await self._look()
+            vote = Vote(approval, digest, voter, verdict, look.at, delivery, said)
+            becomes = _becomes(seen, vote)
+            start_by = milliseconds(look.now + timedelta(seconds=seen.terms.start_seconds))
+            line = _line(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
+            verified = (seen.mac, seen.raw_votes, milliseconds(seen.decide_by))
+            signed = (self._seal.vote(vote), delivery, becomes.value, start_by, self._seal.approved(approval, digest, start_by))
+            return await self._journal.run("vote", look, _place(seen), line, *verified, voter, *signed, said)
+
+        await insist(attempt)
+        return await self.record(approval)
 
     # -- acting -----------------------------------------------------------------------------------------------------
 
     async def claim(self, approval: str, digest: str, worker: str, *, policy: str, catalogue: str, authorised: frozenset[str]) -> Claim:
         """The right to run the action, once. `authorised` are those who may approve it as of now. Raises a Refused."""
-        if self._distrust:
-            raise record.Forgetful(f"{record.Forgetful.__doc__} ({self._distrust})")
-        for _ in range(ATTEMPTS):
+        await self._may_act()
+        claimed: list[Record] = []
+
+        async def attempt() -> str:
             seen = await self.record(approval)
             await self._may_claim(seen, digest, policy, catalogue, authorised)
             covered = await self._covered(seen)
-            now, brakes, size = self._clock.now(), self._brakes, seen.terms.group_size
-            line = self._line("claim", seen.action, worker, now, digest=digest, supersedes=covered)
-            limits = (
-                brakes.blast_hosts,
-                brakes.blast_seconds * 1000,
-                brakes.at_once_of(size),
-                brakes.window_of(size),
-                brakes.window_seconds * 1000,
-            )
-            rest = (digest, seen.raw["request"], seen.raw_votes, worker, brakes.beat_seconds * 1000, *limits, " ".join(covered))
-            word = await self._once("claim", approval, line, *rest)
-            if word.startswith("ok "):
-                return issue(seen.action, int(word.split()[1]), worker, may_start=True)
-            if word == "trip":
-                await self._trip(seen, worker)
-            if word != "retry":
-                raise _refusal(word)
-            await _pause()
-        raise Refused("the ledger is too busy; try again")
+            look = await self._look()
+            assert seen.start_by is not None
+            line = _line("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
+            verified = (seen.mac, seen.raw_votes, milliseconds(seen.start_by))
+            asked = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(seen.terms.changes))
+            claimed[:] = [seen]
+            return await self._journal.run("claim", look, _place(seen), line, *verified, *asked, *self._limits(seen.terms))
+
+        word = await insist(attempt)
+        if word == "trip":
+            await self._trip(claimed[0], worker)
+        return _issued(word, claimed[0].action, worker, may_start=True)
+
+    async def _may_act(self) -> None:
+        why = self._distrust if isinstance(self._distrust, str) else await self._distrust()
+        if why:
+            raise record.Forgetful(f"{record.Forgetful.__doc__} ({why})")
 
     async def _may_claim(self, seen: Record, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
         if seen.digest != digest:
             raise record.WrongDigest(record.WrongDigest.__doc__)
         if seen.state is not State.APPROVED:
             raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
+        if any(vote.verdict == "deny" for vote in seen.votes):
+            raise record.Tampered(record.Tampered.__doc__)
         if (seen.action.policy, seen.action.catalogue) != (policy, catalogue):
             await self.end(seen.approval, Event.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown")
             raise record.VersionChanged(record.VersionChanged.__doc__)
         if len(approving(seen.votes, seen.terms, seen.action, authorised)) < max(1, seen.terms.quorum):
             raise record.NoQuorum(record.NoQuorum.__doc__)
 
+    def _limits(self, terms: Terms) -> tuple[int, ...]:
+        brakes, size = self._brakes, terms.group_size
+        shares = (brakes.at_once_of(size), brakes.window_of(size))
+        return (brakes.blast_hosts, brakes.blast_seconds * 1000, *shares, brakes.window_seconds * 1000)
+
     async def _covered(self, seen: Record) -> list[str]:
-        """Open approvals for the same target that this action makes needless."""
-        found: list[str] = []
-        for target in targets_of(seen.action):
-            for other in sorted(_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))):
-                if other == seen.approval or not seen.terms.covers:
-                    continue
-                row = await self.record(other)
-                if row.state in (State.PENDING, State.APPROVED) and row.action.remedy in seen.terms.covers:
-                    found.append(other)
-        return found
+        """Open approvals that this action makes needless: a lighter remedy on targets that are all ours."""
+        ours, found = set(targets_of(seen.action)), set[str]()
+        for target in sorted(ours) if seen.terms.covers else ():
+            async with within_reach():
+                others = texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))
+            for other in [await self.record(name) for name in others if name != seen.approval]:
+                if other.state in (State.PENDING, State.APPROVED) and other.action.remedy in seen.terms.covers:
+                    found |= {other.approval} if ours.issuperset(targets_of(other.action)) else set()
+        return sorted(found)
 
     async def _trip(self, seen: Record, worker: str) -> None:
-        line = self._line("breaker_trips", seen.action, worker, self._clock.now(), group=seen.terms.group)
-        await self._call(
-            "switch", seen.approval, line, f"breaker:{seen.terms.group}", f"{seen.approval} at {self._clock.now().isoformat()}"
-        )
+        why = f"tripped by {seen.approval}"
+        await self._switch("breaker_trips", worker, f"breaker:{seen.terms.group}", why, seen.terms.group)
         raise record.BreakerOpen(record.BreakerOpen.__doc__)
 
     async def beat(self, held: Claim) -> None:
         """Say that the holder lives. LostClaim when it is no longer the holder."""
-        word = await self._once("beat", held.action.approval, "", held.token, self._brakes.beat_seconds * 1000)
-        if word != "ok":
-            raise _refusal(word)
+
+        async def attempt() -> str:
+            rest = (held.token, self._brakes.beat_seconds * 1000)
+            return await self._journal.run("beat", await self._look(), Place(held.action.approval), "", *rest)
+
+        await insist(attempt)
 
     async def adopt(self, approval: str, worker: str) -> Claim | None:
         """Take over from a worker that stopped beating, to find out what happened; None while it still beats."""
         seen = await self.record(approval)
-        word = await self._call(
-            "adopt", approval, self._line("adopt", seen.action, worker, self._clock.now()), worker, self._brakes.beat_seconds * 1000
-        )
-        if word == "alive":
-            return None
-        if not word.startswith("ok "):
-            raise _refusal(word)
-        return issue(seen.action, int(word.split()[1]), worker, may_start=False)
+        rest = (worker, self._brakes.beat_seconds * 1000)
+        word = await insist(partial(self._write, "adopt", seen, "adopt", worker, rest))
+        return None if word == "alive" else _issued(word, seen.action, worker, may_start=False)
 
     async def finish(self, held: Claim, state: Finished, *, exit_status: int | None = None, output: str = "", says: str = "") -> Record:
-        """Write down how it ended. `unknown` keeps the target locked until a human looked. LostClaim when somebody else holds it."""
-        approval = held.action.approval
-        status = "" if exit_status is None else str(exit_status)
-        line = self._line(f"finish_{state}", held.action, held.worker, self._clock.now(), exit_status=status, output=output)
-        word = await self._call("finish", approval, line, held.token, state, status, output, says)
-        if word != "ok":
-            raise _refusal(word)
-        return await self.record(approval)
+        """Write down how it ended. `output` is the digest of the stored output; `says` a sentence for the card.
+
+        `unknown` keeps the target locked until a human looked. LostClaim when somebody else holds it.
+        """
+        seen = await self.record(held.action.approval)
+        becomes, status, kept = after(State.EXECUTING, FINISHES[state]), "" if exit_status is None else str(exit_status), _digest(output)
+        assert becomes is not None
+        rest = (held.token, becomes.value, status, kept, _words(says))
+        await insist(partial(self._write, "finish", seen, f"finish_{state}", held.worker, rest, exit_status=status, output=kept))
+        return await self.record(seen.approval)
 
     async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> Record:
         """A human looked at the host and says what happened to an `unknown` action. Audited; releases the target."""
         seen = await self.record(approval)
         becomes = after(State.UNKNOWN, Event.RECONCILE_RAN if ran else Event.RECONCILE_NOT)
         assert becomes is not None
-        line = self._line("reconcile", seen.action, human, self._clock.now(), ran=ran, note=note)
-        word = await self._call("reconcile", approval, line, human, becomes.value, note)
-        if word != "ok":
-            raise _refusal(word)
+        rest, said = (human, becomes.value, _words(note)), _words(note)
+        await insist(partial(self._write, "reconcile", seen, "reconcile", human, rest, ran=ran, note=said))
         return await self.record(approval)
 
     async def end(self, approval: str, event: Event, by: str, says: str) -> Record:
-        """Expire, supersede or revoke what has not begun. NotOpen when it has begun or ended."""
-        seen = await self.record(approval)
-        becomes = after(seen.state, event)
-        if becomes is None:
-            raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
-        line = self._line(event.value, seen.action, by, self._clock.now(), says=says)
-        word = await self._call("end", approval, line, becomes.value, by, says, "1" if event is Event.EXPIRE else "0")
-        if word not in ("ok", "early"):
-            raise _refusal(word)
+        """Expire (once it is late), supersede or revoke what has not begun. NotOpen when it has begun or ended."""
+        if event not in ENDINGS:
+            raise ValueError(f"{event} does not end an action; {', '.join(sorted(ENDINGS))} do")
+        said = _words(says)
+
+        async def attempt() -> str:
+            seen = await self.record(approval)
+            becomes = after(seen.state, event)
+            if becomes is None:
+                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
+            due = seen.due()
+            until = milliseconds(due) if due and event is Event.EXPIRE else ""
+            return await self._write("end", seen, event.value, by, (becomes.value, by, said, until, seen.state.value), says=said)
+
+        await insist(attempt)
         return await self.record(approval)
 
     async def judge(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> Record:
         """Keep what the proof (or the later re-proof) found."""
         seen = await self.record(approval)
-        word = await self._call("outcome", approval, self._line("outcome", seen.action, by, self._clock.now(), outcome=outcome), outcome)
-        if word != "ok":
-            raise _refusal(word)
+        await insist(partial(self._write, "outcome", seen, "outcome", by, (outcome,), outcome=outcome))
         return await self.record(approval)
 
     # -- brakes -----------------------------------------------------------------------------------------------------
 
     async def stop(self, who: str, why: str) -> None:
         """The kill switch: from now on no claim is given. What runs goes on and is reported."""
-        await self._switch("stop", who, "stop", f"{who}: {why or 'no reason given'}")
+        await self._switch("stop", who, "stop", f"{who}: {_words(why) or 'no reason given'}")
 
     async def resume(self, who: str) -> None:
         """Take the kill switch off."""
@@ -288,85 +235,117 @@ class Ledger:
 
     async def reset_breaker(self, group: str, who: str) -> None:
         """A human looked at the group and lets changes go on. The window is counted anew."""
-        await self._switch("breaker_reset", who, f"breaker:{group}", "")
-        await self._redis.delete(f"{self._prefix}window:{group}")
+        await self._switch("breaker_reset", who, f"breaker:{group}", "", group)
 
-    async def _switch(self, event: str, who: str, key: str, value: str) -> None:
-        line = audit.entry(event, "", who, self._clock.now().isoformat(), key=key, value=value)
-        await self._call("switch", "-", line, key, value)
+    async def rewind_clock(self, who: str) -> None:
+        """Take the ledger's clock back to ours, after a machine whose clock ran ahead was mended.
+
+        What waits for a decision is superseded first: its deadlines came from the wrong time.
+        """
+        async with within_reach():
+            waiting = texts_of(await self._redis.zrange(f"{self._prefix}due", 0, -1))
+
+        async def attempt() -> str:
+            look = await self._journal.look(rewinding=True)
+            return await self._journal.run("rewind", look, Place("-"), audit.entry("clock_rewound", "", who, look.at))
+
+        await insist(attempt)
+        for approval in waiting:
+            if (await self.record(approval)).state in (State.PENDING, State.APPROVED):
+                await self.end(approval, Event.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
+
+    async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "") -> None:
+        async def attempt() -> str:
+            look = await self._look()
+            line = audit.entry(event, "", who, look.at, brake=brake, value=value)
+            return await self._journal.run("switch", look, Place("-", group=group), line, brake, value)
+
+        await insist(attempt)
 
     async def status(self) -> Status:
         """Kill switch, breakers, and what runs or is in doubt."""
-        stopped = _text(await self._redis.get(f"{self._prefix}stop"))
-        breakers = [_text(key).rpartition(":")[2] async for key in self._redis.scan_iter(f"{self._prefix}breaker:*")]
-        held: dict[State, list[str]] = {State.EXECUTING: [], State.UNKNOWN: []}
-        async for key in self._redis.scan_iter(f"{self._prefix}target:*"):
-            approval = _text(await self._redis.get(key))
-            state = State(_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{approval}", "state"))) or State.UNKNOWN)
-            held.setdefault(state, []).append(approval)
-        return Status(stopped, tuple(sorted(breakers)), tuple(sorted(set(held[State.EXECUTING]))), tuple(sorted(set(held[State.UNKNOWN]))))
+        async with within_reach():
+            brakes = hash_of(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
+            held = sorted(texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
+            states = [text_of(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
+        executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
+        breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
+        return Status(brakes.get("stop", ""), tuple(breakers), executing, unknown)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     async def record(self, approval: str) -> Record:
         """One action, every signature checked. NotFound; Tampered when the store was written by somebody else."""
-        pipe = self._redis.pipeline(transaction=True)
-        pipe.hgetall(f"{self._prefix}apr:{approval}")
-        pipe.hgetall(f"{self._prefix}votes:{approval}")
-        found, votes = await pipe.execute()
-        row, rows = _row(found), _row(votes)
-        if not row:
-            raise record.NotFound(f"{record.NotFound.__doc__} ({approval})")
-        self._seal.check(row["mac"], "request", row["action"], row["request"], row["decide_by"])
-        action = Action.from_canonical(row["action"])
-        if action.digest != row["digest"] or action.approval != approval:
-            raise record.Tampered(record.Tampered.__doc__)
-        return _record(row, rows, action, read_votes(rows, self._seal))
+        async with within_reach():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.hgetall(f"{self._prefix}apr:{approval}")
+            pipe.hgetall(f"{self._prefix}votes:{approval}")
+            found, votes = await pipe.execute()
+        if not found:
+            raise record.NotFound(f"{record.NotFound.__doc__} ({approval[:80]})")
+        return read_record(approval, hash_of(found), hash_of(votes), self._seal)
 
     async def of_incident(self, incident: str) -> list[Record]:
         """Every action of an incident, oldest first."""
-        ids = _texts(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
+        async with within_reach():
+            ids = texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
         return sorted([await self.record(approval) for approval in ids], key=lambda row: (row.proposed_at, row.approval))
 
     async def due(self, limit: int = 100) -> list[str]:
         """Approvals whose time to decide, to start or to beat has come."""
-        return _texts(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", _ms(self._clock.now()), start=0, num=limit))
+        async with within_reach():
+            now = milliseconds(self._clock.now())
+            return texts_of(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))
+
+    async def expire_due(self) -> list[Record]:
+        """Expire what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
+        ended = []
+        for approval in await self.due():
+            try:
+                if (await self.record(approval)).state in (State.PENDING, State.APPROVED):
+                    ended.append(await self.end(approval, Event.EXPIRE, "rackmedic", "nobody decided or started it in time"))
+            except record.NotOpen:
+                continue  # somebody was quicker
+        return [row for row in ended if row.state is State.EXPIRED]
 
     async def verify(self, posted: Collection[str] = ()) -> audit.AuditReport:
-        """Walk the audit chain."""
+        """Walk the audit chain; `posted` are heads that were kept elsewhere."""
         return await audit.verify(self._redis, self._prefix, self._seal, posted)
 
     def export(self) -> AsyncIterator[str]:
-        """Audit lines, oldest first."""
-        return audit.entries(self._redis, self._prefix)
+        """Audit entries as JSON lines, oldest first."""
+        return audit.export(self._redis, self._prefix)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _line(self, event: str, action: Action, by: str, at: datetime, **more: Any) -> str:
-        return audit.entry(event, action.approval, by, at.isoformat(), incident=action.incident, **more)
+    async def _look(self) -> Look:
+        """Where the journal stands. When Redis lost what it had acknowledged, everything stops until a human looked."""
+        try:
+            return await self._journal.look()
+        except Rewound as why:
+            await self.stop("rackmedic", f"{why}. Compare the hosts' own records with the ledger before resuming")
+            return await self._journal.look()
 
-    async def _call(self, script: str, approval: str, line: str, *rest: Any) -> str:
-        """Run a script until the audit head it was given is still the head."""
-        for _ in range(ATTEMPTS):
-            word = await self._once(script, approval, line, *rest)
-            if word != "retry":
-                return word
-            await _pause()
-        raise Refused("the ledger is too busy; try again")
-
-    async def _once(self, script: str, approval: str, line: str, *rest: Any) -> str:
-        prev = _text(await self._redis.get(f"{self._prefix}head"))
-        head = audit.next_head(self._seal, prev, line) if line else ""
-        args = [self._prefix, prev, line, head, _ms(self._clock.now()), approval, *rest]
-        word = _text(await self._scripts[script](keys=[], args=args))
-        if line and word.startswith("ok"):
-            self._anchor(await cast(Any, self._redis.llen(f"{self._prefix}audit")), head)
-        return word
+    async def _write(self, script: str, seen: Record, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
+        look = await self._look()
+        return await self._journal.run(script, look, _place(seen), _line(event, seen.action, by, look, **more), *rest)
 
 
-def targets_of(action: Action) -> tuple[str, ...]:
-    """The hosts an action holds while it runs: its target, or every host of a set (`a,b,c`)."""
-    return tuple(action.target.split(","))
+def _place(seen: Record) -> Place:
+    return place_of(seen.action, seen.terms.group)
+
+
+def _line(event: str, action: Action, by: str, look: Look, **more: Any) -> str:
+    return audit.entry(event, action.approval, by, look.at, incident=action.incident, **more)
+
+
+def _may_vote(seen: Record, digest: str, voter: str, verdict: str) -> None:
+    if seen.digest != digest:
+        raise record.WrongDigest(record.WrongDigest.__doc__)
+    if verdict == "approve" and voter in requesters_of(seen.action):
+        raise record.OwnRequest(record.OwnRequest.__doc__)
+    if voter not in seen.terms.approvers:
+        raise record.NotAnApprover(record.NotAnApprover.__doc__)
 
 
 def _becomes(seen: Record, vote: Vote) -> State:
@@ -377,53 +356,18 @@ def _becomes(seen: Record, vote: Vote) -> State:
     return State.APPROVED if seen.terms.quorum >= 1 and len(voters) >= seen.terms.quorum else State.PENDING
 
 
-def _refusal(word: str) -> Refused:
-    name, _, more = word.partition(" ")
-    kind = REFUSALS.get(name, Refused)
-    return kind(f"{kind.__doc__}{' Held by ' + more + '.' if more else ''}" if name in REFUSALS else f"the ledger answered {word!r}")
+def _issued(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:
+    """The claim that an `ok LENGTH TOKEN` grants."""
+    if not word.startswith("ok "):
+        raise Refused(f"the ledger answered {word!r}")
+    return issue(action, int(word.split()[2]), worker, may_start=may_start)
 
 
-def _record(row: Mapping[str, str], rows: Mapping[str, str], action: Action, votes: tuple[Vote, ...]) -> Record:
-    proposed, decide_by = moment(row["proposed_at"]), moment(row["decide_by"])
-    assert proposed is not None
-    assert decide_by is not None
-    return Record(
-        action=action,
-        terms=Terms.from_canonical(row["request"]),
-        state=State(row["state"]),
-        votes=votes,
-        proposed_at=proposed,
-        decide_by=decide_by,
-        start_by=moment(row.get("start_by")),
-        worker=row.get("worker", ""),
-        token=int(row.get("token") or 0),
-        beat_until=moment(row.get("beat_until")),
-        exit_status=int(row["exit_status"]) if row.get("exit_status") else None,
-        output=row.get("output", ""),
-        says=row.get("says", ""),
-        outcome=cast(record.Outcome, row.get("outcome", "")),
-        ended_by=row.get("ended_by", ""),
-        raw=row,
-        raw_votes=votes_bytes(rows),
-    )
+def _words(text: str) -> str:
+    """What people or tools said, as it may be kept: without secrets, and not endless."""
+    return redact(text)[:MOST_WORDS]
 
 
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value or "")
-
-
-def _texts(values: Any) -> list[str]:
-    return [_text(value) for value in values]
-
-
-def _row(found: Mapping[Any, Any]) -> dict[str, str]:
-    return {_text(name): _text(value) for name, value in found.items()}
-
-
-async def _pause() -> None:
-    """Let whoever moved the head go on; jitter keeps replicas from meeting again."""
-    await asyncio.sleep(random.uniform(0, 0.01))  # noqa: S311  # jitter, not a secret
+def _digest(output: str) -> str:
+    """The digest of a stored output; anything else is hashed, so that an output never gets into a record or the audit log."""
+    return output if not output or record.is_digest(output) else record.digest_of(output)

@@ -1,12 +1,12 @@
 """What the ledger keeps of one action, and the refusals it answers with. Refusals' docstrings are what people are told."""
 
 import hashlib
-import hmac
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Literal
+from datetime import datetime
+from typing import Literal
 
 from tools.action import Action
 from tools.ledger.states import State
@@ -44,6 +44,10 @@ class TooLate(Refused):
 
 class NotOpen(Refused):
     """The action is settled; nothing was changed."""
+
+
+class BadTerms(Refused):
+    """The request is not well-formed; nothing was put up for decision."""
 
 
 class Replayed(Refused):
@@ -90,6 +94,18 @@ class LostClaim(Refused):
     """Somebody else holds this action now; whoever loses a claim stops and touches nothing."""
 
 
+class StoreDown(Refused):
+    """The Redis behind the ledger does not answer, so nothing can be decided or started; the card will show what was received."""
+
+
+class ClockSkew(Refused):
+    """This machine's clock is far behind the ledger's, so no deadline can be trusted; mend its time, or rewind the ledger's clock."""
+
+
+class Crowded(Refused):
+    """Too many decisions at the same moment; try again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Who may decide and until when, frozen into the request. `approvers` are `TEAM:USER`; an empty set means nobody."""
@@ -102,6 +118,8 @@ class Terms:
     start_seconds: int = 300
     covers: tuple[str, ...] = ()
     """Remedies on the same target that this one makes needless (a reboot covers a GPU reset)."""
+    changes: bool = True
+    """False for what only looks (an exclusive check): it holds its targets and obeys the kill switch, but uses up no blast radius."""
 
     def canonical(self) -> str:
         """One line of JSON: what is signed together with the action."""
@@ -151,8 +169,9 @@ class Record:
     says: str = ""
     outcome: Outcome = ""
     ended_by: str = ""
-    raw: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    mac: str = field(default="", repr=False, compare=False)
     raw_votes: str = field(default="", repr=False, compare=False)
+    """The votes as stored: what a script compares with what was verified."""
 
     @property
     def approval(self) -> str:
@@ -182,54 +201,49 @@ class Record:
                 return None
 
 
-class Seal:
-    """HMAC-SHA256 with the key from settings. It lives in Python only: a key inside Lua would show in MONITOR."""
-
-    def __init__(self, key: bytes) -> None:
-        if len(key) < 16:
-            raise ValueError("the ledger key must have at least 16 bytes")
-        self._key = key
-
-    def of(self, *parts: str) -> str:
-        """The signature of these parts, in order; lengths are signed too, so parts cannot be shifted into each other."""
-        message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
-        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
-
-    def check(self, mac: str, *parts: str) -> None:
-        """Tampered unless `mac` signs `parts`."""
-        if not hmac.compare_digest(mac.encode(), self.of(*parts).encode()):
-            raise Tampered(Tampered.__doc__)
+_NAME = re.compile(r"[^\s,]+")
+_PERSON = re.compile(r"[^\s:,]+:[^\s:,]+")
 
 
-def read_votes(rows: Mapping[str, str], seal: Seal) -> tuple[Vote, ...]:
-    """Votes as stored, `voter → mac canonical`, each checked; a vote filed under another voter's name is Tampered."""
-    votes = []
-    for voter, row in sorted(rows.items()):
-        mac, _, text = row.partition(" ")
-        seal.check(mac, "vote", text)
-        vote = Vote(**json.loads(text))
-        if vote.voter != voter:
-            raise Tampered(Tampered.__doc__)
-        votes.append(vote)
-    return tuple(votes)
+def targets_of(action: Action) -> tuple[str, ...]:
+    """The hosts an action holds while it runs: its target, or every host of a set (`a,b,c`)."""
+    return tuple(dict.fromkeys(action.target.split(",")))
 
 
-def votes_bytes(rows: Mapping[str, str]) -> str:
-    """All votes in a fixed order: what the scripts compare with what Python verified."""
-    return "\n".join(f"{voter} {row}" for voter, row in sorted(rows.items()))
+def requesters_of(action: Action) -> frozenset[str]:
+    """Who asked for the action or edited it, as `TEAM:USER`, several separated by commas. None of them may approve it."""
+    return frozenset(filter(None, action.requested_by.split(",")))
+
+
+def check_terms(action: Action, terms: Terms) -> None:
+    """BadTerms unless the request says everything that the scripts rely on. A person without a team would match nobody."""
+    problems = [f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | requesters_of(action)) if not _PERSON.fullmatch(who)]
+    problems += [f"{name!r} is no host name" for name in targets_of(action) if not _NAME.fullmatch(name)]
+    numbers = {"quorum": terms.quorum, "group_size": terms.group_size, "decide_seconds": terms.decide_seconds}
+    numbers["start_seconds"] = terms.start_seconds
+    problems += [f"{name} is {value}, it must be at least 1" for name, value in numbers.items() if value < 1]
+    if not re.fullmatch(r"\S+", action.approval):
+        problems.append(f"{action.approval!r} is no approval id")
+    if problems:
+        raise BadTerms(f"{BadTerms.__doc__} {'; '.join(problems)}")
 
 
 def approving(votes: Sequence[Vote], terms: Terms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
-    """Distinct voters whose approval counts: for this digest, among the frozen approvers, not the requester, still authorised."""
+    """Distinct voters whose approval counts: for this digest, among the frozen approvers, not a requester, still authorised."""
     counted = {
         vote.voter
         for vote in votes
         if vote.verdict == "approve" and vote.digest == action.digest and vote.approval == action.approval and vote.voter in terms.approvers
     }
-    counted.discard(action.requested_by)
+    counted -= requesters_of(action)
     return counted if authorised is None else counted & authorised
 
 
-def moment(milliseconds: Any) -> datetime | None:
-    """A stored time, None where there is none."""
-    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC) if milliseconds else None
+def is_digest(text: str) -> bool:
+    """Whether it is a SHA-256 in hexadecimal."""
+    return bool(re.fullmatch(r"[0-9a-f]{64}", text))
+
+
+def digest_of(text: str) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,40 @@
+"""How much may be changed before somebody has to look. The numbers are the site's; the scripts enforce them at the claim."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Brakes:
+    """Shares are of a group's size, rounded down, and never less than the floor named beside them.
+
+    blast_hosts, blast_seconds: distinct hosts that one incident may change within that time. A wrong diagnosis stops at four hosts.
+    at_once: share of a group under change at the same moment, at least one host. `unknown` counts: nobody knows that it is over.
+    window, window_seconds: share of a group changed within that time, by all incidents together, at least three hosts.
+      One more trips the group's breaker, which stays open until a human resets it: so many at once is a cause, not bad luck.
+    beat_seconds: how long a holder may be silent before others find out what became of its action.
+    """
+
+    blast_hosts: int = 4
+    blast_seconds: int = 3600
+    at_once: float = 0.05
+    window: float = 0.10
+    window_seconds: int = 600
+    beat_seconds: int = 30
+
+    def at_once_of(self, group_size: int) -> int:
+        """Hosts of a group that may be under change at the same time."""
+        return max(1, int(self.at_once * group_size))
+
+    def window_of(self, group_size: int) -> int:
+        """Distinct hosts of a group that may be changed within the window before the breaker trips."""
+        return max(3, int(self.window * group_size))
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The brakes as they stand. `stopped` is who stopped and why, `breakers` the groups whose breaker is open."""
+
+    stopped: str
+    breakers: tuple[str, ...]
+    executing: tuple[str, ...]
+    unknown: tuple[str, ...]

@@ -1,0 +1,141 @@
+"""Running the scripts: which audit head and which moment they build on, and what their answers mean.
+
+Time never runs backwards here: every reader takes the later of its own clock and the high-water mark of all. And a journal remembers
+how far the audit chain had come: a Redis that suddenly holds less went back in time.
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, cast
+
+from redis.asyncio import Redis
+
+from tools.action import Action
+from tools.ledger import audit, record
+from tools.ledger.reach import text_of, within_reach
+from tools.ledger.record import Refused, targets_of
+from tools.ledger.scripts import SCRIPTS
+from tools.ledger.seal import Seal, milliseconds
+
+ATTEMPTS = 200
+MOST_SKEW = timedelta(minutes=10)
+
+REFUSALS: Mapping[str, type[Refused]] = {
+    "not_open": record.NotOpen,
+    "tampered": record.Tampered,
+    "late": record.TooLate,
+    "already": record.AlreadyVoted,
+    "replayed": record.Replayed,
+    "stopped": record.Stopped,
+    "breaker": record.BreakerOpen,
+    "busy": record.TargetBusy,
+    "blast": record.BlastRadius,
+    "fleet": record.FleetLimit,
+    "lost": record.LostClaim,
+}
+DETAILS: Mapping[str, str] = {"not_open": "It is {}.", "busy": "Held by {}.", "stopped": "Stopped by {}"}
+
+
+class Clock(Protocol):
+    """UTC now."""
+
+    def now(self) -> datetime: ...
+
+
+class Rewound(Exception):
+    """The chain does not contain what this process saw in it before. For the ledger, which stops everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where the journal stands: the head to build on and the moment that counts."""
+
+    head: str
+    now: datetime
+
+    @property
+    def at(self) -> str:
+        """The moment, as audit lines write it."""
+        return self.now.isoformat()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a script works on, from verified records: the ids and names in its keys."""
+
+    approval: str
+    targets: str = ""
+    group: str = ""
+    incident: str = ""
+
+
+def place_of(action: Action, group: str) -> Place:
+    """The place of an action's record."""
+    return Place(action.approval, " ".join(targets_of(action)), group, action.incident)
+
+
+class Journal:
+    """`anchor` gets every new audit head and the chain's length with it."""
+
+    def __init__(self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str) -> None:
+        self._redis, self._seal, self._clock, self._anchor, self._prefix = redis, seal, clock, anchor, prefix
+        self._scripts = {name: redis.register_script(text) for name, text in SCRIPTS.items()}
+        self._seen = (0, "")
+
+    async def look(self, *, rewinding: bool = False) -> Look:
+        """Where things stand now. Rewound, once, when the chain lost its end; ClockSkew when our clock cannot be trusted."""
+        length, seen_head = self._seen
+        async with within_reach():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.get(f"{self._prefix}head")
+            pipe.get(f"{self._prefix}clock")
+            pipe.llen(f"{self._prefix}audit")
+            pipe.lindex(f"{self._prefix}audit", length - 1)
+            head, high, now_length, row = await pipe.execute()
+        if length and text_of(row).partition(" ")[0] != seen_head:
+            self._seen = (0, "")
+            raise Rewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
+        self._saw(int(now_length), text_of(head))
+        own = self._clock.now()
+        if rewinding:
+            return Look(text_of(head), own)
+        mark = datetime.fromtimestamp(int(high or 0) / 1000, UTC)
+        if mark - own > MOST_SKEW:
+            raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
+        return Look(text_of(head), max(own, mark))
+
+    def _saw(self, length: int, head: str) -> None:
+        if length > self._seen[0]:
+            self._seen = (length, head)
+
+    async def run(self, script: str, look: Look, place: Place, line: str, *rest: Any) -> str:
+        """One attempt. `line` is the audit line, empty for what is not audited."""
+        head = audit.next_head(self._seal, look.head, line) if line else ""
+        fixed = (self._prefix, look.head, f"{head} {line}", head, milliseconds(look.now), place.approval, secrets.token_hex(12))
+        async with within_reach():
+            args = [*fixed, place.targets, place.group, place.incident, *rest]
+            word = text_of(await cast(Any, self._scripts[script](keys=[], args=args)))
+        if line and word.startswith("ok "):
+            length = int(word.split()[1])
+            self._saw(length, head)
+            self._anchor(length, head)
+        return word
+
+
+async def insist(attempt: Callable[[], Awaitable[str]]) -> str:
+    """Attempt until nothing moved in between. Raises the refusal that the answer names; any other answer is for the caller."""
+    for tries in range(ATTEMPTS):
+        word = await attempt()
+        name, _, more = word.partition(" ")
+        if name in REFUSALS:
+            detail = f" {DETAILS[name].format(more)}" if more and name in DETAILS else ""
+            raise REFUSALS[name](f"{REFUSALS[name].__doc__}{detail}")
+        if word != "retry":
+            return word
+        # Jitter keeps replicas from meeting again; it is no secret.
+        await asyncio.sleep(random.uniform(0, 0.002 * min(tries + 1, 20)))  # noqa: S311
+    raise record.Crowded(record.Crowded.__doc__)

@@ -1,0 +1,43 @@
+"""Reading from Redis: bytes to text, and no raw Redis error ever reaches people."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from tools.ledger.record import StoreDown
+
+
+@asynccontextmanager
+async def within_reach() -> AsyncIterator[None]:
+    """StoreDown for whatever keeps Redis from answering."""
+    try:
+        yield
+    except (RedisError, OSError) as why:
+        raise StoreDown(f"{StoreDown.__doc__} ({type(why).__name__}: {why})") from why
+
+
+def text_of(value: Any) -> str:
+    """A reply as text, empty where there is none."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def texts_of(values: Any) -> list[str]:
+    """A list of replies as text."""
+    return [text_of(value) for value in values]
+
+
+def hash_of(found: Mapping[Any, Any]) -> dict[str, str]:
+    """A hash as text."""
+    return {text_of(name): text_of(value) for name, value in found.items()}
+
+
+def row_of(line: str) -> dict[str, Any]:
+    """An audit line as a mapping; one that is no JSON any more is shown as it lies there."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    return row if isinstance(row, dict) else {"unreadable": line}

@@ -1,0 +1,112 @@
+"""Signatures over what is stored, and reading it back: a row that we did not write so is Tampered.
+
+Signed are the request (action, terms, clocks), each vote and the approval with its start clock. What moves by itself (state, token,
+heartbeat) is not: a writer of Redis can set it, and gains nothing by it that the signed parts and the host's own record do not refuse.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from tools.action import Action
+from tools.ledger.record import Outcome, Record, Tampered, Terms, Vote
+from tools.ledger.states import State
+
+
+class Seal:
+    """HMAC-SHA256 with the key from settings. It lives in Python only: a key inside Lua would show in MONITOR."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) < 16:
+            raise ValueError("the ledger key must have at least 16 bytes")
+        self._key = key
+
+    def of(self, *parts: str) -> str:
+        """The signature of these parts, in order; lengths are signed too, so parts cannot be shifted into each other."""
+        message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+
+    def check(self, mac: str, *parts: str) -> None:
+        """Tampered unless `mac` signs `parts`."""
+        if not hmac.compare_digest(mac.encode(), self.of(*parts).encode()):
+            raise Tampered(Tampered.__doc__)
+
+    def request(self, action: str, terms: str, proposed_at: int, decide_by: int) -> str:
+        """Over what was put up for decision."""
+        return self.of("request", action, terms, str(proposed_at), str(decide_by))
+
+    def approved(self, approval: str, digest: str, start_by: int) -> str:
+        """Over the moment until which an approved action may start."""
+        return self.of("approved", approval, digest, str(start_by))
+
+    def vote(self, vote: Vote) -> str:
+        """A vote as stored: its signature and itself."""
+        text = vote.canonical()
+        return f"{self.of('vote', text)} {text}"
+
+
+def read_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> Record:
+    """A record from its hash and its votes, every signature checked."""
+    try:
+        return _read(approval, row, votes, seal)
+    except (KeyError, ValueError, TypeError) as why:
+        raise Tampered(f"{Tampered.__doc__} ({approval} cannot be read: {why})") from why
+
+
+def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> Record:
+    seal.check(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])
+    action = Action.from_canonical(row["action"])
+    if action.digest != row["digest"] or action.approval != approval:
+        raise Tampered(Tampered.__doc__)
+    if row.get("start_by") or row["state"] == State.APPROVED:
+        seal.check(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", ""))
+    return Record(
+        action=action,
+        terms=Terms.from_canonical(row["request"]),
+        state=State(row["state"]),
+        votes=read_votes(votes, seal),
+        proposed_at=cast(datetime, moment(row["proposed_at"])),
+        decide_by=cast(datetime, moment(row["decide_by"])),
+        start_by=moment(row.get("start_by")),
+        worker=row.get("worker", ""),
+        token=int(row.get("token") or 0),
+        beat_until=moment(row.get("beat_until")),
+        exit_status=int(row["exit_status"]) if row.get("exit_status") else None,
+        output=row.get("output", ""),
+        says=row.get("says", ""),
+        outcome=cast(Outcome, row.get("outcome", "")),
+        ended_by=row.get("ended_by", ""),
+        mac=row["mac"],
+        raw_votes=votes_bytes(votes),
+    )
+
+
+def read_votes(rows: Mapping[str, str], seal: Seal) -> tuple[Vote, ...]:
+    """Votes as stored, `voter → mac canonical`, each checked; a vote filed under another voter's name is Tampered."""
+    votes = []
+    for voter, row in sorted(rows.items()):
+        mac, _, text = row.partition(" ")
+        seal.check(mac, "vote", text)
+        vote = Vote(**json.loads(text))
+        if vote.voter != voter:
+            raise Tampered(Tampered.__doc__)
+        votes.append(vote)
+    return tuple(votes)
+
+
+def votes_bytes(rows: Mapping[str, str]) -> str:
+    """All votes, one a line: the scripts look each of them up. Nothing is sorted there, for Lua sorts by the server's locale."""
+    return "\n".join(f"{voter} {row}" for voter, row in sorted(rows.items()))
+
+
+def milliseconds(at: datetime) -> int:
+    """A time as stored."""
+    return round(at.timestamp() * 1000)
+
+
+def moment(stored: Any) -> datetime | None:
+    """A stored time, None where there is none."""
+    return datetime.fromtimestamp(int(stored) / 1000, UTC) if stored else None
