@@ -94,7 +94,11 @@ class _Book:
         lowered = name.lower().rstrip(".")
         short = lowered.partition(".")[0]
         found = self._exact.get(lowered) or self._short.get(lowered) or (self._short.get(short) if "." in lowered else None)
-        return found or (self._numbered.get(key) if (key := _key(short)) else None)
+        return found or self._without_zeros(short)
+
+    def _without_zeros(self, short: str) -> str | None:
+        host = self._numbered.get(_key(short)) if _key(short) else None
+        return host if host and len(short) < len(host.partition(".")[0]) else None
 
     def has(self, name: str) -> bool:
         """It is known in this very spelling."""

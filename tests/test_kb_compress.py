@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.logs.compress import Compressor, compress
+from kb.logs.compress import Compressor, Source, compress
 from kb.logs.filters import FilterRule, regular
 from kb.logs.masks import mask, mask_around_xid, zeroed
 
@@ -23,9 +23,9 @@ def metrics(lines: int) -> str:
     return "".join(METRIC.format(n % 60, n, n * 1024, 2 + n / 1e6, n % 1000) + "\n" for n in range(lines))
 
 
-def accounted(text: str | bytes, **options: int) -> bool:
+def accounted(text: str | bytes, limit: int = 60) -> bool:
     """Every line that is not empty is in a template, dropped by a rule, or left out."""
-    digest = compress(text, now=NOW, **options)
+    digest = compress(text, limit=limit, now=NOW)
     return sum(template.count for template in digest.templates) + sum(digest.dropped.values()) + digest.left_out == digest.lines
 
 
@@ -119,7 +119,7 @@ def test_a_progress_bar_drawn_over_one_line_is_many_lines() -> None:
 def test_any_source_gives_the_same_digest(kind: str) -> None:
     text = metrics(300) + "café: unit failed\n"
     data = text.encode()
-    sources = {
+    sources: dict[str, Source] = {
         "text": text,
         "bytes": data,
         "binary file": io.BytesIO(data),

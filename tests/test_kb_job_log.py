@@ -203,7 +203,7 @@ def test_an_older_pytorch_gives_the_same_answer_from_its_totals() -> None:
 STORY = """\
 ==> /logs/4711/rank_0.log <==
 2026-05-20 03:09:59,000 INFO step 99
-[rank0]:[E520 03:20:00.123456789 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1041, OpType=ALLREDUCE, Timeout(ms)=1) x
+[rank0]:[E520 03:20:00.1 x.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1041, OpType=ALLREDUCE, Timeout(ms)=1) x
 [rank0]:[E520 03:20:00.2 x.cpp:1785] [PG ID 0 Rank 0] Exception detected by watchdog at work: 1041, last enqueued work: 1041, last completed work: 1040.
 
 ==> /logs/4711/rank_13.log <==
@@ -221,7 +221,8 @@ gpu-002:5:6 [6] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by
 
 def test_the_earliest_failing_rank_is_the_cause_and_the_rest_are_consequences() -> None:
     log = read_job(STORY, NOW)
-    assert (log.first_rank, log.ranks) == ("13", {"0", "13", "14"})
+    assert log.first_rank == "13"
+    assert log.ranks == frozenset({"0", "13", "14"})
     timeout, error, closed = log.events
     assert (error.value, error.attrs["type"], error.attrs["detail"]) == ("python_exception", "KeyError", "'input_ids'")
     assert (error.time, error.attrs["first"], error.attrs["consequence"]) == (datetime(2026, 5, 20, 3, 10, tzinfo=UTC), True, False)
