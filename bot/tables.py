@@ -1,7 +1,7 @@
 """Catalogues as tables for people and as JSON for scripts. Every row comes from the catalogue itself, so nothing here can go stale."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,24 @@ from tools.checks import CHECKS
 Rows = Sequence[dict[str, Any]]
 
 
+PEOPLE: Mapping[str, tuple[str, ...]] = {
+    "Checks": ("id", "asks", "commands", "seconds", "exclusive"),
+    "Taxonomy": ("id", "title", "owner", "decided_by"),
+}
+"""Columns that people see where a row holds more than a line does."""
+
+
 def show(title: str, rows: Rows, as_json: bool) -> None:
-    """Print `{schema, items}` or a table whose columns are the first row's keys."""
+    """Print `{schema, items}`, or a table of the columns that people read."""
     if as_json:
         print(json.dumps({"schema": 1, "items": list(rows)}, default=str))
         return
     table = Table(title=f"{title} ({len(rows)})", header_style="bold", row_styles=("", "dim"))
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), overflow="fold")
+    columns = PEOPLE.get(title, tuple(rows[0]))
+    for name in columns:
+        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "id")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(_cell(row[name]) for name in columns))
     Console().print(table)
 
 

@@ -108,7 +108,7 @@ def headline(case: Case, now: Assessment, outcome: Outcome) -> str:
 
 def _named(now: Assessment, row: Hypothesis) -> str:
     where = ", ".join(row.devices[:4]) or (fold(row.hosts) if row.hosts else "no machine at fault")
-    return f"{now.lens.taxonomy.title(row.label)} ({where}, {row.confidence:.0%})"
+    return f"{now.lens.taxonomy.title(row.label)} ({where})"
 
 
 def _looked(now: Assessment) -> str:

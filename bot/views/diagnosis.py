@@ -71,7 +71,7 @@ def _titled(title: str, lines: list[Line]) -> list[Block]:
 
 def _small_print(incident: str, report: Report, stats: Stats | None) -> Block:
     cost = f"{stats.checks} checks on {stats.hosts} hosts in {stats.makespan_seconds:.0f} s" if stats and stats.checks else ""
-    badge: list[Line] = [(bold("without a model"), f": {report.without_model}")] if report.without_model else []
+    badge: list[Line] = [(bold("without a model"), f": {report.without_model}")] if report.without_model and not report.reply else []
     rest = " · ".join(part for part in (f"incident {incident}", cost) if part)
     return blocks.context(*badge, (italic(rest),))
 

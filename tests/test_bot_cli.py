@@ -1,0 +1,158 @@
+"""The terminal: what scripts rely on, and what people are told. Each command runs as its own process, as they would run it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASE = """
+id: t1
+profile: dgx-h100-8
+nodes: [gpu-001, gpu-002, gpu-003, gpu-004]
+ticket: {channel: slack, author: U1, text: "job 4711 hangs, NCCL timeout on gpu-[001-004]"}
+faults: [{id: G07, node: gpu-003, gpu: 5, t: -620}]
+"""
+
+
+def rackmedic(*words: str, stdin: str = "", environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command with an environment of its own."""
+    clean = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "COLUMNS": "160"} | (environ or {})
+    return subprocess.run([sys.executable, "-m", "bot.cli", *words], input=stdin, capture_output=True, text=True, env=clean, check=False)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    file = tmp_path / "case.yaml"
+    file.write_text(CASE)
+    return file
+
+
+def test_diagnose_prints_one_document_of_the_promised_shape(case: Path) -> None:
+    ran = rackmedic("diagnose", "--sandbox", str(case), "--json")
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["schema"] == 1
+    assert document["outcome"] == "diagnosed"
+    [cause] = document["root_causes"]
+    assert (cause["label"], cause["hosts"], cause["devices"]) == ("GPU.BUS.Fallen_Off_Bus", ["gpu-003"], ["gpu-003/gpu5"])
+    assert all(set(row) == {"host", "check", "line", "time", "sha256"} for row in cause["evidence"])
+    assert {"ruled_out", "could_not_look", "questions", "actions", "ticket"} <= set(document)
+    stats = document["stats"]
+    assert (stats["clock"], stats["model_calls"], stats["hosts"]) == ("virtual", 0, 4)
+
+
+def test_diagnose_tells_people_the_headline_first(case: Path) -> None:
+    lines = rackmedic("diagnose", "--sandbox", str(case)).stdout.splitlines()
+    assert "fell off the PCIe bus" in lines[1]
+    assert any("Xid" in line for line in lines)
+
+
+def test_the_same_case_gives_the_same_answer_twice(case: Path) -> None:
+    once, again = (json.loads(rackmedic("diagnose", "--sandbox", str(case), "--json").stdout) for _ in range(2))
+    assert {**once, "incident": ""} | {"stats": {**once["stats"], "wall_seconds": 0}} == {**again, "incident": ""} | {
+        "stats": {**again["stats"], "wall_seconds": 0}
+    }
+
+
+def test_an_attached_log_is_read_along(tmp_path: Path) -> None:
+    log = tmp_path / "rank13.log"
+    log.write_text(
+        "[rank13]: Traceback (most recent call last):\n[rank13]:   File \"train.py\", line 9, in step\n[rank13]: KeyError: 'labels'\n"
+    )
+    healthy = tmp_path / "healthy.yaml"
+    healthy.write_text("profile: dgx-h100-8\nnodes: [n1, n2]\nticket: {text: job died}\nfaults: []\n")
+    document = json.loads(rackmedic("diagnose", "--sandbox", str(healthy), "--attach", str(log), "--json").stdout)
+    assert document["schema"] == 1
+    assert "KeyError" in json.dumps(document)
+
+
+def test_nothing_said_is_bad_usage_with_an_example() -> None:
+    ran = rackmedic("diagnose")
+    assert ran.returncode == 2
+    assert "for example" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("faults: [{id: G99, node: n1}]\nnodes: [n1]\nprofile: dgx-h100-8\n", "G99"), ("nodes: [", "is not YAML"), ("- 1\n", "mapping")],
+)
+def test_a_bad_case_names_what_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    ran = rackmedic("diagnose", "--sandbox", str(file))
+    assert ran.returncode == 2
+    assert told in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_parse_prints_facts_as_json_lines() -> None:
+    line = "[  123.456789] NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    ran = rackmedic("parse", "dmesg", stdin=line)
+    assert ran.returncode == 0
+    [fact] = [json.loads(row) for row in ran.stdout.splitlines() if '"kernel.xid"' in row]
+    assert {"check", "key", "device", "value", "unit", "status"} <= set(fact)
+    assert (fact["value"], fact["device"], fact["status"]) == (79, "0000:9b:00.0", "ok")
+
+
+def test_what_cannot_be_read_is_a_fact_with_a_reason() -> None:
+    ran = rackmedic("parse", "smi", stdin="\x00\x01 total garbage")
+    assert ran.returncode == 0
+    [fact] = [json.loads(row) for row in ran.stdout.splitlines()]
+    assert fact["status"] == "unreadable"
+    assert fact["reason"]
+
+
+def test_an_unknown_check_lists_the_known_ones() -> None:
+    ran = rackmedic("parse", "sim", stdin="")
+    assert ran.returncode == 2
+    assert "smi" in ran.stderr
+
+
+@pytest.mark.parametrize("table", ["checks", "taxonomy", "settings"])
+def test_tables_are_one_document_for_machines_and_a_table_for_people(table: str) -> None:
+    document = json.loads(rackmedic(table, "--json").stdout)
+    assert document["schema"] == 1
+    assert all(row["id"] for row in document["items"])
+    assert document["items"][0]["id"] in rackmedic(table).stdout.replace("\n", "")
+
+
+def test_serve_without_settings_tells_all_that_is_missing_at_once() -> None:
+    ran = rackmedic("serve")
+    assert ran.returncode == 2
+    for name in ("RACKMEDIC_SLACK_BOT_TOKEN", "RACKMEDIC_SLACK_APP_TOKEN", "RACKMEDIC_INVENTORY"):
+        assert name in ran.stderr
+
+
+def test_serve_with_wrong_settings_names_each(tmp_path: Path) -> None:
+    ran = rackmedic("serve", environ={"RACKMEDIC_REDIS_URL": "nonsense", "RACKMEDIC_LOG_LEVEL": "loud", "RACKMEDIC_NO_SUCH": "1"})
+    assert ran.returncode == 2
+    for name in ("RACKMEDIC_REDIS_URL", "RACKMEDIC_LOG_LEVEL", "RACKMEDIC_NO_SUCH"):
+        assert name in ran.stderr
+
+
+def test_serve_says_which_redis_it_cannot_reach(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_text("groups: {g: {hosts: n1}}\n")
+    environ = {
+        "RACKMEDIC_SLACK_BOT_TOKEN": "xoxb-1",
+        "RACKMEDIC_SLACK_APP_TOKEN": "xapp-1",
+        "RACKMEDIC_INVENTORY": str(tmp_path / "inventory.yaml"),
+        "RACKMEDIC_DATA_DIR": str(tmp_path),
+        "RACKMEDIC_REDIS_URL": "redis://127.0.0.1:1/0",
+    }
+    ran = rackmedic("serve", environ=environ)
+    assert ran.returncode == 1
+    assert "RACKMEDIC_REDIS_URL" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_doctor_says_how_to_mend_what_fails(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_text("groups: {g: {hosts: '-bad'}}\n")
+    environ = {"RACKMEDIC_INVENTORY": str(tmp_path / "inventory.yaml"), "RACKMEDIC_DATA_DIR": str(tmp_path)}
+    ran = rackmedic("doctor", "--json", environ=environ)
+    assert ran.returncode == 1
+    rows = {row["part"]: row for row in json.loads(ran.stdout)["items"]}
+    assert rows["inventory"]["state"] == "fail"
+    assert rows["inventory"]["mend"]
+    assert rows["taxonomy"]["state"] == "ok"

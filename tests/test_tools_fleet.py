@@ -1,0 +1,148 @@
+"""The fleet: many checks on many hosts, trouble as facts, answers shared while they are fresh."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact, Status
+from tools.fleet import Answer, Ask, Fleet, makespan
+from tools.inventory import Inventory, parse_inventory
+from tools.transport import Ran, Unreachable
+
+HOSTS = parse_inventory({"groups": {"g": {"hosts": "n[1-3]", "kit": True}, "plain": {"hosts": "p1"}}})
+
+
+class SetClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 5, 20, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+
+class FakeHosts:
+    """A transport that answers from a function and remembers what it was asked."""
+
+    clock = "virtual"
+
+    def __init__(self, answer: Callable[[str, tuple[str, ...]], Ran]) -> None:
+        self._answer = answer
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        self.asked.append((host, tuple(argv)))
+        return self._answer(host, tuple(argv))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def read_count(text: str) -> Sequence[Fact]:
+    if not text.strip().isdigit():
+        raise Unreadable(f"expected a number, found {text[:20]!r}")
+    return [Fact("smi", "gpu.count", int(text))]
+
+
+COUNT = Check(
+    "smi", "How many?", (Command("query", ("count",)),), (Format("number", lambda text: True, read_count),), ("gpu.count",), 3.0, cap=1000
+)
+LOUD = Check("dmesg", "What?", (Command("ring", ("dmesg",), privileged=True),), COUNT.formats, ("gpu.count",), 3.0)
+TABLE = {"smi": COUNT, "dmesg": LOUD}
+
+
+def fleet(answer: Callable[[str, tuple[str, ...]], Ran], inventory: Inventory = HOSTS) -> tuple[Fleet, FakeHosts, SetClock]:
+    hosts, clock = FakeHosts(answer), SetClock()
+    return Fleet(hosts, inventory, TABLE, MemoryEvidence(), clock), hosts, clock
+
+
+async def test_facts_come_with_host_time_and_the_digest_of_what_was_printed() -> None:
+    it, _, clock = fleet(lambda host, argv: Ran(b"8\n", seconds=3))
+    wave = await it.look("inc-1", [Ask("n1", "smi"), Ask("n2", "smi")])
+    facts = {fact.host: fact for fact in wave.facts}
+    assert facts["n1"].value == 8
+    assert facts["n1"].time == clock.now()
+    assert len(facts["n1"].sha256) == 64
+    assert (wave.checks, wave.check_seconds, wave.makespan_seconds) == (2, 6.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("ran", "status"),
+    [
+        (Ran(b"", b"", 124, timed_out=True), Status.TIMEOUT),
+        (Ran(b"8", b"", None), Status.UNREACHABLE),
+        (Ran(b"", b"sudo: a password is required\n", 1), Status.DENIED),
+        (Ran(b"", b"bash: count: command not found\n", 127), Status.UNREADABLE),
+        (Ran(b"", b"", 0), Status.UNREADABLE),
+        (Ran(b"\xff\xfe\x00garbage", b"", 0), Status.UNREADABLE),
+        (Ran(b"1" * 1000, b"", None, truncated=True), Status.UNREADABLE),
+    ],
+)
+async def test_trouble_is_a_fact_and_never_healthy(ran: Ran, status: Status) -> None:
+    it, _, _ = fleet(lambda host, argv: ran)
+    [answer] = (await it.look("inc-1", [Ask("n1", "smi")])).answers
+    assert status in {fact.status for fact in answer.facts}
+    assert answer.could_not
+
+
+async def test_a_dead_host_does_not_keep_the_others_from_answering() -> None:
+    def answer(host: str, argv: tuple[str, ...]) -> Ran:
+        if host == "n2":
+            raise Unreachable(host, "no route to host")
+        return Ran(b"8")
+
+    it, _, _ = fleet(answer)
+    seen: list[Answer] = []
+    wave = await it.look("inc-1", [Ask(f"n{i}", "smi") for i in (1, 2, 3)], seen.append)
+    assert {a.host: bool(a.could_not) for a in wave.answers} == {"n1": False, "n2": True, "n3": False}
+    assert len(seen) == 3
+
+
+async def test_privileged_questions_go_through_the_kit_where_there_is_one() -> None:
+    it, hosts, _ = fleet(lambda host, argv: Ran(b"8"))
+    await it.look("inc-1", [Ask("n1", "dmesg"), Ask("p1", "dmesg")])
+    asked = dict(hosts.asked)
+    assert asked["n1"] == ("sudo", "-n", "/usr/local/sbin/rackmedic-look", "dmesg.ring")
+    assert asked["p1"] == ("dmesg",)
+
+
+async def test_an_answer_is_kept_for_a_while_and_shared_by_all_who_ask() -> None:
+    it, hosts, clock = fleet(lambda host, argv: Ran(b"8", seconds=3))
+    await it.look("inc-1", [Ask("n1", "smi")])
+    again = await it.look("inc-2", [Ask("n1", "smi")])
+    assert (len(hosts.asked), again.check_seconds, again.answers[0].cached) == (1, 0, True)
+    clock.time += timedelta(seconds=121)
+    await it.look("inc-2", [Ask("n1", "smi")])
+    assert len(hosts.asked) == 2
+
+
+async def test_after_a_change_nothing_kept_counts() -> None:
+    it, hosts, _ = fleet(lambda host, argv: Ran(b"8"))
+    await it.look("inc-1", [Ask("n1", "smi")])
+    it.forget("n1")
+    await it.look("inc-1", [Ask("n1", "smi")])
+    assert len(hosts.asked) == 2
+
+
+async def test_what_could_not_be_looked_at_is_asked_anew() -> None:
+    it, hosts, _ = fleet(lambda host, argv: Ran(b"", timed_out=True, exit_status=124))
+    await it.look("inc-1", [Ask("n1", "smi")])
+    await it.look("inc-1", [Ask("n1", "smi")])
+    assert len(hosts.asked) == 2
+
+
+async def test_a_host_outside_the_inventory_is_never_contacted() -> None:
+    it, hosts, _ = fleet(lambda host, argv: Ran(b"8"))
+    [answer] = (await it.look("inc-1", [Ask("evil", "smi")])).answers
+    assert answer.could_not
+    assert not hosts.asked
+
+
+def test_the_makespan_is_that_of_eight_lanes() -> None:
+    assert makespan([3.0] * 8) == 3.0
+    assert makespan([3.0] * 9) == 6.0
+    assert makespan([]) == 0.0
