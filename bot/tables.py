@@ -12,6 +12,7 @@ from bot.settings import PREFIX, Settings
 from kb.taxonomy import load_taxonomy
 from tools.check import Check
 from tools.checks import CHECKS
+from tools.fact import Fact
 
 Rows = Sequence[dict[str, Any]]
 
@@ -103,19 +104,12 @@ def parse_lines(check: Check, text: str) -> Iterator[str]:
     """The facts of one output as JSON lines, devices named where the output itself tells them."""
     facts = check.read(text)
     for fact in check.settle(facts) if check.settle else facts:
-        row = {
-            "check": fact.check,
-            "key": fact.key,
-            "device": fact.device,
-            "value": fact.value,
-            "unit": fact.unit,
-            "status": fact.status.value,
-        }
-        if fact.status.blind:
-            row["reason"] = fact.line
-        else:
-            row |= {"line": fact.line} if fact.line else {}
-        row |= {"attrs": dict(fact.attrs)} if fact.attrs else {}
-        row |= {"time": fact.time.isoformat()} if fact.time else {}
-        row |= {"stale": True} if fact.stale else {}
-        yield json.dumps(row, default=str, ensure_ascii=False)
+        yield json.dumps(_fact_row(fact), default=str, ensure_ascii=False)
+
+
+def _fact_row(fact: Fact) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(fact, name) for name in ("check", "key", "device", "value", "unit")}
+    row |= {"status": fact.status.value, "reason" if fact.status.blind else "line": fact.line}
+    row |= {"attrs": dict(fact.attrs)} if fact.attrs else {}
+    row |= {"time": fact.time.isoformat()} if fact.time else {}
+    return row | ({"stale": True} if fact.stale else {})
