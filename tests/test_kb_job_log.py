@@ -274,6 +274,28 @@ def test_a_rank_in_another_collective_is_found_from_the_watchdogs() -> None:
     )
 
 
+def test_a_flight_recorders_list_names_the_rank_in_the_minority() -> None:
+    text = "\n".join(
+        f"[rank0] flight recorder: rank {rank}: seq 1041 {'ALLGATHER' if rank == 5 else 'ALLREDUCE'} started at x.py:1" for rank in range(8)
+    )
+    event = one(text)
+    assert (event.value, event.attrs["rank"], event.attrs["op"], event.attrs["others"]) == (
+        "collective_desync",
+        "5",
+        "ALLGATHER",
+        "ALLREDUCE",
+    )
+    assert job_events(text.replace("ALLGATHER", "ALLREDUCE")) == []
+
+
+def test_what_a_run_survives_is_first_only_before_mere_echoes() -> None:
+    slow = "2026-05-20 03:00:00 botocore.exceptions.ClientError: An error occurred (503 SlowDown)"
+    closed = "2026-05-20 03:05:00 n1:5:6 [0] NCCL WARN socketProgress: Connection closed by remote peer n2<1>"
+    crash = "2026-05-20 03:04:00 RuntimeError: CUDA error: unspecified launch failure"
+    assert [event.value for event in job_events(f"{slow}\n{closed}", NOW) if event.attrs["first"]] == ["storage_throttled"]
+    assert [event.value for event in job_events(f"{slow}\n{crash}\n{closed}", NOW) if event.attrs["first"]] == ["cuda_launch_failure"]
+
+
 def test_a_warning_is_first_only_where_nothing_failed() -> None:
     warning = (
         "[W520 03:00:00.1 socket.cpp:697] "

@@ -14,6 +14,7 @@ _SKEW = timedelta(seconds=120)
 
 def ordered(events: Sequence[Event]) -> list[Event]:
     """The events, each with `first` (it is the cause) and `consequence` (it follows from the first)."""
+    events = _outliers(events)
     events = [*events, *_desync(events)]
     first = _first(events)
     return [replace(event, attrs={**event.attrs, "first": event is first, "consequence": _follows(event, first)}) for event in events]
@@ -27,7 +28,8 @@ def _first(events: Sequence[Event]) -> Event | None:
     either = _earliest([event for event in firm if event.value in EITHER])
     if own and either:
         return either if own.time and either.time and either.time < own.time else own
-    return own or either or _earliest(firm) or _earliest(errors)
+    soft = _earliest([event for event in errors if event.value in SOFT])
+    return own or either or soft or _earliest(firm) or _earliest(errors)
 
 
 def _earliest(events: Sequence[Event]) -> Event | None:
@@ -39,11 +41,25 @@ def _follows(event: Event, first: Event | None) -> bool:
         return False
     if event.value == first.value and event.attrs.get("rank") != first.attrs.get("rank"):
         return bool(event.value == "nccl_remote_exited")
-    return first.value not in SOFT and not _before(event.time, first.time)
+    return not _before(event.time, first.time)
 
 
 def _before(one: datetime | None, other: datetime | None) -> bool:
     return one is not None and other is not None and one < other - _SKEW
+
+
+def _outliers(events: Sequence[Event]) -> list[Event]:
+    """A flight recorder lists what every rank was doing: only the ranks in the minority say something, and what the others did."""
+    rows = [event for event in events if event.value == "collective_desync" and "op" in event.attrs and "others" not in event.attrs]
+    usual = Counter(event.attrs["op"] for event in rows).most_common(1)
+    if len(rows) < 2 or not usual:
+        return list(events)
+    listed = {id(event) for event in rows}
+    return [
+        replace(event, attrs={**event.attrs, "others": usual[0][0]}) if id(event) in listed else event
+        for event in events
+        if id(event) not in listed or event.attrs["op"] != usual[0][0]
+    ]
 
 
 def _desync(events: Sequence[Event]) -> list[Event]:
