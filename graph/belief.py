@@ -73,13 +73,23 @@ class Belief:
 
 
 @dataclass(slots=True)
+class Kind:
+    """Facts of one key that no clue can tell apart, with what is expected and what most of their peers say. A fleet repeats itself."""
+
+    first: Fact
+    expected: Value
+    majority: Value
+    facts: list[Fact]
+
+
+@dataclass(slots=True)
 class Matcher:
-    """Facts by key, with what a majority of their kind says. Remembers verdicts: a fleet repeats itself."""
+    """Facts by key and kind."""
 
     lens: Lens
     by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
-    _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    _kinds: dict[str, list[Kind]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, facts: Iterable[Fact], lens: Lens) -> "Matcher":
@@ -91,32 +101,24 @@ class Matcher:
 
     def hits(self, leaf: Leaf) -> Hits:
         """Every clue of a leaf with every fact that matches it."""
-        return [(clue, fact) for clue in leaf.evidence for fact in self.by_key.get(clue.key, ()) if self._holds(clue, fact)]
+        return [(clue, fact) for clue in leaf.evidence for kind in self._of(clue.key) if _holds(clue, kind) for fact in kind.facts]
 
     def say(self, clue: Clue, fact: Fact) -> str:
         return clue.say(fact, self._expected(fact), self._most(fact))
 
-    def _holds(self, clue: Clue, fact: Fact) -> bool:
-        mentions = clue.expression.mentions
-        if fact.attrs.get("sympathetic") and clue.weight > 0 and "sympathetic" not in clue.when:
-            return False
-        expected = self._expected(fact) if "expected" in mentions else None
-        majority = self._most(fact) if "majority" in mentions else None
-        attrs = repr(sorted(fact.attrs.items(), key=lambda kv: kv[0])) if "attrs" in mentions else ""
-        seen = (
-            id(clue),
-            repr(fact.value),
-            fact.status,
-            fact.stale,
-            fact.device if "device" in mentions else "",
-            fact.unit,
-            repr(expected),
-            repr(majority),
-            attrs,
-        )
-        if seen not in self._known:
-            self._known[seen] = clue.matches(fact, expected, majority)
-        return self._known[seen]
+    def _of(self, key: str) -> list[Kind]:
+        if key not in self._kinds:
+            mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.clues(key)))
+            kinds: dict[tuple[object, ...], Kind] = {}
+            for fact in self.by_key.get(key, ()):
+                expected = self._expected(fact) if "expected" in mentions else None
+                majority = self._most(fact) if "majority" in mentions else None
+                device = fact.device if "device" in mentions else ""
+                attrs = repr(fact.attrs) if fact.attrs else ""
+                name = (repr(fact.value), fact.status, fact.stale, fact.unit, device, attrs, repr(expected), repr(majority))
+                kinds.setdefault(name, Kind(fact, expected, majority, [])).facts.append(fact)
+            self._kinds[key] = list(kinds.values())
+        return self._kinds[key]
 
     def _expected(self, fact: Fact) -> Value:
         return self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
@@ -136,6 +138,13 @@ class Matcher:
             peers = (f for f in self.by_key.get(key, ()) if f.status is Status.OK and f.host and not f.stale)
             self._majority[key, device] = _common([f for f in peers if device in ("", f.device)])
         return self._majority[key, device]
+
+
+def _holds(clue: Clue, kind: Kind) -> bool:
+    """The echo of another error supports nothing, unless the clue asks about echoes."""
+    if clue.weight > 0 and kind.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
+        return False
+    return clue.matches(kind.first, kind.expected, kind.majority)
 
 
 def _common(facts: Sequence[Fact]) -> Value:

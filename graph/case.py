@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from graph.engine import Assessment, assess
 from graph.lens import Lens, profiles
@@ -12,6 +12,9 @@ from graph.state import Brief, Incident, Item, Origin, Stats
 from tools.fact import Fact, Value
 from tools.hostlist import expand, fold
 from tools.inventory import Inventory
+
+MOST_RECENT = 6
+"""Fact snapshots and assessments kept in memory."""
 
 MOST_UNNAMED = 16
 """Hosts looked at when the reporter named none: a small channel's whole fleet, but never a large one's."""
@@ -56,6 +59,8 @@ class Case:
     brief: Brief
     origin: Origin
     turn: Turn
+    snapshot: str
+    """Digest of `facts`."""
     facts: list[Fact]
     opened: datetime
 
@@ -67,19 +72,32 @@ class Case:
 async def read_case(state: Incident, ports: Ports) -> Case:
     """The incident; a fact snapshot that has expired reads as nothing looked at yet."""
     item = Item.model_validate(state["item"])
-    try:
-        facts = await ports.evidence.facts(state.get("facts", ""))
-    except KeyError:
-        facts = []
     return Case(
         id=state["id"],
         item=item,
         brief=Brief.model_validate(state.get("brief", {})),
         origin=Origin.model_validate(state.get("origin", {})),
         turn=Turn.read(state),
-        facts=facts,
+        snapshot=state.get("facts", ""),
+        facts=await _facts(state.get("facts", ""), ports),
         opened=datetime.fromisoformat(state.get("opened_at") or item.at.isoformat()),
     )
+
+
+async def _facts(sha256: str, ports: Ports) -> list[Fact]:
+    """A snapshot; the nodes of one turn read the same one."""
+    if sha256 not in ports.recent:
+        try:
+            _remember(ports, sha256, await ports.evidence.facts(sha256))
+        except KeyError:
+            return []
+    return cast("list[Fact]", ports.recent[sha256])
+
+
+def _remember(ports: Ports, name: object, value: object) -> None:
+    ports.recent[name] = value
+    while len(ports.recent) > MOST_RECENT:
+        ports.recent.pop(next(iter(ports.recent)))
 
 
 def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
@@ -98,8 +116,11 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
 
 
 def weigh(case: Case, ports: Ports) -> Assessment:
-    """The engine's view of the incident now."""
-    return assess(case.facts, lens_of(ports, case.facts), case.hosts, case.turn.priors, case.opened)
+    """The engine's view of the incident now. Nodes that see the same facts and priors share it."""
+    name = (case.snapshot, case.turn.hosts, tuple(sorted(case.turn.priors.items())), case.opened)
+    if name not in ports.recent:
+        _remember(ports, name, assess(case.facts, lens_of(ports, case.facts), case.hosts, case.turn.priors, case.opened))
+    return cast("Assessment", ports.recent[name])
 
 
 def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:

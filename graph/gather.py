@@ -1,6 +1,6 @@
 """Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
 
-Adds to `attrs`: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
+Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
 before the incident).
 """
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from graph.derive import derived
-from tools.fact import Fact
+from tools.fact import Fact, Status
 
 AGED = timedelta(hours=24)
 """An event this long before the incident was opened may be its cause, but cannot prove it."""
@@ -35,19 +35,19 @@ def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:
     hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
     devices: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
     for fact in facts:
-        if _weighable(fact):
+        if _shareable(fact):
             hosts[_same(fact)].add(fact.host)
             devices[_same(fact)].add((fact.host, fact.device))
     return [
         replace(f, attrs={**f.attrs, "hosts_with_same": len(hosts[_same(f)]), "devices_with_same": len(devices[_same(f)])})
-        if _weighable(f)
+        if _shareable(f)
         else f
         for f in facts
     ]
 
 
-def _weighable(fact: Fact) -> bool:
-    return not fact.status.blind and not fact.stale
+def _shareable(fact: Fact) -> bool:
+    return fact.key.startswith(EVENTS) and fact.status is Status.OK and not fact.stale
 
 
 def _same(fact: Fact) -> tuple[str, str]:

@@ -58,3 +58,5 @@ class Ports:
     skus: "Mapping[str, Sku]" = field(default_factory=dict)
     progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
+    recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
+    """What was read and reckoned last, by digest (`graph.case`): a snapshot never changes. Losing it costs time only."""

@@ -1,7 +1,7 @@
 """Fact: one typed thing a check established, or the reason why it could not look. Absent and could-not-look are different, and neither is healthy."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -55,7 +55,7 @@ class Fact:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, defaults left out."""
-        row = asdict(self)
+        row: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         row["status"] = self.status.value
         row["attrs"] = dict(self.attrs)
         row["time"] = self.time.isoformat() if self.time else None
