@@ -7,7 +7,7 @@ STAMP := $(VENV)/.synced
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix shots bench setup-system clean
+.PHONY: help demo test check fix shots setup-system clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,11 @@ check: $(STAMP) ## formatting, lint, types, layers
 fix: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python -m tests.readme_parts
+
+shots: $(STAMP) ## play the story in a browser and renew README's picture
+	$(BIN)/pytest tests/test_story_browser.py
+	cp out/screenshots/2-diagnosis.png deploy/screenshots/thread.png
 
 setup-system: ## what the tests use beyond Python (Debian or Ubuntu, as root)
 	apt-get update -qq

@@ -1,0 +1,52 @@
+"""The generated parts of README: `python -m tests.readme_parts` writes them, a test compares them."""
+
+from pathlib import Path
+
+from bot.grammar import help_rows
+from graph.flow import FLOW
+from tools.checks import CHECKS
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def flow() -> str:
+    """The incident graph as a diagram, from its table."""
+    lines = ["```mermaid", "flowchart LR", "  inbox([inbox]) --> summarise"]
+    for step in FLOW:
+        targets = step.among if callable(step.then) else (step.then,)
+        lines += [f"  {step.name} --> {'done([report])' if target == '__end__' else target}" for target in targets]
+    return "\n".join([*lines, "```"])
+
+
+def checks() -> str:
+    """The catalogue of checks."""
+    rows = ["| check | asks | commands | seconds | |", "|---|---|---|---|---|"]
+    for check in CHECKS.values():
+        commands = "<br>".join(f"`{' '.join(command.argv)}`".replace("|", "\\|") for command in check.commands)
+        notes = ", ".join(
+            note for note, on in (("exclusive", check.exclusive), ("part as root", any(c.privileged for c in check.commands))) if on
+        )
+        rows.append(f"| `{check.id}` | {check.asks} | {commands} | {check.seconds:g} | {notes} |")
+    return "\n".join(rows)
+
+
+def grammar() -> str:
+    """What a reply may say."""
+    rows = ["| say | and |", "|---|---|"]
+    return "\n".join(rows + [f"| `{say}` | {does} |" for say, does in help_rows()])
+
+
+PARTS = {"flow": flow, "checks": checks, "grammar": grammar}
+
+
+def rendered(text: str) -> str:
+    """README with every generated part made anew."""
+    for name, make in PARTS.items():
+        begin, end = f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
+        before, _, rest = text.partition(begin)
+        text = before + begin + make() + "\n" + end + rest.partition(end)[2]
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(rendered(README.read_text()))
