@@ -97,6 +97,12 @@ def _problems(row: Mapping[str, Any]) -> list[str]:
     return bad + [f"{key!r} is no fact key" for key in keys if find(key) is None]
 
 
+def _typed(key: str, value: Value) -> Value:
+    """A whole number written for a key that counts in fractions."""
+    row = find(key)
+    return float(value) if row and row.kind == "float" and isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _sku(row: Mapping[str, Any]) -> Sku:
     expect: Sequence[Mapping[str, Any]] = row.get("expect", [])
     return Sku(
@@ -105,7 +111,7 @@ def _sku(row: Mapping[str, Any]) -> Sku:
         products=tuple(row["products"]),
         gpus=row["gpus"],
         bus=tuple(str(bdf(str(address))) for address in row.get("bus", ())),
-        expect={"gpu.count": row["gpus"], "pcie.gpu_count": row["gpus"], **{entry["key"]: entry["value"] for entry in expect}},
+        expect={"gpu.count": row["gpus"], "pcie.gpu_count": row["gpus"], **{entry["key"]: _typed(entry["key"], entry["value"]) for entry in expect}},
         devices=row.get("devices", {}),
         sources={entry["key"]: entry["source"] for entry in expect},
     )

@@ -61,7 +61,7 @@ def _ecc(text: str) -> list[tuple[str, str]]:
     """Off, N/A (no ECC), On (counts are per MIG device) or the uncorrectable count."""
     if text in ("Off", "On"):
         return [("ecc_mode/current_ecc", "Enabled" if text == "On" else "Disabled")]
-    if not text.isdigit():
+    if not text.isdecimal():
         return [("ecc_mode/current_ecc", text)]
     split = [("volatile/sram_uncorrectable", "0")] if int(text) == 0 else []
     return [("ecc_mode/current_ecc", "Enabled"), ("volatile/dram_uncorrectable", text), *split]

@@ -95,7 +95,8 @@ def _cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
 def is_list(text: str) -> bool:
     """Whether the text is `nvidia-smi -L` and nothing more."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return bool(lines) and all(_LISTED.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
+    rows = [line for line in lines if _LISTED.search(line)]
+    return bool(rows) and all(_LISTED.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
 
 
 def parse_list(text: str) -> Sequence[Fact]:

@@ -23,7 +23,7 @@ def is_matrix(text: str) -> bool:
 
 
 def _heads(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines() if re.match(r"\s*GPU\d{1,3}\s.*CPU Affinity", line)]
+    return [line.split() for line in text.splitlines() if re.match(r"\s*GPU\d{1,3}\s(?:.*\s)?CPU Affinity", line)]
 
 
 def parse_matrix(text: str) -> Sequence[Fact]:

@@ -1,0 +1,55 @@
+"""How long every parser takes, and whether twice the input takes more than twice the time. Friendly and hostile inputs.
+
+`python -m tests.bench.perf.checks`: prints one JSON document; exit status 1 where a ratio is above 2.6.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+from tests.samples_checks import SAMPLES
+from tools.checks import CHECKS
+
+MOST = 2.6
+HOSTILE: dict[str, tuple[str, ...]] = {
+    "smi": ("<nvidia_smi_log>" + "<gpu " * 30_000, "<nvidia_smi_log>" + "<a>" * 15_000, "GPU 0: " + "x" * 200_000),
+    "topo": ("GPU0 GPU1 CPU Affinity\n" + "GPU0 X NV18 0\n" * 9_000,),
+    "nvlink": ("GPU 0: x\n" + " Link 0: 25 GB/s\n" * 20_000,),
+    "dmesg": ("[ 1.0] NVRM: Xid (PCI:0000:9b:00): 79, " + ("x" * 50 + "\n[ 1.0] NVRM: Xid (PCI:0000:9b:00): 13, ") * 4_000,),
+    "lspci": ("0000:9b:00.0 3D controller: NVIDIA [10de:1] (rev a1)\n" + "\tLnkSta: Speed 8GT/s, Width x8\n" * 20_000,),
+    "ibstat": ("CA 'mlx5_0'\n" + "Port 1:\n State: Active\n Link layer: InfiniBand\n" * 5_000, ("/" + "a/" * 90 + "\n") * 5_000),
+    "sysd": ('{"MESSAGE":"' + "upgrade nvidia " * 30 + '","_SYSTEMD_UNIT":"apt.service"}\n',),
+    "mem": ("".join(f"/sys/fs/cgroup/a/{n}/memory.events:oom_kill 1\n" for n in range(8_000)),),
+    "env": ("".join(f"{n} RANK={n}\n" for n in range(4_000)),),
+    "procs": ("00000000:9B:00.0, 41233, " + "a, " * 200 + "\n" + "00000000:9B:00.0, 41233, py, 1\n" * 8_000,),
+    "nccl1": (" 8589934592 2147483648 float sum -1 33605 255.62 479.28 0 33628 255.44 478.95 0\n" * 6_000,),
+}
+
+
+def seconds(check: str, text: str) -> float:
+    """The best of three readings."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        CHECKS[check].read(text)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def main() -> int:
+    """Measure all, print, judge."""
+    rows: list[dict[str, Any]] = []
+    for check, samples in SAMPLES.items():
+        texts = [("sample", "".join(samples[:1])), *(("hostile", text) for text in HOSTILE.get(check, ()))]
+        for kind, text in texts:
+            big = text * (1 + 400_000 // len(text)) if kind == "sample" else text
+            once, twice = seconds(check, big), seconds(check, big * 2)
+            ratio = round(twice / max(once, 1e-4), 2)
+            rows.append({"check": check, "input": kind, "bytes": len(big), "ms": round(once * 1e3, 1), "ratio": ratio})
+    print(json.dumps({"schema": 1, "items": rows, "worst_ratio": max(row["ratio"] for row in rows)}, indent=1))
+    return int(any(row["ratio"] > MOST and row["ms"] > 5 for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""GPUs are called by their place on the bus, also when one of them is gone."""
+
+import pytest
+
+from tools.devices import bdf, missing_gpus, name_devices
+from tools.fact import Fact
+
+BUS = tuple(f"0000:{bus}:00.0" for bus in ("19", "3b", "4c", "5d"))
+
+
+def listed(*addresses: str) -> list[Fact]:
+    """What nvidia-smi numbers, and one more fact of each GPU."""
+    return [
+        fact
+        for number, address in enumerate(addresses)
+        for fact in (Fact("smi", "gpu.bdf", address, f"gpu{number}"), Fact("smi", "gpu.temp.core", 40 + number, f"gpu{number}"))
+    ]
+
+
+def pci(*addresses: str) -> list[Fact]:
+    return [Fact("lspci", "pcie.rev_ff", False, address) for address in addresses]
+
+
+def devices(facts: list[Fact], key: str) -> list[str | None]:
+    return [fact.device for fact in facts if fact.key == key]
+
+
+@pytest.mark.parametrize("text", ["00000000:9B:00.0", "PCI:0000:9b:00", "9b:00.0", "0000:9b:00.0", "9B:00"])
+def test_an_address_has_one_spelling(text: str) -> None:
+    assert bdf(text) == "0000:9b:00.0"
+
+
+@pytest.mark.parametrize("text", ["", "gpu5", "0000:9b", "zz:00.0", "0000:9b:00.0.1"])
+def test_what_is_no_address_is_none(text: str) -> None:
+    assert bdf(text) is None
+
+
+def test_an_address_becomes_the_gpu_that_nvidia_smi_lists_there() -> None:
+    facts = [*listed(*BUS), Fact("dmesg", "kernel.xid", 79, BUS[2]), Fact("dmesg", "kernel.aer", "fatal", "0000:17:00.0")]
+    named = name_devices(facts)
+    assert devices(named, "kernel.xid") == ["gpu2"]
+    assert devices(named, "kernel.aer") == ["0000:17:00.0"]
+    assert next(fact.attrs for fact in named if fact.key == "kernel.xid") == {"bdf": BUS[2]}
+    assert len(named) == len(facts)
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_when_a_gpu_is_gone_the_others_keep_their_place(table: bool) -> None:
+    """nvidia-smi now numbers three GPUs 0 to 2; the kernel speaks of the fourth by its address."""
+    facts = [*listed(BUS[0], BUS[2], BUS[3]), *pci(*BUS), Fact("dmesg", "kernel.xid", 79, BUS[1]), Fact("topo", "topo.peers", 2, "gpu1")]
+    named = name_devices(facts, BUS if table else ())
+    assert devices(named, "gpu.temp.core") == ["gpu0", "gpu2", "gpu3"]
+    assert devices(named, "kernel.xid") == ["gpu1"]
+    assert devices(named, "topo.peers") == ["gpu2"]
+    assert devices(named, "pcie.rev_ff") == ["gpu0", "gpu1", "gpu2", "gpu3"]
+
+
+def test_without_nvidia_smi_the_table_or_lspci_names_them() -> None:
+    fact = Fact("dmesg", "kernel.xid", 79, BUS[3])
+    assert devices(name_devices([fact], BUS), "kernel.xid") == ["gpu3"]
+    assert devices(name_devices([fact, *pci(*BUS)]), "kernel.xid") == ["gpu3"]
+    assert devices(name_devices([fact]), "kernel.xid") == [BUS[3]]
+
+
+def test_a_table_of_another_machine_is_not_believed() -> None:
+    other = ("0000:01:00.0", "0000:02:00.0")
+    named = name_devices([*listed(*other), Fact("dmesg", "kernel.xid", 31, other[1])], BUS)
+    assert devices(named, "kernel.xid") == ["gpu1"]
+    assert devices(named, "gpu.temp.core") == ["gpu0", "gpu1"]
+
+
+def test_an_order_of_nvidia_smi_s_own_is_kept() -> None:
+    facts = [*listed(BUS[1], BUS[0]), *pci(BUS[0], BUS[1]), Fact("dmesg", "kernel.xid", 31, BUS[0])]
+    named = name_devices(facts)
+    assert devices(named, "gpu.temp.core") == ["gpu0", "gpu1"]
+    assert devices(named, "kernel.xid") == ["gpu1"]
+
+
+def test_a_gpu_that_is_not_listed_is_told_by_name() -> None:
+    facts = name_devices([*listed(BUS[0], BUS[2], BUS[3]), *pci(*BUS)], BUS)
+    assert [(fact.key, fact.device) for fact in missing_gpus(facts, BUS)] == [("gpu.missing", "gpu1")]
+    gone = name_devices([*listed(BUS[0], BUS[2], BUS[3]), *pci(BUS[0], BUS[2], BUS[3])], BUS)
+    assert {(fact.key, fact.device) for fact in missing_gpus(gone, BUS)} == {("gpu.missing", "gpu1"), ("pcie.absent", "gpu1")}
+    assert missing_gpus(name_devices([*listed(BUS[0]), *pci(*BUS[:2])])) != []
+    assert missing_gpus([], BUS) == []
+    assert missing_gpus(listed("0000:01:00.0"), BUS) == []
