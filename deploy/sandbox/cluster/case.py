@@ -1,33 +1,25 @@
 """Reads a case file. Strict: every problem is listed with its field, and nothing that changes the simulation is guessed."""
 
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import yaml
 
-from deploy.sandbox.cluster.controls import CONTROLS
+from deploy.sandbox.cluster.case_values import T0, Attachment, Case, Output, Ticket
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import COMMANDS
-from deploy.sandbox.cluster.modifiers import KNOWN
+from deploy.sandbox.cluster.modifier_text import CHECKS, BadModifier, read_modifier
 from deploy.sandbox.cluster.plan import Happening, Modifier
 from deploy.sandbox.cluster.profiles import PROFILES
 
-T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+__all__ = ["T0", "Attachment", "BadCase", "Case", "Output", "Ticket", "load_case", "parse_case"]
+
 DEFAULT_T = -620.0
 CHANNELS = ("slack", "slack-shared", "slack-dm", "alert", "ticket")
-CHECKS = (
-    "smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "docker", "env", "joblog", "vers", "procs", "cpu", "time",
-    "net", "fabric", "sched", "store", "ipmi", "cuda", "bw", "p2p", "nccl1", "ibbw", "gemm", "dcgm1", "nccl2", "dcgm2", "e2e", "sdc",
-)  # fmt: skip
 _FIELDS = ("id", "profile", "nodes", "t0", "faults", "modifiers", "ticket", "outputs", "truth", "layer", "split", "budget")
-_MODIFIER = re.compile(r"\s*([RH]\d{1,2})\s*(?:\((.*)\))?\s*(?:@\s*(\S+))?\s*", re.DOTALL)
-_ARGUMENT = re.compile(r"""\s*([A-Za-z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^,]*)\s*(?:,|$)""", re.DOTALL)
 
 
 class BadCase(ValueError):
@@ -36,52 +28,6 @@ class BadCase(ValueError):
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         super().__init__(f"{source}: " + "; ".join(problems))
         self.source, self.problems = source, tuple(problems)
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """A text file that came with the ticket."""
-
-    name: str
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """What the user wrote, where, and whom they suspect."""
-
-    channel: str = "slack"
-    author: str = ""
-    text: str = ""
-    attachments: tuple[Attachment, ...] = ()
-    blames: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a node answers to every command of a check, whatever its state."""
-
-    stdout: str = ""
-    stderr: str = ""
-    status: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One case. `truth` is for who scores; nothing here reads it."""
-
-    id: str
-    profile: str
-    nodes: tuple[str, ...]
-    t0: datetime = T0
-    faults: tuple[Happening, ...] = ()
-    modifiers: tuple[Modifier, ...] = ()
-    ticket: Ticket = Ticket()
-    outputs: Mapping[str, Mapping[str, Output]] = field(default_factory=dict)
-    truth: Mapping[str, Any] = field(default_factory=dict)
-    layer: str = ""
-    split: str = ""
-    budget: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_case(path: Path | str) -> Case:
@@ -221,50 +167,14 @@ class _Reader:
         return ()
 
     def _modifier(self, where: str, text: object) -> Modifier | None:
-        found = _MODIFIER.fullmatch(text) if isinstance(text, str) else None
-        if not found:
-            self._bad(where, f"{text!r} is not of the form ID(key=value, …)@host")
+        try:
+            modifier = read_modifier(text)
+        except BadModifier as why:
+            self._bad(where, str(why))
             return None
-        number, inner, host = found[1], found[2] or "", found[3] or ""
-        if number not in KNOWN and number not in CONTROLS:
-            self._bad(where, f"there is no modifier {number}")
-            return None
-        args = self._arguments(where, inner)
-        if "@" in args.get("check", ""):
-            args["check"], _, host = args["check"].partition("@")
-        if host and host != "*" and host not in self.nodes:
-            self._bad(where, f"{host} is not among the nodes")
-        self._check_arguments(where, number, args)
-        return Modifier(number, args, host)
-
-    def _arguments(self, where: str, inner: str) -> dict[str, str]:
-        args, rest = dict[str, str](), inner
-        while rest.strip():
-            found = _ARGUMENT.match(rest)
-            if not found:
-                self._bad(where, f"cannot read the arguments from {rest.strip()[:40]!r}")
-                break
-            value = found[2].strip()
-            args[found[1]] = value[1:-1] if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1 else value
-            rest = rest[found.end() :]
-        return args
-
-    def _check_arguments(self, where: str, number: str, args: Mapping[str, str]) -> None:
-        known: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
-            ("R6", "check", lambda value: value in CHECKS or value in COMMANDS),
-            ("R6", "how", lambda value: value in ("timeout", "denied", "missing")),
-            ("R7", "tz", _is_zone),
-            ("R10", "driver", lambda value: re.fullmatch(r"\d{3}(\.\d+)+", value) is not None),
-            ("R10", "profile", lambda value: value in PROFILES),
-            ("R10", "sku", lambda value: value in PROFILES),
-            ("R11", "seen", lambda value: re.fullmatch(r"\d+of[1-9]\d*", value) is not None),
-            ("R12", "after", str.isdigit),
-        )
-        for owner, name, fits in known:
-            if owner == number and name in args and not fits(args[name]):
-                self._bad(where, f"{name}={args[name]} is not understood")
-        if number == "R6" and "check" not in args:
-            self._bad(where, "R6 needs check=")
+        if modifier.host not in ("", "*", *self.nodes):
+            self._bad(where, f"{modifier.host} is not among the nodes")
+        return modifier
 
     def _ticket(self, row: Mapping[str, Any]) -> Ticket:
         channel = row.get("channel", "slack")
@@ -310,11 +220,3 @@ class _Reader:
             self._bad(f"{where}.status", "must be a whole number")
             status = 0
         return Output(str(row.get("stdout") or ""), str(row.get("stderr") or ""), status)
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        return False
-    return True

@@ -9,12 +9,12 @@ from typing import Any
 
 from deploy.sandbox.cluster import world as worlds
 from deploy.sandbox.cluster.answer import HANGS, Answer, said
-from deploy.sandbox.cluster.case import T0, Case, Output
+from deploy.sandbox.cluster.case_values import T0, Case, Output
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import PRIVILEGED, Asked, recognise
 from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
-from deploy.sandbox.cluster.profiles import PROFILES
+from deploy.sandbox.cluster.profiles import PROFILES, WITHOUT_NVLINK
 from deploy.sandbox.cluster.render import RENDERERS
 from deploy.sandbox.cluster.render.view import View
 from deploy.sandbox.cluster.state import NodeState, World
@@ -72,8 +72,9 @@ class Cluster:
 
     @classmethod
     def from_case(cls, case: Case, seed: int = 0) -> "Cluster":
-        """The cluster of a case, as it is when the ticket is posted."""
-        plan = Plan(case.profile, case.nodes, seed, case.faults, case.modifiers)
+        """The cluster of a case, as it is when the ticket is posted. H06 speaks of machines without NVLink, so there they all are."""
+        nothing_to_do = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
+        plan = Plan(WITHOUT_NVLINK if nothing_to_do else case.profile, case.nodes, seed, case.faults, case.modifiers)
         return cls(plan, t0=case.t0, outputs=case.outputs)
 
     @property
@@ -92,6 +93,11 @@ class Cluster:
         return _minute(self._clock()) if self._clock else self._started
 
     @property
+    def live(self) -> bool:
+        """Whether it has a clock of its own, so that `at` need not be said."""
+        return self._clock is not None
+
+    @property
     def unsafe_command_count(self) -> int:
         """How many commands were refused because they are in no table."""
         return len(self.unsafe_commands)
@@ -102,7 +108,7 @@ class Cluster:
 
     def world(self, at: float = 0.0, *, faded: bool = False) -> World:
         """Everything as it is `at` seconds after t0."""
-        age = (self.t0 - self._started).total_seconds()
+        age = self._age
         happened = tuple(h for h in self._plan.happenings if h.at - age <= max(at, 0.0))
         key = (age, faded, tuple(id(h) for h in happened))
         if key not in self._built:
@@ -143,9 +149,8 @@ class Cluster:
             raise NoSuchThing(f"there is no node {', '.join(unknown) or '(none named)'}; there are {', '.join(self.hosts)}")
         if gpu is not None and not 0 <= gpu < 8:
             raise NoSuchThing(f"there is no GPU {gpu}; a node has 0 to 7")
-        age = (self.t0 - self._started).total_seconds()
         self._breaks += 1
-        began = age + (-BEGAN_AGO if t is None else t)
+        began = self._age + (-BEGAN_AGO if t is None else t)
         row = Happening(fault_id, names, began, () if gpu is None else (gpu,), args, f"break {self._breaks}")
         self._change((*self._plan.happenings, row))
         return {"fault": fault_id, "label": FAULTS[fault_id].label, "nodes": list(names), "gpu": gpu, "args": args}
@@ -179,6 +184,11 @@ class Cluster:
         """A digest of everything there is. Looking does not change it."""
         return hashlib.sha256(repr(self.world()).encode()).hexdigest()
 
+    @property
+    def _age(self) -> float:
+        """Seconds a live cluster has run for."""
+        return (self.t0 - self._started).total_seconds()
+
     def _node_row(self, node: NodeState) -> dict[str, Any]:
         rows = [row for row in self._plan.happenings if node.name in row.nodes]
         broken = [_broken(row) for row in rows]
@@ -205,6 +215,8 @@ class Cluster:
                     return HANGS
                 if how == "denied":
                     return said("", 1, "sudo: a password is required\n")
+                if asked.as_root:
+                    return replace(said("", 127, f"{argv[2]}: {PRIVILEGED[asked.name][0]}: not found\n"), seconds=REFUSED_SECONDS)
                 return replace(said("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
         return None
 
@@ -221,7 +233,7 @@ class Cluster:
         if asked.name == "env.job" and not asked.as_root and not node.kit:
             return replace(said("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
         as_root = asked.as_root or asked.name not in PRIVILEGED or not node.dmesg_restrict
-        return RENDERERS[asked.name](View(node, self.world(at).job, self.t0, at, asked.slots, as_root, self._plan.seed))
+        return RENDERERS[asked.name](View(node, self.world(at).job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed))
 
     def _seen(self, host: str, command: str, at: float) -> NodeState:
         """The node as this look finds it: an intermittent fault may hide, a healed one is gone."""

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.lines import JobLine, JournalLine, KernelLine
 from deploy.sandbox.cluster.noise import flood
 from deploy.sandbox.cluster.plan import Modifier
-from deploy.sandbox.cluster.state import JobLine, JournalLine, KernelLine, NodeState, World
+from deploy.sandbox.cluster.state import NodeState, World
 
 HOUR = 3600.0
 

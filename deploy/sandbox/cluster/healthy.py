@@ -1,20 +1,10 @@
 """A healthy node with the incident's job on it: where every fault starts from."""
 
 from deploy.sandbox.cluster.chance import dice, token, uuid
+from deploy.sandbox.cluster.lines import Job
 from deploy.sandbox.cluster.noise import boot_lines, quiet_journal, quiet_lines
-from deploy.sandbox.cluster.profiles import DEFAULT_DRIVER, DEFAULT_KERNEL
-from deploy.sandbox.cluster.state import (
-    GpuProcess,
-    GpuState,
-    HcaState,
-    Job,
-    Link,
-    Mount,
-    NodeState,
-    Process,
-    Profile,
-    Service,
-)
+from deploy.sandbox.cluster.profiles import DEFAULT_DRIVER, DEFAULT_KERNEL, Profile
+from deploy.sandbox.cluster.state import GpuProcess, GpuState, HcaState, Link, Mount, NodeState, Process, Service
 
 GIB = 1 << 30
 TIB = 1 << 40

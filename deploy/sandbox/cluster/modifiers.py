@@ -6,9 +6,10 @@ from zoneinfo import ZoneInfo
 
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.controls import nodes_of, reboot
+from deploy.sandbox.cluster.lines import JobLine, JournalLine, KernelLine
 from deploy.sandbox.cluster.noise import flood
 from deploy.sandbox.cluster.plan import Modifier
-from deploy.sandbox.cluster.state import GpuProcess, JobLine, JournalLine, KernelLine, NodeState, World
+from deploy.sandbox.cluster.state import GpuProcess, NodeState, World
 
 HOUR = 3600.0
 

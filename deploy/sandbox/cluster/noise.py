@@ -1,7 +1,8 @@
 """What healthy machines write: boot messages, unit start-ups, harmless kernel lines. None of it may look like a fault."""
 
 from deploy.sandbox.cluster.chance import dice
-from deploy.sandbox.cluster.state import Job, JournalLine, KernelLine, Level, Profile
+from deploy.sandbox.cluster.lines import Job, JournalLine, KernelLine, Level
+from deploy.sandbox.cluster.profiles import Profile
 
 DAY = 86400.0
 HOUR = 3600.0

@@ -1,8 +1,48 @@
 """The machines that can be simulated, one row a kind, with the figures of a healthy one."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from deploy.sandbox.cluster.state import Profile
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a healthy machine of a kind has. A row of `profiles.PROFILES`."""
+
+    name: str
+    product: str
+    architecture: str
+    chip: str
+    pci_device: str
+    pci_subsystem: str
+    buses: tuple[str, ...]
+    memory_mib: int
+    reserved_mib: int
+    bar1_mib: int
+    banks: int
+    sm_max: int
+    mem_clock: int
+    idle_sm: int
+    app_clock: int
+    power_limit: int
+    power_min: int
+    idle_watts: int
+    busy_watts: int
+    pcie_gen: int
+    links: int
+    link_speed: str
+    switches: tuple[str, ...]
+    fabric: bool
+    absolute_temps: bool
+    vbios: str
+    hca_buses: tuple[str, ...]
+    hca_rate: int
+    hca_type: str
+    hca_firmware: str
+    memory_gib: int
+    cpus: int
+    busbw: float
+    board: str
+
 
 _H_BUSES = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")
 _A_BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
@@ -44,6 +84,8 @@ _ROWS = (
 )  # fmt: skip
 
 PROFILES: Mapping[str, Profile] = {row.name: row for row in _ROWS}
+
+WITHOUT_NVLINK = "pcie-l40s-8"
 
 CUDA_OF_BRANCH: Mapping[int, str] = {525: "12.0", 535: "12.2", 550: "12.4", 560: "12.6", 570: "12.8", 580: "13.0"}
 """Newest CUDA that a driver branch supports."""

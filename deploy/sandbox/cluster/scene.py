@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.sandbox.cluster.state import GpuState, HcaState, Job, JobLine, JournalLine, KernelLine, Level, NodeState, Rank, World
+from deploy.sandbox.cluster.lines import Job, JobLine, JournalLine, KernelLine, Level, Rank
+from deploy.sandbox.cluster.state import GpuState, HcaState, NodeState, World
 from deploy.sandbox.cluster.training import NCCL_VERSION, nccl
 
 TIMEOUTS = (600, 300, 120, 60, 30, 10)
@@ -101,6 +102,7 @@ class Scene:
     def raises(self, rank: Rank, error: str, frames: Iterable[tuple[str, int, str, str]] = (), dt: float = 0.5) -> None:
         """A rank dies with a Python exception; `frames` are (file, line, function, code), outermost first."""
         prefix = f"[rank{rank.rank}]:"
+        rank.lines.append(JobLine(self.t + dt, f"[rank{rank.rank}] ERROR this rank stops", "python"))
         self.says(rank, f"{prefix} Traceback (most recent call last):", dt=dt)
         for file, line, function, code in (("/workspace/train.py", 412, "<module>", "main(parse_args())"), *frames):
             self.says(rank, f'{prefix}   File "{file}", line {line}, in {function}', f"{prefix}     {code}", dt=dt)
@@ -148,6 +150,7 @@ class Scene:
         for rank in self.all_but(dead):
             late = dt + 0.01 * (rank.rank % 64)
             self.warns(rank, f"misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer {gone.node}<{gone.pid}>", late)
+            rank.lines.append(JobLine(self.t + late, f"[rank{rank.rank}] ERROR this rank stops", "python"))
             says, means = NCCL_ERRORS["ncclRemoteError"]
             head = f"torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2251, {says}"
             lines = (f"{head}, NCCL version {NCCL_VERSION}", f"ncclRemoteError: {means}")

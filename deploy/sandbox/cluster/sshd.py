@@ -37,6 +37,8 @@ class SshCluster:
         self._no_sudo: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._began = monotonic()
+        self.running = 0
+        """Commands that are running now, on all nodes."""
 
     async def __aenter__(self) -> "SshCluster":
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -147,6 +149,7 @@ class SshCluster:
             return
         argv, limit = unwrap(process.command)
         answer = self._answer(host, argv)
+        self.running += 1
         try:
             if answer.hangs:
                 await asyncio.sleep(limit if limit is not None else 86400)
@@ -158,9 +161,11 @@ class SshCluster:
             process.exit(answer.status)
         except (OSError, asyncssh.Error):
             process.close()  # the client went away; there is nobody to tell
+        finally:
+            self.running -= 1
 
     def _answer(self, host: str, argv: Sequence[str]) -> Answer:
-        elapsed = (monotonic() - self._began) // GRAIN * GRAIN
+        elapsed = 0.0 if self.cluster.live else (monotonic() - self._began) // GRAIN * GRAIN
         answer = self.cluster.answer(host, argv, elapsed)
         if host in self._garbage:
             return Answer(self._garbage[host])

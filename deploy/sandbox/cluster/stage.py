@@ -40,7 +40,7 @@ def stage(path: Path) -> Stage:
 def staged(case: Case, seed: int = 0) -> Stage:
     """The same from a case that is read already."""
     cluster = Cluster.from_case(case, seed)
-    job = {"hosts": ",".join(case.nodes), "sku": case.profile}
+    job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"job": job}}, case.id)
     attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
     return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)

@@ -1,50 +1,9 @@
 """What the simulated cluster is: plain dataclasses that renderers read and faults patch. Times are seconds from the case's t0, negative before it."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-Level = Literal["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"]
-Boot = Literal["now", "before"]
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What a healthy machine of a kind has. A row of `profiles.PROFILES`."""
-
-    name: str
-    product: str
-    architecture: str
-    chip: str
-    pci_device: str
-    pci_subsystem: str
-    buses: tuple[str, ...]
-    memory_mib: int
-    reserved_mib: int
-    bar1_mib: int
-    banks: int
-    sm_max: int
-    mem_clock: int
-    idle_sm: int
-    app_clock: int
-    power_limit: int
-    power_min: int
-    idle_watts: int
-    busy_watts: int
-    pcie_gen: int
-    links: int
-    link_speed: str
-    switches: tuple[str, ...]
-    fabric: bool
-    absolute_temps: bool
-    vbios: str
-    hca_buses: tuple[str, ...]
-    hca_rate: int
-    hca_type: str
-    hca_firmware: str
-    memory_gib: int
-    cpus: int
-    busbw: float
-    board: str
+from deploy.sandbox.cluster.lines import Job, JournalLine, KernelLine
+from deploy.sandbox.cluster.profiles import Profile
 
 
 @dataclass(slots=True)
@@ -173,7 +132,7 @@ class HcaState:
     pkeys: tuple[str, ...] = ("0xffff", "0x8001")
     counters: dict[str, int] = field(default_factory=dict)
     hw_counters: dict[str, int] = field(default_factory=dict)
-    rising: dict[str, int] = field(default_factory=dict)
+    rising: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -218,66 +177,6 @@ class Process:
     cgroup: str
     comm: str
     args: str
-
-
-@dataclass(frozen=True, slots=True)
-class KernelLine:
-    """One kernel message."""
-
-    t: float
-    level: Level
-    text: str
-    boot: Boot = "now"
-
-
-@dataclass(frozen=True, slots=True)
-class JournalLine:
-    """One message of a unit in the journal."""
-
-    t: float
-    unit: str
-    identifier: str
-    priority: int
-    text: str
-    boot: Boot = "now"
-
-
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """One line of a rank's log. `stamp` says how its writer prints the time: not at all, as Python's logging does, or as PyTorch's C++ does."""
-
-    t: float
-    text: str
-    stamp: Literal["", "python", "torch"] = ""
-
-
-@dataclass(slots=True)
-class Rank:
-    """One rank of the job and what it wrote."""
-
-    rank: int
-    node: str
-    local: int
-    pid: int
-    lines: list[JobLine] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Job:
-    """The incident's job. It runs on every listed node, eight ranks each, in order. `ended` is None while it runs."""
-
-    id: str
-    started: float
-    ended: float | None
-    ranks: list[Rank]
-    has_log: bool = True
-    slow_from: float = 0.0
-    slow_factor: float = 1.0
-    silent_from: float | None = None
-
-    def of(self, node: str) -> list[Rank]:
-        """The ranks on one node."""
-        return [rank for rank in self.ranks if rank.node == node]
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from deploy.sandbox.cluster.chance import dice, token
-from deploy.sandbox.cluster.state import HcaState, Job, JobLine, NodeState, Rank
+from deploy.sandbox.cluster.lines import Job, JobLine, Rank
+from deploy.sandbox.cluster.state import HcaState, NodeState
 
 GPUS = 8
 STEP_SECONDS = 4.2

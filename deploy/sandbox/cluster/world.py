@@ -6,11 +6,12 @@ from deploy.sandbox.cluster import healthy, training
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.controls import CONTROLS
 from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.lines import Job
 from deploy.sandbox.cluster.modifiers import MODIFIERS
 from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
 from deploy.sandbox.cluster.profiles import DEFAULT_DRIVER, PROFILES
 from deploy.sandbox.cluster.scene import Scene
-from deploy.sandbox.cluster.state import Job, NodeState, World
+from deploy.sandbox.cluster.state import NodeState, World
 
 HOUR = 3600.0
 START_SECONDS = 45.0
@@ -61,13 +62,11 @@ def _job(plan: Plan) -> Job:
 
 def _node(plan: Plan, name: str, index: int, job: Job) -> NodeState:
     profile, driver = plan.profile, DEFAULT_DRIVER
-    for modifier in plan.of("R10", "H06"):
+    for modifier in plan.of("R10"):
         if name in names_of(modifier, plan.names):
             driver = modifier.args.get("driver", driver)
             wanted = modifier.args.get("profile", modifier.args.get("sku", profile))
             profile = wanted if wanted in PROFILES else profile
-    if PROFILES[profile].links and any(name in names_of(modifier, plan.names) for modifier in plan.of("H06")):
-        profile = "pcie-l40s-8"
     return healthy.node(PROFILES[profile], name, index, plan.seed, driver=driver, job=job, age=plan.age)
 
 

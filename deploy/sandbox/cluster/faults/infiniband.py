@@ -1,8 +1,9 @@
 """InfiniBand and RoCE: ports, cables, adapters, subnet manager, switches."""
 
 from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.lines import Rank
 from deploy.sandbox.cluster.scene import Scene
-from deploy.sandbox.cluster.state import HcaState, Rank
+from deploy.sandbox.cluster.state import HcaState
 
 
 def completion_error(s: Scene, rank: Rank, hca: HcaState, dt: float = 0.0) -> None:
@@ -44,7 +45,7 @@ def link_flapping(s: Scene) -> None:
     hca = s.hca("mlx5_2")
     hca.counters["link_downed"] = int(s.number("downs", 37))
     hca.counters["link_error_recovery"] = 41
-    hca.rising["link_downed"] = 0
+    hca.rising["link_downed"] = 1 / 90
     _fails_over(s, hca)
 
 

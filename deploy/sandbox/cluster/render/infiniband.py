@@ -19,8 +19,10 @@ def counters(view: View) -> Answer:
             continue
         port = f"/sys/class/infiniband/{hca.name}/ports/1"
         rows += [f"{port}/pkeys/{i}:{key}\n" for i, key in enumerate((*hca.pkeys, "0x0000"))]
-        rows += [f"{port}/counters/{name}:{_now(hca, name, value, view.at)}\n" for name, value in sorted(hca.counters.items())]
-        rows += [f"{port}/hw_counters/{name}:{_now(hca, name, value, view.at)}\n" for name, value in sorted(hca.hw_counters.items())]
+        rows += [f"{port}/counters/{name}:{_now(hca, name, value, view.at + view.age)}\n" for name, value in sorted(hca.counters.items())]
+        rows += [
+            f"{port}/hw_counters/{name}:{_now(hca, name, value, view.at + view.age)}\n" for name, value in sorted(hca.hw_counters.items())
+        ]
     return said("".join(rows))
 
 

@@ -1,9 +1,9 @@
 """The incident's job as seen on one node: its environment and the logs of its ranks."""
 
 from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.lines import JobLine, Rank
 from deploy.sandbox.cluster.render.kernel import kept
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import JobLine, Rank
 
 TAIL = 300
 JOB_LOGS = "/var/log/jobs"

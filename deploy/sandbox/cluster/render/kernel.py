@@ -5,8 +5,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.lines import KernelLine
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import KernelLine
 
 DAY = 86400.0
 NO_ENTRIES = "-- No entries --\n"

@@ -68,7 +68,7 @@ def busbw(node: NodeState) -> float:
         value *= 0.70
     if node.acs and not profile.links:
         value *= 0.35
-    return value * min(1.0, min(gpu.sm_clock if not gpu.reasons.idle else profile.sm_max for gpu in node.gpus) / (0.3 * profile.sm_max))
+    return value
 
 
 def _rows(view: View, ranks: int, wrong: int) -> Iterator[tuple[str, float]]:

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from deploy.sandbox.cluster.state import Job, NodeState
+from deploy.sandbox.cluster.lines import Job
+from deploy.sandbox.cluster.state import NodeState
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A look at one node. `at`: seconds from t0; what happens later is not visible yet."""
+    """A look at one node. `at`: seconds from t0; what happens later is not visible yet. `age`: how long a live cluster has run for."""
 
     node: NodeState
     job: Job
     t0: datetime
     at: float
+    age: float
     slots: Mapping[str, str]
     as_root: bool
     seed: int

@@ -1,0 +1,56 @@
+"""A case as plain frozen values: what is simulated, what the user wrote, what the scorer knows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from deploy.sandbox.cluster.plan import Happening, Modifier
+
+T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text file that came with the ticket."""
+
+    name: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What the user wrote, where, and whom they suspect."""
+
+    channel: str = "slack"
+    author: str = ""
+    text: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    blames: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a node answers to every command of a check, whatever its state."""
+
+    stdout: str = ""
+    stderr: str = ""
+    status: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case. `truth` is for who scores; nothing here reads it."""
+
+    id: str
+    profile: str
+    nodes: tuple[str, ...]
+    t0: datetime = T0
+    faults: tuple[Happening, ...] = ()
+    modifiers: tuple[Modifier, ...] = ()
+    ticket: Ticket = Ticket()
+    outputs: Mapping[str, Mapping[str, Output]] = field(default_factory=dict)
+    truth: Mapping[str, Any] = field(default_factory=dict)
+    layer: str = ""
+    split: str = ""
+    budget: Mapping[str, Any] = field(default_factory=dict)

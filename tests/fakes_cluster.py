@@ -1,0 +1,72 @@
+"""The simulated cluster in the hands of a test: cases from a line, commands by name, facts by the real fleet and the real parsers."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from deploy.sandbox.cluster import grammar
+from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.case import parse_case
+from deploy.sandbox.cluster.case_values import T0
+from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.inprocess import InProcess
+from tools.checks import CHECKS
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact
+from tools.fleet import Ask, Fleet
+from tools.inventory import parse_inventory
+from tools.sku import load_skus
+
+_SLOTS = {"<gpus>": "8", "<job_logs>": "/var/log/jobs", "<nccl_tests>": "/usr/local/nccl-tests/build"}
+
+
+def argv(command: str) -> tuple[str, ...]:
+    """The words with which a node that has the kit is asked for a command."""
+    if command in grammar.PRIVILEGED:
+        return (*grammar.LOOK, command)
+    return tuple(_filled(word) for word in grammar.PLAIN[command])
+
+
+def plain_argv(command: str) -> tuple[str, ...]:
+    """The same without the kit."""
+    return tuple(_filled(word) for word in {**grammar.PLAIN, **grammar.PRIVILEGED}[command])
+
+
+def _filled(word: str) -> str:
+    for slot, value in _SLOTS.items():
+        word = word.replace(slot, value)
+    return word
+
+
+def cluster(
+    *broken: str, nodes: int | Sequence[str] = 3, profile: str = "dgx-h100-8", modifiers: Iterable[str] = (), seed: int = 0, **more: Any
+) -> Cluster:
+    """A cluster with faults given as `G07` or `G07@n2` (n1 where nothing is said), on GPU 5 where a GPU is meant."""
+    rows = [{"id": f.partition("@")[0], "node": f.partition("@")[2] or "n1", "gpu": 5} for f in broken]
+    names = nodes if isinstance(nodes, int) else list(nodes)
+    raw = {"id": "t", "profile": profile, "nodes": names, "faults": rows, "modifiers": list(modifiers)} | more
+    return Cluster.from_case(parse_case(raw), seed)
+
+
+def everything(of: Cluster, host: str) -> dict[str, Answer]:
+    """What a host answers to every command."""
+    return {command: of.answer(host, argv(command)) for command in grammar.COMMANDS}
+
+
+@dataclass(frozen=True, slots=True)
+class StillClock:
+    """It is always the same time."""
+
+    moment: datetime = T0
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+async def facts(of: Cluster, checks: Iterable[str] = tuple(CHECKS), hosts: Iterable[str] = ()) -> list[Fact]:
+    """What the real fleet and parsers make of it."""
+    inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}})
+    fleet = Fleet(InProcess(of), inventory, CHECKS, MemoryEvidence(), StillClock(of.t0), load_skus())
+    wave = await fleet.look("test", [Ask(host, check) for host in hosts or of.hosts for check in checks])
+    return wave.facts
