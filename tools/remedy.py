@@ -13,28 +13,42 @@ from tools.action import Condition, Risk
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of argument. `pattern` is a Python regex matched whole; `admits` are POSIX `case` patterns, one of which must match,
-    `refuses` those of which none may. Patterns are read under LC_ALL=C, so a class is a class of bytes."""
+    """A type of argument. `pattern` is a Python regex matched whole; the other fields say the same to the kit: at most `longest` bytes,
+    one of the POSIX `case` patterns `admits` must match, none of `refuses` may. They are read under LC_ALL=C: a class is a class of bytes."""
 
     pattern: str
     says: str
-    admits: tuple[str, ...] = ("?*",)
+    longest: int
+    admits: tuple[str, ...]
     refuses: tuple[str, ...] = ()
 
 
-_HEX = "[0-9a-f]"
-_BDF = f"{_HEX * 4}:{_HEX * 2}:{_HEX * 2}.{_HEX}"
+_HEX, _DIGIT = "[0-9a-f]", "[0-9]"
+_BDF = f"{_HEX * 4}:{_HEX * 2}:{_HEX * 2}.[0-7]"
+_WATTS = tuple(f"[1-9]{_DIGIT * more}{rest}" for more in (1, 2, 3) for rest in ("", f".{_DIGIT}", f".{_DIGIT * 2}"))
 
 KINDS: Mapping[str, Kind] = {
-    "bdf": Kind(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", "a PCI address such as 0000:9b:00.0", (_BDF,)),
-    "node": Kind(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "a host name", ("[A-Za-z0-9]*",), ("*[!A-Za-z0-9._-]*",)),
-    "job": Kind(r"[0-9]{1,12}(_[0-9]{1,6})?", "a Slurm job id", ("[0-9]*",), ("*[!0-9_]*", "*_*_*", "*_")),
-    "pid": Kind(r"[1-9][0-9]{0,9}", "a process id", ("[1-9]*",), ("*[!0-9]*",)),
-    "ticks": Kind(r"[0-9]{1,20}", "a process start time in clock ticks since boot", ("[0-9]*",), ("*[!0-9]*",)),
-    "watts": Kind(r"[1-9][0-9]{1,3}(\.[0-9]{1,2})?", "a power limit in watts", ("[1-9]*",), ("*[!0-9.]*", "*.*.*")),
-    "signal": Kind(r"TERM|KILL", "TERM or KILL", ("TERM", "KILL")),
-    "approval": Kind(r"apr-[0-9a-f]{12}", "an approval id", (f"apr-{_HEX * 12}",)),
-    "check": Kind(r"[a-z][a-z0-9]{1,9}", "a check id", ("[a-z]*",), ("*[!a-z0-9]*",)),
+    "bdf": Kind(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address such as 0000:9b:00.0", 12, (_BDF,)),
+    "node": Kind(
+        r"(?![Aa][Ll][Ll]\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+        "a host name, and not ALL, which Slurm takes for every node",
+        63,
+        ("[A-Za-z0-9]*",),
+        ("*[!A-Za-z0-9._-]*", "[Aa][Ll][Ll]"),
+    ),
+    "job": Kind(
+        r"[0-9]{1,12}(_[0-9]{1,6})?",
+        "a Slurm job id such as 4711 or 4711_3",
+        19,
+        ("[0-9]*",),
+        ("*[!0-9_]*", "*_*_*", "*_", f"{_DIGIT * 13}*", f"*_{_DIGIT * 7}*"),
+    ),
+    "pid": Kind(r"[1-9][0-9]{1,9}", "a process id, and not one of the first nine", 10, (f"[1-9]{_DIGIT}*",), ("*[!0-9]*",)),
+    "ticks": Kind(r"[0-9]{1,20}", "a process start time in clock ticks since boot", 20, ("[0-9]*",), ("*[!0-9]*",)),
+    "watts": Kind(r"[1-9][0-9]{1,3}(\.[0-9]{1,2})?", "a power limit in watts", 7, _WATTS),
+    "signal": Kind(r"TERM|KILL", "TERM or KILL", 4, ("TERM", "KILL")),
+    "approval": Kind(r"apr-[0-9a-f]{12}", "an approval id", 16, (f"apr-{_HEX * 12}",)),
+    "check": Kind(r"[a-z][a-z0-9]{1,9}", "a check id", 10, ("[a-z][a-z0-9]*",), ("*[!a-z0-9]*",)),
 }
 
 

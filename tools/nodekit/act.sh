@@ -5,23 +5,28 @@
 #   rackmedic-act settle DIGEST                               what became of it; a digest unknown here can never start afterwards
 #   rackmedic-act version
 #
-# The first line of every answer is: started | running | done STATUS | lost | never | refused WHY.
-# A record is a directory named by the digest. mkdir makes it, once; that is what lets a digest start at most once.
-set -u
+# The first line of every answer is: started | running | done STATUS | lost | never | refused WHY. Anything else means: cannot tell.
+# A record is a directory named by the digest, made once, under $STATE/door; that is what lets a digest start at most once.
+# While somebody is at it they hold $record/lock (fd 8); $STATE/lock (fd 9) keeps two actions off one host.
+set -fu
 LC_ALL=C
 PATH=@PATH@
 export LC_ALL PATH
-unset IFS ENV BASH_ENV CDPATH
+unset IFS ENV BASH_ENV CDPATH TMPDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
 umask 077
+cd / || exit 4
+exec </dev/null
 
 KIT=@VERSION@
 STATE=@STATE@
 PROC=@PROC@
 BOOT_FILE=$PROC/sys/kernel/random/boot_id
 MOST_OUTPUT=65536
+NO_RECORD="no record can be kept: $STATE must be a directory of its own user alone (mode 0700) with room left"
 
 say() { printf '%s\n' "$*"; }
-refuse() { say "refused $*"; exit 3; }
+refuse() { say "refused $*"; exit 3; }                           # this call ran nothing and will run nothing
+trouble() { printf 'rackmedic-act: %s\n' "$*" >&2; exit 4; }     # no answer can be given
 
 # --- arguments: every byte is matched; what is not admitted is refused -------------------------------------------------
 
@@ -40,6 +45,7 @@ is_boot_id() {
 
 proc_start() { # PID: its start in clock ticks since boot; names with blanks and brackets do not shift the field
   stat=$(cat "$PROC/$1/stat" 2>/dev/null) || { say gone; return 0; }
+  # shellcheck disable=SC2086
   set -- ${stat##*) }
   say "${20}"
 }
@@ -47,58 +53,88 @@ proc_start() { # PID: its start in clock ticks since boot; names with blanks and
 module_loaded() { # NAME: yes or no
   while read -r name _; do
     [ "$name" = "$1" ] && { say yes; return 0; }
-  done <"$PROC/modules"
+  done <"$PROC/modules" || return 1
   say no
 }
 
 # --- remedies: how many arguments, their kinds, the conditions, the command ---------------------------------------------
 
 @REMEDIES@
-# --- the protocol ------------------------------------------------------------------------------------------------------
+# --- conditions --------------------------------------------------------------------------------------------------------
 
-note() { # FILE TEXT: whole or not at all, and on disk before we go on
-  printf '%s\n' "$2" >"$1.new" && sync "$1.new" 2>/dev/null && mv "$1.new" "$1" && sync "$(dirname "$1")" 2>/dev/null
-}
-
-require() { # SAYS PATTERNS COMMAND...: the command's output must match one of the patterns (separated by |)
+require() { # SAYS PATTERNS COMMAND...: it must succeed, and one of the patterns (separated by |) must match what it prints
   says=$1 patterns=$2
   shift 2
-  seen=$("$@" 2>&1) || seen="$seen (exit status $?)"
-  if ! allowed "$seen" "$patterns"; then
-    note "$record/refused" "$says: found '$(printf '%s' "$seen" | tr '\n\t' '  ' | cut -c1-200)'"
-    say "refused $(cat "$record/refused")"
-    exit 3
-  fi
+  rm -f "$record/seen" "$record/ended"
+  exec 6>"$record/asking"
+  flock 6
+  ("$@" >"$record/seen" 2>&1; say "$?" >"$record/ended") 8>&- 9>&- &
+  exec 6>&-
+  flock -s -w 20 "$record/asking" true # a command that nothing can kill is left behind; it holds no other lock
+  seen=$(head -c 4096 "$record/seen" 2>/dev/null) ended=$(cat "$record/ended" 2>/dev/null)
+  [ "$ended" = 0 ] && allowed "$seen" "$patterns" && return 0
+  [ "$ended" = 0 ] || seen="$seen (${ended:+exit status }${ended:-no answer})"
+  forbid "$says: found '$(printf '%s' "$seen" | tr -c '[:print:]' ' ' | cut -c1-200)'"
 }
 
 allowed() { # TEXT PATTERNS
   rest=$2
   while :; do
     pattern=${rest%%|*}
-    # shellcheck disable=SC2254  the patterns are the catalogue's
+    # shellcheck disable=SC2254
     case $1 in $pattern) return 0 ;; esac
     [ "$rest" = "$pattern" ] && return 1
     rest=${rest#*|}
   done
 }
 
-# What runs detached: the command under its time limit, its output and then its status into the record.
-RUNNER='record=$1 limit=$2; shift 2
-timeout -k 10 "$limit" "$@" >"$record/output" 2>&1
-printf "%s\n" "$?" >"$record/status.new" && sync "$record/status.new"
-mv "$record/status.new" "$record/status"'
+forbid() { # WHY: written down, so that whoever asks later is told
+  say "$*" >"$record/refused.new" 2>/dev/null && sync "$record/refused.new" && mv "$record/refused.new" "$record/refused"
+  refuse "$*"
+}
 
-launch() { # LIMIT COMMAND...: detached; the locks on fd 8 and 9 stay with it until it ends
+# --- the command, detached ----------------------------------------------------------------------------------------------
+
+# It says `started` when that is on disk, and only then runs the command: under its time limit, holding fd 8 but not fd 9, so that
+# a command that nothing can kill keeps its record at `running` and lets go of the host. The status appears whole, after the output.
+# shellcheck disable=SC2016
+RUNNER='record=$1 limit=$2; shift 2
+date -u +%Y-%m-%dT%H:%M:%SZ >"$record/started.new" && sync "$record/started.new" || exit 1
+mv "$record/started.new" "$record/started" && sync "$record" || exit 1
+(printf "started\n")
+exec >/dev/null 2>&1
+(
+  { timeout -k 10 "$limit" "$@"; printf "%s\n" "$?" >"$record/ended" 2>/dev/null; } 2>&1 |
+    timeout -k 1 "$((limit + 15))" sh -c "dd bs=512 count=4000 2>/dev/null; cat >/dev/null" >"$record/output" 8>&-
+  sync "$record/ended" "$record/output"
+  [ -s "$record/ended" ] && mv "$record/ended" "$record/status" && sync "$record"
+) 9>&- &
+exec 8>&-
+flock -s -w "$((limit + 20))" "$record/lock" true'
+
+launch() { # LIMIT COMMAND...
   limit=$1
   shift
-  note "$record/boot" "$boot"
-  note "$record/command" "$*"
-  note "$record/started" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" || refuse "the record cannot be written to $STATE"
+  rm -f "$record/ended"
+  say "$boot" >"$record/boot"
+  say "$*" >"$record/command"
   scope=
-  [ -d /run/systemd/system ] && command -v systemd-run >/dev/null 2>&1 && scope="systemd-run --scope --quiet --collect"
+  [ -d /run/systemd/system ] && command -v systemd-run >/dev/null && scope="systemd-run --scope --quiet --collect"
   # shellcheck disable=SC2086
-  setsid $scope sh -c "$RUNNER" rackmedic-run "$record" "$limit" "$@" </dev/null >/dev/null 2>&1 &
-  say started
+  heard=$(setsid $scope sh -c "$RUNNER" rackmedic-run "$record" "$limit" "$@" 2>"$record/launch" &)
+  [ -f "$record/started" ] || forbid "it could not be launched: $(head -c 200 "$record/launch" 2>/dev/null | tr -c '[:print:]' ' ')"
+  say "${heard:-started}"
+}
+
+# --- the protocol ------------------------------------------------------------------------------------------------------
+
+state_is_ours() {
+  mkdir -p "$STATE" 2>/dev/null
+  [ "$(stat -c '%u %a %F' "$STATE" 2>/dev/null)" = "$(id -u) 700 directory" ] && mkdir -p "$STATE/actions" 2>/dev/null
+}
+
+through_the_door() { # one caller at a time decides which record begins
+  command exec 5>"$STATE/door" && flock -w 10 5
 }
 
 start() {
@@ -109,30 +145,33 @@ start() {
   shift 3
   for argument in "$@"; do [ "${#argument}" -le 256 ] || refuse "an argument is too long"; done
   arguments "$remedy" "$@"
+  state_is_ours || refuse "$NO_RECORD"
   record=$STATE/actions/$digest
-  mkdir -p "$STATE/actions" || refuse "the record cannot be written to $STATE"
-  [ -d "$record" ] && { answer start; exit 0; }
-  exec 9>"$STATE/lock"
+  through_the_door || trouble "the door is held"
+  [ -d "$record" ] && { exec 5>&-; answer; exit 0; }
+  command exec 9>"$STATE/lock" || refuse "$NO_RECORD"
   flock -n 9 || refuse "another action is running on this host"
   [ "$(cat "$BOOT_FILE")" = "$boot" ] || refuse "the host has booted since the approval"
-  mkdir "$record" 2>/dev/null || { exec 9>&-; answer start; exit 0; }
-  exec 8>"$record/lock"
+  mkdir "$record" || refuse "$NO_RECORD"
+  command exec 8>"$record/lock" || refuse "$NO_RECORD"
   flock 8
-  [ -f "$record/never" ] && { say never; exit 0; }
+  exec 5>&-
   perform "$remedy" "$@"
 }
 
 settle() {
-  [ $# -eq 1 ] && is_digest "$1" || refuse "usage: settle DIGEST"
+  [ $# -eq 1 ] || trouble "usage: settle DIGEST"
+  is_digest "$1" || trouble "that is no digest"
+  state_is_ours || trouble "$NO_RECORD"
   record=$STATE/actions/$1
-  mkdir -p "$STATE/actions" || refuse "the record cannot be written to $STATE"
-  mkdir "$record" 2>/dev/null
-  answer settle
+  through_the_door || trouble "the door is held"
+  [ -d "$record" ] || mkdir "$record" || trouble "$NO_RECORD"
+  exec 5>&-
+  answer
 }
 
-answer() { # ASKED_BY: what became of $record; whoever holds its lock is still at it; only settle may bury what never began
-  exec 7>>"$record/lock"
-  if [ ! -f "$record/status" ] && ! flock -n 7; then
+answer() { # what became of $record; a record that nobody holds and that never began is its own tombstone
+  if [ ! -f "$record/status" ] && held; then
     say running
   elif [ -f "$record/status" ]; then
     say "done $(cat "$record/status")"
@@ -142,18 +181,16 @@ answer() { # ASKED_BY: what became of $record; whoever holds its lock is still a
   elif [ -f "$record/started" ]; then
     say lost
     tail -c "$MOST_OUTPUT" "$record/output" 2>/dev/null
-  elif [ "$1" = start ] && [ ! -f "$record/never" ]; then
-    say running
   else
-    [ -f "$record/never" ] || note "$record/never" "nobody holds it and its command never began"
     say never
   fi
-  exec 7>&-
 }
+
+held() { [ -f "$record/lock" ] && ! flock -s -n "$record/lock" true; }
 
 case ${1-} in
   start) shift; start "$@" ;;
   settle) shift; settle "$@" ;;
   version) say "@VERSION@" ;;
-  *) refuse "usage: rackmedic-act start|settle|version" ;;
+  *) trouble "usage: rackmedic-act start|settle|version" ;;
 esac

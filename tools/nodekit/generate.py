@@ -6,20 +6,30 @@ Everything that comes from a row is quoted for sh once, here; what comes from pe
 import hashlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from importlib.resources import files
 
+from tools.action import Condition
 from tools.check import Check
 from tools.remedy import KINDS, Kind, Remedy
 
 ENV_QUESTION = "env.job"
 """The one question that is no plain command: the kit's own function answers it."""
 
+FUNCTIONS = ("proc_start", "module_loaded")
+"""What a condition may ask of the kit itself, as `@NAME`."""
+
+CONDITION_SECONDS = 15
+
+
+class BadRow(ValueError):
+    """A row that cannot be put into the kit. Names the row and what is wrong with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class KitPaths:
-    """Where the kit lives and keeps its records on a node."""
+    """Where the kit lives and keeps its records on a node. They go into sh, sudoers and sshd text, so they are plain paths and a plain name."""
 
     directory: str = "/usr/local/sbin"
     state: str = "/var/lib/rackmedic"
@@ -27,35 +37,45 @@ class KitPaths:
     proc: str = "/proc"
     user: str = "rackmedic"
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            pattern = r"[a-z_][a-z0-9_-]{0,31}" if field.name == "user" else r"/[A-Za-z0-9._/+-]+(:/[A-Za-z0-9._/+-]+)*"
+            if not re.fullmatch(pattern, value) or (":" in value and field.name != "search"):
+                raise ValueError(f"{field.name}={value!r}: must be {'an account name' if field.name == 'user' else 'an absolute path'}")
+
 
 def kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy], paths: KitPaths | None = None) -> dict[str, str]:
     """File name → content: `rackmedic-look`, `rackmedic-act`, `sudoers`, `sshd_config`, `install.sh`."""
     paths = paths or KitPaths()
-    version = kit_version(checks, remedies)
-    common = {"VERSION": version, "PATH": shlex.quote(paths.search), "STATE": shlex.quote(paths.state), "PROC": shlex.quote(paths.proc)}
-    look = _render(_template("look.sh"), common | {"COMMANDS": "\n".join(_questions(checks))})
-    act = _render(_template("act.sh"), common | {"KINDS": "\n".join(_kinds()), "REMEDIES": "\n".join(_remedies(remedies))})
-    return {
-        "rackmedic-look": look,
-        "rackmedic-act": act,
-        "sudoers": _render(_template("sudoers"), common | {"USER": paths.user, "DIRECTORY": paths.directory}),
-        "sshd_config": _render(_template("sshd_config"), common | {"USER": paths.user}),
-        "install.sh": _render(_template("install.sh"), common | {"USER": paths.user, "DIRECTORY": paths.directory}),
+    values = {
+        "VERSION": kit_version(checks, remedies),
+        "COMMANDS": "\n".join(_questions(checks)),
+        "KINDS": "\n".join(_kinds(remedies)),
+        "REMEDIES": "\n".join(_remedies(remedies)),
+        "PATH": paths.search,
+        "STATE": paths.state,
+        "PROC": paths.proc,
+        "USER": paths.user,
+        "DIRECTORY": paths.directory,
     }
+    templates = {"rackmedic-look": "look.sh", "rackmedic-act": "act.sh"} | {name: name for name in ("sudoers", "sshd_config", "install.sh")}
+    return {name: _render(template(source), values) for name, source in templates.items()}
 
 
 def kit_version(checks: Mapping[str, Check], remedies: Mapping[str, Remedy]) -> str:
-    """Changes exactly when what the kit would allow changes."""
-    text = "\n".join([_template("look.sh"), _template("act.sh"), *_questions(checks), *_kinds(), *_remedies(remedies)])
+    """Changes exactly when what the kit would allow, or how, changes."""
+    text = "\n".join([template("look.sh"), template("act.sh"), *_questions(checks), *_kinds(remedies), *_remedies(remedies)])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """A script before the catalogues are filled in."""
     return (files("tools.nodekit") / name).read_text()
 
 
-def _render(template: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"@([A-Z_]+)@", lambda slot: values[slot[1]], template)
+def _render(text: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"@([A-Z]+)@", lambda slot: values[slot[1]], text)
 
 
 def _questions(checks: Mapping[str, Check]) -> Iterator[str]:
@@ -64,18 +84,30 @@ def _questions(checks: Mapping[str, Check]) -> Iterator[str]:
             if not command.privileged:
                 continue
             name = f"{check.id}.{command.name}"
-            yield f"  {name}) {'job_environment' if name == ENV_QUESTION else 'exec ' + shlex.join(command.argv)} ;;"
+            if any("{" in word for word in command.argv):
+                raise BadRow(f"{name}: a privileged command has no slots; nobody but the catalogue fills them")
+            asked = "job_environment" if name == ENV_QUESTION else f"exec timeout -k 2 {check.timeout:g} {shlex.join(command.argv)}"
+            yield f"  {shlex.quote(name)}) {asked} ;;"
 
 
-def _kinds() -> Iterator[str]:
-    """`is_KIND VALUE` for every kind of argument."""
+def _in_kit(remedies: Mapping[str, Remedy]) -> list[Remedy]:
+    return [remedy for remedy in remedies.values() if remedy.at != "fleet"]
+
+
+def _kinds(remedies: Mapping[str, Remedy]) -> Iterator[str]:
+    """`is_KIND VALUE` for every kind of argument that a remedy of the kit takes."""
+    used = {kind for remedy in _in_kit(remedies) for kind in remedy.args.values()}
     for name, kind in KINDS.items():
-        yield f"is_{name}() {{ # {kind.says}"
-        yield from _tests(kind)
-        yield "}\n"
+        if name in used:
+            yield f"is_{name}() {{"
+            yield from _tests(name, kind)
+            yield "}\n"
 
 
-def _tests(kind: Kind) -> Iterator[str]:
+def _tests(name: str, kind: Kind) -> Iterator[str]:
+    if odd := [pattern for pattern in (*kind.admits, *kind.refuses) if not re.fullmatch(r"[A-Za-z0-9._:*!\[\]-]+", pattern)]:
+        raise BadRow(f"kind {name}: {odd[0]!r} is not a pattern that may stand in a `case` as it is")
+    yield f'  [ "${{#1}}" -le {kind.longest} ] || return 1'
     if kind.refuses:
         yield f"  case $1 in {' | '.join(kind.refuses)}) return 1 ;; esac"
     yield f"  case $1 in {' | '.join(kind.admits)}) return 0 ;; esac"
@@ -83,35 +115,56 @@ def _tests(kind: Kind) -> Iterator[str]:
 
 
 def _remedies(remedies: Mapping[str, Remedy]) -> Iterator[str]:
-    rows = [remedy for remedy in remedies.values() if remedy.at != "fleet"]
+    rows = _in_kit(remedies)
     yield "arguments() { # REMEDY ARGUMENT...: the right number of the right kinds, or refused"
     yield "  case $1 in"
     for remedy in rows:
-        yield f"    {remedy.id})"
-        yield f'      [ $# -eq {len(remedy.args) + 1} ] || refuse "{remedy.id} takes {len(remedy.args)} arguments"'
-        for i, (name, kind) in enumerate(remedy.args.items(), 2):
-            yield f'      is_{kind} "${i}" || refuse "{name} must be {KINDS[kind].says}"'
+        yield f"    {shlex.quote(remedy.id)})"
+        yield from (f"      {line}" for line in _arguments(remedy))
         yield "      ;;"
     yield '    *) refuse "no such remedy in kit $KIT" ;;'
     yield "  esac\n}\n"
     yield "perform() { # REMEDY ARGUMENT...: conditions, then the command"
     yield "  case $1 in"
     for remedy in rows:
-        yield f"    {remedy.id})"
-        names = list(remedy.args)
-        for condition in remedy.conditions:
-            if condition.kind == "node":
-                asked = " ".join(_word(word, names) for word in condition.argv).removeprefix("@")
-                yield f"      require {shlex.quote(condition.says)} {_word(condition.expects, names)} {asked}"
-        yield f"      launch {remedy.limit_seconds} {' '.join(_word(word, names) for word in remedy.command)}"
+        yield f"    {shlex.quote(remedy.id)})"
+        yield from (f"      {line}" for line in _performance(remedy))
         yield "      ;;"
     yield "  esac\n}\n"
 
 
-def _word(word: str, names: list[str]) -> str:
+def _arguments(remedy: Remedy) -> Iterator[str]:
+    count = len(remedy.args)
+    yield f"[ $# -eq {count + 1} ] || refuse {shlex.quote(f'{remedy.id} takes {count} arguments')}"
+    for i, (name, kind) in enumerate(remedy.args.items(), 2):
+        yield f'is_{kind} "${{{i}}}" || refuse {shlex.quote(f"{name} must be {KINDS[kind].says}")}'
+
+
+def _performance(remedy: Remedy) -> Iterator[str]:
+    names = list(remedy.args)
+    for condition in remedy.conditions:
+        if condition.kind == "node":
+            yield f"require {shlex.quote(condition.says)} {_word(condition.expects, names)} {_asked(remedy, condition, names)}"
+    yield f"launch {remedy.limit_seconds} {_words(remedy.command, names)}"
+
+
+def _asked(remedy: Remedy, condition: Condition, names: Sequence[str]) -> str:
+    first = condition.argv[0]
+    if not first.startswith("@"):
+        return f"timeout -k 2 {CONDITION_SECONDS} {_words(condition.argv, names)}"
+    if first[1:] not in FUNCTIONS:
+        raise BadRow(f"{remedy.id}: the kit has no function {first!r}; it has {', '.join(FUNCTIONS)}")
+    return " ".join((first[1:], _words(condition.argv[1:], names)))
+
+
+def _words(words: Sequence[str], names: Sequence[str]) -> str:
+    return " ".join(_word(word, names) for word in words)
+
+
+def _word(word: str, names: Sequence[str]) -> str:
     """A word of a row for sh: constant parts quoted, `{name}` as the positional parameter that was matched."""
     parts = re.split(r"{([a-z_]+)}", word)
-    if parts == [""]:
-        return "''"
-    quoted = (f'"${names.index(part) + 2}"' if i % 2 else shlex.quote(part) for i, part in enumerate(parts) if part)
-    return "".join(quoted)
+    if unknown := [name for name in parts[1::2] if name not in names]:
+        raise BadRow(f"{word!r}: {unknown[0]} is not an argument")
+    quoted = [f'"${{{names.index(part) + 2}}}"' if i % 2 else shlex.quote(part) for i, part in enumerate(parts) if part]
+    return "".join(quoted) or "''"

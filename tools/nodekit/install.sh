@@ -1,9 +1,18 @@
 #!/bin/sh
 # Installs RackMedic's node kit @VERSION@ from this folder. Run as root on a node; running it again upgrades.
 set -eu
+umask 022
 [ "$(id -u)" -eq 0 ] || { echo "run as root" >&2; exit 1; }
 cd "$(dirname "$0")"
-id @USER@ >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh @USER@
+for tool in flock setsid timeout sync stat sudo visudo; do
+  command -v "$tool" >/dev/null || { echo "$tool is missing: install util-linux, coreutils (8.24 or newer) and sudo" >&2; exit 1; }
+done
+case $(stat -c '%u %A' @DIRECTORY@) in
+  "0 "?????-??-?) ;;
+  *) echo "@DIRECTORY@ must belong to root and be writable for nobody else" >&2; exit 1 ;;
+esac
+# '*' instead of '!': no password either, but sshd does not take the account for a locked one
+id @USER@ >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh --password '*' @USER@
 visudo -cqf sudoers
 install -o root -g root -m 0755 rackmedic-look rackmedic-act @DIRECTORY@/
 install -d -o root -g root -m 0700 @STATE@
