@@ -4,19 +4,25 @@ Between processes they travel as taskiq tasks on a Redis stream; inside one proc
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 import structlog
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from taskiq import AckableMessage, AsyncTaskiqDecoratedTask
-from taskiq.api import run_receiver_task
+from taskiq import AsyncTaskiqDecoratedTask
+from taskiq.receiver import Receiver
 from taskiq_redis import RedisStreamBroker
 
 from bot.tasks import end
 
 log = structlog.get_logger()
 Advance = Callable[[str], Awaitable[None]]
+BLOCK_MS = 1000
+AWAY_PAUSE = 1.0
+STOP_WITHIN = 5.0
+"""Seconds that running wake-ups may take to end once we stop; the desk has been drained by then."""
 
 
 class Wakeups(Protocol):
@@ -65,17 +71,34 @@ class LocalWakeups:
 
 
 class _Broker(RedisStreamBroker):
-    """Waits before it asks a lost Redis again, and makes its group anew on a Redis that lost it."""
+    """Reads the stream without acknowledging (a lost wake-up is the sweeper's), waits before it asks a lost Redis again, makes its
+    group anew on a Redis that lost it, and ends when told: a cancelled read may come back as if nothing had happened."""
 
-    async def listen(self) -> AsyncGenerator[AckableMessage, None]:
-        while True:
-            try:
-                async for message in super().listen():
-                    yield message
-            except (RedisError, OSError) as e:
-                log.warning("wakeups.redis_away", error=str(e))
-                await asyncio.sleep(1)
-                await self._regroup()
+    stopping = False
+
+    async def listen(self) -> AsyncGenerator[bytes, None]:  # type: ignore[override]  # the receiver takes bare bytes, the parent never gives them
+        async with Redis(connection_pool=self.connection_pool) as redis:
+            while not self.stopping:
+                for data in await self._read(redis):
+                    yield data
+
+    async def shutdown(self) -> None:
+        async with Redis(connection_pool=self.connection_pool) as redis:
+            with contextlib.suppress(RedisError, OSError):
+                await redis.xgroup_delconsumer(self.queue_name, self.consumer_group_name, self.consumer_name)
+        await super().shutdown()
+
+    async def _read(self, redis: Redis) -> list[bytes]:
+        try:
+            rows: Any = await redis.xreadgroup(
+                self.consumer_group_name, self.consumer_name, {self.queue_name: ">"}, count=self.count, block=self.block, noack=True
+            )
+        except (RedisError, OSError) as e:
+            log.warning("wakeups.redis_away", error=str(e))
+            await asyncio.sleep(AWAY_PAUSE)
+            await self._regroup()
+            return []
+        return [fields[b"data"] for _, messages in rows for _, fields in messages]
 
     async def _regroup(self) -> None:
         try:
@@ -88,25 +111,20 @@ class StreamWakeups:
     """Between processes. `receive=False` is a front end that only sends."""
 
     def __init__(self, url: str, advance: Advance, *, receive: bool = True, stream: str = "rm:wakeups", at_once: int = 32) -> None:
-        self._broker = _Broker(
-            url,
-            queue_name=stream,
-            consumer_group_name="workers",
-            maxlen=10_000,
-            unacknowledged_lock_timeout=60.0,
-            xread_block=1000,
-        )
-        self._task: AsyncTaskiqDecoratedTask[[str], Coroutine[Any, Any, None]] = self._broker.register_task(
-            _caller(advance), task_name="advance"
-        )
+        self._broker = _Broker(url, queue_name=stream, consumer_group_name="workers", maxlen=10_000, xread_block=BLOCK_MS, xread_count=1)
+        self._task: AsyncTaskiqDecoratedTask[[str], Coroutine[Any, Any, None]]
+        self._task = self._broker.register_task(_caller(advance), task_name="advance")
         self._receive = receive
         self._at_once = at_once
+        self._finish = asyncio.Event()
         self._receiver: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await self._broker.startup()
         if self._receive:
-            self._receiver = asyncio.create_task(run_receiver_task(self._broker, max_async_tasks=self._at_once))
+            self._broker.is_worker_process = True
+            receiver = Receiver(self._broker, run_startup=False, max_async_tasks=self._at_once, wait_tasks_timeout=STOP_WITHIN)
+            self._receiver = asyncio.create_task(receiver.listen(self._finish))
 
     async def wake(self, incident: str) -> None:
         try:
@@ -115,7 +133,11 @@ class StreamWakeups:
             log.warning("wakeup.lost", incident=incident, error=str(e))
 
     async def aclose(self) -> None:
+        """Stop receiving. What runs is the desk's to drain, before or after."""
+        self._broker.stopping = True
+        self._finish.set()
         if self._receiver is not None:
+            await asyncio.wait({self._receiver}, timeout=STOP_WITHIN + 1)
             await end(self._receiver)
         await self._broker.shutdown()
 

@@ -15,6 +15,7 @@ from bot.desk import Desk, Limits
 from bot.inbox import Inbox, Names
 from bot.lease import Leases
 from bot.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
+from bot.tasks import end
 from bot.wakeups import LocalWakeups, StreamWakeups
 from graph.state import Report
 from tests.fakes_desk import T0, BoardOfList, Point, SetClock, TinyTurns, item, origin, straight_on
@@ -389,4 +390,23 @@ async def test_a_wake_up_to_a_redis_that_is_away_is_lost_quietly(durable_server:
     await wakeups.start()
     durable_server.kill()
     await wakeups.wake("inc-1")
+    await wakeups.aclose()
+
+
+async def test_a_receiver_outlives_redis(durable_server: RealServer) -> None:
+    woken: asyncio.Queue[str] = asyncio.Queue()
+    wakeups = StreamWakeups(durable_server.url, woken.put)
+    await wakeups.start()
+    durable_server.kill()
+    durable_server.start()
+    async with Redis.from_url(durable_server.url) as redis:
+        await redis.flushall()  # even its group is gone
+    async with asyncio.timeout(20):
+        await wakeups.wake("inc-1")
+        while woken.empty():
+            _, late = await asyncio.wait({asyncio.create_task(woken.get())}, timeout=0.2)
+            if not late:
+                break
+            await end(*late)
+            await wakeups.wake("inc-1")
     await wakeups.aclose()
