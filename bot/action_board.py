@@ -28,6 +28,10 @@ class Show(Protocol):
         """The time to decide is nearly over: mention the approver group once more in the thread, once for each approval id."""
         ...
 
+    async def held(self, record: Record, why: str) -> None:
+        """Approved, but it cannot start yet (kill switch, busy target, host away …): show `why` on its card. It is tried again by itself."""
+        ...
+
 
 class Unseen:
     """Where nobody looks (tests, a terminal without a thread)."""
@@ -42,4 +46,7 @@ class Unseen:
         pass
 
     async def remind(self, record: Record) -> None:
+        pass
+
+    async def held(self, record: Record, why: str) -> None:
         pass
