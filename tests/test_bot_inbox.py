@@ -169,7 +169,7 @@ async def test_work_under_a_lost_lease_is_cancelled(redis: Redis, clock: SetCloc
 
 
 async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(redis: Redis, clock: SetClock) -> None:
-    leases = Leases(redis, clock, owner="me", seconds=0.2)
+    leases = Leases(redis, clock, owner="me", seconds=2)
     lease = await leases.take("inc-1")
     assert lease
     renewals, enough = 0, asyncio.Event()
@@ -188,7 +188,7 @@ async def test_a_lease_is_renewed_for_as_long_as_the_work_takes(redis: Redis, cl
         return "done"
 
     assert await lease.guard(turn()) == "done"
-    assert await redis.pttl(Names().lease("inc-1")) > 100
+    assert await redis.pttl(Names().lease("inc-1")) > 1000
 
 
 async def test_waiting_work_comes_due_and_is_then_put_off(inbox: Inbox, clock: SetClock) -> None:

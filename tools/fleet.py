@@ -205,8 +205,8 @@ class Fleet:
         if boot:
             self._booted(host.name, boot)
         known = boot or self._minds.setdefault(host.name, _HostMind()).boot_id
-        dated = tuple(f if f.boot_id else replace(f, boot_id=known) for f in facts)
-        blinds = [f.line for f in dated if f.status.blind]
+        dated = tuple(replace(f, host=host.name, time=f.time or now, boot_id=f.boot_id or known) for f in facts)
+        blinds = [f.line for f in dated if f.status.blind and not f.key]
         return Answer(host.name, check.id, dated, sum(ran.seconds for ran in rans), could_not="; ".join(dict.fromkeys(blinds)))
 
     async def _facts_of(self, incident: str, host: Host, check: Check, command: Command, ran: Ran, now: datetime) -> Iterable[Fact]:

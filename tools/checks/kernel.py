@@ -87,7 +87,7 @@ def _one(group: Sequence[Event]) -> Fact:
     return Fact(CHECK, first.kind, first.value, first.device, line=first.line[:500], attrs=attrs, time=time, boot_id=first.boot_id)
 
 
-_JOURNAL = "journalctl -o json --output-fields=MESSAGE,_BOOT_ID,PRIORITY --no-pager --since=-24h -p warning _TRANSPORT=kernel"
+_JOURNAL = "journalctl -o json --output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY --no-pager --since=-24h -p warning _TRANSPORT=kernel"
 
 CHECKS = (
     Check(

@@ -49,7 +49,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
 
 PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "dmesg.ring": _words("dmesg --decode --time-format iso"),
-    "dmesg.journal": _words("journalctl -o json --output-fields=MESSAGE,_BOOT_ID,PRIORITY --no-pager --since=-24h -p warning _TRANSPORT=kernel"),
+    "dmesg.journal": _words("journalctl -o json --output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY --no-pager --since=-24h -p warning _TRANSPORT=kernel"),
     "lspci.gpus": _words("lspci -D -vvv -d 10de:"),
     "lspci.bridges": _words("lspci -D -vvv -d ::0604"),
     "sysd.journal": ("journalctl", "-o", "json", "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY", "--no-pager", "--since=-24h",

@@ -74,6 +74,8 @@ def _entry(view: View, number: int, line: KernelLine) -> str:
         "__MONOTONIC_TIMESTAMP": str(int(max(since_boot, 0) * 1_000_000)),
         "_BOOT_ID": boot,
         "PRIORITY": str(PRIORITY[line.level]),
+        "SYSLOG_FACILITY": "0",
+        "SYSLOG_IDENTIFIER": "kernel",
         "MESSAGE": line.text,
     }
     return json.dumps(row) + "\n"
