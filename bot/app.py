@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from graph.ports import Clock, Ports
-from graph.reasoner import Reasoner
 from kb.history import History, load_seeds
 from kb.taxonomy import BadTaxonomy, Taxonomy, load_taxonomy
 from tools.checks import CHECKS
@@ -19,6 +19,10 @@ from tools.inventory import BadInventory, Inventory, load_inventory, parse_inven
 from tools.sku import Sku, load_skus
 from tools.ssh import Limits, Ssh
 from tools.transport import Transport
+
+if TYPE_CHECKING:
+    from graph.model import Model
+    from graph.spend import SpendBook
 
 
 class WallClock:
@@ -45,27 +49,35 @@ async def open_world(
     inventory: Inventory | None = None,
     clock: Clock | None = None,
     lasting: bool = False,
+    book: "SpendBook | None" = None,
 ) -> AsyncIterator[World]:
-    """Build the reading half; close its connections afterwards. `lasting` keeps evidence in the data folder. Raises Refusal."""
+    """Build the reading half; close its connections afterwards. `lasting` keeps evidence in the data folder, `book` what a model cost.
+
+    Raises Refusal.
+    """
     fleet_rows = inventory or _inventory(settings)
     clock = clock or WallClock()
     skus = _skus(settings)
     evidence: EvidenceStore = DirectoryEvidence(settings.data_dir / "evidence") if lasting else MemoryEvidence()
     reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
+    model, history = _model(settings, book), _history(settings)
     ports = Ports(
         fleet=Fleet(reach, fleet_rows, CHECKS, evidence, clock, skus),
         inventory=fleet_rows,
         taxonomy=_taxonomy(settings),
-        history=_history(settings),
+        history=history,
         evidence=evidence,
         clock=clock,
-        model=_model(settings),
+        model=model,
         skus=skus,
     )
     try:
         yield World(settings, ports, reach)
     finally:
         await reach.aclose()
+        await history.close()
+        if model is not None:
+            await model.aclose()
 
 
 def _inventory(settings: Settings) -> Inventory:
@@ -98,7 +110,7 @@ def _history(settings: Settings) -> History:
     return History(load_seeds(), url=settings.qdrant_url)
 
 
-def _model(settings: Settings) -> Reasoner | None:
+def _model(settings: Settings, book: "SpendBook | None") -> "Model | None":
     """The model client, or None: then the engine decides alone and every report says so."""
     if not (settings.model_url or settings.model_api_key.get_secret_value()):
         return None
@@ -107,4 +119,4 @@ def _model(settings: Settings) -> Reasoner | None:
 
     budget = Budget(calls=settings.model_calls_per_incident, usd=settings.model_usd_per_incident)
     key = settings.model_api_key.get_secret_value()
-    return open_model(settings.model_url, key, settings.model_name, seconds=settings.model_seconds, budget=budget)
+    return open_model(settings.model_url, key, settings.model_name, seconds=settings.model_seconds, budget=budget, book=book)

@@ -11,7 +11,11 @@ from kb.redact import redact
 
 def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Literal["console", "json"]) -> None:
     """Send structlog's and the libraries' lines to stderr in one shape."""
-    renderer = structlog.processors.JSONRenderer() if shape == "json" else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if shape == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

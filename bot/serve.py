@@ -32,6 +32,7 @@ from bot.policy import bindings
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from bot.slack_client import slack_client
+from bot.spend import RedisBook
 from bot.store import Store, StoreUnavailable, open_store
 from bot.surface import Surface
 from bot.sweeper import Sweeper, timers_after
@@ -63,7 +64,7 @@ async def serve(settings: Settings) -> int:
     health = Health()
     async with (
         _store(settings) as store,
-        open_world(settings, lasting=True) as world,
+        open_world(settings, lasting=True, book=RedisBook(store.redis)) as world,
         health_server(settings.health_port, health, store.redis),
     ):
         log.info("serve.store", what=store.describe())

@@ -85,6 +85,9 @@ def _ticketed(report: Report, ticket: Ticket, lifecycle: Lifecycle) -> dict[str,
 
 
 def _timer(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
+    """Time passed. Nothing is said, unless it passed without a word from anybody: then the incident ends."""
+    if case.item.data.get("why") == "auto_close":
+        return {"report": _report(state, case, "Closed after three quiet days. Mention me again and I start anew."), "lifecycle": "closed"}
     return {"report": _report(state, case, "")}
 
 

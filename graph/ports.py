@@ -9,7 +9,6 @@ from graph.state import Item
 
 if TYPE_CHECKING:
     from graph.reasoner import Reasoner
-    from kb.history import History
     from kb.taxonomy import Taxonomy
     from tools.evidence import EvidenceStore
     from tools.fleet import Fleet
@@ -27,6 +26,22 @@ class Progress:
     done: int = 0
     total: int = 0
     hypotheses: tuple[str, ...] = ()
+
+
+class Likeness(Protocol):
+    """A past incident that resembles this one: its label, and how much, 0 to 1."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def score(self) -> float: ...
+
+
+class Past(Protocol):
+    """Past incidents, most alike first (`kb.history.History`)."""
+
+    async def similar(self, text: str, k: int = 2) -> Sequence[Likeness]: ...
 
 
 class Clock(Protocol):
@@ -51,7 +66,7 @@ class Ports:
     fleet: "Fleet"
     inventory: "Inventory"
     taxonomy: "Taxonomy"
-    history: "History"
+    history: Past
     evidence: "EvidenceStore"
     clock: Clock
     model: "Reasoner | None" = None
