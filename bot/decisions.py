@@ -1,0 +1,64 @@
+"""What a click on an approval card may ask for. The action driver answers `Decisions`, the ledger answers `Book`; the Slack side only carries.
+
+Everything raises a `Refused` of the ledger (its text is what the clicker is told) and then has changed nothing. People are `TEAM:USER`,
+taken from Slack's own payload. What was decided is driven on, and its card brought up to date, by whoever answers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from bot.action_board import Show
+from tools.ledger.brakes import Status
+from tools.ledger.record import Record
+
+Verdict = Literal["approve", "deny"]
+
+
+class Decisions(Protocol):
+    """The entry points of the action driver."""
+
+    async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
+        """Count one person's word; when it was the last that was needed, start. `delivery` is the click's own id."""
+        ...
+
+    async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
+        """RackMedic proposes an expired action again, under a new approval id; asking twice gives the same one."""
+        ...
+
+    async def edit(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> Record:
+        """Supersede a pending action by the same remedy with other arguments; the editor becomes its requester. BadArgument names fields."""
+        ...
+
+    async def revoke(self, approval: str, digest: str, by: str, why: str) -> Record:
+        """Take back what has not begun."""
+        ...
+
+    async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
+        """A human looked at the host and says what became of an `unknown` action."""
+        ...
+
+
+class Book(Protocol):
+    """The ledger as the Slack side reads it, and its brakes (`tools.ledger.ledger.Ledger`)."""
+
+    async def record(self, approval: str) -> Record: ...
+
+    async def of_incident(self, incident: str) -> list[Record]: ...
+
+    async def stop(self, who: str, why: str) -> None: ...
+
+    async def resume(self, who: str) -> None: ...
+
+    async def reset_breaker(self, group: str, who: str) -> None: ...
+
+    async def status(self) -> Status: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """Handed to the Slack side by the composition root where remedies may be approved at all."""
+
+    decisions: Decisions
+    book: Book
+    cards: Show
