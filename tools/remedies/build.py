@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from tools.action import Action, Condition, new_approval_id
+from tools.checks import CHECKS
 from tools.inventory import Host
+from tools.nodekit.generate import template
 from tools.remedies import REMEDIES
-from tools.remedy import KINDS, BadArgument, Remedy, check_args, fill
+from tools.remedy import KINDS, BadArgument, Kind, Remedy, check_args, fill
 
-DRAINED = Condition("controller", "the node is drained and runs no job", ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"), "drained")
-STALLED = Condition("controller", "the job still runs", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING")
+DRAINED = Condition(
+    "controller", "the node is drained and runs no job", ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"), "drained|drained[*]"
+)
 
 
 class NoController(BadArgument):
@@ -54,8 +57,7 @@ def build(wanted: Wanted, target: Host, via: Host, seen: Seen, *, policy: str, c
     """The action, whole. BadArgument for values that do not fit; KeyError for an unknown remedy is a bug of the caller."""
     remedy = REMEDIES[wanted.remedy]
     approval = approval or new_approval_id()
-    given = dict(wanted.args) | ({"approval": approval} if "approval" in remedy.args else {})
-    args = check_args(remedy, given)
+    args = check_args(remedy, dict(wanted.args) | _implied(remedy, wanted, target, approval))
     values = args | {"target": target.name}
     conditions = tuple(_filled(row, values) for row in conditions_of(remedy, target, needs_drained=wanted.needs_drained))
     return Action(
@@ -82,10 +84,20 @@ def build(wanted: Wanted, target: Host, via: Host, seen: Seen, *, policy: str, c
     )
 
 
+def _implied(remedy: Remedy, wanted: Wanted, target: Host, approval: str) -> dict[str, str]:
+    """Arguments that follow from the action itself. BadArgument when `node` is asked for but is not the target: one would approve another host."""
+    node = wanted.args.get("node", target.name)
+    if "node" in remedy.args and node != target.name:
+        raise BadArgument(f"node={node[:80]!r}: must be the target, {target.name}")
+    return {name: value for name, value in (("node", target.name), ("approval", approval)) if name in remedy.args}
+
+
 def build_check(wanted: Wanted, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
     """An exclusive check on a set of hosts: it runs through the fleet under the claim, so it has no boot id and no kit call."""
     remedy = REMEDIES["run_check"]
     args = check_args(remedy, wanted.args)
+    if args["check"] not in CHECKS or not CHECKS[args["check"]].exclusive:
+        raise BadArgument(f"check={args['check']!r}: must be an exclusive check, such as {_exclusive()}")
     names = ",".join(sorted(targets))
     return Action(
         approval=new_approval_id(),
@@ -107,8 +119,14 @@ def build_check(wanted: Wanted, targets: Sequence[str], *, policy: str, catalogu
 
 def conditions_of(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
     """The row's own conditions, and that the node is drained where the remedy needs it and there is a controller to ask."""
-    drained = ("drained" in remedy.needs or needs_drained) and bool(target.controller)
+    if needs_drained and not target.controller:
+        raise NoController(f"nobody can say that {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
+    drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))
     return (*remedy.conditions, *((DRAINED,) if drained else ()))
+
+
+def _exclusive() -> str:
+    return ", ".join(check.id for check in CHECKS.values() if check.exclusive)
 
 
 def _filled(row: Condition, values: Mapping[str, str]) -> Condition:
@@ -116,6 +134,15 @@ def _filled(row: Condition, values: Mapping[str, str]) -> Condition:
 
 
 def catalogue_hash() -> str:
-    """Changes when any row or kind of argument does: an action approved under another catalogue does not run."""
-    rows = [asdict(remedy) for remedy in REMEDIES.values()] + [asdict(kind) for kind in KINDS.values()]
-    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """Changes when any row, any kind of argument or the kit's script does: an action approved under another catalogue does not run."""
+    return hash_of(REMEDIES, KINDS)
+
+
+def hash_of(remedies: Mapping[str, Remedy], kinds: Mapping[str, Kind]) -> str:
+    """The same of any tables."""
+    tables = {
+        "remedies": [asdict(remedy) for remedy in remedies.values()],
+        "kinds": {name: asdict(kind) for name, kind in kinds.items()},
+        "kit": template("act.sh"),
+    }
+    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]

@@ -18,7 +18,7 @@ NODE_IN_SERVICE = Condition(
     "controller",
     "nobody else has drained the node",
     ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"),
-    "idle|mixed|allocated|completing|down|down[*]",
+    "idle*|mixed*|allocated*|completing*|planned*|reserved*|down*",
 )
 DRAINED_BY_US = Condition(
     "controller", "the node was drained by RackMedic", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%E"), "rackmedic:*"
@@ -187,7 +187,10 @@ REMEDIES_ROWS: tuple[Remedy, ...] = (
         completion=Completion("new_boot", 900),
         needs=("drained",),
         covers=("gpu_reset", "restart_fabricmanager", "reset_clocks", "modprobe_peermem", "power_limit_default", "kill_gpu_process"),
-        refusals={"inhibit": "somebody holds a shutdown inhibitor: `systemd-inhibit --list`"},
+        refusals={
+            "inhibit": "somebody holds a shutdown inhibitor: `systemd-inhibit --list`",
+            "Access denied": "polkit lets root not reboot this host; look at its rules",
+        },
     ),
     Remedy(
         id="run_check",

@@ -1,0 +1,70 @@
+"""Conditions, read from outside: those of the controller just before a claim, those of the node for a dry run. Reading changes nothing.
+
+The kit reads a node's conditions again under its lock, so what is seen here promises nothing; it saves people from approving the impossible.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tools.action import Action, Condition
+from tools.transport import Ran, Transport, Unreachable
+
+SECONDS = 15.0
+CAP = 256 * 1024
+
+PLAIN_READS: Mapping[str, tuple[str, ...]] = {
+    "@proc_start": ("cat", "/proc/{0}/stat"),
+    "@module_loaded": ("cat", "/proc/modules"),
+}
+"""What answers a function of the kit without the kit. `{0}` is the function's argument, which was matched when the action was built."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionSeen:
+    """One condition as it is now. `ok` is None where it could not be looked at; `saw` is what was printed, or why nothing was."""
+
+    says: str
+    ok: bool | None
+    saw: str
+
+
+def holds(condition: Condition, printed: str) -> bool:
+    """Whether this output fulfils the condition. Slurm prints a line for each partition of a node: all of them must fulfil it."""
+    lines = set(printed.split("\n")) if condition.kind == "controller" else {printed}
+    return all(any(fnmatchcase(line.strip(), pattern) for pattern in condition.expects.split("|")) for line in lines)
+
+
+async def see(condition: Condition, host: str, transport: Transport) -> ConditionSeen:
+    """Read one condition on `host`."""
+    name, *words = condition.argv
+    argv = tuple(word.format(*words) for word in PLAIN_READS[name]) if name in PLAIN_READS else condition.argv
+    try:
+        ran = await transport.run(host, argv, timeout=SECONDS, cap=CAP)
+    except Unreachable as why:
+        return ConditionSeen(condition.says, None, why.why)
+    complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if ran.exit_status is None or ran.timed_out or ran.truncated:
+        return ConditionSeen(condition.says, None, complaint or "no whole answer in time")
+    printed = _function(name, words, ran, complaint) if name in PLAIN_READS else ran.text.strip()
+    if printed is None or (ran.exit_status != 0 and name not in PLAIN_READS):
+        return ConditionSeen(condition.says, None, complaint or ran.text.strip()[:200] or f"exit status {ran.exit_status}")
+    return ConditionSeen(condition.says, holds(condition, printed), printed[:200])
+
+
+async def unmet(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionSeen]:
+    """The controller's conditions that do not hold now, or could not be looked at. Read just before the claim; any of them ends the action."""
+    asked = [condition for condition in action.conditions if condition.kind == "controller"]
+    seen = [await see(condition, controller or action.via, transport) for condition in asked]
+    return [one for one in seen if one.ok is not True]
+
+
+def _function(name: str, words: Sequence[str], ran: Ran, complaint: str) -> str | None:
+    """What the kit's function would print; None where these reads cannot tell."""
+    if name == "@module_loaded":
+        loaded = {line.split(" ", 1)[0] for line in ran.text.splitlines()}
+        return ("yes" if words[0] in loaded else "no") if ran.exit_status == 0 else None
+    if ran.exit_status != 0:
+        return "gone" if "No such file" in complaint or "No such process" in complaint else None
+    fields = ran.text.rpartition(") ")[2].split()
+    return fields[19] if len(fields) > 19 else None

@@ -1,0 +1,100 @@
+"""The node kit as seen from here: how it is asked, what its answers mean, whether a host has one and of which version."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from tools.action import Action
+from tools.checks import CHECKS
+from tools.nodekit.generate import kit_version
+from tools.remedies import REMEDIES
+from tools.transport import Ran, Transport, Unreachable
+
+ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
+ASK_SECONDS = 45.0
+"""Longer than the kit takes to give up on its conditions."""
+CAP = 128 * 1024
+
+Word = Literal["started", "running", "done", "lost", "never", "refused", "absent", "unclear"]
+WORDS: frozenset[str] = frozenset({"started", "running", "done", "lost", "never", "refused"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer of the kit. `absent`: the host has no kit or lets us not use it, so nothing ran. `unclear` is everything else: no session,
+    a lost connection, an answer of another shape. `says` tells which."""
+
+    word: Word
+    exit_status: int | None = None
+    output: str = ""
+    says: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KitState:
+    """Whether a host can run remedies: only where its kit is `current`. `unknown`: it could not be asked."""
+
+    state: Literal["current", "older", "missing", "unknown"]
+    version: str = ""
+    says: str = ""
+
+    def sentence(self, action: Action) -> str:
+        """For the card: why RackMedic cannot run it, and the command for a human. Empty where it can."""
+        why = {
+            "current": "",
+            "older": f"The node kit on {action.via} is version {self.version}, not {current_version()}: upgrade it with `rackmedic node-kit`.",
+            "missing": f"RackMedic has no node kit on {action.via} ({self.says}): install it with `rackmedic node-kit`.",
+            "unknown": f"The node kit on {action.via} could not be asked: {self.says}.",
+        }[self.state]
+        return f"{why} Until then a human can run, as root on {action.via}: {shlex.join(action.command)}" if why else ""
+
+
+async def ask(host: str, words: tuple[str, ...], transport: Transport, kit: tuple[str, ...] = ACT) -> Said:
+    """One question to `rackmedic-act` and its answer. Never raises for what the host or the network does."""
+    try:
+        ran = await transport.run(host, (*kit, *words), timeout=ASK_SECONDS, cap=CAP)
+    except Unreachable as why:
+        return Said("unclear", says=why.why)
+    return read_answer(ran)
+
+
+def read_answer(ran: Ran) -> Said:
+    """The kit's answer; anything that is not exactly one is `unclear`, and sudo's or the shell's refusal is `absent`."""
+    first, _, rest = ran.text.partition("\n")
+    word, _, more = first.partition(" ")
+    whole = ran.exit_status is not None and not ran.timed_out
+    if whole and word == "done" and re.fullmatch(r"[0-9]{1,3}", more):
+        return Said("done", int(more), rest)
+    if whole and word != "done" and word in WORDS:
+        return Said(cast(Word, word), output=rest, says=more)
+    complaint = (ran.stderr.decode("utf-8", "replace").strip() or first or "connection lost")[:200]
+    if whole and not first and _turned_away(ran):
+        return Said("absent", says=complaint)
+    return Said("unclear", says=f"the node kit gave no clear answer: {complaint}")
+
+
+def _turned_away(ran: Ran) -> bool:
+    """Whether sudo (or the shell before it) ended this, so that the kit was never reached."""
+    lines = ran.stderr.decode("utf-8", "replace").splitlines()
+    return ran.exit_status in (126, 127) or (
+        ran.exit_status == 1 and any(re.match(r"sudo: |Sorry, user |\S+ is not in the sudoers", x) for x in lines)
+    )
+
+
+async def kit_of(host: str, transport: Transport, kit: tuple[str, ...] = ACT) -> KitState:
+    """Which kit the host has, if any."""
+    try:
+        ran = await transport.run(host, (*kit, "version"), timeout=ASK_SECONDS, cap=CAP)
+    except Unreachable as why:
+        return KitState("unknown", says=why.why)
+    version = ran.text.strip()
+    if ran.exit_status == 0 and re.fullmatch(r"[0-9a-f]{12}", version):
+        return KitState("current" if version == current_version() else "older", version)
+    said = read_answer(ran)
+    return KitState("missing" if said.word == "absent" else "unknown", says=said.says)
+
+
+def current_version() -> str:
+    """The version of the kit that `rackmedic node-kit` writes today."""
+    return kit_version(CHECKS, REMEDIES)
