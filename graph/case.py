@@ -33,6 +33,8 @@ class Turn:
     """Labels of the two most similar incidents."""
     asked_model: list[str] = field(default_factory=list)
     without_model: str = ""
+    again: int = 0
+    """Times the same was looked at again, because some faults come and go."""
     cut: str = ""
     """Why looking ended early: somebody said stop, or news came."""
     questions: list[str] = field(default_factory=list)

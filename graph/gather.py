@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from graph.derive import derived
+from tools.devices import bdf
 from tools.fact import Fact, Status
 
 AGED = timedelta(hours=24)
@@ -21,7 +22,7 @@ EVENTS = ("kernel.", "service.event", "job.")
 
 def gather(facts: Iterable[Fact], opened: datetime | None = None, bus: Callable[[str], Sequence[str]] = lambda host: ()) -> list[Fact]:
     """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table."""
-    named = _name_gpus(list(facts))
+    named = _name_hcas(_name_gpus(list(facts)))
     return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus)])]
 
 
@@ -29,6 +30,24 @@ def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:
     """A PCI address becomes gpuN where any fact of the host says which GPU it is."""
     names = {(f.host, str(f.value).lower()): f.device for f in facts if f.key == "gpu.bdf" and f.device}
     return [replace(f, device=names[(f.host, f.device.lower())]) if f.device and (f.host, f.device.lower()) in names else f for f in facts]
+
+
+def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
+    """An HCA that is gone is known to the kernel by its address only: where one name is missing, that is its name."""
+    listed: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.key == "ib.state" and fact.device and fact.host:
+            listed[fact.host].add(fact.device)
+    everywhere = set().union(*listed.values())
+    missing = {host: everywhere - names for host, names in listed.items()}
+    lone = {host: next(iter(names)) for host, names in missing.items() if len(names) == 1}
+    return [
+        replace(f, device=lone[f.host], attrs={**f.attrs, "bdf": f.device}) if f.host in lone and _nameless_hca(f) else f for f in facts
+    ]
+
+
+def _nameless_hca(fact: Fact) -> bool:
+    return fact.key.startswith(("kernel.mlx5", "kernel.ib_link")) and bdf(fact.device or "") is not None
 
 
 def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:

@@ -19,7 +19,9 @@ from graph.state import Incident, Tier
 from graph.walk import Walk, advance
 from tools.hostlist import fold
 
-MOST_ROUNDS, MOST_RANKED = 8, 12
+MOST_ROUNDS, MOST_RANKED = 10, 12
+MOST_AGAIN = 2
+"""A fault that shows in one look of three is found in three looks; "no fault" is said after as many."""
 
 
 async def plan(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
@@ -65,6 +67,9 @@ async def _go_on(case: Case, walk: Walk, ports: Ports, rounds: int) -> tuple[Tie
         return "taxonomy", list(visit.asks)
     if now.finding != "diagnosed" and (more := _wider(case, ports)):
         return "taxonomy", first_wave(now.lens, more)
+    if now.finding != "diagnosed" and case.turn.again < MOST_AGAIN and (answering := seen_hosts(now)):
+        case.turn.again += 1
+        return "taxonomy", first_wave(now.lens, answering)
     for offer in exclusive_offers(now)[:1]:
         return "taxonomy", [(host, offer.check) for host in offer.hosts]
     if now.finding == "abstained":
@@ -81,6 +86,12 @@ def _wider(case: Case, ports: Ports) -> tuple[str, ...]:
         return ()
     case.turn.hosts = fold((*case.hosts, *more))
     return more
+
+
+def seen_hosts(now: Assessment) -> list[str]:
+    """Hosts that answered at all."""
+    answered = {host for host, check in now.coverage.asked if (host, check) not in now.coverage.blind and check != "ssh"}
+    return [host for host in now.hosts if host in answered]
 
 
 async def _ranked(case: Case, now: Assessment, ports: Ports) -> Assessment:

@@ -104,17 +104,20 @@ def _hosts(rows: Sorted) -> dict[Subject, Hits]:
 
 
 def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place) -> dict[Subject, Hits]:
-    """Hosts of one rack or behind one switch that show the same; where nobody told who stands where, all of them together."""
+    """Hosts of one rack or behind one switch that show the same. Where nobody told who stands where, those that show it are taken together."""
     members: dict[str, set[str]] = defaultdict(set)
+    showing = {fact.host for clue, fact in hits if fact.host and clue.weight > 0}
     for host in {host for hosts in looked.values() for host in hosts}:
-        members[lens.place(host, kind)].add(host)
+        place = lens.place(host, kind)
+        if place or host in showing:
+            members[place].add(host)
     found: dict[Subject, Hits] = {}
     for place, hosts in members.items():
         inside = [(clue, fact) for clue, fact in hits if not fact.host or fact.host in hosts]
         shared = _shared(inside, {check: seen & hosts for check, seen in looked.items()}, fewest=2)
-        showing = tuple(sorted({fact.host for clue, fact in shared if fact.host and clue.weight > 0}))
-        if len(showing) > 1:
-            found[Subject(showing, f"{kind}:{place}" if place else "")] = shared
+        guilty = tuple(sorted({fact.host for clue, fact in shared if fact.host and clue.weight > 0}))
+        if len(guilty) > 1:
+            found[Subject(guilty, f"{kind}:{place}" if place else "")] = shared
     return found
 
 

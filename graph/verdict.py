@@ -6,8 +6,11 @@ Rejected means that what would decide was looked at and says no. Where it could 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from graph.belief import Belief
+from graph.derive import REPEATING
+from graph.gather import EVENTS
 from graph.lens import Lens, is_text
 from graph.state import Verdict
 from kb.taxonomy import Leaf
@@ -15,6 +18,9 @@ from tools.fact import Fact, Status
 
 RIVALRY = 0.5
 """Two labels that the same facts decide and whose log-odds differ by less cannot be told apart."""
+
+SKEW = timedelta(seconds=120)
+"""What happened this much earlier is no consequence; less may be the clocks."""
 
 WORTH_SAYING = 0.5
 """Posterior from which an unproven label counts as a suspicion."""
@@ -76,18 +82,43 @@ def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Settled:
 
 def _unexplained_machine(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact | None:
     """What a machine says of itself beside causes that rest on a job's words alone."""
-    if not roots or any(not is_text(match.fact.key) and match.fact.host for row in roots for match in row.deciding):
+    if not roots or not all(_only_words(row) for row in roots):
         return None
     explained = frozenset().union(*(row.explains for row in roots))
-    return next((fact for fact in odd if fact.host and fact.key.startswith(HARD) and id(fact) not in explained), None)
+    return next((fact for fact in odd if fact.host and _hard(fact) and id(fact) not in explained), None)
+
+
+def _hard(fact: Fact) -> bool:
+    """What a program cannot cause by itself."""
+    return fact.key.startswith(HARD) and not (fact.key == "kernel.xid" and fact.value in REPEATING)
+
+
+def _only_words(row: Belief) -> bool:
+    """Whether all that decides could have been written by a tenant."""
+    return all(is_text(match.fact.key) or not match.fact.host for match in row.deciding)
 
 
 def _explains(cause: Belief, row: Belief) -> bool:
-    """Whether `cause` explains `row` away. When each names the other the likelier one stands."""
+    """Whether `cause` explains `row` away. When each names the other the likelier one stands.
+
+    What a tenant wrote never explains away what a machine says of itself.
+    """
     if cause is row or row.label not in cause.leaf.suppresses or not _same_place(cause, row):
+        return False
+    if _long_before(row, cause) or (_only_words(cause) and not _only_words(row)):
         return False
     mutual = cause.label in row.leaf.suppresses
     return not mutual or (cause.log_odds, row.label) > (row.log_odds, cause.label)
+
+
+def _long_before(row: Belief, cause: Belief) -> bool:
+    """Whether all that decides for `row` happened well before anything that decides for `cause`. What has no time of its own does not count."""
+    mine, its = _times(row), _times(cause)
+    return bool(mine and its) and min(mine) < min(its) - SKEW
+
+
+def _times(row: Belief) -> list[datetime]:
+    return [match.fact.time for match in row.deciding if match.fact.time and match.fact.key.startswith(EVENTS)]
 
 
 def _same_place(one: Belief, other: Belief) -> bool:

@@ -1,7 +1,7 @@
 """A small world for the graph: a taxonomy of a few leaves, a fleet that answers what it is told to, and people who wait in an inbox."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -182,10 +182,13 @@ class FakeFleet:
     checks: Mapping[str, Check] = field(default_factory=lambda: CHECKS)
     crash: int = 0
     """Looks that end in a crash of the process before one succeeds."""
+    before: Callable[[int], None] = field(default=lambda looks: None)
+    """Called before each look with its number, from 1."""
 
     async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
         self.asked += asks
         self.fresh.append(fresh)
+        self.before(len(self.fresh))
         if self.crash:
             self.crash -= 1
             raise Killed

@@ -211,6 +211,46 @@ def test_a_pci_address_and_a_gpu_number_are_one_device() -> None:
     assert cause.devices == ("n1/gpu5",)
 
 
+def test_an_adapter_that_is_gone_gets_the_one_name_that_is_missing() -> None:
+    ports = [fact(host, "ibstat", "ib.state", "Active", name) for host, names in {"n1": "012", "n2": "02"}.items() for name in names]
+    (lost,) = [row for row in gather([*ports, fact("n2", "dmesg", "kernel.mlx5", "fw_fatal", "0000:9a:00.0")]) if row.key == "kernel.mlx5"]
+    assert lost.device == "1"
+
+
+def test_what_happened_long_before_is_no_consequence() -> None:
+    early = replace(fact("n1", "joblog", "job.error", "collective_desync", "rank 0"), time=NOW - timedelta(minutes=30))
+    now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"), early))
+    assert set(labels(now)) == {OOM, DESYNC}
+
+
+def test_a_tenants_words_never_explain_a_machines_error_away() -> None:
+    rivals = Taxonomy(
+        {
+            LOST: leaf(LOST, "gpu", clue("xid79", "kernel.xid", "value == 79", 9, decisive=True)),
+            DESYNC: leaf(DESYNC, "job", clue("said", "job.error", "value == 'x'", 9, decisive=True), suppresses=(LOST,), share=0.04),
+        },
+        {},
+    )
+    facts = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, "gpu1"), fact("n1", "joblog", "job.error", "x"))
+    assert {row.label for row in assess(facts, lens(rivals), HOSTS, {}, NOW).root_causes()} == {LOST, DESYNC}
+
+
+def test_a_logs_story_is_not_the_cause_beside_a_machines_unexplained_error() -> None:
+    story = fact("n1", "joblog", "job.error", "collective_desync", "rank 0")
+    now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 167, "gpu1"), story))
+    assert now.finding == "abstained"
+    assert "cannot be the whole cause: n2 says kernel.xid 167" in now.why_unsure[0]
+    now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 31, "gpu1"), story))
+    assert labels(now) == [DESYNC], "a page fault is as likely the program's"
+
+
+def test_where_nobody_told_the_racks_hot_hosts_are_taken_together() -> None:
+    hosts = tuple(f"n{n}" for n in range(1, 7))
+    hot = [fact(host, "smi", "gpu.throttle.hw_thermal", True, f"gpu{n}") for host in hosts[:2] for n in range(4)]
+    (cause,) = look(instead(healthy(*hosts), *hot), hosts).root_causes()
+    assert (cause.label, cause.hosts, cause.devices) == (RACK, hosts[:2], ())
+
+
 def test_shared_facts_say_how_many_share_them() -> None:
     ready = gather([fact(host, "dmesg", "kernel.xid", 31, "gpu1") for host in HOSTS])
     assert {row.attrs["hosts_with_same"] for row in ready} == {3}

@@ -235,6 +235,19 @@ async def test_an_exclusive_check_is_run_last_and_only_when_needed() -> None:
     assert desk.world.fleet.asked[-1].check == "nccl1"
 
 
+async def test_a_fault_that_comes_and_goes_is_found_in_three_looks() -> None:
+    desk = Desk(world())
+    sick = instead(healthy(*HOSTS), LOST_ON_N2)
+
+    def show(looks: int) -> None:
+        desk.world.fleet.facts = sick if looks >= 4 else healthy(*HOSTS)
+
+    desk.world.fleet.before = show
+    report = await desk.turn(item("n2 dies now and then, it has fallen off"))
+    assert [row.label for row in report.root_causes] == [LOST]
+    assert desk.world.fleet.fresh == [False, False, True, True]
+
+
 async def test_a_model_that_answers_garbage_or_nothing_changes_nothing() -> None:
     report = await Desk(world(LOST_ON_N2, model=FakeModel())).turn(item("it hangs somewhere"))
     assert [row.label for row in report.root_causes] == [LOST]
