@@ -46,7 +46,7 @@ class Item(Row):
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
     data: dict[str, Any] = {}
-    """Kind-specific: close → {label, root_cause, hosts}; action_result → {approval, outcome}; timer → {why}."""
+    """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}."""
 
 
 class Origin(Row):
@@ -138,6 +138,77 @@ class Ticket(Row):
     closed_by: str = ""
 
 
+class Rung(Row):
+    """One step of a fix: a remedy of the catalogue with its arguments. Values read live when it is proposed are not in it."""
+
+    remedy: str
+    args: dict[str, str] = {}
+    devices: tuple[str, ...] = ()
+    plan: int = 0
+    """Which of the leaf's plans it belongs to."""
+    part: Literal["prepare", "fix", "restore"] = "fix"
+
+
+WaitingFor = Literal["approval", "idle", "proof", "node_back", "none"]
+LadderOutcome = Literal["", "cured", "recurred", "looked", "ticket", "denied", "undecided", "unknown", "stopped", "withdrawn"]
+"""How a ladder ended; empty while it goes on. Only `cured` is a success, proved twice; `looked` is an exclusive check that answered;
+a `recurred` one has a ladder after it that starts with the next plan; `ticket` leaves it to people."""
+
+
+class Ladder(Row):
+    """The ordered actions of one fix on one host, and where it stands."""
+
+    id: str
+    label: str
+    target: str
+    devices: tuple[str, ...] = ()
+    rungs: tuple[Rung, ...] = ()
+    words: tuple[str, ...] = ()
+    """For each plan what is left to people after its rungs; empty where nothing is."""
+    rung: int = 0
+    attempt: int = 1
+    """How often this rung was put up for decision."""
+    waiting_for: WaitingFor = "approval"
+    due: datetime | None = None
+    approval: str = ""
+    """The action of the present rung, also before the ledger has it."""
+    drained: bool = False
+    """We took the node out of service and have not returned it."""
+    proven: str = ""
+    """The action after which the proof passed."""
+    tried: int = 0
+    """The plan that it belonged to."""
+    since: datetime | None = None
+    """When the last remedy was claimed: what the host said before counts no more."""
+    outcome: LadderOutcome = ""
+    says: str = ""
+    """Where it stands, in one sentence."""
+
+    @property
+    def open(self) -> bool:
+        return not self.outcome
+
+    @property
+    def now(self) -> Rung | None:
+        """The present rung."""
+        return self.rungs[self.rung] if self.rung < len(self.rungs) else None
+
+
+class PlannedAction(Row):
+    """A rung as it would be proposed now. What is read live (process start times) may still change its digest."""
+
+    label: str
+    rung: int
+    remedy: str
+    target: str
+    via: str
+    args: dict[str, str] = {}
+    argv: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    risk: str = ""
+    digest: str = ""
+
+
 class Report(Row):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -154,6 +225,10 @@ class Report(Row):
     without_model: str = ""
     """Why no model helped (no key, dead, over budget …); empty when it did."""
     next_step: str = ""
+    actions: tuple[PlannedAction, ...] = ()
+    """What would be put up for decision: the rungs of each ladder's present plan, in order."""
+    by_hand: tuple[str, ...] = ()
+    """What people must do, because no remedy can or because a value that it needs is not known."""
 
 
 class Incident(TypedDict, total=False):
@@ -182,5 +257,6 @@ class Incident(TypedDict, total=False):
     """Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}."""
     rounds: int
     report: dict[str, Any]
+    ladders: list[dict[str, Any]]
     ticket: dict[str, Any]
     stats: dict[str, Any]

@@ -1,0 +1,301 @@
+"""How ladders move: what became of an action, or of a wait, leads to the next rung, a heavier one, or to people. Pure.
+
+The next rung comes only after the one before is complete. What fails its proof is followed by something heavier, never by the way back.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from graph.ladder import Yard, asking, build_ladder, enter, waits_idle
+from graph.ladder_end import ended, settled
+from graph.state import Ladder, Rung, WaitingFor
+from tools.remedies import REMEDIES
+
+GOOD = frozenset({"passes_now", "cured"})
+TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to an action or to a wait. `kind`: a terminal state of the ledger, or what a reading found."""
+
+    kind: str
+    approval: str = ""
+    ladder: str = ""
+    outcome: str = ""
+    """What the proof said; for a superseded action why it was (`covered`, `host_key` …)."""
+    says: str = ""
+    ran: bool = True
+    """False where the command never began."""
+    replaced_by: str = ""
+    since: datetime | None = None
+    """When it was claimed."""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> "Event":
+        """From an inbox item; what we do not know is left out."""
+        texts = {name: data[name] for name in TEXTS if isinstance(data.get(name), str)}
+        since = data.get("since")
+        return cls(
+            str(data.get("event", "")), ran=bool(data.get("ran", True)), since=datetime.fromisoformat(since) if since else None, **texts
+        )
+
+
+Move = Callable[[Ladder, Event, Yard], Ladder]
+
+
+def climb(ladders: Sequence[Ladder], event: Event, yard: Yard) -> list[Ladder]:
+    """All ladders of the incident after an event. One that is about no present rung changes nothing."""
+    found = [moved(row, event, yard) if _about(row, event) else row for row in ladders]
+    for row in [row for row in found if row.outcome == "recurred" and _about(row, event)]:
+        again = _from_next_plan(row, found, yard)
+        found = [*found, again] if again else [ended(row, "ticket", row.says) if other is row else other for other in found]
+    return settled(found, yard)
+
+
+def _about(ladder: Ladder, event: Event) -> bool:
+    if event.ladder:
+        return ladder.id == event.ladder
+    return bool(event.approval) and ladder.approval == event.approval
+
+
+def moved(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """One ladder after an event of its own."""
+    move = MOVES.get(event.kind)
+    if move is None or ladder.now is None:
+        return ladder
+    ladder = ladder.model_copy(update={"since": event.since or ladder.since})
+    if ladder.outcome and not _revives(ladder, event):
+        return _after_the_end(ladder, event)
+    return move(ladder.model_copy(update={"outcome": ""}), event, yard)
+
+
+def _revives(ladder: Ladder, event: Event) -> bool:
+    """Somebody asks again, or says what became of an action in doubt."""
+    if event.kind == "again":
+        return ladder.outcome in ("undecided", "denied", "stopped", "withdrawn")
+    return ladder.outcome == "unknown" and event.kind in ("done", "failed")
+
+
+def _after_the_end(ladder: Ladder, event: Event) -> Ladder:
+    """What still ran when people took over changes what is held, and nothing else."""
+    remedy = ladder.now.remedy if ladder.now and event.kind == "done" else ""
+    held = {"drain_node": True, "resume_node": False}.get(remedy, ladder.drained)
+    return ladder.model_copy(update={"drained": held})
+
+
+def _done(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    rung = _rung(ladder)
+    if rung.part == "prepare":
+        held = {"drained": True} if rung.remedy == "drain_node" else {}
+        return _next(ladder.model_copy(update=held), yard)
+    if rung.remedy == "run_check":
+        return ended(ladder, "looked", event.says or "the check has answered")
+    if rung.part == "restore":
+        why = event.says or "the scheduler still has it out of service"
+        return _watch(ladder.model_copy(update={"drained": False}), yard) if event.outcome in GOOD else ended(ladder, "ticket", why)
+    if event.outcome not in GOOD:
+        return _heavier(ladder, event.says or f"after it: {event.outcome or 'no proof'}", yard)
+    return _next(ladder.model_copy(update={"proven": ladder.approval, "tried": rung.plan}), yard)
+
+
+def _next(ladder: Ladder, yard: Yard) -> Ladder:
+    """The rung after a complete one: the rest of its plan, then the way back into service, then the watch."""
+    rung = _rung(ladder)
+    follow = _first(ladder, lambda n, row: n > ladder.rung and row.plan == rung.plan and row.part != "restore")
+    if follow is not None:
+        return enter(ladder, follow, yard)
+    if rung.part == "prepare":
+        return _heavier(ladder, "", yard)
+    back = _first(ladder, lambda n, row: row.part == "restore")
+    return enter(ladder, back, yard) if back is not None and ladder.drained else _watch(ladder, yard)
+
+
+def _heavier(ladder: Ladder, why: str, yard: Yard) -> Ladder:
+    """The next plan of the taxonomy; where it names none, the catalogue's heavier remedy; else people."""
+    rung = _rung(ladder)
+    left = _words(ladder, rung.plan)
+    later = _first(ladder, lambda n, row: n > ladder.rung and row.plan > rung.plan and row.part != "restore")
+    if left and rung.part == "prepare":
+        return _to_people(ladder, why, left)
+    if later is not None and not _people_between(ladder, rung.plan, ladder.rungs[later].plan):
+        return enter(ladder, later, yard).model_copy(update={"says": why})
+    if len(ladder.words) <= rung.plan + 1 and (heavier := _by_catalogue(ladder, rung)):
+        return enter(ladder.model_copy(update={"rungs": _with(ladder.rungs, heavier, ladder.rung)}), ladder.rung + 1, yard).model_copy(
+            update={"says": why}
+        )
+    return _to_people(ladder, why, left or ", or ".join(filter(None, ladder.words[rung.plan + 1 :])))
+
+
+def _people_between(ladder: Ladder, plan: int, later: int) -> bool:
+    """Whether a plan between the two is people's work alone."""
+    return any(_words(ladder, number) and not any(row.plan == number for row in ladder.rungs) for number in range(plan + 1, later))
+
+
+def _by_catalogue(ladder: Ladder, rung: Rung) -> Rung | None:
+    """The remedy's own heavier one, unless it was tried or needs values of its own."""
+    heavier = REMEDIES[rung.remedy].heavier
+    if heavier == "kill_gpu_process":
+        harder = {"args": {**rung.args, "signal": "KILL"}, "plan": rung.plan + 1}
+        return None if rung.args.get("signal") == "KILL" else rung.model_copy(update=harder)
+    if not heavier or REMEDIES[heavier].args or any(row.remedy == heavier for row in ladder.rungs):
+        return None
+    return Rung(remedy=heavier, plan=rung.plan + 1)
+
+
+def _with(rungs: tuple[Rung, ...], more: Rung, behind: int) -> tuple[Rung, ...]:
+    return (*rungs[: behind + 1], more, *rungs[behind + 1 :])
+
+
+def _failed(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    if not event.ran:
+        return _ask_again(ladder, event, yard)
+    why = event.says or "the command failed"
+    return _heavier(ladder, why, yard) if _rung(ladder).part == "fix" else ended(ladder, "ticket", why)
+
+
+def _ask_again(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """The same rung as a new action with a new mention, so many times."""
+    if ladder.attempt >= yard.waits.asks:
+        return ended(ladder, "undecided", f"asked {ladder.attempt} times; last: {event.says or 'nobody decided'}")
+    return _anew(ladder, event, yard)
+
+
+def _anew(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """Where only an idle node will do, it is looked at again first."""
+    rung = _rung(ladder)
+    row = ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": event.says})
+    if waits_idle(rung, yard.inventory.hosts.get(ladder.target)) and rung.remedy != "cancel_job":
+        return row.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": ""})
+    return asking(row, yard)
+
+
+def _superseded(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    if event.replaced_by:
+        return ladder.model_copy(update={"approval": event.replaced_by, "says": event.says})
+    if event.outcome == "covered":
+        return _waiting(ladder, "node_back", yard, event.says)
+    if event.outcome == "host_key":
+        return ended(ladder, "ticket", event.says)
+    return _ask_again(ladder, event, yard)
+
+
+def _denied(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    return ended(ladder, "denied", event.says or "an approver said no")
+
+
+def _revoked(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    return ended(ladder, "stopped", event.says or "it was revoked")
+
+
+def _unknown(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    says = event.says or "the host cannot say what happened"
+    return ended(ladder, "unknown", f"{says}; {ladder.target} stays locked until somebody looked and says what happened")
+
+
+def _idle(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """The node is drained and without jobs: nothing needs to be cancelled any more."""
+    if ladder.waiting_for != "idle":
+        return ladder
+    return _next(ladder, yard) if _rung(ladder).remedy == "cancel_job" else asking(ladder, yard)
+
+
+def _busy(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    if ladder.waiting_for != "idle":
+        return ladder
+    if _rung(ladder).remedy == "cancel_job":
+        return asking(ladder, yard)
+    says = f"{ladder.target} is still not drained and without jobs"
+    return ladder.model_copy(update={"due": yard.now + yard.waits.idle, "says": says})
+
+
+def _held(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """Somebody else took the node out of service: it is not ours to return."""
+    return _next(ladder.model_copy(update={"says": event.says}), yard) if _rung(ladder).remedy == "drain_node" else ladder
+
+
+def _unreachable(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    return _waiting(ladder, "node_back", yard, event.says)
+
+
+def _waiting(ladder: Ladder, reason: WaitingFor, yard: Yard, says: str) -> Ladder:
+    return ladder.model_copy(update={"waiting_for": reason, "due": yard.now + yard.waits.back, "says": says})
+
+
+def _back(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """The host answers again, or what covered this action has ended: it is proposed anew, unless it is needless by now."""
+    if ladder.waiting_for != "node_back":
+        return ladder
+    if event.outcome in GOOD and _rung(ladder).part == "fix":
+        return _next(ladder, yard)
+    return _anew(ladder, event, yard)
+
+
+def _cannot(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    return _heavier(ladder, event.says, yard) if _rung(ladder).part == "fix" else ended(ladder, "ticket", event.says)
+
+
+def _again(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """Somebody pressed Ask again: RackMedic proposes the rung once more."""
+    return asking(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
+
+
+def _watch(ladder: Ladder, yard: Yard) -> Ladder:
+    watched = {"waiting_for": "proof", "due": yard.now + yard.waits.reproof, "approval": ladder.proven or ladder.approval, "says": ""}
+    return ladder.model_copy(update=watched)
+
+
+def _cured(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    return ended(ladder, "cured", "proved again, the fault did not come back") if ladder.waiting_for == "proof" else ladder
+
+
+def _recurred(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    if ladder.waiting_for != "proof":
+        return ladder
+    return ended(ladder, "recurred", f"the fault came back: {event.says}" if event.says else "the fault came back")
+
+
+def _from_next_plan(ladder: Ladder, ladders: Sequence[Ladder], yard: Yard) -> Ladder | None:
+    """After a relapse a ladder of its own, for the node is in service again."""
+    host = yard.inventory.hosts.get(ladder.target)
+    return build_ladder(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
+
+
+def _to_people(ladder: Ladder, why: str, words: str) -> Ladder:
+    return ended(ladder, "ticket", "; ".join(filter(None, (why, f"next: {words}" if words else "no remedy is left"))))
+
+
+def _rung(ladder: Ladder) -> Rung:
+    rung = ladder.now
+    assert rung is not None  # `moved` lets no other ladder in
+    return rung
+
+
+def _first(ladder: Ladder, fits: Callable[[int, Rung], bool]) -> int | None:
+    return next((n for n, row in enumerate(ladder.rungs) if fits(n, row)), None)
+
+
+def _words(ladder: Ladder, plan: int) -> str:
+    return ladder.words[plan] if 0 <= plan < len(ladder.words) else ""
+
+
+MOVES: Mapping[str, Move] = {
+    "done": _done,
+    "failed": _failed,
+    "unknown": _unknown,
+    "denied": _denied,
+    "expired": _ask_again,
+    "superseded": _superseded,
+    "revoked": _revoked,
+    "idle": _idle,
+    "busy": _busy,
+    "held": _held,
+    "unreachable": _unreachable,
+    "back": _back,
+    "cannot": _cannot,
+    "again": _again,
+    "cured": _cured,
+    "recurred": _recurred,
+}
