@@ -12,7 +12,7 @@ from graph.engine import Assessment
 from graph.execute import ENDS
 from graph.ports import Ports, Progress
 from graph.questions import suggestions_for
-from graph.reflect import hypotheses_of
+from graph.reflect import hypotheses_of, stored
 from graph.state import Hypothesis, Incident, Lifecycle, Outcome, Report, Stats, Ticket
 from graph.summarise import DIAGNOSED
 from graph.tickets import hand_over
@@ -33,7 +33,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     done = [*state.get("done_items", []), case.item.id][-MOST_DONE:]
     return {
         **update,
-        "report": report.model_dump(mode="json"),
+        "report": report.model_dump(mode="json", exclude_defaults=True),
         "stats": stats.model_copy(update={"wall_seconds": _wall(stats, case, ports)}).model_dump(mode="json"),
         "done_items": done,
         "to_look": [],
@@ -62,7 +62,7 @@ def _diagnosis(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
         without_model=turn.without_model,
         next_step=_next_step(now, roots, outcome),
     )
-    rows = [row.model_dump(mode="json", exclude={"evidence"}) for row in hypotheses_of(now, turn.past, "taxonomy")]
+    rows = stored(hypotheses_of(now, turn.past, "taxonomy"))
     turn.asked_before += bool(report.questions)
     update: dict[str, Any] = {"report": report, "hypotheses": rows, "lifecycle": _lifecycle(state, report), "turn": turn.write()}
     if outcome == "handed_off":

@@ -13,7 +13,7 @@ from typing import Literal
 
 from graph.belief import Belief, beliefs
 from graph.gather import gather
-from graph.lens import Lens
+from graph.lens import Lens, is_text
 from graph.odd import ODD, is_odd
 from graph.state import Blind, Evidence, Hypothesis, Tier
 from graph.verdict import WORTH_SAYING, Coverage, Settled, Standing, settle, stand
@@ -101,7 +101,7 @@ class Assessment:
         """Confirmed labels, each once, most certain first."""
         return tuple(self.hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
 
-    def ruled_out(self, most: int = 12) -> tuple[Hypothesis, ...]:
+    def ruled_out(self, most: int = 8) -> tuple[Hypothesis, ...]:
         """Labels that something spoke for, or that the ticket suggested, and that the facts reject; most likely first."""
         said = [s for s in self.standings.values() if s.verdict == "rejected" and (s.best.support or s.best.log_odds > s.best.leaf.prior)]
         return tuple(self.hypothesis(standing.label) for standing in said[:most])
@@ -132,8 +132,14 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds."""
     ready = gather(facts, opened, lens.bus)
     rows = tuple(beliefs(ready, lens, priors or {}))
-    odd = tuple(f for f in ready if f.key in ODD and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None))
+    odd = worst_first([f for f in ready if f.key in ODD and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
     return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd)
+
+
+def worst_first(odd: Sequence[Fact]) -> tuple[Fact, ...]:
+    """What a machine says before what a log says, a job's first error before its echoes; each kind once a host."""
+    order = sorted(odd, key=lambda f: (not f.host, is_text(f.key), not f.attrs.get("first"), f.time.timestamp() if f.time else 0.0, f.host))
+    return tuple({(f.host, f.key, f.device if not is_text(f.key) else "", repr(f.value)): f for f in reversed(order)}.values())[::-1]
 
 
 def cite(rows: Sequence[Belief], most: int = MOST_EVIDENCE) -> list[Evidence]:

@@ -123,7 +123,7 @@ async def _questions(case: Case, now: Assessment, ports: Ports) -> list[str]:
 
 def _trimmed(priors: dict[str, float]) -> dict[str, float]:
     """The strongest, rounded: state stays small."""
-    top = sorted(priors.items(), key=lambda row: (-row[1], row[0]))[: 2 * MOST_RANKED]
+    top = sorted(priors.items(), key=lambda row: (-row[1], row[0]))[:MOST_RANKED]
     return {label: round(weight, 2) for label, weight in top}
 
 

@@ -28,7 +28,12 @@ async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         now = await _judged(case, now, ports)
     rows = hypotheses_of(now, case.turn.past, state.get("tier", "taxonomy"))
     await ports.progress(Progress(case.id, "reflect", _line(rows), hypotheses=tuple(_short(row, ports) for row in rows[:4])))
-    return {"hypotheses": [row.model_dump(mode="json", exclude={"evidence"}) for row in rows], "turn": case.turn.write()}
+    return {"hypotheses": stored(rows), "turn": case.turn.write()}
+
+
+def stored(rows: list[Hypothesis]) -> list[dict[str, Any]]:
+    """As the state holds them: the evidence is in the report."""
+    return [row.model_dump(mode="json", exclude={"evidence"}, exclude_defaults=True) for row in rows]
 
 
 def _unsure(now: Assessment) -> bool:

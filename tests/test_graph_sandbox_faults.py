@@ -5,6 +5,7 @@ not be blamed on anybody.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,6 +58,8 @@ class Stopped:
 class Outcome:
     report: Report
     unsafe: int
+    stored: int
+    """Characters of the state at rest."""
 
 
 @cache
@@ -77,8 +80,14 @@ def diagnose(plan: Plan, text: str) -> Outcome:
     fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, Stopped(), skus)
     ports = Ports(fleet, inventory, taxonomy(), History(), evidence, Stopped(), skus=skus)
     item = Item(id="1", kind="mention", incident="inc-1", at=T0, text=text)
-    report = asyncio.run(run_turn(build_incident_graph(InMemorySaver()), ports, item))
-    return Outcome(report, len(cluster.unsafe_commands))
+    graph = build_incident_graph(InMemorySaver())
+
+    async def turn() -> tuple[Report, object]:
+        report = await run_turn(graph, ports, item)
+        return report, (await graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values
+
+    report, state = asyncio.run(turn())
+    return Outcome(report, len(cluster.unsafe_commands), len(json.dumps(state)))
 
 
 def plan_of(fault: str) -> tuple[Plan, set[str]]:
@@ -103,6 +112,7 @@ def test_a_fault_is_found_where_it_is_and_nothing_else_is(fault: str) -> None:
         assert causes[0].devices == (f"{SICK}/gpu5",)
     assert causes[0].evidence
     assert outcome.unsafe == 0
+    assert outcome.stored < 8192
 
 
 @pytest.mark.parametrize("fault", sorted(UNSEEN))
