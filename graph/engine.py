@@ -20,7 +20,7 @@ from graph.verdict import WORTH_SAYING, Coverage, Settled, Standing, settle, sta
 from tools.fact import Fact
 
 Finding = Literal["diagnosed", "no_fault", "abstained"]
-MOST_EVIDENCE, LONGEST_LINE = 4, 240
+MOST_EVIDENCE, LONGEST_LINE = 4, 200
 
 
 @dataclass(frozen=True)

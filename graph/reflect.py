@@ -16,7 +16,7 @@ from graph.questions import digest_of
 from graph.reasoner import Declined, Judgement
 from graph.state import Hypothesis, Incident, Tier
 
-MOST_HYPOTHESES, MOST_JUDGED = 8, 2
+MOST_HYPOTHESES, MOST_JUDGED = 6, 2
 
 
 async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
