@@ -5,6 +5,8 @@ from typing import Any
 
 from graph.case import Case
 from graph.engine import Assessment
+from graph.ladder import read_ladders
+from graph.ladder_end import describe
 from graph.state import Hypothesis, Incident, ItemKind, Lifecycle, Outcome, Report, Stats, Ticket
 from graph.tickets import hand_over
 
@@ -35,7 +37,8 @@ def _status(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
         leading,
     ]
     parts += [f"ticket {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}"] if ticket else []
-    return {"report": _report(state, case, "; ".join(parts) + ".")}
+    fixes = [f"  {describe(row, now.lens.taxonomy.title(row.label))}" for row in read_ladders(state.get("ladders", []))]
+    return {"report": _report(state, case, "\n".join(["; ".join(parts) + ".", *fixes]))}
 
 
 def _why(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
@@ -92,10 +95,8 @@ def _timer(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
 
 
 def _action_result(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
-    """An action ended: a fix that passes now is watched until it has proved itself."""
-    outcome = str(case.item.data.get("outcome", ""))
-    lifecycle: Lifecycle = {"passes_now": "watching", "cured": "closed"}.get(outcome, "open")  # type: ignore[assignment]  # three literals
-    return {"report": _report(state, case, f"The action ended: {outcome.replace('_', ' ') or 'outcome unknown'}."), "lifecycle": lifecycle}
+    """What became of an action is said by its ladder (`graph.fixes`)."""
+    return {"report": _report(state, case, "")}
 
 
 ANSWERS: Mapping[ItemKind, Answer] = {

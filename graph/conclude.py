@@ -10,6 +10,7 @@ from graph.answers import answer
 from graph.case import Case, read_case, spent_on, weigh
 from graph.engine import Assessment
 from graph.execute import ENDS
+from graph.fixes import fixes
 from graph.ports import Ports, Progress
 from graph.questions import suggestions_for
 from graph.reflect import hypotheses_of, stored
@@ -27,6 +28,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await read_case(state, ports)
     now = weigh(case, ports)
     update = _diagnosis(state, case, now) if case.item.kind in DIAGNOSED else answer(state, case, now)
+    update |= await fixes(state, case, now, ports, update)
     report: Report = update["report"]
     await ports.progress(Progress(case.id, "conclude", report.headline or report.reply))
     stats = spent_on(case, ports, Stats.model_validate(state.get("stats", {})))

@@ -9,6 +9,8 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.case import Case, asks_of, merged, read_case
+from graph.cursor import after_repairs, cursors
+from graph.ladder import read_ladders
 from graph.ports import Ports, Progress
 from graph.state import Incident, ItemKind, Stats
 from tools.fact import Fact, Status
@@ -31,7 +33,7 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     watch = Watch(case, state, ports, total=len(asks))
     wave = await watch.look(asks, fresh=bool(case.turn.again) or (case.item.kind == "recheck" and state.get("rounds", 0) <= 1))
     case.turn.cut = watch.cut or await waiting(case, state, ports)
-    facts = merged(case.facts, told(wave))
+    facts = after_repairs(merged(case.facts, told(wave)), cursors(read_ladders(state.get("ladders", []))))
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
         "stats": _added(state, wave, ports, len({fact.host for fact in facts if fact.host})).model_dump(mode="json"),

@@ -7,10 +7,11 @@ returns only when all of them are through (`graph.climb`).
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from graph.state import Hypothesis, Ladder, Rung
 from graph.steps import REMEDY_OF, Ground, NoRung, rungs_of, words_of
+from graph.waits import Waits
 from kb.taxonomy import Leaf, Taxonomy
 from tools.fact import Fact
 from tools.inventory import Host, Inventory
@@ -19,19 +20,6 @@ from tools.remedies import REMEDIES
 MOST_LADDERS = 12
 SCOPES = frozenset({"node", "gpu", "hca"})
 """Causes that a host itself can be mended of. What is wrong with a switch, a rack or a job is nobody's host's fault."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """How long a ladder waits before somebody hears of it again; the site's to set."""
-
-    reproof: timedelta = timedelta(hours=2)
-    busy: timedelta = timedelta(minutes=10)
-    """A drained node that still runs a stuck job: after this its cancelling is proposed."""
-    idle: timedelta = timedelta(hours=24)
-    back: timedelta = timedelta(hours=1)
-    asks: int = 3
-    """How often an undecided action is put up for decision."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from graph.state import Item
+from graph.waits import Waits
 
 if TYPE_CHECKING:
     from graph.reasoner import Reasoner
@@ -73,5 +74,6 @@ class Ports:
     skus: "Mapping[str, Sku]" = field(default_factory=dict)
     progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
+    waits: Waits = field(default_factory=Waits)
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     """What was read and reckoned last, by digest (`graph.case`): a snapshot never changes. Losing it costs time only."""
