@@ -96,7 +96,7 @@ async def assembled(settings: Settings, store: Store, world: World) -> AsyncIter
     client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
     background = Background()
     clock = world.ports.clock
-    inbox, leases, cards = Inbox(store.redis, clock), Leases(store.redis, clock), Cards(store.redis)
+    inbox, leases, cards = Inbox(store.redis, clock), Leases(store.redis, clock, seconds=settings.lease_seconds), Cards(store.redis)
     people = People(client)
     living = LivingCards(client, cards, inbox.origin, background)
     board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)

@@ -42,7 +42,7 @@ class Settings(BaseModel):
     ssh_per_bastion: int = Field(10, ge=1, description="the same through one bastion")
     evidence_days: float = Field(90.0, gt=0, description="days that raw outputs are kept")
     closed_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
-    most_hosts: int = Field(64, ge=1, description="hosts looked at when a mention names none; above it RackMedic asks first")
+    lease_seconds: float = Field(30.0, ge=1, description="after how long another process takes over the incidents of one that died")
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
