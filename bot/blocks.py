@@ -3,11 +3,12 @@
 Texts are cut and say so; ids and values are never cut, because a cut id means something else: `TooLong` is a bug of the caller.
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.text import Line, Part, clip, pre, show, size, stack
+from bot.text import Line, Part, clip, exact_pre, pre, show, size, stack
 
 Block = dict[str, Any]
 
@@ -68,6 +69,17 @@ def section(*lines: Line, accessory: Block | None = None) -> Block:
 def say(*parts: Part) -> Block:
     """A section of one line."""
     return section(parts)
+
+
+def whole(*lines: Line) -> Block:
+    """Lines below each other, not one character cut; TooLong where Slack would not take them."""
+    words = "\n".join(show(parts, sys.maxsize) for parts in lines)
+    return {"type": "section", "text": _mrkdwn(_whole("text", words, SECTION))}
+
+
+def verbatim(text: str) -> Block:
+    """One monospace text as it is, not one character cut; TooLong where Slack would not take it."""
+    return {"type": "section", "text": _mrkdwn(_whole("text", exact_pre(text), SECTION))}
 
 
 def quote(rows: Iterable[str], width: int = 300, limit: int = SECTION) -> Block:

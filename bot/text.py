@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 MOST_READ = 200_000
@@ -67,6 +68,36 @@ def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
     team, channel = _slack_id(team), _slack_id(channel)
     words = _escape(_one_line(_seen(label))).replace("|", "¦") or "thread"
     return Span(f"<https://app.slack.com/client/{team}/{channel}/thread/{channel}-{thread_ts}|{words}>", "token")
+
+
+def moment(at: datetime, form: Literal["time", "ago"] = "time") -> Span:
+    """A time as each reader's own clock shows it; where Slack does not, in UTC."""
+    at = at.astimezone(UTC)
+    shown = {"time": "{time_secs}", "ago": "{ago}"}[form]
+    return Span(f"<!date^{int(at.timestamp())}^{shown}|{at:%Y-%m-%d %H:%M:%S} UTC>", "token")
+
+
+def utc(at: datetime) -> str:
+    """The same for everybody, `03:10:00 UTC`; for what people compare with logs."""
+    return f"{at.astimezone(UTC):%H:%M:%S} UTC"
+
+
+def exact(text: str) -> str:
+    """Text that somebody vouches for. Printable ASCII stays; a back-tick, whatever is not ASCII, a blank that a display would swallow
+    and what would make a link become their code in ‹›. So two different texts never look the same."""
+    shown = "".join(char if " " <= char <= "~" and char != "`" else f"‹U+{ord(char):04X}›" for char in text)
+    shown = re.sub(r"^ | $|(?<= ) | (?= )", "‹U+0020›", shown)
+    return shown.replace("://", ":‹U+002F›/") or "‹nothing›"
+
+
+def exact_code(text: str) -> Span:
+    """`exact` as code inside a line; where it does not fit, `blocks.whole` refuses rather than cuts."""
+    return Span(f"`{_escape(exact(text))}`", "token")
+
+
+def exact_pre(text: str) -> str:
+    """`exact` as a block of its own, never cut."""
+    return f"```\n{_escape(exact(text))}\n```"
 
 
 def _slack_id(value: str) -> str:

@@ -1,0 +1,105 @@
+"""An action in words, all of them ours: from the catalogue of remedies, its checked arguments and the ledger's record. Nothing a model wrote."""
+
+from collections.abc import Mapping
+
+from bot.text import Line, Part, exact, exact_code
+from tools.action import Action
+from tools.hostlist import BadRange, expand, fold
+from tools.ledger.record import Record, targets_of
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
+from tools.remedy import fill
+
+MARKS: Mapping[State, str] = {
+    State.PENDING: "✋",
+    State.APPROVED: "⏳",
+    State.EXECUTING: "🔧",
+    State.DONE: "🔎",
+    State.FAILED: "❌",
+    State.UNKNOWN: "❓",
+    State.DENIED: "🚫",
+    State.EXPIRED: "⌛",
+    State.SUPERSEDED: "🔁",
+    State.REVOKED: "🚫",
+}
+HEADS: Mapping[State, str] = {
+    State.PENDING: "Approve?",
+    State.APPROVED: "Approved:",
+    State.EXECUTING: "Running:",
+    State.DONE: "Ran, being proved:",
+    State.FAILED: "Did not work:",
+    State.UNKNOWN: "Nobody knows whether it ran:",
+    State.DENIED: "Rejected:",
+    State.EXPIRED: "Expired:",
+    State.SUPERSEDED: "Superseded:",
+    State.REVOKED: "Revoked:",
+}
+OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "passes_now": ("✅", "Passes now:"),
+    "unchanged": ("🟡", "Ran, unchanged:"),
+    "worse": ("🔴", "Ran, worse:"),
+    "cured": ("✅", "Cured:"),
+    "recurred": ("🔴", "Recurred:"),
+}
+"""How a proof ended: its mark, and how the headline begins."""
+
+PROOFS: Mapping[str, str] = {
+    "": "",
+    "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
+    "unchanged": "The command ran, and the fault is still there.",
+    "worse": "After the command there is more wrong than before. The target is not returned to service.",
+    "cured": "Looked at again later: the fault has not come back.",
+    "recurred": "Looked at again later: the fault came back.",
+}
+
+
+def does(action: Action) -> str:
+    """What the catalogue says that it does, with this action's arguments."""
+    remedy = REMEDIES.get(action.remedy)
+    if remedy is None:
+        return exact(action.remedy)
+    values = {name: exact(action.args.get(name, "")) for name in remedy.args} | {"target": exact(action.target)}
+    return fill(remedy.does, values)
+
+
+def blast(action: Action) -> str:
+    """Whom it disturbs."""
+    remedy = REMEDIES.get(action.remedy)
+    return remedy.blast if remedy else "not known: the catalogue has no such remedy any more"
+
+
+def targets(action: Action) -> str:
+    """The host; a set of hosts folded where that says exactly the same."""
+    names = list(targets_of(action))
+    try:
+        folded = fold(names)
+        return folded if len(names) > 1 and set(expand(folded)) == set(names) else action.target
+    except BadRange:
+        return action.target
+
+
+def place(action: Action) -> Line:
+    """`gpu-017` · `gpu-017/gpu5` · via `slurm-1`, whole."""
+    count = len(targets_of(action))
+    parts: list[Part] = [f"{count} hosts: " if count > 1 else "", exact_code(targets(action))]
+    for device in action.devices:
+        parts += [" · ", exact_code(device)]
+    if action.via != action.target:
+        parts += [" · runs via ", exact_code(action.via)]
+    return tuple(parts)
+
+
+def state_of(record: Record) -> tuple[str, str]:
+    """(mark, how the headline begins)."""
+    if record.state is State.DONE and record.outcome:
+        return OUTCOMES[record.outcome]
+    return MARKS[record.state], HEADS[record.state]
+
+
+def headline(record: Record) -> str:
+    """What, on which host and device, how risky: what is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
+    action = record.action
+    mark, begins = state_of(record)
+    names = [exact(name.removeprefix(f"{action.target}/")) for name in action.devices]
+    devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
+    return f"{mark} {begins} {does(action)} · {exact(targets(action))}{devices} · {action.risk}"

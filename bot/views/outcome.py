@@ -1,0 +1,33 @@
+"""Short messages in the thread about an action: how it ended, and that a decision is still wanted."""
+
+from bot import blocks
+from bot.blocks import Card
+from bot.text import bold, code, moment, utc
+from bot.views import action_words as words
+from bot.views import approval_parts as parts
+from bot.views.approval import Shown
+
+
+def render(shown: Shown) -> Card:
+    """How it ended, and what proves it."""
+    record = shown.record
+    head = words.headline(record)
+    return blocks.card(
+        head,
+        [
+            blocks.section((bold(head),)),
+            *parts.stands(record, shown.names, shown.began, ""),
+            *parts.output(shown.tail),
+            blocks.context((f"{record.approval} · digest {record.digest}",)),
+        ],
+    )
+
+
+def remind(shown: Shown) -> Card:
+    """One more call to the approvers."""
+    record = shown.record
+    asks = (code(record.action.remedy), " on ", *words.place(record.action), " still waits above")
+    until = (": ", bold(parts.count(record)), ", decide until ", moment(record.decide_by), f" ({utc(record.decide_by)}).")
+    return blocks.card(
+        f"⏳ Still to be decided: {words.headline(record)}", [blocks.section(("⏳ ", *parts.mentioned(shown.group), *asks, *until))]
+    )
