@@ -51,7 +51,8 @@ async def open_world(
     lasting: bool = False,
     book: "SpendBook | None" = None,
 ) -> AsyncIterator[World]:
-    """Build the reading half; close its connections afterwards. `lasting` keeps evidence in the data folder, `book` what a model cost.
+    """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
+    folder and the index is ready before the first question. `book` keeps what a model cost.
 
     Raises Refusal.
     """
@@ -71,6 +72,8 @@ async def open_world(
         model=model,
         skus=skus,
     )
+    if lasting:
+        await history.start()
     try:
         yield World(settings, ports, reach)
     finally:
