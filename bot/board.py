@@ -1,12 +1,8 @@
-"""Where people read: the desk's board in Slack. A report is posted once, however often it is asked for.
-
-Before a post its intent is recorded; whoever finds the intent without a result looks into the thread for the message, which
-carries the item's id as metadata, and posts only when it is not there.
-"""
+"""Where people read: the desk's board in Slack. A report is posted once, however often it is asked for; its metadata is the item's id."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +14,9 @@ from bot.blocks import Card
 from bot.cards import POSTING, Cards
 from bot.handoff import Handoff, digests, evidence_text, handoff
 from bot.living import LivingCards, OriginOf
+from bot.once import Once
 from bot.people import People
-from bot.slack_client import SLACK_TROUBLE, post, said
+from bot.slack_client import SLACK_TROUBLE, said
 from bot.sweeper import REMIND
 from bot.views import diagnosis, question, refusal, ticket
 from graph.ports import Progress
@@ -51,6 +48,7 @@ class SlackBoard:
     ) -> None:
         self._client = client
         self._cards = cards
+        self._once = Once(client, cards)
         self._living = living
         self._people = people
         self._origin_of = origin_of
@@ -68,7 +66,7 @@ class SlackBoard:
         await self._living.finish(incident, DONE[report.outcome])
         if (made := await self._made(incident, state, report)) is not None:
             card = await self._for(origin, made)
-            await self._once(
+            await self._once.post(
                 origin, incident, f"report:{report.item}", card, {"event_type": REPORT, "event_payload": {"item": report.item}}
             )
         if state.get("ticket"):
@@ -102,36 +100,6 @@ class SlackBoard:
         shared = await self._people.shared(origin.channel)
         return refusal.render(policy.WHY_NOT["shared"]) if shared else card
 
-    async def _once(self, origin: Origin, incident: str, name: str, card: Card, metadata: dict[str, Any]) -> str:
-        """Post unless it is posted; the message's ts."""
-        ts = await self._cards.claim(incident, name)
-        if ts == POSTING:
-            ts = await self._find(origin, metadata)
-        elif ts:
-            return ts
-        ts = ts or await post(self._client, origin.channel, origin.thread_ts, card, metadata)
-        await self._cards.set(incident, name, ts)
-        return ts
-
-    async def _find(self, origin: Origin, metadata: Mapping[str, Any]) -> str:
-        """The message of the thread with this metadata, if a crash came after posting it."""
-        for message in await self._thread(origin):
-            if message.get("metadata") == metadata:
-                return str(message["ts"])
-        return ""
-
-    async def _thread(self, origin: Origin) -> Sequence[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = []
-        cursor = ""
-        while True:
-            answer = await self._client.conversations_replies(
-                channel=origin.channel, ts=origin.thread_ts, limit=200, include_all_metadata=True, cursor=cursor or None
-            )
-            found += answer["messages"]
-            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
-            if not cursor:
-                return found
-
     async def _ticket(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
         """One ticket card an incident, edited as it changes hands; the evidence file once, when it is new."""
         named = whole.ticket.model_copy(
@@ -143,7 +111,7 @@ class SlackBoard:
         card = await self._for(origin, ticket.render(replace(whole, ticket=named)))
         shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
         known = await self._cards.get(incident, "ticket")
-        ts = await self._once(origin, incident, "ticket", card, {"event_type": TICKET, "event_payload": {"incident": incident}})
+        ts = await self._once.post(origin, incident, "ticket", card, {"event_type": TICKET, "event_payload": {"incident": incident}})
         if known and shown != await self._cards.get(incident, "ticket_shown"):
             await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
         await self._cards.set(incident, "ticket_shown", shown)
@@ -171,7 +139,7 @@ class SlackBoard:
         await self._cards.set(incident, "file", name)
 
     async def _has_file(self, origin: Origin, name: str) -> bool:
-        return any(file.get("name") == name for message in await self._thread(origin) for file in message.get("files") or [])
+        return any(file.get("name") == name for message in await self._once.thread(origin) for file in message.get("files") or [])
 
     async def _outputs(self, whole: Handoff, facts: str) -> dict[str, str]:
         """What is still kept of the outputs, the most telling first."""

@@ -18,6 +18,7 @@ SCOPES: Mapping[str, str] = {
     "groups:history": "the same in private channels",
     "groups:read": "the same in private channels",
     "im:history": "answer a direct message, by saying where to ask",
+    "usergroups:read": "know who may approve, and mention their group",
     "users:read": "tell colleagues from guests and other organisations, and call people by their names",
 }
 """Bot scope → what it is for."""
@@ -44,8 +45,8 @@ def manifest() -> dict[str, Any]:
             "slash_commands": [
                 {
                     "command": COMMAND,
-                    "description": "What is open, and what I understand",
-                    "usage_hint": "status | help",
+                    "description": "What is open, what I understand, and the switch that stops every repair",
+                    "usage_hint": "status | help | stop [why] | resume",
                     "should_escape": True,
                 }
             ],

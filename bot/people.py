@@ -3,6 +3,7 @@
 What Slack does not tell is not guessed: `CannotTell` refuses.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
@@ -49,6 +50,20 @@ class People:
         """Whether another organisation can read the channel, or will once it accepts."""
         return await self._ask("shared", channel, self._shared)
 
+    async def members(self, group: str) -> frozenset[str]:
+        """The user ids in a user group. CannotTell where Slack does not say: then nobody is in it."""
+        return await self._ask("group", group, self._group)
+
+    async def approvers(self, group: str, team: str) -> frozenset[str]:
+        """The group's active human full members of `team`, as the ledger counts them: `TEAM:USER`."""
+        people = await asyncio.gather(*(self.person(user) for user in sorted(await self.members(group)))) if group else []
+        return frozenset(f"{team}:{who.id}" for who in people if who.human and who.team == team)
+
+    def forget(self, *about: str) -> None:
+        """Ask Slack anew about these users, channels or groups: where a decision hangs on it, a minute is too old."""
+        for key in [key for key in self._known if key[1] in about]:
+            del self._known[key]
+
     async def in_any(self, user: str, channels: Iterable[str]) -> bool:
         """Whether the user is a member of one of the channels."""
         for channel in channels:
@@ -73,6 +88,10 @@ class People:
             cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
             if not cursor:
                 return frozenset(found)
+
+    async def _group(self, group: str) -> frozenset[str]:
+        answer = await self._client.usergroups_users_list(usergroup=group, include_disabled=False)
+        return frozenset(str(user) for user in answer["users"])
 
     async def _ask(self, what: str, about: str, ask: Callable[[str], Awaitable[T]]) -> T:
         now = self._seconds()
