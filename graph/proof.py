@@ -1,0 +1,117 @@
+"""What a remedy changed: the engine's view of the target before and after. Pure.
+
+`passes_now` needs that what decides for the label was looked at and does not show it. Not being able to look is never a pass.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from graph.cursor import after_repairs
+from graph.engine import Assessment, assess
+from graph.lens import Lens
+from graph.verdict import WORTH_SAYING
+from tools.action import Action
+from tools.fact import Fact
+from tools.ledger.record import Outcome
+from tools.remedy import fill
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The outcome and the reason in one sentence. `new` are labels proven now that were not before."""
+
+    outcome: Outcome
+    says: str
+    new: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the scheduler must say after a remedy that it carries out: a command there, and patterns of its answer, separated by `|`."""
+
+    argv: tuple[str, ...]
+    expects: str
+
+
+IN_SERVICE = "idle*|mixed*|allocated*|completing*|alloc*|mix*|comp*"
+SCHEDULER: Mapping[str, Reading] = {
+    "drain_node": Reading(("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*"),
+    "resume_node": Reading(("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), IN_SERVICE),
+    "cancel_job": Reading(("squeue", "-h", "-j", "{job}", "-o", "%T"), "|COMPLETING|CANCELLED"),
+}
+DRAINED = Reading(("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drained*")
+"""Out of service and without jobs."""
+
+
+def reading_of(reading: Reading, values: Mapping[str, str]) -> Reading:
+    """With its slots filled."""
+    return Reading(tuple(fill(word, values) for word in reading.argv), reading.expects)
+
+
+def matches(expects: str, answer: str) -> bool:
+    """Whether an answer is one of the expected ones; of several lines (a node in two partitions) each must be."""
+    lines = [line.strip() for line in answer.strip().splitlines()] or [""]
+    return all(any(fnmatchcase(line, pattern) for pattern in expects.split("|")) for line in lines)
+
+
+def checks_for(action: Action, lens: Lens) -> tuple[str, ...]:
+    """What is looked at: the proof that was approved, and every passive check that can decide for the label."""
+    leaf = lens.taxonomy.leaves.get(action.proves)
+    deciding = [check.id for check in lens.deciding(leaf)] if leaf else []
+    return tuple(dict.fromkeys(name for name in (*action.proof, *deciding) if name in lens.checks))
+
+
+def prove(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: Lens, since: datetime) -> Proof:
+    """The verdict on the action's label on its target. Only what happened after `since` counts."""
+    target = action.target
+    seen = [fact for fact in after_repairs(after, {target: since}) if fact.host == target]
+    if not any(not fact.status.blind for fact in seen):
+        return Proof("worse", f"{target} does not answer: {seen[0].line if seen else 'nothing could be looked at'}")
+    was = assess([fact for fact in before if fact.host == target], lens, [target])
+    now = assess(seen, lens, [target])
+    if lost := _fewer_gpus(before, seen, target):
+        return Proof("worse", lost)
+    if new := _new_roots(action, was, now):
+        return Proof("worse", f"new on {target}: {', '.join(lens.taxonomy.title(label) for label in new)}", new)
+    return _label(action, now, lens)
+
+
+def _fewer_gpus(before: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
+    had, has = (_gpus(rows, target) for rows in (before, after))
+    return f"nvidia-smi sees {has} GPUs of {target}, it saw {had}" if had is not None and has is not None and has < had else ""
+
+
+def _gpus(facts: Sequence[Fact], target: str) -> int | None:
+    counts = [fact.value for fact in facts if fact.host == target and fact.key == "gpu.count" and isinstance(fact.value, int)]
+    return counts[-1] if counts else None
+
+
+def _new_roots(action: Action, was: Assessment, now: Assessment) -> tuple[str, ...]:
+    """Proven now and not before. What was proven then, though another cause explained it, is not new; our own label is judged by itself."""
+    known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in now.roots}
+    return tuple(dict.fromkeys(row.label for row in now.roots if (row.label, row.subject) not in known))
+
+
+def _label(action: Action, now: Assessment, lens: Lens) -> Proof:
+    leaf = lens.taxonomy.leaves.get(action.proves)
+    if leaf is None:
+        return Proof("passes_now", "the command succeeded")
+    rows = [row for row in now.rows if row.label == leaf.label and _concerns(action, row.subject.named)]
+    still = next((row for row in rows if row in now.roots), None) or next((row for row in rows if row.proven), None)
+    if still is not None:
+        return Proof("unchanged", f"still there: {still.deciding[0].says}")
+    blind, _ = now.coverage.gaps(leaf)
+    if blind:
+        return Proof("unchanged", f"could not be proved: {blind[0]}")
+    if not now.coverage.decidable(leaf):
+        return Proof("unchanged", "could not be proved: no check that was run can decide it")
+    likely = next((row for row in rows if row.posterior >= WORTH_SAYING and row.support), None)
+    if likely is not None:
+        return Proof("unchanged", f"still likely: {likely.support[0].says}")
+    return Proof("passes_now", f"{leaf.title} shows no more on {', '.join(action.devices) or action.target}")
+
+
+def _concerns(action: Action, named: Sequence[str]) -> bool:
+    return not action.devices or not named or bool(set(named) & set(action.devices))
