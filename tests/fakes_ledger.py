@@ -97,7 +97,8 @@ class Desk:
     """One Redis, one ledger, some people and a host."""
 
     def __init__(self, redis: Redis, product: Product = REAL, **options: Any) -> None:
-        self.redis, self.product = redis, product
+        self.redis: Any = redis  # written by hand in bytes, which the client's types do not follow
+        self.product = product
         self.clock, self.host = SetClock(), Host()
         self.heads: list[tuple[int, str]] = []
         self.refusals = product.module("ledger.record")

@@ -20,7 +20,7 @@ from tools.ledger.journal import Clock, Journal, Look, Place, Rewound, insist, p
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, targets_of
 from tools.ledger.seal import Seal, milliseconds, read_record
-from tools.ledger.states import Event, State, after
+from tools.ledger.states import OPEN, Event, State, after
 
 __all__ = ["Brakes", "Clock", "Ledger", "Status", "targets_of"]
 
@@ -152,10 +152,15 @@ class Ledger:
         for target in sorted(ours) if seen.terms.covers else ():
             async with within_reach():
                 others = texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))
-            for other in [await self.record(name) for name in others if name != seen.approval]:
-                if other.state in (State.PENDING, State.APPROVED) and other.action.remedy in seen.terms.covers:
-                    found |= {other.approval} if ours.issuperset(targets_of(other.action)) else set()
+            found |= {name for name in others if name != seen.approval and await self._is_covered(name, seen.terms.covers, ours)}
         return sorted(found)
+
+    async def _is_covered(self, approval: str, covers: Collection[str], ours: set[str]) -> bool:
+        try:
+            other = await self.record(approval)
+        except record.Tampered:
+            return False  # nothing will ever run on it, and it must not keep the host from being mended
+        return other.state in OPEN and other.action.remedy in covers and ours.issuperset(targets_of(other.action))
 
     async def _trip(self, seen: Record, worker: str) -> None:
         why = f"tripped by {seen.approval}"
@@ -251,7 +256,7 @@ class Ledger:
 
         await insist(attempt)
         for approval in waiting:
-            if (await self.record(approval)).state in (State.PENDING, State.APPROVED):
+            if (await self.record(approval)).state in OPEN:
                 await self.end(approval, Event.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
 
     async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "") -> None:
@@ -302,10 +307,10 @@ class Ledger:
         ended = []
         for approval in await self.due():
             try:
-                if (await self.record(approval)).state in (State.PENDING, State.APPROVED):
+                if (await self.record(approval)).state in OPEN:
                     ended.append(await self.end(approval, Event.EXPIRE, "rackmedic", "nobody decided or started it in time"))
-            except record.NotOpen:
-                continue  # somebody was quicker
+            except (record.NotOpen, record.Tampered):
+                continue  # somebody was quicker; or it can never run and must not keep the others from expiring
         return [row for row in ended if row.state is State.EXPIRED]
 
     async def verify(self, posted: Collection[str] = ()) -> audit.AuditReport:
