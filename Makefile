@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.synced
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 
+# A company's own certificate authority is trusted as the system trusts it (the name of the setting changed with uv's age).
+export UV_SYSTEM_CERTS := 1
+export UV_NATIVE_TLS := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fix shots setup-system clean
 
@@ -44,7 +48,7 @@ shots: $(STAMP) ## play the story in a browser and renew README's picture
 
 setup-system: ## what the tests use beyond Python (Debian or Ubuntu, as root)
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils
+	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils python3-venv
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis out
