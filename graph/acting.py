@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from graph.ports import Ports
-from graph.proof import matches
-from tools.act import BOOT_ID, Settled, run
-from tools.action import Action, Condition
+from tools.act import BOOT_ID, KnowsKeys, Settled, run
+from tools.action import Action
+from tools.conditions import unmet
 from tools.fact import Fact
 from tools.fleet import Ask
 from tools.ledger import record
@@ -48,12 +48,6 @@ class Changed(Exception):
         self.why = why
 
 
-class Fingerprints(Protocol):
-    """A transport that can tell which key a host showed (`tools.ssh`)."""
-
-    async def fingerprint(self, host: str) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ActionPorts:
     """The outside world of an action. `reading` is the incident's half of it."""
@@ -78,11 +72,12 @@ async def begin(seen: Record, ports: ActionPorts) -> Claim:
     action = seen.action
     try:
         await _same_host(action, ports)
-        for condition in action.conditions:
-            if condition.kind == "controller":
-                await _holds(condition, action, ports)
     except Unreachable as why:
         raise NotNow(f"{why.host} cannot be asked: {why.why}") from why
+    for one in await unmet(action, ports.transport, controller=_controller(action, ports)):
+        if one.ok is None:
+            raise NotNow(f"could not see whether {one.says}: {one.saw}")
+        raise Changed("conditions", f"not so any more: {one.says} (it says {one.saw[:80]!r})")
     try:
         authorised = await ports.authorised(seen)
         return await ports.ledger.claim(
@@ -110,41 +105,27 @@ async def _same_host(action: Action, ports: ActionPorts) -> None:
 
 async def fingerprint(host: str, transport: Transport) -> str:
     """Of the key the host showed; empty where the transport knows no keys."""
-    ask: Callable[[str], Awaitable[str]] | None = getattr(transport, "fingerprint", None)
-    return await ask(host) if ask else ""
+    return await transport.fingerprint(host) if isinstance(transport, KnowsKeys) else ""
 
 
 async def boot_id(host: str, transport: Transport) -> str:
     """The host's boot id now. Unreachable where it does not tell."""
-    return (await said(host, BOOT_ID, transport)).strip()
-
-
-async def said(host: str, argv: tuple[str, ...], transport: Transport) -> str:
-    """What a harmless question prints. Unreachable where it is not answered."""
-    ran = await transport.run(host, argv, timeout=READ_SECONDS, cap=READ_CAP)
-    if ran.exit_status != 0 or ran.timed_out:
-        complaint = ran.stderr.decode("utf-8", "replace").strip() or f"exit status {ran.exit_status}"
-        raise Unreachable(host, f"{argv[0]}: {complaint[:200]}")
-    return ran.text
-
-
-async def _holds(condition: Condition, action: Action, ports: ActionPorts) -> None:
-    answer = await said(action.via if action.via != action.target else _controller(action, ports), condition.argv, ports.transport)
-    if not matches(condition.expects, answer):
-        raise Changed("conditions", f"not so any more: {condition.says} (it says {answer.strip()[:80]!r})")
+    ran = await transport.run(host, BOOT_ID, timeout=READ_SECONDS, cap=READ_CAP)
+    boot = ran.text.strip()
+    if ran.exit_status != 0 or not boot:
+        raise Unreachable(host, f"its boot id cannot be read: {ran.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")
+    return boot
 
 
 def _controller(action: Action, ports: ActionPorts) -> str:
-    """Where the scheduler of the target is asked."""
+    """Where the scheduler of the target is asked; empty without one."""
     row = ports.reading.inventory.hosts.get(action.target)
-    if row is None or not row.controller:
-        raise Unreachable(action.target, "its group has no Slurm controller to ask")
-    return row.controller
+    return row.controller if row else ""
 
 
 async def carry_out(claim: Claim, ports: ActionPorts) -> Record:
     """Run (or, for an adopted claim, find out) under the claim, and write down how it ended. LostClaim: somebody else goes on."""
-    settled = await _beating(claim, _run(claim, ports), ports)
+    settled = await _run(claim, ports)
     sha = settled.output if is_digest(settled.output) else await _kept(claim.action.incident, settled.output, ports)
     return await ports.ledger.finish(claim, settled.state, exit_status=settled.exit_status, output=sha, says=settled.says)
 
@@ -159,7 +140,7 @@ async def _run(claim: Claim, ports: ActionPorts) -> Settled:
         ports.reading.fleet.forget(host)
     if action.remedy != "run_check":
         return await run(claim, ports.transport, clock=ports.reading.clock, beat=_Beat(ports.ledger), pause=ports.pause)
-    return await _run_check(claim, ports)
+    return await _beating(claim, _run_check(claim, ports), ports)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
-from graph.acting import ActionPorts, Changed, StillRunning, begin, carry_out, claimed_at, ran, said, supersede
+from graph.acting import ActionPorts, Changed, StillRunning, begin, carry_out, claimed_at, ran, supersede
 from graph.case import lens_of
-from graph.proof import SCHEDULER, Proof, checks_for, matches, reading_of
+from graph.proof import Proof, asked_of_scheduler, checks_for
 from graph.proof import prove as verdict
+from tools.conditions import see
 from tools.fact import Fact
 from tools.fleet import Ask
 from tools.ledger import record
 from tools.ledger.record import Record
 from tools.ledger.states import State
-from tools.transport import Unreachable
 
 ACTION_VERSION = 1
 """Bump when a node is renamed. A thread of another version is begun anew: the ledger knows what happened."""
@@ -105,14 +105,10 @@ async def proof_of(seen: Record, since: datetime, ports: ActionPorts) -> tuple[P
     action = seen.action
     if action.remedy == "run_check":
         return Proof("passes_now", "the check has answered"), await _check_facts(seen, ports)
-    if reading := SCHEDULER.get(action.remedy):
-        filled = reading_of(reading, action.args)
-        try:
-            answer = await said(action.via, filled.argv, ports.transport)
-        except Unreachable as why:
-            return Proof("unchanged", f"could not be proved: {why}"), []
-        good = matches(filled.expects, answer)
-        return Proof("passes_now" if good else "unchanged", f"the scheduler says {answer.strip()[:80] or 'nothing'}"), []
+    if asked := asked_of_scheduler(action):
+        answer = await see(asked, action.via, ports.transport)
+        saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
+        return Proof("passes_now" if answer.ok else "unchanged", saw), []
     before = await ports.facts_of(action.incident)
     lens = lens_of(ports.reading, before)
     ports.reading.fleet.forget(action.target)

@@ -4,15 +4,14 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from fnmatch import fnmatchcase
 
 from graph.cursor import after_repairs
 from graph.engine import Assessment, assess
 from graph.lens import Lens
 from graph.verdict import WORTH_SAYING
-from tools.action import Action
+from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.ledger.record import Outcome
 from tools.remedy import fill
@@ -27,33 +26,19 @@ class Proof:
     new: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What the scheduler must say after a remedy that it carries out: a command there, and patterns of its answer, separated by `|`."""
-
-    argv: tuple[str, ...]
-    expects: str
-
-
-IN_SERVICE = "idle*|mixed*|allocated*|completing*|alloc*|mix*|comp*"
-SCHEDULER: Mapping[str, Reading] = {
-    "drain_node": Reading(("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*"),
-    "resume_node": Reading(("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), IN_SERVICE),
-    "cancel_job": Reading(("squeue", "-h", "-j", "{job}", "-o", "%T"), "|COMPLETING|CANCELLED"),
+IN_SERVICE = "idle*|mixed*|allocated*|completing*|planned*|reserved*"
+SCHEDULER: Mapping[str, Condition] = {
+    "drain_node": Condition("controller", "the node takes no new jobs", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*"),
+    "resume_node": Condition("controller", "the node is in service", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), IN_SERVICE),
+    "cancel_job": Condition("controller", "the job has ended", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "|COMPLETING|CANCELLED"),
 }
-DRAINED = Reading(("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drained*")
-"""Out of service and without jobs."""
+"""What the scheduler must say after a remedy that it carries out."""
 
 
-def reading_of(reading: Reading, values: Mapping[str, str]) -> Reading:
-    """With its slots filled."""
-    return Reading(tuple(fill(word, values) for word in reading.argv), reading.expects)
-
-
-def matches(expects: str, answer: str) -> bool:
-    """Whether an answer is one of the expected ones; of several lines (a node in two partitions) each must be."""
-    lines = [line.strip() for line in answer.strip().splitlines()] or [""]
-    return all(any(fnmatchcase(line, pattern) for pattern in expects.split("|")) for line in lines)
+def asked_of_scheduler(action: Action) -> Condition | None:
+    """The reading that proves the action, where a scheduler proves it."""
+    row = SCHEDULER.get(action.remedy)
+    return replace(row, argv=tuple(fill(word, action.args) for word in row.argv)) if row else None
 
 
 def checks_for(action: Action, lens: Lens) -> tuple[str, ...]:
