@@ -52,6 +52,13 @@ class SetClock:
         self.at += timedelta(**span)
 
 
+class WallClock:
+    """The machine's own."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
 @dataclass
 class Host:
     """Answers as `rackmedic-act` does, and counts what it really did. `guarded` False is a host that lost its records."""

@@ -2,7 +2,7 @@
 re-ordered entry breaks the chain; a cut end shows against any head that was posted elsewhere."""
 
 import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,7 @@ async def export(redis: Redis, prefix: str) -> AsyncIterator[str]:
         yield json.dumps({**row_of(line), "head": head}, sort_keys=True)
 
 
-async def verify(redis: Redis, prefix: str, seal: Seal, posted: Collection[str] = ()) -> AuditReport:
+async def verify(redis: Redis, prefix: str, seal: Seal, posted: Iterable[str] = ()) -> AuditReport:
     """Walk the chain and compare its end with the stored head and with heads that were posted elsewhere."""
     length, stored = await end(redis, prefix)
     head, count, missing = "", 0, set(posted) - {""}

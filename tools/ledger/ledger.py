@@ -4,7 +4,7 @@ Python verifies every signature and counts the votes; the script then compares t
 change between looking and setting.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Literal, cast
@@ -167,12 +167,12 @@ class Ledger:
         await self._switch("breaker_trips", worker, f"breaker:{seen.terms.group}", why, seen.terms.group)
         raise record.BreakerOpen(record.BreakerOpen.__doc__)
 
-    async def beat(self, held: Claim) -> None:
+    async def beat(self, claim: Claim) -> None:
         """Say that the holder lives. LostClaim when it is no longer the holder."""
 
         async def attempt() -> str:
-            rest = (held.token, self._brakes.beat_seconds * 1000)
-            return await self._journal.run("beat", await self._look(), Place(held.action.approval), "", *rest)
+            rest = (claim.token, self._brakes.beat_seconds * 1000)
+            return await self._journal.run("beat", await self._look(), Place(claim.action.approval), "", *rest)
 
         await insist(attempt)
 
@@ -313,7 +313,7 @@ class Ledger:
                 continue  # somebody was quicker; or it can never run and must not keep the others from expiring
         return [row for row in ended if row.state is State.EXPIRED]
 
-    async def verify(self, posted: Collection[str] = ()) -> audit.AuditReport:
+    async def verify(self, posted: Iterable[str] = ()) -> audit.AuditReport:
         """Walk the audit chain; `posted` are heads that were kept elsewhere."""
         return await audit.verify(self._redis, self._prefix, self._seal, posted)
 
