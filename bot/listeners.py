@@ -8,7 +8,7 @@ for everything keeps Socket Mode from leaving an event unanswered.
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -19,14 +19,14 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot import pressing
+from bot import pressing, votes
 from bot.arrivals import Arrival, read_message
 from bot.blocks import Card
 from bot.hearing import hear
 from bot.refusal import Refusal
 from bot.slack_client import SLACK_TROUBLE, post
 from bot.surface import StoreAway, Surface
-from bot.views import close_modal, refusal
+from bot.views import approval, close_modal, edit_modal, refusal, reject_modal
 from bot.views import error as error_card
 from bot.views.close_modal import BadForm
 
@@ -40,6 +40,12 @@ AGAIN = 503
 """Not acknowledged: Slack sends it again."""
 
 Body = dict[str, Any]
+FORMS: Mapping[str, Callable[[Surface, Body], Awaitable[None]]] = {
+    close_modal.CALLBACK: pressing.close,
+    reject_modal.CALLBACK: votes.reject,
+    edit_modal.CALLBACK: votes.edit,
+}
+"""Form → who takes it."""
 
 
 class Listeners:
@@ -86,7 +92,8 @@ class Listeners:
         return await ack()
 
     async def action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
-        if card := await self._refused(pressing.press(self._surface, body)):
+        ours = body["actions"][0].get("action_id") in approval.BUTTONS
+        if card := await self._refused((votes.press if ours else pressing.press)(self._surface, body)):
             self._whisper(respond, body, card)
         return await ack()
 
@@ -96,13 +103,14 @@ class Listeners:
         return await ack()
 
     async def submission(self, body: Body, ack: AsyncAck) -> BoltResponse:
-        if body["view"].get("callback_id") != close_modal.CALLBACK:
+        take = FORMS.get(body["view"].get("callback_id", ""))
+        if take is None:
             return await ack()
         try:
-            card = await self._refused(pressing.close(self._surface, body))
+            card = await self._refused(take(self._surface, body))
         except BadForm as wrong:
             return await ack(response_action="errors", errors=wrong.problems)
-        return await ack(response_action="errors", errors={close_modal.CAUSE: card.text}) if card else await ack()
+        return await ack(response_action="errors", errors={_last_field(body["view"]): card.text}) if card else await ack()
 
     async def command(self, body: Body, ack: AsyncAck) -> BoltResponse:
         shown: list[Card] = []
@@ -170,6 +178,11 @@ async def slack_app(surface: Surface) -> AsyncApp:
     app = AsyncApp(client=client, authorize=authorize, process_before_response=True, raise_error_for_unhandled_request=False)
     Listeners(surface).register(app)
     return app
+
+
+def _last_field(view: Body) -> str:
+    """Under which field of a form a refusal of the whole is said."""
+    return str([block["block_id"] for block in view["blocks"] if block["type"] == "input" and not block.get("optional")][-1])
 
 
 async def _respond(respond: AsyncRespond, card: Card, thread_ts: str | None) -> None:

@@ -8,17 +8,19 @@ from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot import grammar, policy
+from bot import grammar, policy, switch
 from bot.arrivals import moment, read_files, whole_text
-from bot.blocks import Card, card
+from bot.blocks import Block, Card, card, header
 from bot.handoff import allow
 from bot.open_incidents import open_incidents
 from bot.policy import Place
 from bot.refusal import Refusal
 from bot.surface import StoreAway, Surface, storing
-from bot.views import close_modal, diagnosis, home, phrases, ticket
+from bot.views import brakes, close_modal, diagnosis, home, phrases, ticket
 from bot.views.close_modal import Closing
 from bot.views.press import OldButton, Press
+from bot.waiting import brakes as standing
+from bot.waiting import waiting
 from graph.state import Hypothesis, Item, Origin, Ticket
 
 Payload = Mapping[str, Any]
@@ -30,7 +32,10 @@ READERS: Mapping[str, Callable[[Payload], Press]] = {
 """Action id → the view that made the button."""
 
 ALREADY = "I am on this thread already. Reply there, or say `status` in it."
-UNKNOWN_COMMAND = "I know `/rackmedic status` and `/rackmedic help`. To begin a diagnosis, mention me in the incident channel."
+UNKNOWN_COMMAND = (
+    "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume` and `/rackmedic help`. "
+    "To begin a diagnosis, mention me in the incident channel."
+)
 
 
 async def press(surface: Surface, payload: Payload) -> None:
@@ -94,15 +99,26 @@ async def diagnose(surface: Surface, payload: Payload) -> None:
 
 async def command(surface: Surface, payload: Payload) -> Card:
     """`/rackmedic …`: what to show to whoever typed it."""
-    word = str(payload.get("text") or "").strip().lower()
-    if word in ("", "help"):
-        return phrases.render(grammar.help_rows())
-    if word != "status":
-        raise Refusal(UNKNOWN_COMMAND)
+    word, _, rest = grammar.people_see(str(payload.get("text") or "")).strip().partition(" ")
+    match word.lower(), rest.strip():
+        case ("" | "help", _):
+            return phrases.render(grammar.help_rows())
+        case ("stop", why):
+            return await switch.stop(surface, payload, why)
+        case ("resume", group):
+            return await switch.resume(surface, payload, group)
+        case ("status", ""):
+            return await _status(surface, payload)
+        case _:
+            raise Refusal(UNKNOWN_COMMAND)
+
+
+async def _status(surface: Surface, payload: Payload) -> Card:
     await surface.admit(Place(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
+    repairs = await switch.status(surface)
     async with storing():
         rows = await open_incidents(surface.intake, surface.state_of, surface.clock.now())
-    return card("Open incidents", home.listing(rows, surface.clock.now()))
+    return card("Open incidents", [*home.listing(rows, surface.clock.now()), *repairs])
 
 
 async def publish_home(surface: Surface, client: AsyncWebClient, user: str, team: str) -> None:
@@ -113,12 +129,21 @@ async def publish_home(surface: Surface, client: AsyncWebClient, user: str, team
             raise policy.NotAllowed(policy.NOT_A_MEMBER)
         async with storing():
             rows = await open_incidents(surface.intake, surface.state_of, surface.clock.now())
-        view = home.render(rows, surface.clock.now())
+        view = home.render(rows, surface.clock.now(), await _repairs(surface, f"{team}:{user}"))
     except Refusal as no:
         view = home.refused(str(no))
     except StoreAway:
         view = home.refused("My store does not answer, so I cannot say what is open. Look again in a minute.")
     await client.views_publish(user_id=user, view=view)
+
+
+async def _repairs(surface: Surface, voter: str) -> list[Block]:
+    """What waits for this person, and the brakes; nothing where nothing can be approved."""
+    now = await standing(surface)
+    if now is None:
+        return []
+    mine = brakes.waiting(await waiting(surface, voter), "No action waits for your decision.")
+    return [header("Waiting for me"), *mine, *brakes.standing(now)]
 
 
 async def _open_form(surface: Surface, incident: str, trigger: str) -> None:

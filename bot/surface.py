@@ -11,6 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import policy
 from bot.background import Background
+from bot.decisions import Approvals
 from bot.inbox import Received
 from bot.people import People
 from bot.policy import Place
@@ -58,9 +59,13 @@ class Surface:
     """Labels to choose from when closing."""
     clock: Clock
     tasks: Background
+    approvals: Approvals | None = None
+    """Where remedies may be approved; without it nothing is ever repaired."""
 
-    async def admit(self, place: Place, user: str) -> None:
-        """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked anew each time."""
+    async def admit(self, place: Place, user: str, *, fresh: bool = False) -> None:
+        """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: of Slack itself."""
+        if fresh:
+            self.people.forget(place.channel, user)
         policy.serve(place, self.bound)
         if await self.people.shared(place.channel):
             raise policy.NotServed("shared")

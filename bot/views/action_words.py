@@ -44,13 +44,14 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 """How a proof ended: its mark, and how the headline begins."""
 
 PROOFS: Mapping[str, str] = {
-    "": "",
     "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
-    "unchanged": "The command ran, and the fault is still there.",
-    "worse": "After the command there is more wrong than before. The target is not returned to service.",
+    "unchanged": "The fault is still there.",
+    "worse": "There is more wrong than before. The target is not returned to service.",
     "cured": "Looked at again later: the fault has not come back.",
     "recurred": "Looked at again later: the fault came back.",
 }
+SCHEDULED: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
+"""Where the proof is what the scheduler says."""
 
 
 def does(action: Action) -> str:
@@ -91,9 +92,23 @@ def place(action: Action) -> Line:
 
 def state_of(record: Record) -> tuple[str, str]:
     """(mark, how the headline begins)."""
-    if record.state is State.DONE and record.outcome:
-        return OUTCOMES[record.outcome]
-    return MARKS[record.state], HEADS[record.state]
+    if record.state is not State.DONE or not record.outcome:
+        return MARKS[record.state], HEADS[record.state]
+    if record.outcome == "passes_now" and not _mends(record.action):
+        return "✅", "Done:"
+    return OUTCOMES[record.outcome]
+
+
+def proved(record: Record) -> str:
+    """What the proof found, in a sentence; empty while there is none."""
+    if record.action.remedy == "run_check" and record.outcome:
+        return "The check has answered; what it says goes into the diagnosis."
+    return (PROOFS if _mends(record.action) else {**PROOFS, **SCHEDULED})[record.outcome] if record.outcome else ""
+
+
+def _mends(action: Action) -> bool:
+    """Whether it is to make a fault go away: it neither only looks nor only tells the scheduler something."""
+    return action.remedy != "run_check" and action.proof != ("sched",)
 
 
 def headline(record: Record) -> str:

@@ -81,10 +81,9 @@ def _ended(record: Record, who: str) -> list[Line]:
         told = "ran" if record.state is State.DONE else "did not run"
         return [(bold(who), f" looked at the host and says that it {told}.")]
     status = "" if record.exit_status is None else f" with exit status {record.exit_status}"
-    if record.state is State.FAILED:
-        return [(f"The command ended{status}." if status else "The command did not run.",)]
-    proof = words.PROOFS[record.outcome] or ("What it found is weighed now." if not record.action.proof else "")
-    return [(f"The command ended{status}. ", proof or "The proof runs now.")]
+    ran = record.state is State.DONE or record.exit_status is not None or record.outcome
+    proof = words.proved(record) or ("The proof runs now." if record.state is State.DONE else "")
+    return [(f"The command ended{status}. " if ran else "The command did not run. ", proof)]
 
 
 def _look(record: Record) -> list[Line]:

@@ -35,9 +35,9 @@ class OpenIncident:
     thread_ts: str = ""
 
 
-def render(incidents: Sequence[OpenIncident], now: datetime) -> Block:
-    """The tab."""
-    return blocks.home([blocks.header("Open incidents"), *listing(incidents, now)])
+def render(incidents: Sequence[OpenIncident], now: datetime, repairs: Sequence[Block] = ()) -> Block:
+    """The tab; `repairs` are what waits for this person, and the brakes."""
+    return blocks.home([*repairs, blocks.header("Open incidents"), *listing(incidents, now)])
 
 
 def refused(words: str) -> Block:

@@ -1,0 +1,265 @@
+"""The cards of actions in Slack: one message for each approval, edited as the ledger's record moves, and short ones below it.
+
+Every painting reads the record anew, so a late one never shows an old state. Slack being away stops no remedy: what could not be shown
+is owed, and shown as soon as Slack answers.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from weakref import WeakValueDictionary
+
+import structlog
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot import policy
+from bot.background import Background
+from bot.blocks import Card
+from bot.cards import POSTING, Cards
+from bot.living import OriginOf
+from bot.once import Once
+from bot.owed import Owed
+from bot.people import CannotTell, People
+from bot.policy import Place
+from bot.slack_client import SLACK_TROUBLE, said
+from bot.views import approval, outcome, refusal
+from bot.views.approval import Shown
+from graph.ports import Clock
+from graph.state import Incident, Origin
+from kb.redact import redact
+from tools.action import Action
+from tools.conditions import ConditionSeen
+from tools.evidence import EvidenceStore
+from tools.inventory import ChannelRow
+from tools.ledger.record import Record, Refused, requesters_of
+from tools.ledger.states import TERMINAL, State
+
+log = structlog.get_logger()
+METADATA = "rackmedic_approval"
+CARD, REMIND, OUTCOME = "card", "remind", "outcome:"
+MOST_TAIL = 12
+DRY_RUN_SECONDS = 10.0
+"""The card is not kept waiting longer for a host that does not answer."""
+PAUSES = (2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+"""Between attempts to show what is owed; after the last, `catch_up` is for whoever sweeps."""
+GONE = frozenset({"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"})
+"""Slack will never take it: nothing is owed any more."""
+
+
+async def unseen(action: Action) -> Sequence[ConditionSeen]:
+    """Where no dry run is made."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the cards are rendered from. `warning` stands on every card (a ledger that may forget)."""
+
+    record_of: Callable[[str], Awaitable[Record]]
+    origin_of: OriginOf
+    bound: Mapping[str, ChannelRow]
+    evidence: EvidenceStore
+    clock: Clock
+    dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]] = unseen
+    warning: str = ""
+
+
+class ActionCards:
+    """`bot.action_board.Show` for incidents that live in Slack; others are passed over in silence."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        cards: Cards,
+        owed: Owed,
+        people: People,
+        sources: Sources,
+        tasks: Background,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client, self._cards, self._owed, self._people, self._from = client, cards, owed, people, sources
+        self._once = Once(client, cards)
+        self._tasks, self._pause = tasks, pause
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._catching_up = False
+
+    async def approval(self, record: Record, incident_state: Incident) -> None:
+        """Post the card, with what a dry run of its conditions sees."""
+        origin = await self._from.origin_of(record.action.incident)
+        if origin is None or origin.kind != "slack":
+            return
+        if not await self._note(record, "seen"):
+            await self._keep(record, "seen", await self._dry_run(record.action))
+        await self._show(record, CARD)
+
+    async def changed(self, record: Record) -> None:
+        """Bring the card up to date."""
+        await self._show(record, CARD)
+
+    async def held(self, record: Record, why: str) -> None:
+        """Say on the card why an approved action waits."""
+        await self._keep(record, "held", why)
+        await self._show(record, CARD)
+
+    async def outcome(self, record: Record) -> None:
+        """Say in the thread how it ended, and on the card."""
+        await self._show(record, CARD)
+        await self._show(record, f"{OUTCOME}{record.outcome or record.state}")
+
+    async def remind(self, record: Record) -> None:
+        """Call the approvers once more."""
+        await self._show(record, REMIND)
+
+    async def catch_up(self) -> bool:
+        """Show what is owed; whether nothing is owed any more."""
+        for name, what in await self._owed.all():
+            try:
+                await self._attempt(await self._from.record_of(name), what)
+            except Refused as why:
+                log.warning("action_cards.no_record", approval=name, error=str(why)[:200])
+        return not await self._owed.all()
+
+    # -- showing ----------------------------------------------------------------------------------------------------
+
+    async def _show(self, record: Record, what: str) -> None:
+        if not await self._attempt(record, what) and not self._catching_up:
+            self._catching_up = True
+            self._tasks.spawn("action_cards", self._insist())
+
+    async def _insist(self) -> None:
+        try:
+            for seconds in PAUSES:
+                await self._pause(seconds)
+                if await self.catch_up():
+                    return
+        finally:
+            self._catching_up = False
+
+    async def _attempt(self, record: Record, what: str) -> bool:
+        """Show it now; whether Slack took it, or never will."""
+        lock = self._locks.setdefault(record.approval, asyncio.Lock())
+        async with lock:
+            try:
+                await self._do(record, what)
+            except (*SLACK_TROUBLE, CannotTell) as trouble:
+                log.warning("action_cards.not_shown", approval=record.approval, what=what, error=str(trouble)[:200])
+                if not (isinstance(trouble, SlackApiError) and trouble.response["error"] in GONE):
+                    await self._owed.add(record.approval, what)
+                    return False
+            await self._owed.done(record.approval, what)
+            return True
+
+    async def _do(self, record: Record, what: str) -> None:
+        origin = await self._from.origin_of(record.action.incident)
+        if origin is None or origin.kind != "slack":
+            return
+        if what == CARD:
+            await self._paint(origin, record)
+            return
+        now = await self._latest(record)
+        if what == REMIND and now.state is not State.PENDING:
+            return
+        shown = await self._shown(origin, now if what == REMIND else record)
+        card = outcome.remind(shown) if what == REMIND else outcome.render(shown)
+        await self._post(origin, record, what, await self._for(origin, card))
+
+    async def _paint(self, origin: Origin, record: Record) -> None:
+        """Post the card or edit it, until it shows what the ledger holds: the record may move while Slack takes its time."""
+        incident, name, painted = record.action.incident, f"{CARD}:{record.approval}", ""
+        while True:
+            record = await self._latest(record)
+            before = await self._cards.get(incident, name)
+            if not before and record.state in TERMINAL:
+                return
+            card = await self._for(origin, approval.render(await self._shown(origin, record)))
+            looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+            if looks == painted:
+                return
+            ts = await self._post(origin, record, CARD, card)
+            if before and (before == POSTING or looks != await self._note(record, "looks")):
+                await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
+            await self._keep(record, "looks", looks)
+            painted = looks
+
+    async def _post(self, origin: Origin, record: Record, what: str, card: Card) -> str:
+        metadata = {"event_type": METADATA, "event_payload": {"approval": record.approval, "what": what}}
+        return await self._once.post(origin, record.action.incident, f"{what}:{record.approval}", card, metadata)
+
+    async def _for(self, origin: Origin, card: Card) -> Card:
+        """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
+        try:
+            shared = await self._people.shared(origin.channel)
+            policy.serve(Place(origin.team, origin.channel, shared=shared), self._from.bound)
+        except policy.NotServed as no:
+            return refusal.render(str(no))
+        return card
+
+    # -- rendering --------------------------------------------------------------------------------------------------
+
+    async def _latest(self, record: Record) -> Record:
+        """The record as the ledger has it now; where it does not answer, as it was."""
+        try:
+            return await self._from.record_of(record.approval)
+        except Refused:
+            return record
+
+    async def _shown(self, origin: Origin, record: Record) -> Shown:
+        row = self._from.bound.get(origin.channel)
+        seen, at = _read_seen(await self._note(record, "seen"))
+        return Shown(
+            record,
+            group=row.approvers if row else "",
+            names=await self._names(record),
+            seen=seen,
+            seen_at=at,
+            began=await self._began(record),
+            held=await self._note(record, "held") if record.state is State.APPROVED else "",
+            tail=await self._tail(record),
+            warning=self._from.warning,
+        )
+
+    async def _names(self, record: Record) -> dict[str, str]:
+        people = {vote.voter for vote in record.votes} | requesters_of(record.action) | {record.ended_by}
+        return {who: await self._people.name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
+
+    async def _began(self, record: Record) -> datetime | None:
+        """When it was first seen running."""
+        if record.state is not State.EXECUTING:
+            return None
+        if not (began := await self._note(record, "began")):
+            await self._keep(record, "began", began := self._from.clock.now().isoformat())
+        return datetime.fromisoformat(began)
+
+    async def _tail(self, record: Record) -> list[str]:
+        text = await self._from.evidence.get(record.output) if record.output else None
+        return [line for line in (text or "").splitlines() if line.strip()][-MOST_TAIL:]
+
+    async def _dry_run(self, action: Action) -> str:
+        try:
+            async with asyncio.timeout(DRY_RUN_SECONDS):
+                rows = await self._from.dry_run(action)
+        except TimeoutError:
+            rows = [ConditionSeen("the dry run", None, f"no answer within {DRY_RUN_SECONDS:.0f} s")]
+        at = self._from.clock.now().isoformat()
+        return json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]})
+
+    # -- notes beside the card --------------------------------------------------------------------------------------
+
+    async def _note(self, record: Record, name: str) -> str:
+        return await self._cards.get(record.action.incident, f"{name}:{record.approval}")
+
+    async def _keep(self, record: Record, name: str, value: str) -> None:
+        await self._cards.set(record.action.incident, f"{name}:{record.approval}", value)
+
+
+def _read_seen(note: str) -> tuple[list[ConditionSeen], datetime | None]:
+    if not note:
+        return [], None
+    kept: dict[str, Any] = json.loads(note)
+    return [ConditionSeen(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])

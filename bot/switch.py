@@ -1,0 +1,67 @@
+"""`/rackmedic stop`, `resume` and `status`: the brakes by hand. Anybody of the operators may stop; only an approver lets go again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot import policy, votes
+from bot.blocks import Block, Card
+from bot.decisions import Book
+from bot.policy import Place
+from bot.refusal import Refusal
+from bot.slack_client import post
+from bot.surface import Surface, storing
+from bot.views import brakes
+from bot.votes import ledger
+from bot.waiting import brakes as standing
+from bot.waiting import waiting
+
+Payload = Mapping[str, Any]
+NOT_AN_APPROVER = "Only people of this channel's approver group may let repairs go on."
+NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
+
+
+async def stop(surface: Surface, payload: Payload, why: str) -> Card:
+    """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
+    who, user = await _who(surface, payload)
+    async with storing(), ledger():
+        await _book(surface).stop(who, why)
+    return await _tell(surface, brakes.stopped(await surface.people.name(user), why))
+
+
+async def resume(surface: Surface, payload: Payload, group: str) -> Card:
+    """Let repairs go on; with a group's name, reset its breaker."""
+    who, user = await _who(surface, payload)
+    row = surface.bound.get(str(payload["channel_id"]))
+    if row is None or not row.approvers or who not in await surface.people.approvers(row.approvers, str(payload["team_id"])):
+        raise Refusal(NOT_AN_APPROVER)
+    book = _book(surface)
+    async with storing(), ledger():
+        if group and group not in (await book.status()).breakers:
+            raise Refusal(NO_SUCH_BREAKER)
+        await (book.reset_breaker(group, who) if group else book.resume(who))
+    return await _tell(surface, brakes.resumed(await surface.people.name(user), group))
+
+
+async def status(surface: Surface) -> list[Block]:
+    """How the brakes stand, and what waits for a decision."""
+    now = await standing(surface)
+    if now is None:
+        return []
+    return [*brakes.standing(now), *brakes.waiting(await waiting(surface), "No action waits for a decision.")]
+
+
+async def _who(surface: Surface, payload: Payload) -> tuple[str, str]:
+    """(`TEAM:USER`, user) of whoever typed it, if they may be heard at all."""
+    team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
+    await surface.admit(Place(team, channel), user, fresh=True)
+    return f"{team}:{user}", user
+
+
+def _book(surface: Surface) -> Book:
+    return votes.approvals_of(surface).book
+
+
+async def _tell(surface: Surface, note: Card) -> Card:
+    for channel in policy.operators_channels(surface.bound):
+        surface.tasks.spawn("brakes", post(surface.client, channel, "", note))
+    return note
