@@ -52,7 +52,7 @@ proc_start() { # PID: its start in clock ticks since boot; names with blanks and
 
 module_loaded() { # NAME: yes or no
   while read -r name _; do
-    [ "$name" = "$1" ] && { say yes; return 0; }
+    if [ "$name" = "$1" ]; then say yes; return 0; fi
   done <"$PROC/modules" || return 1
   say no
 }
