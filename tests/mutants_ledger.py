@@ -232,7 +232,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "secrets reach the audit log",
         "I8",
-        (py("return redact(text)[:MOST_WORDS]", "return text[:MOST_WORDS]"),),
+        (py("return redact(text)[:MOST_WORDS]", "return text[:MOST_WORDS]", "ledger.book"),),
         "test_no_secret_and_no_output_reaches_the_audit_log_or_a_record",
     ),
     Mutant("the kill switch is ignored", "I9", (lua("if stopped then return 'stopped '..stopped end\n"),)),

@@ -254,6 +254,8 @@ async def test_a_machine_whose_clock_is_hopeless_is_told_so_and_a_human_can_rewi
     await hasty.propose(desk.action("gpu-018"), desk.terms())
     with pytest.raises(desk.refusals.ClockSkew, match="2099"):
         await desk.click(card)
+    await desk.ledger.stop("T1:ANN", "a kill switch works on any machine")
+    await desk.ledger.resume("T1:ANN")
     await desk.ledger.rewind_clock("T1:ANN")
     assert (await desk.ledger.record(card.approval)).state == "superseded"
     assert (await desk.approved()).state == "approved"

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from redis.asyncio import Redis
 
@@ -23,6 +23,7 @@ from tools.ledger.seal import Seal, milliseconds
 
 ATTEMPTS = 200
 MOST_SKEW = timedelta(minutes=10)
+Whose = Literal["the later", "whatever", "ours"]
 
 REFUSALS: Mapping[str, type[Refused]] = {
     "not_open": record.NotOpen,
@@ -86,8 +87,9 @@ class Journal:
         self._scripts = {name: redis.register_script(text) for name, text in SCRIPTS.items()}
         self._seen = (0, "")
 
-    async def look(self, *, rewinding: bool = False) -> Look:
-        """Where things stand now. Rewound, once, when the chain lost its end; ClockSkew when our clock cannot be trusted."""
+    async def look(self, clock: Whose = "the later") -> Look:
+        """Where things stand now, by the later of our clock and the high-water mark. Rewound, once, when the chain lost its end;
+        ClockSkew when our clock cannot be trusted (`whatever`: never; a brake must work on any machine). `ours`: our clock alone."""
         length, seen_head = self._seen
         async with within_reach():
             pipe = self._redis.pipeline(transaction=True)
@@ -101,10 +103,10 @@ class Journal:
             raise Rewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
         self._saw(int(now_length), text_of(head))
         own = self._clock.now()
-        if rewinding:
+        if clock == "ours":
             return Look(text_of(head), own)
         mark = datetime.fromtimestamp(int(high or 0) / 1000, UTC)
-        if mark - own > MOST_SKEW:
+        if mark - own > MOST_SKEW and clock != "whatever":
             raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
         return Look(text_of(head), max(own, mark))
 

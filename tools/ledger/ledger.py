@@ -4,22 +4,20 @@ Python verifies every signature and counts the votes; the script then compares t
 change between looking and setting.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Literal, cast
 
-from redis.asyncio import Redis
-
-from kb.redact import redact
 from tools.action import Action
 from tools.ledger import audit, record
+from tools.ledger.book import Book, kept_words, line_of, place
 from tools.ledger.brakes import Brakes, Status
 from tools.ledger.claim import Claim, issue
-from tools.ledger.journal import Clock, Journal, Look, Place, Rewound, insist, place_of
-from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
+from tools.ledger.journal import Clock, Place, insist, place_of
+from tools.ledger.reach import texts_of, within_reach
 from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, targets_of
-from tools.ledger.seal import Seal, milliseconds, read_record
+from tools.ledger.seal import milliseconds
 from tools.ledger.states import OPEN, Event, State, after
 
 __all__ = ["Brakes", "Clock", "Ledger", "Status", "targets_of"]
@@ -27,31 +25,10 @@ __all__ = ["Brakes", "Clock", "Ledger", "Status", "targets_of"]
 Finished = Literal["done", "failed", "unknown"]
 ENDINGS: Final = frozenset({Event.EXPIRE, Event.SUPERSEDE, Event.REVOKE})
 FINISHES: Final[Mapping[Finished, Event]] = {"done": Event.DONE, "failed": Event.FAIL, "unknown": Event.DOUBT}
-MOST_WORDS = 500
 
 
-def forget_head(length: int, head: str) -> None:
-    """Where no log is kept of audit heads."""
-
-
-class Ledger:
-    """`distrust` says why no remedy may run on this store (it forgets), empty when it may; a function is asked at every claim.
-    `anchor` gets the length and the head of the audit chain whenever it grows."""
-
-    def __init__(
-        self,
-        redis: Redis,
-        key: bytes,
-        clock: Clock,
-        *,
-        brakes: Brakes | None = None,
-        distrust: str | Callable[[], Awaitable[str]] = "",
-        anchor: Callable[[int, str], None] = forget_head,
-        prefix: str = "rm:ledger:",
-    ) -> None:
-        self._redis, self._seal, self._clock = redis, Seal(key), clock
-        self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
-        self._journal = Journal(redis, self._seal, clock, anchor, prefix)
+class Ledger(Book):
+    """Every change of an action's state. Reading, and the brakes that a human pulls, are the Book's."""
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
@@ -65,7 +42,7 @@ class Ledger:
             look = await self._look()
             decide_by = milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
             mac = self._seal.request(canonical, request, milliseconds(look.now), decide_by)
-            line = _line("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about)
+            line = line_of("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about)
             rest = (canonical, action.digest, request, mac, decide_by)
             return await self._journal.run("propose", look, place_of(action, terms.group), line, *rest)
 
@@ -82,7 +59,7 @@ class Ledger:
 
         A denial ends it, also from somebody who approved before.
         """
-        said = _words(reason)
+        said = kept_words(reason)
 
         async def attempt() -> str:
             seen = await self.record(approval)
@@ -91,10 +68,10 @@ class Ledger:
             vote = Vote(approval, digest, voter, verdict, look.at, delivery, said)
             becomes = _becomes(seen, vote)
             start_by = milliseconds(look.now + timedelta(seconds=seen.terms.start_seconds))
-            line = _line(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
+            line = line_of(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
             verified = (seen.mac, seen.raw_votes, milliseconds(seen.decide_by))
             signed = (self._seal.vote(vote), delivery, becomes.value, start_by, self._seal.approved(approval, digest, start_by))
-            return await self._journal.run("vote", look, _place(seen), line, *verified, voter, *signed, said)
+            return await self._journal.run("vote", look, place(seen), line, *verified, voter, *signed, said)
 
         await insist(attempt)
         return await self.record(approval)
@@ -112,11 +89,11 @@ class Ledger:
             covered = await self._covered(seen)
             look = await self._look()
             assert seen.start_by is not None
-            line = _line("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
+            line = line_of("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
             verified = (seen.mac, seen.raw_votes, milliseconds(seen.start_by))
             asked = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(seen.terms.changes))
             claimed[:] = [seen]
-            return await self._journal.run("claim", look, _place(seen), line, *verified, *asked, *self._limits(seen.terms))
+            return await self._journal.run("claim", look, place(seen), line, *verified, *asked, *self._limits(seen.terms))
 
         word = await insist(attempt)
         if word == "trip":
@@ -191,7 +168,7 @@ class Ledger:
         seen = await self.record(held.action.approval)
         becomes, status, kept = after(State.EXECUTING, FINISHES[state]), "" if exit_status is None else str(exit_status), _digest(output)
         assert becomes is not None
-        rest = (held.token, becomes.value, status, kept, _words(says))
+        rest = (held.token, becomes.value, status, kept, kept_words(says))
         await insist(partial(self._write, "finish", seen, f"finish_{state}", held.worker, rest, exit_status=status, output=kept))
         return await self.record(seen.approval)
 
@@ -200,7 +177,7 @@ class Ledger:
         seen = await self.record(approval)
         becomes = after(State.UNKNOWN, Event.RECONCILE_RAN if ran else Event.RECONCILE_NOT)
         assert becomes is not None
-        rest, said = (human, becomes.value, _words(note)), _words(note)
+        rest, said = (human, becomes.value, kept_words(note)), kept_words(note)
         await insist(partial(self._write, "reconcile", seen, "reconcile", human, rest, ran=ran, note=said))
         return await self.record(approval)
 
@@ -208,7 +185,7 @@ class Ledger:
         """Expire (once it is late), supersede or revoke what has not begun. NotOpen when it has begun or ended."""
         if event not in ENDINGS:
             raise ValueError(f"{event} does not end an action; {', '.join(sorted(ENDINGS))} do")
-        said = _words(says)
+        said = kept_words(says)
 
         async def attempt() -> str:
             seen = await self.record(approval)
@@ -230,18 +207,6 @@ class Ledger:
 
     # -- brakes -----------------------------------------------------------------------------------------------------
 
-    async def stop(self, who: str, why: str) -> None:
-        """The kill switch: from now on no claim is given. What runs goes on and is reported."""
-        await self._switch("stop", who, "stop", f"{who}: {_words(why) or 'no reason given'}")
-
-    async def resume(self, who: str) -> None:
-        """Take the kill switch off."""
-        await self._switch("resume", who, "stop", "")
-
-    async def reset_breaker(self, group: str, who: str) -> None:
-        """A human looked at the group and lets changes go on. The window is counted anew."""
-        await self._switch("breaker_reset", who, f"breaker:{group}", "", group)
-
     async def rewind_clock(self, who: str) -> None:
         """Take the ledger's clock back to ours, after a machine whose clock ran ahead was mended.
 
@@ -251,56 +216,13 @@ class Ledger:
             waiting = texts_of(await self._redis.zrange(f"{self._prefix}due", 0, -1))
 
         async def attempt() -> str:
-            look = await self._journal.look(rewinding=True)
+            look = await self._look("ours")
             return await self._journal.run("rewind", look, Place("-"), audit.entry("clock_rewound", "", who, look.at))
 
         await insist(attempt)
         for approval in waiting:
             if (await self.record(approval)).state in OPEN:
                 await self.end(approval, Event.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
-
-    async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "") -> None:
-        async def attempt() -> str:
-            look = await self._look()
-            line = audit.entry(event, "", who, look.at, brake=brake, value=value)
-            return await self._journal.run("switch", look, Place("-", group=group), line, brake, value)
-
-        await insist(attempt)
-
-    async def status(self) -> Status:
-        """Kill switch, breakers, and what runs or is in doubt."""
-        async with within_reach():
-            brakes = hash_of(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
-            held = sorted(texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
-            states = [text_of(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
-        executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
-        breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
-        return Status(brakes.get("stop", ""), tuple(breakers), executing, unknown)
-
-    # -- looking ----------------------------------------------------------------------------------------------------
-
-    async def record(self, approval: str) -> Record:
-        """One action, every signature checked. NotFound; Tampered when the store was written by somebody else."""
-        async with within_reach():
-            pipe = self._redis.pipeline(transaction=True)
-            pipe.hgetall(f"{self._prefix}apr:{approval}")
-            pipe.hgetall(f"{self._prefix}votes:{approval}")
-            found, votes = await pipe.execute()
-        if not found:
-            raise record.NotFound(f"{record.NotFound.__doc__} ({approval[:80]})")
-        return read_record(approval, hash_of(found), hash_of(votes), self._seal)
-
-    async def of_incident(self, incident: str) -> list[Record]:
-        """Every action of an incident, oldest first."""
-        async with within_reach():
-            ids = texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
-        return sorted([await self.record(approval) for approval in ids], key=lambda row: (row.proposed_at, row.approval))
-
-    async def due(self, limit: int = 100) -> list[str]:
-        """Approvals whose time to decide, to start or to beat has come."""
-        async with within_reach():
-            now = milliseconds(self._clock.now())
-            return texts_of(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))
 
     async def expire_due(self) -> list[Record]:
         """Expire what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
@@ -312,36 +234,6 @@ class Ledger:
             except (record.NotOpen, record.Tampered):
                 continue  # somebody was quicker; or it can never run and must not keep the others from expiring
         return [row for row in ended if row.state is State.EXPIRED]
-
-    async def verify(self, posted: Iterable[str] = ()) -> audit.AuditReport:
-        """Walk the audit chain; `posted` are heads that were kept elsewhere."""
-        return await audit.verify(self._redis, self._prefix, self._seal, posted)
-
-    def export(self) -> AsyncIterator[str]:
-        """Audit entries as JSON lines, oldest first."""
-        return audit.export(self._redis, self._prefix)
-
-    # -- inside -----------------------------------------------------------------------------------------------------
-
-    async def _look(self) -> Look:
-        """Where the journal stands. When Redis lost what it had acknowledged, everything stops until a human looked."""
-        try:
-            return await self._journal.look()
-        except Rewound as why:
-            await self.stop("rackmedic", f"{why}. Compare the hosts' own records with the ledger before resuming")
-            return await self._journal.look()
-
-    async def _write(self, script: str, seen: Record, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
-        look = await self._look()
-        return await self._journal.run(script, look, _place(seen), _line(event, seen.action, by, look, **more), *rest)
-
-
-def _place(seen: Record) -> Place:
-    return place_of(seen.action, seen.terms.group)
-
-
-def _line(event: str, action: Action, by: str, look: Look, **more: Any) -> str:
-    return audit.entry(event, action.approval, by, look.at, incident=action.incident, **more)
 
 
 def _may_vote(seen: Record, digest: str, voter: str, verdict: str) -> None:
@@ -366,11 +258,6 @@ def _issued(word: str, action: Action, worker: str, *, may_start: bool) -> Claim
     if not word.startswith("ok "):
         raise Refused(f"the ledger answered {word!r}")
     return issue(action, int(word.split()[2]), worker, may_start=may_start)
-
-
-def _words(text: str) -> str:
-    """What people or tools said, as it may be kept: without secrets, and not endless."""
-    return redact(text)[:MOST_WORDS]
 
 
 def _digest(output: str) -> str:

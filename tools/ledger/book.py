@@ -1,0 +1,137 @@
+"""The ledger as it is read, and its brakes as people pull them: records with every signature checked, the due index, the audit log,
+kill switch and breakers. What changes the state of an action is in `tools.ledger.ledger`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+from kb.redact import redact
+from tools.action import Action
+from tools.ledger import audit, record
+from tools.ledger.brakes import Brakes, Status
+from tools.ledger.journal import Clock, Journal, Look, Place, Rewound, Whose, insist, place_of
+from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
+from tools.ledger.record import Record
+from tools.ledger.seal import Seal, milliseconds, read_record
+
+MOST_WORDS = 500
+
+
+def forget_head(length: int, head: str) -> None:
+    """Where no log is kept of audit heads."""
+
+
+class Book:
+    """`distrust` says why no remedy may run on this store (it forgets), empty when it may; a function is asked at every claim.
+    `anchor` gets the length and the head of the audit chain whenever it grows."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        key: bytes,
+        clock: Clock,
+        *,
+        brakes: Brakes | None = None,
+        distrust: str | Callable[[], Awaitable[str]] = "",
+        anchor: Callable[[int, str], None] = forget_head,
+        prefix: str = "rm:ledger:",
+    ) -> None:
+        self._redis, self._seal, self._clock = redis, Seal(key), clock
+        self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
+        self._journal = Journal(redis, self._seal, clock, anchor, prefix)
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    async def record(self, approval: str) -> Record:
+        """One action, every signature checked. NotFound; Tampered when the store was written by somebody else."""
+        async with within_reach():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.hgetall(f"{self._prefix}apr:{approval}")
+            pipe.hgetall(f"{self._prefix}votes:{approval}")
+            found, votes = await pipe.execute()
+        if not found:
+            raise record.NotFound(f"{record.NotFound.__doc__} ({approval[:80]})")
+        return read_record(approval, hash_of(found), hash_of(votes), self._seal)
+
+    async def of_incident(self, incident: str) -> list[Record]:
+        """Every action of an incident, oldest first."""
+        async with within_reach():
+            ids = texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
+        return sorted([await self.record(approval) for approval in ids], key=lambda row: (row.proposed_at, row.approval))
+
+    async def due(self, limit: int = 100) -> list[str]:
+        """Approvals whose time to decide, to start or to beat has come."""
+        async with within_reach():
+            now = milliseconds(self._clock.now())
+            return texts_of(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))
+
+    async def verify(self, posted: Iterable[str] = ()) -> audit.AuditReport:
+        """Walk the audit chain; `posted` are heads that were kept elsewhere."""
+        return await audit.verify(self._redis, self._prefix, self._seal, posted)
+
+    def export(self) -> AsyncIterator[str]:
+        """Audit entries as JSON lines, oldest first."""
+        return audit.export(self._redis, self._prefix)
+
+    # -- brakes -----------------------------------------------------------------------------------------------------
+
+    async def stop(self, who: str, why: str) -> None:
+        """The kill switch: from now on no claim is given. What runs goes on and is reported."""
+        await self._switch("stop", who, "stop", f"{who}: {kept_words(why) or 'no reason given'}")
+
+    async def resume(self, who: str) -> None:
+        """Take the kill switch off."""
+        await self._switch("resume", who, "stop", "")
+
+    async def reset_breaker(self, group: str, who: str) -> None:
+        """A human looked at the group and lets changes go on. The window is counted anew."""
+        await self._switch("breaker_reset", who, f"breaker:{group}", "", group)
+
+    async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "") -> None:
+        async def attempt() -> str:
+            look = await self._look("whatever")
+            line = audit.entry(event, "", who, look.at, brake=brake, value=value)
+            return await self._journal.run("switch", look, Place("-", group=group), line, brake, value)
+
+        await insist(attempt)
+
+    async def status(self) -> Status:
+        """Kill switch, breakers, and what runs or is in doubt."""
+        async with within_reach():
+            brakes = hash_of(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
+            held = sorted(texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
+            states = [text_of(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
+        executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
+        breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
+        return Status(brakes.get("stop", ""), tuple(breakers), executing, unknown)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    async def _look(self, clock: Whose = "the later") -> Look:
+        """Where the journal stands. When Redis lost what it had acknowledged, everything stops until a human looked."""
+        try:
+            return await self._journal.look(clock)
+        except Rewound as why:
+            await self.stop("rackmedic", f"{why}. Compare the hosts' own records with the ledger before resuming")
+            return await self._journal.look(clock)
+
+    async def _write(self, script: str, seen: Record, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
+        look = await self._look()
+        return await self._journal.run(script, look, place(seen), line_of(event, seen.action, by, look, **more), *rest)
+
+
+def place(seen: Record) -> Place:
+    """The place of a verified record."""
+    return place_of(seen.action, seen.terms.group)
+
+
+def line_of(event: str, action: Action, by: str, look: Look, **more: Any) -> str:
+    """An audit line about an action."""
+    return audit.entry(event, action.approval, by, look.at, incident=action.incident, **more)
+
+
+def kept_words(text: str) -> str:
+    """What people or tools said, as it may be kept: without secrets, and not endless."""
+    return redact(text)[:MOST_WORDS]
