@@ -62,3 +62,5 @@ class Approvals:
     decisions: Decisions
     book: Book
     cards: Show
+    always: frozenset[str] = frozenset()
+    """User ids that may approve although they are in no approver group; from the settings."""

@@ -5,7 +5,6 @@ from typing import Any
 
 from bot import policy, votes
 from bot.blocks import Block, Card
-from bot.decisions import Book
 from bot.policy import Place
 from bot.refusal import Refusal
 from bot.slack_client import post
@@ -24,17 +23,16 @@ async def stop(surface: Surface, payload: Payload, why: str) -> Card:
     """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
     who, user = await _who(surface, payload)
     async with storing(), ledger():
-        await _book(surface).stop(who, why)
+        await votes.approvals_of(surface).book.stop(who, why)
     return await _tell(surface, brakes.stopped(await surface.people.name(user), why))
 
 
 async def resume(surface: Surface, payload: Payload, group: str) -> Card:
     """Let repairs go on; with a group's name, reset its breaker."""
     who, user = await _who(surface, payload)
-    row = surface.bound.get(str(payload["channel_id"]))
-    if row is None or not row.approvers or who not in await surface.people.approvers(row.approvers, str(payload["team_id"])):
+    book = votes.approvals_of(surface).book
+    if user not in await votes.approvers_in(surface, str(payload["channel_id"])):
         raise Refusal(NOT_AN_APPROVER)
-    book = _book(surface)
     async with storing(), ledger():
         if group and group not in (await book.status()).breakers:
             raise Refusal(NO_SUCH_BREAKER)
@@ -55,10 +53,6 @@ async def _who(surface: Surface, payload: Payload) -> tuple[str, str]:
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
     await surface.admit(Place(team, channel), user, fresh=True)
     return f"{team}:{user}", user
-
-
-def _book(surface: Surface) -> Book:
-    return votes.approvals_of(surface).book
 
 
 async def _tell(surface: Surface, note: Card) -> Card:

@@ -52,8 +52,6 @@ class Pressed:
     surface: Surface
     decisions: Decisions
     record: Record
-    group: str
-    """The approver group of the channel; empty where it names none."""
     click: Click
     voter: Voter
     payload: Payload
@@ -66,10 +64,11 @@ async def press(surface: Surface, payload: Payload) -> None:
     record, origin = await _about(surface, click.approval)
     if (str((payload.get("channel") or {}).get("id", "")), _thread(payload)) != (origin.channel, origin.thread_ts):
         raise Stale
-    await _admit(surface, voter, origin)
-    row = surface.bound.get(origin.channel)
     async with _painted(surface, record):
-        await _DOES[click.does](Pressed(surface, decisions, record, row.approvers if row else "", click, voter, payload))
+        await _admit(surface, voter, origin)
+        if click.does == "approve" and voter.user not in await approvers_in(surface, origin.channel):
+            raise LedgerSays(NotAnApprover(NotAnApprover.__doc__))
+        await _DOES[click.does](Pressed(surface, decisions, record, click, voter, payload))
 
 
 async def reject(surface: Surface, payload: Payload) -> None:
@@ -100,6 +99,13 @@ def approvals_of(surface: Surface) -> Approvals:
     if surface.approvals is None:
         raise Refusal(NOT_SET_UP)
     return surface.approvals
+
+
+async def approvers_in(surface: Surface, channel: str) -> frozenset[str]:
+    """User ids that may approve there as of now. The ledger froze who might when it was asked; whoever left the group since may not."""
+    row = surface.bound.get(channel)
+    members = await surface.people.members(row.approvers) if row and row.approvers else frozenset()
+    return members | approvals_of(surface).always
 
 
 @asynccontextmanager
@@ -168,9 +174,6 @@ def _open(record: Record, *states: State) -> None:
 
 
 async def _approve(on: Pressed) -> None:
-    """The ledger knows who was an approver when it was asked; whoever left the group since is none."""
-    if on.group and on.voter.user not in await on.surface.people.members(on.group):
-        raise LedgerSays(NotAnApprover(NotAnApprover.__doc__))
     async with storing(), ledger():
         await on.decisions.vote(on.click.approval, on.click.digest, str(on.voter), "approve", delivery=_delivery(on.payload, on.voter))
 

@@ -1,8 +1,8 @@
 """The bot's Slack side against the Slack sandbox: real Bolt, real Socket Mode, the real inbox on fakeredis; what is behind it is remembered."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 
 from bot import policy
 from bot.background import Background
+from bot.decisions import Approvals
 from bot.inbox import Inbox
 from bot.listeners import slack_app
 from bot.manifest import manifest
@@ -25,7 +26,9 @@ from graph.state import Incident, Item
 from tools.inventory import ChannelRow
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
-BOUND = policy.bindings((ChannelRow(channel=OPS), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS)))
+BOUND = policy.bindings(
+    (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
+)
 OFFERED = close_modal.choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
 
 
@@ -62,8 +65,8 @@ class Behind:
 
 
 @asynccontextmanager
-async def slack_side() -> AsyncIterator[Behind]:
-    """The bot connected to a workspace that grants exactly what its manifest asks for."""
+async def slack_side(approvals: Callable[[Surface, FakeAsyncRedis], Approvals] | None = None) -> AsyncIterator[Behind]:
+    """The bot connected to a workspace that grants exactly what its manifest asks for; with `approvals`, remedies can be approved."""
     patience = Patience(ack=2.0, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=manifest(), patience=patience) as slack:
         client = slack_client(slack.bot_token, slack.api_url)
@@ -82,6 +85,7 @@ async def slack_side() -> AsyncIterator[Behind]:
             return made[0].states.get(incident, cast(Incident, {}))
 
         surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, OFFERED, SystemClock(), background)
+        surface = replace(surface, approvals=approvals(surface, redis)) if approvals else surface
         made.append(Behind(slack, surface, inbox, server, redis, background))
         handler: Any = AsyncSocketModeHandler(await slack_app(surface), slack.app_token)
         await handler.connect_async()

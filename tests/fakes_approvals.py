@@ -1,0 +1,168 @@
+"""Approving as people live it: the Slack side on the sandbox, the real ledger, the real cards; behind the clicks a driver of a few lines."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fakeredis import FakeAsyncRedis
+
+from bot.action_cards import ActionCards, Sources
+from bot.cards import Cards
+from bot.decisions import Approvals, Verdict
+from bot.owed import Owed
+from bot.surface import Surface
+from deploy.sandbox.slack.socketmode import Delivery
+from graph.state import Incident
+from tests.fakes_bot import OPS, TEAM, Behind, slack_side
+from tests.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY, SetClock
+from tools.action import Action, Condition, new_approval_id
+from tools.conditions import ConditionSeen
+from tools.evidence import MemoryEvidence
+from tools.inventory import Host
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import Record, Terms
+from tools.ledger.states import Event, State
+from tools.remedies.build import Seen, Wanted, build
+
+APPROVERS = frozenset({f"{TEAM}:U0PRIYA", f"{TEAM}:U0ANTON"})
+IDLE = Condition("node", "no process uses this GPU", ("nvidia-smi", "--query-compute-apps=pid", "-i", BDF), "")
+HOST = Host(name="gpu-017", address="gpu-017")
+
+
+def action(**changes: Any) -> Action:
+    """A GPU reset that RackMedic proposes, unless `changes` say otherwise."""
+    plain = Action(
+        approval=new_approval_id(),
+        incident="",
+        remedy="gpu_reset",
+        args={"bdf": BDF},
+        argv=("gpu_reset", BDF),
+        command=("nvidia-smi", "--gpu-reset", "-i", BDF),
+        limit_seconds=180,
+        risk="disruptive",
+        target="gpu-017",
+        via="gpu-017",
+        devices=("gpu-017/gpu5",),
+        boot_id=BOOT,
+        conditions=(IDLE,),
+        proof=("smi", "dmesg"),
+        proves="GPU.BUS.Fell_Off",
+        policy=POLICY,
+        catalogue=CATALOGUE,
+    )
+    return replace(plain, **changes)
+
+
+@dataclass
+class SmallDriver:
+    """`bot.decisions.Decisions` on the real ledger, without graph or hosts."""
+
+    ledger: Ledger
+    cards: ActionCards
+
+    async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
+        return await self.ledger.vote(approval, digest, voter, verdict, delivery, reason)
+
+    async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
+        old = await self.ledger.record(approval)
+        return await self.propose(replace(old.action, approval=new_approval_id()), old.terms)
+
+    async def edit(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> Record:
+        old = await self.ledger.record(approval)
+        wanted = Wanted(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
+        new = build(wanted, HOST, HOST, Seen(BOOT), policy=POLICY, catalogue=CATALOGUE)
+        await self.ledger.end(approval, Event.SUPERSEDE, editor, "edited")
+        return await self.propose(new, old.terms)
+
+    async def revoke(self, approval: str, digest: str, by: str, why: str) -> Record:
+        return await self.ledger.end(approval, Event.REVOKE, by, why)
+
+    async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
+        return await self.ledger.reconcile(approval, human, ran, note)
+
+    async def propose(self, wanted: Action, terms: Terms) -> Record:
+        record = await self.ledger.propose(wanted, terms)
+        await self.cards.approval(record, Incident())
+        return record
+
+
+@dataclass
+class Ward:
+    """A thread of the operators in which an action is put up for decision."""
+
+    bot: Behind
+    ledger: Ledger
+    cards: ActionCards
+    driver: SmallDriver
+    evidence: MemoryEvidence
+    clock: SetClock
+    incident: str = ""
+    thread: str = ""
+
+    async def opened(self) -> None:
+        self.thread = await self.bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
+        await self.bot.settled()
+        self.incident = await self.bot.inbox.find(TEAM, OPS, self.thread) or ""
+
+    async def ask(self, wanted: Action | None = None, **terms: Any) -> Record:
+        """A card is shown in the thread."""
+        made = replace(wanted or action(), incident=self.incident)
+        return await self.driver.propose(made, Terms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms}))
+
+    async def click(self, user: str, card: Mapping[str, Any], button: str) -> Delivery:
+        delivery = await self.bot.slack.click(user, str(card["ts"]), button)
+        await self.bot.settled()
+        return delivery
+
+    async def state(self, record: Record) -> State:
+        return (await self.ledger.record(record.approval)).state
+
+    def said(self) -> list[dict[str, Any]]:
+        """What the bot said in the thread."""
+        return [message for message in self.bot.slack.thread(OPS, self.thread) if message.get("bot_id")]
+
+    def card(self, record: Record) -> dict[str, Any]:
+        """The card of this action, as it is now."""
+        [found] = [
+            m for m in self.said() if (m.get("metadata") or {}).get("event_payload") == {"approval": record.approval, "what": "card"}
+        ]
+        return found
+
+    def whispered(self, user: str) -> str:
+        return " ".join(str(message["text"]) for message in self.bot.slack.whispers(user))
+
+    async def dump(self) -> dict[bytes, Any]:
+        """The ledger's keys and values, to see that nothing changed."""
+        redis: Any = self.bot.redis
+        reads = {b"string": redis.get, b"hash": redis.hgetall, b"set": redis.smembers, b"list": lambda k: redis.lrange(k, 0, -1)}
+        reads[b"zset"] = lambda k: redis.zrange(k, 0, -1, withscores=True)
+        return {key: await reads[await redis.type(key)](key) for key in sorted(await redis.keys("rm:ledger:*"))}
+
+
+async def seen(wanted: Action) -> list[ConditionSeen]:
+    """A dry run in which all is well."""
+    return [ConditionSeen(condition.says, True, "") for condition in wanted.conditions]
+
+
+@asynccontextmanager
+async def ward(warning: str = "") -> AsyncIterator[Ward]:
+    """An incident of the operators, with approvals. What is owed is shown when a test says so, not after a while."""
+    made: list[tuple[Ledger, ActionCards, SmallDriver]] = []
+    clock, evidence = SetClock(), MemoryEvidence()
+    pauses: asyncio.Queue[float] = asyncio.Queue()
+
+    def approvals(surface: Surface, redis: FakeAsyncRedis) -> Approvals:
+        ledger = Ledger(redis, KEY, clock)
+        sources = Sources(ledger.record, surface.intake.origin, surface.bound, evidence, clock, dry_run=seen, warning=warning)
+        cards = ActionCards(surface.client, Cards(redis), Owed(redis), surface.people, sources, surface.tasks, pause=pauses.put)
+        driver = SmallDriver(ledger, cards)
+        made.append((ledger, cards, driver))
+        return Approvals(driver, ledger, cards)
+
+    async with slack_side(approvals) as bot:
+        ledger, cards, driver = made[0]
+        place = Ward(bot, ledger, cards, driver, evidence, clock)
+        await place.opened()
+        yield place
