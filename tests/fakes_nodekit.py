@@ -49,6 +49,7 @@ class Node:
     shell: tuple[str, ...] = ("dash",)
     checks: Mapping[str, Check] = field(default_factory=lambda: CHECKS)
     remedies: Mapping[str, Remedy] = field(default_factory=lambda: REMEDIES)
+    account: str = "rackmedic"
 
     def __post_init__(self) -> None:
         for name in ("sbin", "bin", "gates", "proc/sys/kernel/random"):
@@ -67,6 +68,7 @@ class Node:
             state=str(self.root / "state"),
             search=f"{self.root / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
             proc=str(self.root / "proc"),
+            user=self.account,
         )
 
     # -- the world around the kit -----------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ LC_ALL=C
 PATH=@PATH@
 PROC=@PROC@
 export LC_ALL PATH
-unset IFS ENV BASH_ENV CDPATH TMPDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
 cd / || exit 4
+unset IFS ENV BASH_ENV CDPATH OLDPWD TMPDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
 exec </dev/null
 
 job_environment() { # of every process that uses a GPU: the variables that decide how it communicates
