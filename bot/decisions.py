@@ -1,4 +1,4 @@
-"""What a click on an approval card may ask for. The action driver answers `Decisions`, the ledger answers `Book`; the Slack side only carries.
+"""What a click on an approval card may ask for. The action driver answers `Decisions`, the ledger is the book; the Slack side only carries.
 
 Everything raises a `Refused` of the ledger (its text is what the clicker is told) and then has changed nothing. People are `TEAM:USER`,
 taken from Slack's own payload. What was decided is driven on, and its card brought up to date, by whoever answers.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from bot.action_board import Show
-from tools.ledger.brakes import Status
+from tools.ledger.book import Book
 from tools.ledger.record import Record
 
 Verdict = Literal["approve", "deny"]
@@ -37,22 +37,6 @@ class Decisions(Protocol):
     async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
         """A human looked at the host and says what became of an `unknown` action."""
         ...
-
-
-class Book(Protocol):
-    """The ledger as the Slack side reads it, and its brakes (`tools.ledger.ledger.Ledger`)."""
-
-    async def record(self, approval: str) -> Record: ...
-
-    async def of_incident(self, incident: str) -> list[Record]: ...
-
-    async def stop(self, who: str, why: str) -> None: ...
-
-    async def resume(self, who: str) -> None: ...
-
-    async def reset_breaker(self, group: str, who: str) -> None: ...
-
-    async def status(self) -> Status: ...
 
 
 @dataclass(frozen=True, slots=True)

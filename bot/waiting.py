@@ -1,12 +1,13 @@
 """Which actions wait for a decision, gathered from the ledger by open incident."""
 
 import asyncio
+from dataclasses import replace
 
-from bot.decisions import Book
 from bot.surface import Intake, Surface, storing
 from bot.views.brakes import Waiting
 from bot.votes import ledger
 from graph.state import Origin
+from tools.ledger.book import Book
 from tools.ledger.brakes import Status
 from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import State
@@ -37,7 +38,9 @@ async def brakes(surface: Surface) -> Status | None:
     if surface.approvals is None:
         return None
     async with storing(), ledger():
-        return await surface.approvals.book.status()
+        status = await surface.approvals.book.status()
+    who, _, why = status.stopped.partition(": ")
+    return replace(status, stopped=f"{await surface.people.name(who.partition(':')[2])}: {why}") if ":" in who else status
 
 
 async def _of(book: Book, intake: Intake, incident: str) -> list[Waiting]:

@@ -95,6 +95,7 @@ async def test_an_edit_voids_votes_and_its_editor_may_not_approve_it(place: Ward
     assert "PCI address" in wrong["errors"][edit_modal.FIELD + "bdf"]
     same = await place.bot.slack.submit("priya", view["id"], {})
     assert "Nothing was changed" in str(same["errors"])
+    place.clock.go(seconds=20)
     assert await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD + "bdf": "0000:c7:00.0"}) == {}
     await place.bot.settled()
     old, new = await place.ledger.of_incident(place.incident)
@@ -319,7 +320,7 @@ async def test_anybody_of_the_operators_stops_and_an_approver_resumes(place: War
     assert "approver group" in str(no.payload)
     assert (await place.ledger.status()).stopped
     told = await place.bot.slack.command("olga", OPS, "/rackmedic", "status")
-    assert "All repairs are stopped" in str(told.payload)
+    assert "All repairs are stopped* by olga: switch" in str(told.payload)
     assert record.action.target in str(told.payload)
     await place.bot.slack.command("priya", OPS, "/rackmedic", "resume")
     await place.bot.settled()
