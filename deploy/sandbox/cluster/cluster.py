@@ -1,13 +1,14 @@
-"""The cluster as its users see it: commands are answered, nodes are broken and healed. Asking changes nothing but the list of what was refused."""
+"""The cluster as its users see it: commands are answered, nodes are broken, repaired and healed. Asking changes nothing but the list of what
+was refused."""
 
-import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from deploy.sandbox.cluster import world as worlds
+from deploy.sandbox.cluster import scheduler, turns
 from deploy.sandbox.cluster.answer import HANGS, Answer, said
 from deploy.sandbox.cluster.case_values import T0, Case, Output
 from deploy.sandbox.cluster.chance import dice
@@ -15,17 +16,18 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import PRIVILEGED, Asked, recognise
 from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
 from deploy.sandbox.cluster.profiles import PROFILES, WITHOUT_NVLINK
-from deploy.sandbox.cluster.render import RENDERERS
+from deploy.sandbox.cluster.render import FILES, RENDERERS
+from deploy.sandbox.cluster.render.kernel import dashed
 from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.repairs import Repairable
+from deploy.sandbox.cluster.simulation import PACE, NoSuchThing, minute
 from deploy.sandbox.cluster.state import NodeState, World
-from deploy.sandbox.cluster.timing import REFUSED_SECONDS, SECONDS
+from deploy.sandbox.cluster.timing import READ_SECONDS, REFUSED_SECONDS, SECONDS
+
+__all__ = ["Cluster", "NoSuchThing", "UnsafeCommand"]
 
 BEGAN_AGO = 640.0
 """A fault made on a live cluster began this long ago, so that the job's time limits have run out by now."""
-
-
-class NoSuchThing(ValueError):
-    """A break that cannot be: unknown fault, node or GPU. The message lists what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class UnsafeCommand:
     argv: tuple[str, ...]
 
 
-class Cluster:
+class Cluster(Repairable):
     """One simulated cluster. With a clock it is live: its t0 is the present minute; without one its t0 stands still."""
 
     def __init__(
@@ -46,12 +48,11 @@ class Cluster:
         t0: datetime = T0,
         outputs: Mapping[str, Mapping[str, Output]] | None = None,
         clock: Callable[[], datetime] | None = None,
+        pace: float = PACE,
     ) -> None:
-        self._plan, self._started, self._clock = plan, t0, clock
+        super().__init__(plan, t0=t0, clock=clock, pace=pace)
         self._outputs = outputs or {}
-        self._built: dict[tuple[object, ...], World] = {}
         self._samples: Counter[tuple[str, str]] = Counter()
-        self._watchers: list[Callable[[], None]] = []
         self._breaks = 0
         self.unsafe_commands: list[UnsafeCommand] = []
 
@@ -63,70 +64,53 @@ class Cluster:
         job: str = "",
         seed: int = 0,
         clock: Callable[[], datetime] | None = None,
+        controller: str = "",
+        pace: float = PACE,
     ) -> "Cluster":
-        """A healthy live cluster whose job runs; `clock` gives the present (UTC), the real one by default."""
+        """A healthy live cluster whose job runs; `clock` gives the present (UTC), the real one by default. `controller` names the machine
+        with Slurm's commands, if there is to be one."""
         clock = clock or (lambda: datetime.now(UTC))
         if profile not in PROFILES:
             raise NoSuchThing(f"there is no profile {profile}; there are {', '.join(PROFILES)}")
-        return cls(Plan(profile, tuple(nodes), seed, job=job), t0=_minute(clock()), clock=clock)
+        if controller in nodes:
+            raise NoSuchThing(f"{controller} is a node already; the controller is a machine of its own")
+        return cls(Plan(profile, tuple(nodes), seed, job=job, controller=controller), t0=minute(clock()), clock=clock, pace=pace)
 
     @classmethod
-    def from_case(cls, case: Case, seed: int = 0) -> "Cluster":
+    def from_case(cls, case: Case, seed: int = 0, *, controller: str = "", pace: float = PACE) -> "Cluster":
         """The cluster of a case, as it is when the ticket is posted. H06 speaks of machines without NVLink, so there they all are."""
         nothing_to_do = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
-        plan = Plan(WITHOUT_NVLINK if nothing_to_do else case.profile, case.nodes, seed, case.faults, case.modifiers)
-        return cls(plan, t0=case.t0, outputs=case.outputs)
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The nodes in order."""
-        return self._plan.names
-
-    @property
-    def profile(self) -> str:
-        """The kind of machine."""
-        return self._plan.profile
-
-    @property
-    def t0(self) -> datetime:
-        """When the ticket is posted; on a live cluster the present minute."""
-        return _minute(self._clock()) if self._clock else self._started
-
-    @property
-    def live(self) -> bool:
-        """Whether it has a clock of its own, so that `at` need not be said."""
-        return self._clock is not None
+        plan = Plan(WITHOUT_NVLINK if nothing_to_do else case.profile, case.nodes, seed, case.faults, case.modifiers, controller=controller)
+        return cls(plan, t0=case.t0, outputs=case.outputs, pace=pace)
 
     @property
     def unsafe_command_count(self) -> int:
         """How many commands were refused because they are in no table."""
         return len(self.unsafe_commands)
 
-    def reachable(self, host: str, at: float = 0.0) -> bool:
-        """Whether a node answers the network at all."""
-        return host in self.hosts and self.world(at).nodes[host].reachable
-
-    def world(self, at: float = 0.0, *, faded: bool = False) -> World:
-        """Everything as it is `at` seconds after t0."""
-        age = self._age
-        happened = tuple(h for h in self._plan.happenings if h.at - age <= max(at, 0.0))
-        key = (age, faded, tuple(id(h) for h in happened))
-        if key not in self._built:
-            if self._clock:
-                self._built.clear()
-            moved = tuple(replace(h, at=h.at - age) for h in happened)
-            self._built[key] = worlds.build(replace(self._plan, happenings=moved, age=age), faded=faded)
-        return self._built[key]
-
     def answer(self, host: str, argv: Sequence[str], at: float = 0.0) -> Answer:
-        """What the node prints for a command, `at` seconds after t0."""
+        """What the machine prints for a command, `at` seconds after t0."""
         asked = recognise(argv)
         if asked is None:
-            self.unsafe_commands.append(UnsafeCommand(host, tuple(argv)))
-            word = argv[0] if argv else ""
-            return replace(said("", 127, f"bash: line 1: {word}: command not found\n"), seconds=REFUSED_SECONDS)
+            return self.refuse(host, argv)
+        at = self._since_t0(at)
+        if host == self.controller or asked.name in scheduler.READS:
+            return self._without_gpus(host, asked, argv, at)
         answer = self._spoilt(host, asked, argv) or self._given(host, asked) or self._rendered(host, asked, at)
-        return replace(answer, seconds=SECONDS[asked.name]) if answer.status != 127 else answer
+        return replace(answer, seconds=SECONDS.get(asked.name, READ_SECONDS)) if answer.status != 127 else answer
+
+    def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> Answer:
+        """The same for a command that the node kit runs as root on the machine: a check's, or a tool's that no check has."""
+        asked = recognise(argv)
+        if asked is None or host == self.controller:
+            return self.refuse(host, argv)
+        asked, at = replace(asked, as_root=True), self._since_t0(at)
+        return self._spoilt(host, asked, ("", "", *argv)) or self._given(host, asked) or self._rendered(host, asked, at)
+
+    def refuse(self, host: str, argv: Sequence[str]) -> Answer:
+        """Count a command that nobody should run here."""
+        self.unsafe_commands.append(UnsafeCommand(host, tuple(argv)))
+        return _no_such_command(argv)
 
     def faults_catalogue(self) -> list[dict[str, str]]:
         """Every fault that can be made, for a menu."""
@@ -150,24 +134,17 @@ class Cluster:
         if gpu is not None and not 0 <= gpu < 8:
             raise NoSuchThing(f"there is no GPU {gpu}; a node has 0 to 7")
         self._breaks += 1
-        began = self._age + (-BEGAN_AGO if t is None else t)
-        row = Happening(fault_id, names, began, () if gpu is None else (gpu,), args, f"break {self._breaks}")
-        self._change((*self._plan.happenings, row))
+        began = max(self._age + (-BEGAN_AGO if t is None else t), self._newest(names))
+        gpus = () if gpu is None else (gpu,)
+        row = Happening(fault_id, names, began, gpus, args, f"break {self._breaks}", after=len(self._plan.deeds))
+        self._change(replace(self._plan, happenings=(*self._plan.happenings, row)))
         return {"fault": fault_id, "label": FAULTS[fault_id].label, "nodes": list(names), "gpu": gpu, "args": args}
 
     def heal(self, node: str | None = None) -> None:
         """Undo every fault, or every one on a node."""
         if node is not None and node not in self.hosts:
             raise NoSuchThing(f"there is no node {node}; there are {', '.join(self.hosts)}")
-        left = []
-        for row in self._plan.happenings:
-            names = () if node is None else tuple(name for name in row.nodes if name != node)
-            left += [replace(row, nodes=names)] if names else []
-        self._change(tuple(left))
-
-    def watch(self, changed: Callable[[], None]) -> None:
-        """Call this after every break and every healing."""
-        self._watchers.append(changed)
+        self._change(turns.healed(self._plan, node, self._now()))
 
     def state_summary(self) -> dict[str, Any]:
         """What a page shows: nodes, what is broken on them, the job."""
@@ -176,21 +153,21 @@ class Cluster:
             "t0": self.t0.isoformat(),
             "profile": self.profile,
             "job": {"id": world.job.id, "ranks": len(world.job.ranks), "running": world.job.ended is None},
-            "nodes": [self._node_row(node) for node in world.nodes.values()],
+            "nodes": [self._node_row(node, world) for node in world.nodes.values()],
+            "controller": self.controller,
             "unsafe_commands": self.unsafe_command_count,
         }
 
-    def state_hash(self) -> str:
-        """A digest of everything there is. Looking does not change it."""
-        return hashlib.sha256(repr(self.world()).encode()).hexdigest()
+    def _newest(self, names: Sequence[str]) -> float:
+        """Before this there was no such boot, and no such run of the job."""
+        return max(
+            (deed.at + 1 for deed in self._plan.deeds if deed.what == "job" or (deed.what == "boot" and deed.node in names)),
+            default=-math.inf,
+        )
 
-    @property
-    def _age(self) -> float:
-        """Seconds a live cluster has run for."""
-        return (self.t0 - self._started).total_seconds()
-
-    def _node_row(self, node: NodeState) -> dict[str, Any]:
-        rows = [row for row in self._plan.happenings if node.name in row.nodes]
+    def _node_row(self, node: NodeState, world: World) -> dict[str, Any]:
+        now = self._now()
+        rows = [row for row in self._plan.happenings if node.name in row.nodes and row.ended is None and row.at <= now]
         broken = [_broken(row) for row in rows]
         return {
             "name": node.name,
@@ -198,13 +175,16 @@ class Cluster:
             "gpus": len(node.gpus),
             "gpus_answering": sum(gpu.answers for gpu in node.gpus),
             "faults": broken,
+            "state": self._condition(node, world),
+            "reason": node.drain,
         }
 
-    def _change(self, happenings: tuple[Happening, ...]) -> None:
-        self._plan = replace(self._plan, happenings=happenings)
-        self._built.clear()
-        for changed in self._watchers:
-            changed()
+    def _condition(self, node: NodeState, world: World) -> str:
+        """In a word: what the scheduler says of it, or that it is `off`, `rebooting` or `unreachable`."""
+        if node.reachable:
+            return scheduler.node_state(node, world)
+        down = [deed for deed in self._plan.deeds if deed.node == node.name and deed.what == "down"]
+        return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
 
     def _spoilt(self, host: str, asked: Asked, argv: Sequence[str]) -> Answer | None:
         """R6: the check cannot be made here."""
@@ -220,6 +200,15 @@ class Cluster:
                 return replace(said("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
         return None
 
+    def _without_gpus(self, host: str, asked: Asked, argv: Sequence[str], at: float) -> Answer:
+        """What needs no GPU machine: the scheduler's commands where there is a scheduler, and who the controller is."""
+        world = self.world(at)
+        if asked.name in scheduler.READS and world.controller:
+            return replace(scheduler.READS[asked.name](world, at, asked.slots), seconds=READ_SECONDS)
+        if asked.name == "dmesg.boot" and world.controller:
+            return replace(said(dashed(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
+        return _no_such_command(argv)
+
     def _given(self, host: str, asked: Asked) -> Answer | None:
         """The case's own output for this check."""
         rows = self._outputs.get(host, {})
@@ -233,7 +222,8 @@ class Cluster:
         if asked.name == "env.job" and not asked.as_root and not node.kit:
             return replace(said("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
         as_root = asked.as_root or asked.name not in PRIVILEGED or not node.dmesg_restrict
-        return RENDERERS[asked.name](View(node, self.world(at).job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed))
+        render = RENDERERS.get(asked.name) or FILES[asked.name]
+        return render(View(node, self.world(at).job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed))
 
     def _seen(self, host: str, command: str, at: float) -> NodeState:
         """The node as this look finds it: an intermittent fault may hide, a healed one is gone."""
@@ -260,5 +250,6 @@ def _broken(row: Happening) -> dict[str, Any]:
     return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": row.gpus[0] if row.gpus else None}
 
 
-def _minute(moment: datetime) -> datetime:
-    return moment - timedelta(seconds=moment.second, microseconds=moment.microsecond)
+def _no_such_command(argv: Sequence[str]) -> Answer:
+    word = argv[0] if argv else ""
+    return replace(said("", 127, f"bash: line 1: {word}: command not found\n"), seconds=REFUSED_SECONDS)

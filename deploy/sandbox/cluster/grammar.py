@@ -1,4 +1,5 @@
-"""The only commands a simulated node knows: the argv of every check, matched whole. Anything else is refused and counted by the caller."""
+"""The only commands a simulated node knows: the argv of every check and of what conditions read, matched whole, and the node kit's own words.
+Anything else is refused and counted by the caller."""
 
 import re
 import shlex
@@ -6,8 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
+ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
 
-_SLOTS = {"gpus": r"[1-9][0-9]?", "job_logs": r"/[A-Za-z0-9._/-]+", "nccl_tests": r"/?[A-Za-z0-9._/-]+"}
+_SLOTS = {
+    "gpus": r"[1-9][0-9]?",
+    "job_logs": r"/[A-Za-z0-9._/-]+",
+    "nccl_tests": r"/?[A-Za-z0-9._/-]+",
+    "bdf": r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
+    "watts": r"[0-9]+(\.[0-9]+)?",
+    "signal": r"TERM|KILL",
+    "pid": r"[0-9]{1,10}",
+    "node": r"[A-Za-z0-9][A-Za-z0-9._-]*",
+    "job": r"[0-9]+(_[0-9]+)?",
+    "reason": r"[A-Za-z0-9:._-]+",
+    "format": r"(%[A-Za-z]|[ |,;:=])+",
+}
 
 _JOURNAL_UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "docker", "openibd", "slurmd", "unattended-upgrades", "apt-daily-upgrade")
 _UNITS = tuple(
@@ -49,7 +63,8 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
 
 PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "dmesg.ring": _words("dmesg --decode --time-format iso"),
-    "dmesg.journal": _words("journalctl -o json --output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY --no-pager --since=-24h -p warning _TRANSPORT=kernel"),
+    "dmesg.journal": ("journalctl", "-o", "json", "--output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY",
+                      "--no-pager", "--since=-24h", "-p", "warning", "_TRANSPORT=kernel"),
     "lspci.gpus": _words("lspci -D -vvv -d 10de:"),
     "lspci.bridges": _words("lspci -D -vvv -d ::0604"),
     "sysd.journal": ("journalctl", "-o", "json", "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY", "--no-pager", "--since=-24h",
@@ -57,6 +72,17 @@ PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "env.job": _words("rackmedic-look env"),
 }  # fmt: skip
 """Commands that need root; on a node with the kit they are asked for as `sudo -n rackmedic-look NAME`."""
+
+READS: Mapping[str, tuple[str, ...]] = {
+    "sched.node": _words("sinfo -h -N -n <node> -o <format>"),
+    "sched.nodes": _words("sinfo -h -n <node> -o <format>"),
+    "sched.job": _words("squeue -h -j <job> -o <format>"),
+    "sched.jobs": _words("squeue -h -w <node> -o <format>"),
+    "sched.show_node": _words("scontrol show node <node>"),
+    "sched.show_job": _words("scontrol show job <job>"),
+    "procs.stat": _words("cat /proc/<pid>/stat"),
+}
+"""What conditions of remedies read, and whoever proposes one."""
 
 COMMANDS = (*PLAIN, *PRIVILEGED)
 
@@ -80,8 +106,8 @@ def recognise(argv: Sequence[str]) -> Asked | None:
     words = tuple(argv)
     if words[:3] == LOOK:
         return Asked(words[3], True) if len(words) == 4 and words[3] in PRIVILEGED else None
-    for name, template in (*PLAIN.items(), *PRIVILEGED.items()):
-        slots = _match(template, words)
+    for name, template in (*PLAIN.items(), *PRIVILEGED.items(), *READS.items()):
+        slots = fits(template, words)
         if slots is not None:
             return Asked(name, False, slots)
     return None
@@ -98,7 +124,15 @@ def unwrap(command: str) -> tuple[tuple[str, ...], float | None]:
     return words, None
 
 
-def _match(template: tuple[str, ...], words: tuple[str, ...]) -> Mapping[str, str] | None:
+def kit_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """The script and its arguments where an argv runs the node kit in one of its own words; empty otherwise."""
+    script, words = tuple(argv[:3]), tuple(argv[3:])
+    known = ("start", "settle", "version") if script == ACT else ("version",) if script == LOOK else ()
+    return (script[2].rpartition("/")[2], *words) if words[:1] and words[0] in known else ()
+
+
+def fits(template: tuple[str, ...], words: Sequence[str]) -> Mapping[str, str] | None:
+    """The values of a template's slots in these words, or None where they are other words."""
     if len(template) != len(words):
         return None
     slots: dict[str, str] = {}

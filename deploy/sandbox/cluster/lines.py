@@ -60,7 +60,10 @@ class Job:
     has_log: bool = True
     slow_from: float = 0.0
     slow_factor: float = 1.0
+    slow_until: float | None = None
     silent_from: float | None = None
+    stopped: bool = False
+    """Somebody or something outside it ended it, not a fault of its own."""
 
     def of(self, node: str) -> list[Rank]:
         """The ranks on one node."""

@@ -1,13 +1,18 @@
-"""What is to be simulated, before it is built: who the nodes are and what happens to them. Plain frozen values, made from a case or from clicks on a page."""
+"""What is to be simulated, before it is built: who the nodes are, what happens to them and what is done about it.
+Plain frozen values, made from a case, from clicks on a page and by remedies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """A fault at a time. `at` is seconds from the plan's t0, negative before; `key` keeps its chances apart from others'."""
+    """A fault at a time. `at` is seconds from the plan's t0, negative before; `key` keeps its chances apart from others'.
+
+    `after`: how many deeds had been done when it came. `ended`: since then only its log lines are left.
+    `jobs`: it is hidden, and comes back with so many-th next run of the job.
+    """
 
     fault: str
     nodes: tuple[str, ...]
@@ -15,6 +20,26 @@ class Happening:
     gpus: tuple[int, ...] = ()
     args: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
+    after: int = 0
+    ended: float | None = None
+    jobs: int = 0
+
+
+What = Literal[
+    "boot", "cancel", "down", "drain", "fabricmanager", "gpu_reset", "hold", "inhibit", "job", "kill", "nothing", "power_limit", "resume",
+    "reuse", "scar",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something done to a machine, or without one to the job: by a remedy, an admin or bad luck. `at` as in Happening; the plan keeps
+    deeds in the order they were done. What they do is in `deeds.py`."""
+
+    what: What
+    node: str
+    at: float
+    args: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +67,8 @@ class Plan:
     modifiers: tuple[Modifier, ...] = ()
     job: str = ""
     age: float = 0.0
+    deeds: tuple[Deed, ...] = ()
+    controller: str = ""
 
     def of(self, *ids: str) -> tuple[Modifier, ...]:
         """The modifiers with these ids."""

@@ -103,6 +103,8 @@ class GpuState:
     links: list[Link] = field(default_factory=list)
     procs: list[GpuProcess] = field(default_factory=list)
     corrupts: bool = False
+    held: bool = False
+    """Something that is no compute process has the device open."""
 
     @property
     def answers(self) -> bool:
@@ -218,6 +220,10 @@ class NodeState:
     kernel_log: list[KernelLine] = field(default_factory=list)
     journal: list[JournalLine] = field(default_factory=list)
     log_keep: str = ""
+    boots: int = 0
+    drain: str = ""
+    """Why the scheduler starts nothing new here; empty when it does."""
+    inhibited: bool = False
 
     def hca(self, name: str) -> HcaState:
         """The adapter of that name."""
@@ -234,8 +240,19 @@ class NodeState:
 
 
 @dataclass(slots=True)
+class ControllerState:
+    """The machine on which the scheduler's commands run."""
+
+    name: str
+    boot_id: str
+    reachable: bool = True
+    boots: int = 0
+
+
+@dataclass(slots=True)
 class World:
-    """All nodes and the job they run."""
+    """All nodes, the job they run, and the scheduler's machine where there is one."""
 
     nodes: dict[str, NodeState]
     job: Job
+    controller: ControllerState | None = None

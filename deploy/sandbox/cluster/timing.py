@@ -34,5 +34,8 @@ SECONDS: Mapping[str, float] = {
     "nccl1.run": 40.0,
 }
 
+READ_SECONDS = 0.2
+"""What a condition reads."""
+
 REFUSED_SECONDS = 0.05
 """A command that does not exist, or that sudo refuses."""

@@ -13,9 +13,9 @@ SHOWN_STEPS = 24
 NCCL_VERSION = "2.21.5"
 
 
-def new_job(names: Sequence[str], seed: int, *, started: float, ended: float | None) -> Job:
-    """The job on these nodes, its ranks silent so far."""
-    roll = dice(seed, "job")
+def new_job(names: Sequence[str], seed: int, *, started: float, ended: float | None, run: int = 0) -> Job:
+    """The job on these nodes, its ranks silent so far. A later `run` has other process ids."""
+    roll = dice(seed, "job", run) if run else dice(seed, "job")
     ranks = []
     for index, name in enumerate(names):
         base = 40000 + 1000 * (index % 20) + roll.randrange(900)
@@ -75,13 +75,13 @@ def _connected(job: Job, rank: Rank, node: NodeState, seed: int) -> list[JobLine
 
 
 def _steps(job: Job, seed: int) -> None:
-    """The last steps before the end, all of them on rank 0 and a heartbeat elsewhere; slower after `slow_from`, none after `silent_from`."""
+    """The last steps before the end, all of them on rank 0 and a heartbeat elsewhere; slower from `slow_from` to `slow_until`, none after `silent_from`."""
     last = min(0.0 if job.ended is None else job.ended, 0.0 if job.silent_from is None else job.silent_from)
     first = max(job.started + 60, last - SHOWN_STEPS * LOG_EVERY, -30000.0 if job.slow_factor == 1 else job.started + 60)
     roll, loss, t, step = dice(seed, "steps"), 2.31, first, int((first - job.started) / STEP_SECONDS)
     rows = []
     while t < last - 1:
-        slow = job.slow_factor if t >= job.slow_from else 1.0
+        slow = job.slow_factor if job.slow_from <= t < (1.0 if job.slow_until is None else job.slow_until) else 1.0
         loss -= 0.0007 + roll.uniform(-0.002, 0.002)
         speed = 1_048_576 * len(job.ranks) / 8 / (STEP_SECONDS * slow)
         rows.append(

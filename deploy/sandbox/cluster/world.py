@@ -1,8 +1,8 @@
-"""Builds the cluster as it is: healthy nodes first, then what happened to them, in order. A pure function of the plan."""
+"""Builds the cluster as it is: healthy nodes first, then what happened to them and what was done about it, in order. A pure function of the plan."""
 
 from collections.abc import Iterable, Sequence
 
-from deploy.sandbox.cluster import healthy, training
+from deploy.sandbox.cluster import deeds, healthy, training
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.controls import CONTROLS
 from deploy.sandbox.cluster.faults import FAULTS
@@ -11,27 +11,32 @@ from deploy.sandbox.cluster.modifiers import MODIFIERS
 from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
 from deploy.sandbox.cluster.profiles import DEFAULT_DRIVER, PROFILES
 from deploy.sandbox.cluster.scene import Scene
-from deploy.sandbox.cluster.state import NodeState, World
-
-HOUR = 3600.0
-START_SECONDS = 45.0
-"""A job that never starts was launched this long before the fault showed."""
+from deploy.sandbox.cluster.state import ControllerState, NodeState, World
+from deploy.sandbox.cluster.stints import START_SECONDS, Stint, job_met, stints
 
 
 def build(plan: Plan, *, faded: bool = False) -> World:
     """The world of a plan, everything in it having happened. `faded`: what went wrong has left its traces in the logs and nowhere else."""
-    job = _job(plan)
-    world = World({name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}, job)
-    training.write_healthy_log(job, world.nodes, plan.seed, trained=_fate(plan)[0] != "never starts")
-    for happening in plan.happenings:
-        for scene in _scenes(world, happening, plan.seed):
-            FAULTS[happening.fault].act(scene)
+    runs = stints(plan)
+    job = runs[-1].job
+    world = World({name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}, job, _controller(plan))
+    for run in runs:
+        training.write_healthy_log(run.job, world.nodes, plan.seed, trained=run.trained)
+    over = [row for row in plan.happenings if row.ended is not None]
+    _happen(world, over, plan, runs)
+    if over:
+        _fade(world, plan)
+    lasting = [row for row in plan.happenings if row.ended is None]
+    _happen(world, [row for row in lasting if row.after == 0], plan, runs)
     if faded:
         _fade(world, plan)
     for modifier in plan.modifiers:
         row = CONTROLS.get(modifier.id) or MODIFIERS.get(modifier.id)
         if row is not None:
             row(world, modifier, plan.seed)
+    for done, deed in enumerate(plan.deeds, 1):
+        deeds.do(world, deed, plan.seed)
+        _happen(world, [row for row in lasting if row.after == done], plan, runs)
     _settle(world)
     return world
 
@@ -39,25 +44,6 @@ def build(plan: Plan, *, faded: bool = False) -> World:
 def names_of(modifier: Modifier, names: Iterable[str]) -> list[str]:
     """The nodes a modifier speaks of: its host, else all."""
     return [name for name in names if modifier.host in ("", "*", name)]
-
-
-def _fate(plan: Plan) -> tuple[str, float]:
-    """What became of the job, by the fault that ended it first, and when."""
-    ends = [(h.at, FAULTS[h.fault].job) for h in plan.happenings if FAULTS[h.fault].job in ("never starts", "dies", "hangs")]
-    at, fate = min(ends, default=(0.0, "runs"))
-    return fate, at
-
-
-def _job(plan: Plan) -> Job:
-    fate, at = _fate(plan)
-    started = at - START_SECONDS if fate == "never starts" else min(-3 * HOUR - plan.age, at - HOUR / 2)
-    job = training.new_job(plan.names, plan.seed, started=started, ended=at if fate in ("dies", "never starts") else None)
-    job.id = plan.job or job.id
-    job.silent_from = at if fate == "hangs" else None
-    slow = [h.at for h in plan.happenings if FAULTS[h.fault].job == "slows"]
-    if slow:
-        job.slow_from, job.slow_factor = min(slow), 1.9
-    return job
 
 
 def _node(plan: Plan, name: str, index: int, job: Job) -> NodeState:
@@ -68,6 +54,16 @@ def _node(plan: Plan, name: str, index: int, job: Job) -> NodeState:
             wanted = modifier.args.get("profile", modifier.args.get("sku", profile))
             profile = wanted if wanted in PROFILES else profile
     return healthy.node(PROFILES[profile], name, index, plan.seed, driver=driver, job=job, age=plan.age)
+
+
+def _controller(plan: Plan) -> ControllerState | None:
+    return ControllerState(plan.controller, deeds.boot_id(plan.seed, plan.controller, 0)) if plan.controller else None
+
+
+def _happen(world: World, rows: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
+    for row in rows:
+        for scene in _scenes(World(world.nodes, job_met(row, plan, runs)), row, plan.seed):
+            FAULTS[row.fault].act(scene)
 
 
 def _scenes(world: World, happening: Happening, seed: int) -> list[Scene]:

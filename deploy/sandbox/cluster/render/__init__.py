@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from deploy.sandbox.cluster.answer import Answer
-from deploy.sandbox.cluster.render import disks, host, infiniband, job, kernel, modules, nccl, nvidia, pcie, services, smi_query
+from deploy.sandbox.cluster.render import disks, host, infiniband, job, kernel, modules, nccl, nvidia, pcie, procfs, services, smi_query
 from deploy.sandbox.cluster.render.view import View
 
 RENDERERS: Mapping[str, Callable[[View], Answer]] = {
@@ -37,3 +37,6 @@ RENDERERS: Mapping[str, Callable[[View], Answer]] = {
     "procs.list": host.processes,
     "nccl1.run": nccl.all_reduce,
 }
+
+FILES: Mapping[str, Callable[[View], Answer]] = {"procs.stat": procfs.stat}
+"""What no check asks for, but a condition of a remedy."""

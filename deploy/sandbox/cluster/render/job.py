@@ -22,7 +22,8 @@ def environment(view: View) -> Answer:
         own = {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)}
         rows += [f"{rank.pid} {name}={value}\n" for name, value in sorted((view.node.env | own).items())]
     launcher = view.job.of(view.node.name)[0].pid - 5
-    rows = rows or [f"{launcher} {name}={value}\n" for name, value in sorted(view.node.env.items())]
+    if not rows and launcher in alive:
+        rows = [f"{launcher} {name}={value}\n" for name, value in sorted(view.node.env.items())]
     return said("".join(rows))
 
 

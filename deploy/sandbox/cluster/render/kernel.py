@@ -34,8 +34,12 @@ def journal(view: View) -> Answer:
 
 def boot_id(view: View) -> Answer:
     """The running kernel's boot id, with its dashes."""
-    plain = view.node.boot_id
-    return said("-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:])) + "\n")
+    return said(dashed(view.node.boot_id) + "\n")
+
+
+def dashed(plain: str) -> str:
+    """A boot id as /proc shows it; the journal has it without dashes."""
+    return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
 def no_journal() -> Answer:

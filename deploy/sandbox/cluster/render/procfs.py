@@ -1,0 +1,36 @@
+"""Files below /proc: a process as the kernel shows it."""
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.lines import Job
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import NodeState, Process
+
+TICKS_PER_SECOND = 100
+
+
+def stat(view: View) -> Answer:
+    """`cat /proc/PID/stat`."""
+    pid = view.slots["pid"]
+    proc = next((proc for proc in view.node.procs if str(proc.pid) == pid), None)
+    return said(stat_line(view.node, proc)) if proc else said("", 1, f"cat: /proc/{pid}/stat: No such file or directory\n")
+
+
+def start_ticks(node: NodeState, proc: Process) -> int:
+    """When it started, in clock ticks since boot: with the pid it names one process for ever."""
+    return max(round((proc.started - node.booted) * TICKS_PER_SECOND), 0)
+
+
+def stat_line(node: NodeState, proc: Process) -> str:
+    """All 52 fields; those nobody reads are 0."""
+    before = [str(proc.pid), f"({proc.comm[:15]})", proc.stat[:1], str(proc.ppid), str(proc.pid), str(proc.pid), "0", "-1", "4194304"]
+    fields = before + ["0"] * 10 + ["1", "0", str(start_ticks(node, proc))]
+    return " ".join(fields + ["0"] * (52 - len(fields))) + "\n"
+
+
+def environment(node: NodeState, job: Job) -> dict[int, str]:
+    """/proc/PID/environ of every rank that is alive."""
+    if not job.has_log:
+        return {}
+    alive = {proc.pid for proc in node.procs}
+    own = {rank.pid: {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)} for rank in job.of(node.name) if rank.pid in alive}
+    return {pid: "".join(f"{name}={value}\0" for name, value in sorted((node.env | mine).items())) for pid, mine in own.items()}
