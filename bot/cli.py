@@ -132,6 +132,74 @@ def taxonomy(config: Config = None, json: Json = False) -> None:
 
 
 @app.command()
+def remedies(json: Json = False) -> None:
+    """Every remedy: what it does, its risk, what must be true, what proves it. None of them runs without approval."""
+    from bot.remedy_tables import remedy_rows
+    from bot.tables import show
+
+    show("Remedies", remedy_rows(), json)
+
+
+@app.command(name="node-kit")
+def node_kit(out: Annotated[Path, typer.Option("--out", help="Folder to write into.")] = Path("rackmedic-kit")) -> None:
+    """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""
+    from bot.nodekit_cmd import write_kit
+
+    for path in write_kit(out):
+        typer.echo(path)
+
+
+audit = typer.Typer(name="audit", help="The audit log of approvals and actions: verify its chain, or export it.", no_args_is_help=True)
+app.add_typer(audit)
+
+
+@audit.command(name="verify")
+def audit_verify(
+    head: Annotated[list[str] | None, typer.Option("--head", help="A head from the log or a channel; a chain without it was cut.")] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Walk the chain. Exit 1 when an entry was altered, removed or cut off."""
+    from bot.ledger_cmd import verify
+
+    _run(lambda: verify(_settings(config), tuple(head or ()), as_json=json))
+
+
+@audit.command(name="export")
+def audit_export(config: Config = None) -> None:
+    """Every entry as JSON lines, oldest first."""
+    from bot.ledger_cmd import export
+
+    _run(lambda: export(_settings(config)))
+
+
+@app.command()
+def stop(why: Annotated[str, typer.Argument(help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
+    """The kill switch: no remedy starts until `rackmedic resume`. What runs goes on and is reported."""
+    from bot.ledger_cmd import stop as pull
+
+    _run(lambda: pull(_settings(config), why))
+
+
+@app.command()
+def resume(
+    group: Annotated[str, typer.Option("--breaker", help="Reset this group's breaker instead.")] = "", config: Config = None
+) -> None:
+    """Take the kill switch off, or reset a group's tripped breaker after looking."""
+    from bot.ledger_cmd import resume as let_go
+
+    _run(lambda: let_go(_settings(config), group))
+
+
+@app.command()
+def status(config: Config = None, json: Json = False) -> None:
+    """The brakes as they stand: kill switch, breakers, what runs, what is in doubt."""
+    from bot.ledger_cmd import status as look
+
+    _run(lambda: look(_settings(config), as_json=json))
+
+
+@app.command()
 def settings(json: Json = False) -> None:
     """Every setting, its default and what it is for."""
     from bot.tables import setting_rows, show

@@ -40,9 +40,26 @@ class Settings(BaseModel):
     model_usd_per_incident: float = Field(0.10, ge=0, description="dollars one incident may cost at the price table")
     ssh_handshakes: int = Field(50, ge=1, description="SSH connections being opened at once")
     ssh_per_bastion: int = Field(10, ge=1, description="the same through one bastion")
+    ledger_key: SecretStr = Field(
+        SecretStr(""), description="secret that signs approvals and the audit log; empty makes one in the data folder"
+    )
+    accept_forgetful_ledger: bool = Field(
+        False, description="let remedies run on a Redis that may forget; for loopback hosts only, shown on every card"
+    )
+    reproof_hours: float = Field(2.0, gt=0, description="hours after which a fix is proved again before its incident is called cured")
     evidence_days: float = Field(90.0, gt=0, description="days that raw outputs are kept")
     closed_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
     lease_seconds: float = Field(30.0, ge=1, description="after how long another process takes over the incidents of one that died")
+    ledger_key: SecretStr = Field(
+        SecretStr(""), description="key that signs approvals, 16 bytes or more; needed with redis_url, else kept in data_dir/ledger.key"
+    )
+    accept_forgetful_ledger: bool = Field(
+        False, description="run remedies although Redis may forget approvals; only where all hosts are on loopback, and said on every card"
+    )
+    approvers: tuple[str, ...] = Field(
+        (), description="Slack user ids, separated by commas, who may approve beside the user groups that the inventory's channels name"
+    )
+    reproof_hours: float = Field(2.0, gt=0, description="hours after a fix until it is proved again")
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
@@ -58,6 +75,18 @@ class Settings(BaseModel):
         shape = {"slack_bot_token": "xoxb-", "slack_app_token": "xapp-"}[info.field_name]
         if value.get_secret_value() and not value.get_secret_value().startswith(shape):
             raise ValueError(f"must begin with {shape}; copy it from the app's page at api.slack.com/apps")
+        return value
+
+    @field_validator("approvers", mode="before")
+    @classmethod
+    def _ids(cls, value: Any) -> Any:
+        return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+    @field_validator("ledger_key", mode="after")
+    @classmethod
+    def _long(cls, value: SecretStr) -> SecretStr:
+        if 0 < len(value.get_secret_value().encode()) < 16:
+            raise ValueError("must have at least 16 bytes; make one with `openssl rand -hex 32`")
         return value
 
     @field_validator("redis_url", "qdrant_url", "model_url", "slack_api_url", mode="after")

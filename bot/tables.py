@@ -19,6 +19,7 @@ Rows = Sequence[dict[str, Any]]
 
 PEOPLE: Mapping[str, tuple[str, ...]] = {
     "Checks": ("id", "asks", "commands", "seconds", "exclusive"),
+    "Remedies": ("id", "does", "risk", "conditions", "proof", "blast"),
     "Taxonomy": ("id", "title", "owner", "decided_by"),
 }
 """Columns that people see where a row holds more than a line does."""
