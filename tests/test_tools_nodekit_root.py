@@ -261,9 +261,9 @@ async def test_a_connection_that_dies_right_after_start_changes_nothing(installe
     assert (installed.node.root / "effect").read_text() == "effect\n"
 
 
-async def _adopted(desk: Desk, claim: Claim) -> act.Claim:
+async def _adopted(desk: Desk, claim: Claim) -> Claim:
     desk.clock.go(minutes=5)
-    adopted = await desk.ledger.adopt(claim.action.approval, "w2")
+    adopted: Claim | None = await desk.ledger.adopt(claim.action.approval, "w2")
     assert adopted is not None
     assert not adopted.may_start
     return adopted

@@ -35,10 +35,8 @@ class Settled:
     says: str = ""
 
 
-class Beat(Protocol):
-    """Tells the ledger that the holder lives; raises LostClaim when it is not the holder any more."""
-
-    def __call__(self, claim: Claim) -> Awaitable[None]: ...
+Beat = Callable[[Claim], Awaitable[None]]
+"""Tells the ledger that the holder lives; raises LostClaim when it is not the holder any more."""
 
 
 @runtime_checkable
