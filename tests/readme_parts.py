@@ -5,6 +5,7 @@ from pathlib import Path
 from bot.grammar import help_rows
 from graph.flow import FLOW
 from tools.checks import CHECKS
+from tools.remedies import REMEDIES
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -30,13 +31,22 @@ def checks() -> str:
     return "\n".join(rows)
 
 
+def remedies() -> str:
+    """The catalogue of remedies."""
+    rows = ["| remedy | does | risk | must be true | proved by |", "|---|---|---|---|---|"]
+    for remedy in REMEDIES.values():
+        said = "; ".join(condition.says for condition in remedy.conditions) + ("; the node is drained" if "drained" in remedy.needs else "")
+        rows.append(f"| `{remedy.id}` | {remedy.does} | {remedy.risk} | {said.removeprefix('; ')} | {', '.join(remedy.proof)} |")
+    return "\n".join(rows)
+
+
 def grammar() -> str:
     """What a reply may say."""
     rows = ["| say | and |", "|---|---|"]
     return "\n".join(rows + [f"| `{say}` | {does} |" for say, does in help_rows()])
 
 
-PARTS = {"flow": flow, "checks": checks, "grammar": grammar}
+PARTS = {"flow": flow, "checks": checks, "remedies": remedies, "grammar": grammar}
 
 
 def rendered(text: str) -> str:
