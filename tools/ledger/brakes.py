@@ -11,7 +11,8 @@ class Brakes:
     at_once: share of a group under change at the same moment, at least one host. `unknown` counts: nobody knows that it is over.
     window, window_seconds: share of a group changed within that time, by all incidents together, at least three hosts.
       One more trips the group's breaker, which stays open until a human resets it: so many at once is a cause, not bad luck.
-    beat_seconds: how long a holder may be silent before others find out what became of its action.
+    beat_seconds: how long a holder may be silent before others find out what became of its action. Clocks of replicas that differ by
+      more make a living holder look dead: its action may then end as never begun, but it cannot run twice.
     """
 
     blast_hosts: int = 4
