@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,7 @@ async def open_world(
         clock=clock,
         model=model,
         skus=skus,
+        waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )
     if lasting:
         await history.start()

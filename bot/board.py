@@ -74,8 +74,10 @@ class SlackBoard:
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
 
     async def _made(self, incident: str, state: Incident, report: Report) -> Card | None:
-        """The card of a report. A timer that changed nothing is silent, or asks once more what was asked."""
+        """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
         item: Mapping[str, Any] = state.get("item") or {}
+        if item.get("kind") == "action_result" and not report.reply:
+            return None
         if item.get("kind") == "timer" and not report.reply:
             asks = (item.get("data") or {}).get("why") == REMIND and report.questions
             return question.render(report.questions) if asks else None

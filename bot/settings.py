@@ -50,16 +50,9 @@ class Settings(BaseModel):
     evidence_days: float = Field(90.0, gt=0, description="days that raw outputs are kept")
     closed_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
     lease_seconds: float = Field(30.0, ge=1, description="after how long another process takes over the incidents of one that died")
-    ledger_key: SecretStr = Field(
-        SecretStr(""), description="key that signs approvals, 16 bytes or more; needed with redis_url, else kept in data_dir/ledger.key"
-    )
-    accept_forgetful_ledger: bool = Field(
-        False, description="run remedies although Redis may forget approvals; only where all hosts are on loopback, and said on every card"
-    )
     approvers: tuple[str, ...] = Field(
         (), description="Slack user ids, separated by commas, who may approve beside the user groups that the inventory's channels name"
     )
-    reproof_hours: float = Field(2.0, gt=0, description="hours after a fix until it is proved again")
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")

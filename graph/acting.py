@@ -63,6 +63,8 @@ class ActionPorts:
     facts_of: Callable[[str], Awaitable[list[Fact]]]
     """What the incident knows."""
     worker: str
+    began: Callable[[str], Awaitable[None]]
+    """Hears of an approval once it is claimed. Must not raise."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     beat_seconds: float = 8.0
 

@@ -4,7 +4,7 @@
 and never run again.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from langchain_core.runnables import RunnableConfig
@@ -16,6 +16,7 @@ from langgraph.types import Command, interrupt
 
 from graph.acting import ActionPorts, Changed, StillRunning, begin, carry_out, claimed_at, ran, supersede
 from graph.case import lens_of
+from graph.checkpoint import RedisSaver
 from graph.proof import Proof, asked_of_scheduler, checks_for
 from graph.proof import prove as verdict
 from tools.conditions import see
@@ -76,6 +77,7 @@ async def _start(seen: Record, ports: ActionPorts) -> Progress:
         return {"state": State.SUPERSEDED.value, "why": "versions"}
     except (record.NotOpen, record.TooLate):
         return {"state": (await ports.ledger.record(seen.approval)).state.value}
+    await ports.began(seen.approval)
     after = await carry_out(claim, ports)
     return {"state": after.state.value, "ran": ran(after), "since": since.isoformat()}
 
@@ -107,6 +109,8 @@ async def proof_of(seen: Record, since: datetime, ports: ActionPorts) -> tuple[P
         return Proof("passes_now", "the check has answered"), await _check_facts(seen, ports)
     if asked := asked_of_scheduler(action):
         answer = await see(asked, action.via, ports.transport)
+        if answer.ok is None and "Invalid job id" in answer.saw:
+            return Proof("passes_now", "the scheduler does not know the job any more"), []
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
         return Proof("passes_now" if answer.ok else "unchanged", saw), []
     before = await ports.facts_of(action.incident)
@@ -146,7 +150,8 @@ def thread_of(approval: str) -> str:
 class ActionThreads:
     """The threads as the driver needs them: each call brings one to where the ledger says it should be."""
 
-    def __init__(self, saver: BaseCheckpointSaver[Any], ports: ActionPorts) -> None:
+    def __init__(self, saver: RedisSaver, ports: ActionPorts) -> None:
+        self._saver = saver
         self._graph = build_action_graph(saver)
         self._ports = ports
 
@@ -172,6 +177,11 @@ class ActionThreads:
             await self._graph.aupdate_state(config, {"state": seen.state.value, "ran": ran(seen)}, as_node="act")
             await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
         return (await self._graph.aget_state(config)).values  # type: ignore[return-value]
+
+    async def tidy(self, approval: str, keep: timedelta) -> None:
+        """The thread is at its end: one checkpoint is enough, and that for a while."""
+        await self._saver.aprune([thread_of(approval)])
+        await self._saver.expire(thread_of(approval), int(keep.total_seconds()))
 
     async def again(self, seen: Record, since: datetime) -> tuple[Proof, list[Fact]]:
         """Prove a finished action once more, outside its thread."""

@@ -237,6 +237,16 @@ def _cannot(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     return _heavier(ladder, event.says, yard) if _rung(ladder).part == "fix" else ended(ladder, "ticket", event.says)
 
 
+def _needless(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """What was to be changed is gone by itself."""
+    return ended(ladder, "withdrawn", event.says)
+
+
+def _not_idle(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """It was idle when we looked and is not when we ask: wait again, under the same attempt."""
+    return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": "", "says": event.says})
+
+
 def _again(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     """Somebody pressed Ask again: RackMedic proposes the rung once more."""
     return asking(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
@@ -248,7 +258,10 @@ def _watch(ladder: Ladder, yard: Yard) -> Ladder:
 
 
 def _cured(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return ended(ladder, "cured", "proved again, the fault did not come back") if ladder.waiting_for == "proof" else ladder
+    if ladder.waiting_for != "proof":
+        return ladder
+    over = ended(ladder, "cured", "proved again, the fault did not come back")
+    return over.model_copy(update={"due": yard.now + yard.waits.quiet})
 
 
 def _recurred(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
@@ -295,6 +308,8 @@ MOVES: Mapping[str, Move] = {
     "unreachable": _unreachable,
     "back": _back,
     "cannot": _cannot,
+    "needless": _needless,
+    "not_idle": _not_idle,
     "again": _again,
     "cured": _cured,
     "recurred": _recurred,

@@ -24,6 +24,8 @@ class Proof:
     outcome: Outcome
     says: str
     new: tuple[str, ...] = ()
+    looked: bool = True
+    """False where nobody could look: that is no proof of anything."""
 
 
 IN_SERVICE = "idle*|mixed*|allocated*|completing*|planned*|reserved*"
@@ -53,7 +55,7 @@ def prove(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: L
     target = action.target
     seen = [fact for fact in after_repairs(after, {target: since}) if fact.host == target]
     if not any(not fact.status.blind for fact in seen):
-        return Proof("worse", f"{target} does not answer: {seen[0].line if seen else 'nothing could be looked at'}")
+        return Proof("worse", f"{target} does not answer: {seen[0].line if seen else 'nothing could be looked at'}", looked=False)
     was = assess([fact for fact in before if fact.host == target], lens, [target])
     now = assess(seen, lens, [target])
     if lost := _fewer_gpus(before, seen, target):
@@ -89,9 +91,9 @@ def _label(action: Action, now: Assessment, lens: Lens) -> Proof:
         return Proof("unchanged", f"still there: {still.deciding[0].says}")
     blind, _ = now.coverage.gaps(leaf)
     if blind:
-        return Proof("unchanged", f"could not be proved: {blind[0]}")
+        return Proof("unchanged", f"could not be proved: {blind[0]}", looked=False)
     if not now.coverage.decidable(leaf):
-        return Proof("unchanged", "could not be proved: no check that was run can decide it")
+        return Proof("unchanged", "could not be proved: no check that was run can decide it", looked=False)
     likely = next((row for row in rows if row.posterior >= WORTH_SAYING and row.support), None)
     if likely is not None:
         return Proof("unchanged", f"still likely: {likely.support[0].says}")

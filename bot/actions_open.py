@@ -1,0 +1,145 @@
+"""Opening the acting half: ledger, action threads, driver, tender and their wake-ups, as one thing that is closed in order."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+from bot.action_board import Show
+from bot.action_index import ActionIndex
+from bot.actions import Actions
+from bot.app import World
+from bot.approvals import Directory, Rights
+from bot.desk import Board
+from bot.driving import Delivery, Driver
+from bot.inbox import Inbox, Names
+from bot.lease import Leases, this_worker
+from bot.ledger_open import forgetful, open_ledger
+from bot.propose import Proposer
+from bot.settings import Settings
+from bot.store import Store
+from bot.tending import Tender
+from bot.wakeups import LocalWakeups, StreamWakeups, Wakeups
+from graph.acting import ActionPorts
+from graph.action import ActionThreads
+from graph.checkpoint import RedisSaver
+from graph.ports import Ports, Progress
+from graph.state import Incident, Report
+from tools.fact import Fact
+from tools.ledger.ledger import Ledger
+from tools.remedies.build import catalogue_hash
+
+STREAM = "rm:action-wakeups"
+ShowOf = Callable[[Ledger, Rights, str], Show]
+"""The cards, given the ledger, who may approve, and what must be said on every card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """The running acting half. `warning` is said on every card; empty where the store keeps what it acknowledged."""
+
+    actions: Actions
+    ledger: Ledger
+    rights: Rights
+    show: Show
+    warning: str
+
+    def watching(self, board: Board) -> Board:
+        """A board that, after each turn's report, has the incident's ladders looked after."""
+        return ActingBoard(board, self.actions)
+
+
+class ActingBoard:
+    """Posts as before; then what the turn decided about fixes is put into effect."""
+
+    def __init__(self, board: Board, actions: Actions) -> None:
+        self._board, self._actions = board, actions
+
+    async def progress(self, p: Progress) -> None:
+        await self._board.progress(p)
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        await self._board.report(incident, state, report)
+        if state.get("ladders"):
+            await self._actions.note(incident)
+
+
+@contextlib.asynccontextmanager
+async def open_actions(
+    settings: Settings,
+    store: Store,
+    world: World,
+    *,
+    ports: Ports,
+    state_of: Callable[[str], Awaitable[Incident]],
+    inbox: Inbox,
+    people: Directory,
+    show: ShowOf,
+    wake: Callable[[str], Awaitable[None]],
+) -> AsyncIterator[Acting]:
+    """Build and start; `wake` wakes the desk. Raises Refusal for what must be mended first."""
+    inventory, clock = ports.inventory, ports.clock
+    warning = await _warning(settings, store)
+    ledger = await open_ledger(settings, store, inventory, clock)
+    rights = Rights(people, inventory, settings.approvers, inbox.origin)
+    cards = show(ledger, rights, warning)
+    leases = Leases(store.redis, clock, names=Names("rm:act"), seconds=settings.lease_seconds)
+    index, delivery = ActionIndex(store.redis, clock), Delivery(inbox, wake, clock)
+
+    async def facts_of(incident: str) -> list[Fact]:
+        try:
+            return await ports.evidence.facts((await state_of(incident)).get("facts", ""))
+        except KeyError:
+            return []
+
+    async def began(approval: str) -> None:
+        await driver.announce(approval)
+
+    async def wake_actions(name: str) -> None:
+        await actions.wake(name)
+
+    acting = ActionPorts(
+        reading=ports,
+        ledger=ledger,
+        transport=world.transport,
+        catalogue=catalogue_hash(),
+        policy=rights.policy,
+        authorised=lambda seen: rights.approvers(seen.action.incident, fresh=True),
+        facts_of=facts_of,
+        worker=this_worker(),
+        began=began,
+    )
+    threads = ActionThreads(RedisSaver(store.redis), acting)
+    driver = Driver(ledger, threads, leases, index, delivery, cards, state_of, clock)
+    proposer = Proposer(world.transport, inventory, rights, acting.catalogue, facts_of)
+    tender = Tender(ledger, threads, leases, index, delivery, proposer, ports.evidence, state_of, wake_actions, clock)
+    actions = Actions(ledger, driver, tender, index, rights, acting, state_of)
+    async with _working(actions, store):
+        yield Acting(actions, ledger, rights, cards, warning)
+
+
+@contextlib.asynccontextmanager
+async def _working(actions: Actions, store: Store) -> AsyncIterator[None]:
+    """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
+    wakeups: Wakeups = LocalWakeups(actions.advance)
+    if store.url is not None and store.kind == "server":
+        wakeups = StreamWakeups(store.url, actions.advance, stream=STREAM)
+    actions.use(wakeups)
+    await wakeups.start()
+    sweeping = asyncio.create_task(actions.run())
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sweeping
+        await actions.drain()
+        await wakeups.aclose()
+
+
+async def _warning(settings: Settings, store: Store) -> str:
+    """What every card must say where remedies run on a store that may forget."""
+    durability = await store.durability()
+    if not forgetful(durability, accept=settings.accept_forgetful_ledger):
+        return ""
+    return f"The approval store may forget: {'; '.join(durability.problems)}. Remedies run all the same, as the settings say."
