@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from graph.ports import Clock, Ports
+from graph.waits import Waits
 from kb.history import History, load_seeds
 from kb.taxonomy import BadTaxonomy, Taxonomy, load_taxonomy
 from tools.checks import CHECKS
