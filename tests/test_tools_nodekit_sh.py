@@ -22,7 +22,9 @@ ONE, TWO = digest(1), digest(2)
 QUERY = f"nvidia-smi --query-compute-apps=pid --format=csv,noheader -i {BDF}"
 RESET = f"nvidia-smi --gpu-reset -i {BDF}"
 
-needs_root_mounts = pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is a tiny tmpfs, which only root can mount: run as root")
+needs_root_mounts = pytest.mark.skipif(
+    os.geteuid() != 0, reason="a full disk or a /run of its own is a tmpfs, which only root can mount: run as root"
+)
 
 
 @pytest.fixture(params=SHELLS)
@@ -226,6 +228,35 @@ def test_a_missing_tool_is_an_ended_command_not_a_riddle(node: Node) -> None:
     (node.root / "bin/modprobe").write_text("#!/nonexistent/interpreter\n")
     node.start(ONE, "modprobe_peermem")
     assert node.ended(ONE).first in ("done 126", "done 127")
+
+
+# -- under systemd ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def systemd(node: Node) -> Node:
+    """A node that seems to run systemd: a /run of its own, seen by nobody else."""
+    make = 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec "$@"'
+    node.shell = ("unshare", "--mount", "sh", "-c", make, "sh", *node.shell)
+    return node
+
+
+@needs_root_mounts
+def test_under_systemd_the_command_runs_in_a_scope_of_its_own(systemd: Node) -> None:
+    systemd.stub("systemd-run", 'shift 4; exec "$@"')
+    assert systemd.start(ONE, "modprobe_peermem").first == "started"
+    assert systemd.ended(ONE).first == "done 0"
+    assert systemd.calls[0].startswith("systemd-run --scope --quiet --collect --description=rackmedic sh -c ")
+    assert systemd.calls[-1] == "modprobe nvidia-peermem"
+
+
+@needs_root_mounts
+def test_a_scope_that_cannot_be_had_is_a_refusal_not_a_doubt(systemd: Node) -> None:
+    systemd.stub("systemd-run", "echo 'Failed to connect to bus: No such file or directory' >&2; exit 1")
+    said = systemd.start(ONE, "modprobe_peermem")
+    assert said.first.startswith("refused it could not be launched: Failed to connect to bus")
+    assert systemd.settle(ONE).first == said.first
+    assert "modprobe nvidia-peermem" not in systemd.calls
 
 
 # -- where records live ----------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ launch() { # LIMIT COMMAND...
   say "$boot" >"$record/boot"
   say "$*" >"$record/command"
   scope=
-  [ -d /run/systemd/system ] && command -v systemd-run >/dev/null && scope="systemd-run --scope --quiet --collect"
+  [ -d /run/systemd/system ] && command -v systemd-run >/dev/null && scope="systemd-run --scope --quiet --collect --description=rackmedic"
   # shellcheck disable=SC2086
   heard=$(setsid $scope sh -c "$RUNNER" rackmedic-run "$record" "$limit" "$@" 2>"$record/launch" &)
   [ -f "$record/started" ] || forbid "it could not be launched: $(head -c 200 "$record/launch" 2>/dev/null | tr -c '[:print:]' ' ')"
