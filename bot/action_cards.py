@@ -1,7 +1,7 @@
 """The cards of actions in Slack: one message for each approval, edited as the ledger's record moves, and short ones below it.
 
-Every painting reads the record anew, so a late one never shows an old state. Slack being away stops no remedy: what could not be shown
-is owed, and shown as soon as Slack answers.
+Every painting reads the record anew, so a late one never shows an old state. Slack being away stops no remedy: the trouble is raised to
+the driver, which shows it again later; what Slack will never take is dropped.
 """
 
 import asyncio
@@ -18,15 +18,13 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import policy
-from bot.background import Background
 from bot.blocks import Card
 from bot.cards import POSTING, Cards
 from bot.living import OriginOf
 from bot.once import Once
-from bot.owed import Owed
-from bot.people import CannotTell, People
+from bot.people import People
 from bot.policy import Place
-from bot.slack_client import SLACK_TROUBLE, said
+from bot.slack_client import said
 from bot.views import approval, outcome, refusal
 from bot.views.approval import Shown
 from graph.ports import Clock
@@ -43,51 +41,31 @@ log = structlog.get_logger()
 METADATA = "rackmedic_approval"
 CARD, REMIND, OUTCOME = "card", "remind", "outcome:"
 MOST_TAIL = 12
-DRY_RUN_SECONDS = 10.0
-"""The card is not kept waiting longer for a host that does not answer."""
-PAUSES = (2.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Between attempts to show what is owed; after the last, `catch_up` is for whoever sweeps."""
 GONE = frozenset({"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"})
-"""Slack will never take it: nothing is owed any more."""
-
-
-async def unseen(action: Action) -> Sequence[ConditionSeen]:
-    """Where no dry run is made."""
-    return ()
+"""Slack will never take it: trying again is no use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the cards are rendered from. `warning` stands on every card (a ledger that may forget)."""
+    """What the cards are rendered from. `group_of` is the approver group of a place; `warning` stands on every card."""
 
     record_of: Callable[[str], Awaitable[Record]]
     origin_of: OriginOf
     bound: Mapping[str, ChannelRow]
+    group_of: Callable[[Origin], str]
     evidence: EvidenceStore
     clock: Clock
-    dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]] = unseen
+    dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
     warning: str = ""
 
 
 class ActionCards:
-    """`bot.action_board.Show` for incidents that live in Slack; others are passed over in silence."""
+    """`bot.action_board.Show` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
 
-    def __init__(
-        self,
-        client: AsyncWebClient,
-        cards: Cards,
-        owed: Owed,
-        people: People,
-        sources: Sources,
-        tasks: Background,
-        *,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._client, self._cards, self._owed, self._people, self._from = client, cards, owed, people, sources
+    def __init__(self, client: AsyncWebClient, cards: Cards, people: People, sources: Sources) -> None:
+        self._client, self._cards, self._people, self._from = client, cards, people, sources
         self._once = Once(client, cards)
-        self._tasks, self._pause = tasks, pause
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._catching_up = False
 
     async def approval(self, record: Record, incident_state: Incident) -> None:
         """Post the card, with what a dry run of its conditions sees."""
@@ -116,44 +94,17 @@ class ActionCards:
         """Call the approvers once more."""
         await self._show(record, REMIND)
 
-    async def catch_up(self) -> bool:
-        """Show what is owed; whether nothing is owed any more."""
-        for name, what in await self._owed.all():
-            try:
-                await self._attempt(await self._from.record_of(name), what)
-            except Refused as why:
-                log.warning("action_cards.no_record", approval=name, error=str(why)[:200])
-        return not await self._owed.all()
-
     # -- showing ----------------------------------------------------------------------------------------------------
 
     async def _show(self, record: Record, what: str) -> None:
-        if not await self._attempt(record, what) and not self._catching_up:
-            self._catching_up = True
-            self._tasks.spawn("action_cards", self._insist())
-
-    async def _insist(self) -> None:
-        try:
-            for seconds in PAUSES:
-                await self._pause(seconds)
-                if await self.catch_up():
-                    return
-        finally:
-            self._catching_up = False
-
-    async def _attempt(self, record: Record, what: str) -> bool:
-        """Show it now; whether Slack took it, or never will."""
         lock = self._locks.setdefault(record.approval, asyncio.Lock())
         async with lock:
             try:
                 await self._do(record, what)
-            except (*SLACK_TROUBLE, CannotTell) as trouble:
-                log.warning("action_cards.not_shown", approval=record.approval, what=what, error=str(trouble)[:200])
-                if not (isinstance(trouble, SlackApiError) and trouble.response["error"] in GONE):
-                    await self._owed.add(record.approval, what)
-                    return False
-            await self._owed.done(record.approval, what)
-            return True
+            except SlackApiError as trouble:
+                if trouble.response["error"] not in GONE:
+                    raise
+                log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
 
     async def _do(self, record: Record, what: str) -> None:
         origin = await self._from.origin_of(record.action.incident)
@@ -210,11 +161,10 @@ class ActionCards:
             return record
 
     async def _shown(self, origin: Origin, record: Record) -> Shown:
-        row = self._from.bound.get(origin.channel)
         seen, at = _read_seen(await self._note(record, "seen"))
         return Shown(
             record,
-            group=row.approvers if row else "",
+            group=self._from.group_of(origin),
             names=await self._names(record),
             seen=seen,
             seen_at=at,
@@ -241,11 +191,7 @@ class ActionCards:
         return [line for line in (text or "").splitlines() if line.strip()][-MOST_TAIL:]
 
     async def _dry_run(self, action: Action) -> str:
-        try:
-            async with asyncio.timeout(DRY_RUN_SECONDS):
-                rows = await self._from.dry_run(action)
-        except TimeoutError:
-            rows = [ConditionSeen("the dry run", None, f"no answer within {DRY_RUN_SECONDS:.0f} s")]
+        rows = await self._from.dry_run(action)
         at = self._from.clock.now().isoformat()
         return json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]})
 

@@ -47,4 +47,4 @@ class Approvals:
     book: Book
     cards: Show
     always: frozenset[str] = frozenset()
-    """User ids that may approve although they are in no approver group; from the settings."""
+    """User ids from the settings that are approvers everywhere."""

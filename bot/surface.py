@@ -61,6 +61,8 @@ class Surface:
     tasks: Background
     approvals: Approvals | None = None
     """Where remedies may be approved; without it nothing is ever repaired."""
+    patience: float = STORE_SECONDS
+    """How long a click may take before it is acknowledged and goes on by itself."""
 
     async def admit(self, place: Place, user: str, *, fresh: bool = False) -> None:
         """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: of Slack itself."""

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bot import policy, votes
+from bot import policy
 from bot.blocks import Block, Card
 from bot.policy import Place
+from bot.pressed import approvals_of, ledger
 from bot.refusal import Refusal
 from bot.slack_client import post
 from bot.surface import Surface, storing
 from bot.views import brakes
-from bot.votes import ledger
 from bot.waiting import brakes as standing
 from bot.waiting import waiting
 
@@ -23,15 +23,15 @@ async def stop(surface: Surface, payload: Payload, why: str) -> Card:
     """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
     who, user = await _who(surface, payload)
     async with storing(), ledger():
-        await votes.approvals_of(surface).book.stop(who, why)
+        await approvals_of(surface).book.stop(who, why)
     return await _tell(surface, brakes.stopped(await surface.people.name(user), why))
 
 
 async def resume(surface: Surface, payload: Payload, group: str) -> Card:
     """Let repairs go on; with a group's name, reset its breaker."""
     who, user = await _who(surface, payload)
-    book = votes.approvals_of(surface).book
-    if user not in await votes.approvers_in(surface, str(payload["channel_id"])):
+    book = approvals_of(surface).book
+    if user not in await _approvers(surface, str(payload["channel_id"])):
         raise Refusal(NOT_AN_APPROVER)
     async with storing(), ledger():
         if group and group not in (await book.status()).breakers:
@@ -53,6 +53,13 @@ async def _who(surface: Surface, payload: Payload) -> tuple[str, str]:
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
     await surface.admit(Place(team, channel), user, fresh=True)
     return f"{team}:{user}", user
+
+
+async def _approvers(surface: Surface, channel: str) -> frozenset[str]:
+    """User ids of those who may let go again in this channel."""
+    row = surface.bound.get(channel)
+    members = await surface.people.members(row.approvers) if row and row.approvers else frozenset()
+    return members | approvals_of(surface).always
 
 
 async def _tell(surface: Surface, note: Card) -> Card:

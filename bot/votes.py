@@ -1,161 +1,61 @@
 """Clicks and forms on approval cards. Carries them to the ledger's side; decides nothing but who may speak at all.
 
-Who it is comes from the user in Slack's own payload and nowhere else: team and id together, active, human, no guest, of the incident's
-own workspace, in a channel that nobody else reads at this moment. Text, reactions and replies approve nothing.
+Text, reactions and replies approve nothing: an action is moved by its own buttons and forms alone.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
 
-from bot import policy
-from bot.decisions import Approvals, Decisions
-from bot.policy import Place
+from bot.pressed import LedgerSays, Payload, Pressed, Voter, about, admit, decide, painted
 from bot.refusal import Refusal
-from bot.surface import Surface, storing
+from bot.surface import Surface
 from bot.views import approval, edit_modal, reject_modal
 from bot.views.approval import Click, Stale
-from graph.state import Origin
-from tools.ledger.record import NotAnApprover, Record, Refused, WrongDigest
+from tools.ledger.record import NotAnApprover, Record, WrongDigest
 from tools.ledger.states import State
 from tools.remedy import BadArgument
 
-Payload = Mapping[str, Any]
-
-NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
 TAKEN_BACK = "taken back from its card"
-
-
-class LedgerSays(Refusal):
-    """The ledger's own refusal, as the person who clicked is told it."""
-
-    def __init__(self, no: Refused) -> None:
-        super().__init__(str(no) or str(type(no).__doc__))
-
-
-@dataclass(frozen=True, slots=True)
-class Voter:
-    """Somebody who clicked, from the payload's user alone."""
-
-    team: str
-    user: str
-
-    def __str__(self) -> str:
-        return f"{self.team}:{self.user}"
-
-
-@dataclass(frozen=True, slots=True)
-class Pressed:
-    """A click by somebody who may speak, on a card of this thread."""
-
-    surface: Surface
-    decisions: Decisions
-    record: Record
-    click: Click
-    voter: Voter
-    payload: Payload
 
 
 async def press(surface: Surface, payload: Payload) -> None:
     """A click on a card. Raises a Refusal that says why nothing was changed."""
     click = approval.read(payload)
-    decisions, voter = approvals_of(surface).decisions, _voter(payload)
-    record, origin = await _about(surface, click.approval)
-    if (str((payload.get("channel") or {}).get("id", "")), _thread(payload)) != (origin.channel, origin.thread_ts):
+    on = await about(surface, payload, click.approval)
+    if (str((payload.get("channel") or {}).get("id", "")), _thread(payload)) != (on.origin.channel, on.origin.thread_ts):
         raise Stale
-    async with _painted(surface, record):
-        await _admit(surface, voter, origin)
-        if click.does == "approve" and voter.user not in await approvers_in(surface, origin.channel):
-            raise LedgerSays(NotAnApprover(NotAnApprover.__doc__))
-        await _DOES[click.does](Pressed(surface, decisions, record, click, voter, payload))
+    async with painted(on):
+        await admit(on)
+        await _DOES[click.does](on, click)
 
 
 async def reject(surface: Surface, payload: Payload) -> None:
     """The reason for a no. Raises BadForm for what can be mended in the form."""
-    said = reject_modal.read(payload)
-    record, voter = await _form(surface, payload, said.approval)
-    async with _painted(surface, record), storing(), ledger():
-        await approvals_of(surface).decisions.vote(
-            said.approval, said.digest, str(voter), "deny", delivery=f"view.{payload['view']['id']}.{voter}", reason=said.reason
+    rejection = reject_modal.read(payload)
+    on = await about(surface, payload, rejection.approval)
+    delivery = f"view.{payload['view']['id']}.{on.voter}"
+    async with painted(on):
+        await admit(on)
+        await decide(
+            on, on.decisions.vote(rejection.approval, rejection.digest, str(on.voter), "deny", delivery=delivery, reason=rejection.reason)
         )
 
 
 async def edit(surface: Surface, payload: Payload) -> None:
     """Other arguments. Raises BadForm with what is wrong under each field."""
     asked = edit_modal.read(payload)
-    record, voter = await _form(surface, payload, asked.approval)
-    _same(record, asked.digest)
-    args = edit_modal.check(asked, record.action)
-    async with _painted(surface, record), storing(), ledger():
-        try:
-            await approvals_of(surface).decisions.edit(asked.approval, asked.digest, str(voter), args)
-        except BadArgument as wrong:
-            raise edit_modal.refused(record.action, str(wrong)) from wrong
+    on = await about(surface, payload, asked.approval)
+    async with painted(on):
+        await admit(on)
+        _same(on.record, asked.digest)
+        args = edit_modal.check(asked, on.record.action)
+        await decide(on, _edit(on, asked.digest, args))
 
 
-def approvals_of(surface: Surface) -> Approvals:
-    """What clicks are carried to; a Refusal where nothing can be approved."""
-    if surface.approvals is None:
-        raise Refusal(NOT_SET_UP)
-    return surface.approvals
-
-
-async def approvers_in(surface: Surface, channel: str) -> frozenset[str]:
-    """User ids that may approve there as of now. The ledger froze who might when it was asked; whoever left the group since may not."""
-    row = surface.bound.get(channel)
-    members = await surface.people.members(row.approvers) if row and row.approvers else frozenset()
-    return members | approvals_of(surface).always
-
-
-@asynccontextmanager
-async def ledger() -> AsyncIterator[None]:
-    """A refusal of the ledger becomes what the person is told."""
+async def _edit(on: Pressed, digest: str, args: Mapping[str, str]) -> None:
     try:
-        yield
-    except Refused as no:
-        raise LedgerSays(no) from no
-
-
-@asynccontextmanager
-async def _painted(surface: Surface, record: Record) -> AsyncIterator[None]:
-    """Whatever comes of it, the card shows what the ledger holds: also a click that changed nothing came from an old card."""
-    try:
-        yield
-    finally:
-        surface.tasks.spawn("approval_card", approvals_of(surface).cards.changed(record))
-
-
-async def _about(surface: Surface, name: str) -> tuple[Record, Origin]:
-    """The record, and the thread of Slack that it belongs to."""
-    async with storing(), ledger():
-        record = await approvals_of(surface).book.record(name)
-        origin = await surface.intake.origin(record.action.incident)
-    if origin is None or origin.kind != "slack":
-        raise Stale
-    return record, origin
-
-
-async def _form(surface: Surface, payload: Payload, name: str) -> tuple[Record, Voter]:
-    """A form has no channel: it counts in the thread of its own incident."""
-    voter = _voter(payload)
-    record, origin = await _about(surface, name)
-    await _admit(surface, voter, origin)
-    return record, voter
-
-
-async def _admit(surface: Surface, voter: Voter, origin: Origin) -> None:
-    if voter.team != origin.team:
-        raise policy.NotAllowed(policy.NOT_OURS)
-    await surface.admit(Place(voter.team, origin.channel), voter.user, fresh=True)
-
-
-def _voter(payload: Payload) -> Voter:
-    """Never from the context that Bolt makes up, never from what a text says."""
-    user = payload.get("user") or {}
-    if not user.get("id") or not user.get("team_id"):
-        raise policy.NotAllowed(policy.NOT_OURS)
-    return Voter(str(user["team_id"]), str(user["id"]))
+        await on.decisions.edit(on.record.approval, digest, str(on.voter), args)
+    except BadArgument as wrong:
+        raise edit_modal.refused(on.record.action, str(wrong)) from wrong
 
 
 def _thread(payload: Payload) -> str:
@@ -173,49 +73,41 @@ def _open(record: Record, *states: State) -> None:
         raise Refusal(f"The action is {record.state} by now; nothing was changed.")
 
 
-async def _approve(on: Pressed) -> None:
-    async with storing(), ledger():
-        await on.decisions.vote(on.click.approval, on.click.digest, str(on.voter), "approve", delivery=_delivery(on.payload, on.voter))
+async def _approve(on: Pressed, click: Click) -> None:
+    delivery = _delivery(on.payload, on.voter)
+    await decide(on, on.decisions.vote(click.approval, click.digest, str(on.voter), "approve", delivery=delivery))
 
 
-async def _reject_form(on: Pressed) -> None:
-    _same(on.record, on.click.digest)
+async def _reject_form(on: Pressed, click: Click) -> None:
+    _same(on.record, click.digest)
     _open(on.record, State.PENDING)
-    _approver(on)
+    if str(on.voter) not in on.record.terms.approvers:
+        raise LedgerSays(NotAnApprover(NotAnApprover.__doc__))
     await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=reject_modal.render(on.record))
 
 
-async def _edit_form(on: Pressed) -> None:
-    _same(on.record, on.click.digest)
+async def _edit_form(on: Pressed, click: Click) -> None:
+    _same(on.record, click.digest)
     _open(on.record, State.PENDING)
     await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=edit_modal.render(on.record))
 
 
-async def _revoke(on: Pressed) -> None:
-    _same(on.record, on.click.digest)
-    async with storing(), ledger():
-        await on.decisions.revoke(on.click.approval, on.click.digest, str(on.voter), TAKEN_BACK)
+async def _revoke(on: Pressed, click: Click) -> None:
+    _same(on.record, click.digest)
+    await decide(on, on.decisions.revoke(click.approval, click.digest, str(on.voter), TAKEN_BACK))
 
 
-async def _ask_again(on: Pressed) -> None:
-    _same(on.record, on.click.digest)
+async def _ask_again(on: Pressed, click: Click) -> None:
+    _same(on.record, click.digest)
     _open(on.record, State.EXPIRED)
-    async with storing(), ledger():
-        await on.decisions.ask_again(on.click.approval, on.click.digest, str(on.voter))
+    await decide(on, on.decisions.ask_again(click.approval, click.digest, str(on.voter)))
 
 
-async def _reconcile(on: Pressed) -> None:
-    _same(on.record, on.click.digest)
-    _approver(on)
-    ran = on.click.does == "ran"
+async def _reconcile(on: Pressed, click: Click) -> None:
+    _same(on.record, click.digest)
+    ran = click.does == "ran"
     note = f"pressed {'It ran' if ran else 'It did not run'} on its card"
-    async with storing(), ledger():
-        await on.decisions.reconcile(on.click.approval, on.click.digest, str(on.voter), ran, note)
-
-
-def _approver(on: Pressed) -> None:
-    if str(on.voter) not in on.record.terms.approvers:
-        raise LedgerSays(NotAnApprover(NotAnApprover.__doc__))
+    await decide(on, on.decisions.reconcile(click.approval, click.digest, str(on.voter), ran, note))
 
 
 def _delivery(payload: Payload, voter: Voter) -> str:
@@ -225,7 +117,7 @@ def _delivery(payload: Payload, voter: Voter) -> str:
     return f"{voter}.{where.get('channel_id')}.{where.get('message_ts')}.{action['action_id']}.{action['action_ts']}"
 
 
-_DOES: Mapping[approval.Does, Callable[[Pressed], Awaitable[None]]] = {
+_DOES: Mapping[approval.Does, Callable[[Pressed, Click], Awaitable[None]]] = {
     "approve": _approve,
     "reject_form": _reject_form,
     "edit_form": _edit_form,

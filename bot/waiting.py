@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
+from bot.pressed import ledger
 from bot.surface import Intake, Surface, storing
 from bot.views.brakes import Waiting
-from bot.votes import ledger
 from graph.state import Origin
 from tools.ledger.book import Book
 from tools.ledger.brakes import Status

@@ -9,26 +9,28 @@ from typing import Any
 from fakeredis import FakeAsyncRedis
 
 from bot.action_cards import ActionCards, Sources
+from bot.approvals import Rights
 from bot.cards import Cards
 from bot.decisions import Approvals, Verdict
-from bot.owed import Owed
 from bot.surface import Surface
 from deploy.sandbox.slack.socketmode import Delivery
 from graph.state import Incident
-from tests.fakes_bot import OPS, TEAM, Behind, slack_side
+from tests.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
 from tests.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY, SetClock
 from tools.action import Action, Condition, new_approval_id
 from tools.conditions import ConditionSeen
 from tools.evidence import MemoryEvidence
-from tools.inventory import Host
+from tools.inventory import Host, Inventory
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Record, Terms
+from tools.ledger.record import NotAnApprover, Record, Terms
 from tools.ledger.states import Event, State
 from tools.remedies.build import Seen, Wanted, build
+from tools.remedy import BadArgument
 
 APPROVERS = frozenset({f"{TEAM}:U0PRIYA", f"{TEAM}:U0ANTON"})
 IDLE = Condition("node", "no process uses this GPU", ("nvidia-smi", "--query-compute-apps=pid", "-i", BDF), "")
 HOST = Host(name="gpu-017", address="gpu-017")
+INVENTORY = Inventory(hosts={HOST.name: HOST}, groups={"h100": (HOST.name,)}, channels=tuple(BOUND.values()))
 
 
 def action(**changes: Any) -> Action:
@@ -61,8 +63,17 @@ class SmallDriver:
 
     ledger: Ledger
     cards: ActionCards
+    rights: Rights
+    host_answers: asyncio.Event
+    """Set, unless a test lets the host take its time."""
+
+    async def _entitled(self, record: Record, voter: str) -> None:
+        await self.rights.admit(voter)
+        if voter not in await self.rights.approvers(record.action.incident, fresh=True):
+            raise NotAnApprover(NotAnApprover.__doc__)
 
     async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
+        await self._entitled(await self.ledger.record(approval), voter)
         return await self.ledger.vote(approval, digest, voter, verdict, delivery, reason)
 
     async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
@@ -70,7 +81,10 @@ class SmallDriver:
         return await self.propose(replace(old.action, approval=new_approval_id()), old.terms)
 
     async def edit(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> Record:
+        await self.host_answers.wait()
         old = await self.ledger.record(approval)
+        if args["bdf"].endswith("ff:00.0"):
+            raise BadArgument(f"bdf={args['bdf']!r}: gpu-017 shows no such bdf")
         wanted = Wanted(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
         new = build(wanted, HOST, HOST, Seen(BOOT), policy=POLICY, catalogue=CATALOGUE)
         await self.ledger.end(approval, Event.SUPERSEDE, editor, "edited")
@@ -80,6 +94,7 @@ class SmallDriver:
         return await self.ledger.end(approval, Event.REVOKE, by, why)
 
     async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
+        await self._entitled(await self.ledger.record(approval), human)
         return await self.ledger.reconcile(approval, human, ran, note)
 
     async def propose(self, wanted: Action, terms: Terms) -> Record:
@@ -147,22 +162,23 @@ async def seen(wanted: Action) -> list[ConditionSeen]:
 
 
 @asynccontextmanager
-async def ward(warning: str = "") -> AsyncIterator[Ward]:
-    """An incident of the operators, with approvals. What is owed is shown when a test says so, not after a while."""
-    made: list[tuple[Ledger, ActionCards, SmallDriver]] = []
+async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
+    """An incident of the operators, with approvals."""
+    made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
-    pauses: asyncio.Queue[float] = asyncio.Queue()
 
-    def approvals(surface: Surface, redis: FakeAsyncRedis) -> Approvals:
+    def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
         ledger = Ledger(redis, KEY, clock)
-        sources = Sources(ledger.record, surface.intake.origin, surface.bound, evidence, clock, dry_run=seen, warning=warning)
-        cards = ActionCards(surface.client, Cards(redis), Owed(redis), surface.people, sources, surface.tasks, pause=pauses.put)
-        driver = SmallDriver(ledger, cards)
-        made.append((ledger, cards, driver))
-        return Approvals(driver, ledger, cards)
+        rights = Rights(surface.people, INVENTORY, (), surface.intake.origin)
+        sources = Sources(
+            ledger.record, surface.intake.origin, surface.bound, rights.group_of, evidence, clock, dry_run=seen, warning=warning
+        )
+        cards = ActionCards(surface.client, Cards(redis), surface.people, sources)
+        made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
+        made[0].host_answers.set()
+        return replace(surface, approvals=Approvals(made[0], ledger, cards), patience=patience)
 
-    async with slack_side(approvals) as bot:
-        ledger, cards, driver = made[0]
-        place = Ward(bot, ledger, cards, driver, evidence, clock)
+    async with slack_side(dress) as bot:
+        place = Ward(bot, made[0].ledger, made[0].cards, made[0], evidence, clock)
         await place.opened()
         yield place

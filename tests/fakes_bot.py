@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -11,7 +11,6 @@ from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 
 from bot import policy
 from bot.background import Background
-from bot.decisions import Approvals
 from bot.inbox import Inbox
 from bot.listeners import slack_app
 from bot.manifest import manifest
@@ -65,8 +64,8 @@ class Behind:
 
 
 @asynccontextmanager
-async def slack_side(approvals: Callable[[Surface, FakeAsyncRedis], Approvals] | None = None) -> AsyncIterator[Behind]:
-    """The bot connected to a workspace that grants exactly what its manifest asks for; with `approvals`, remedies can be approved."""
+async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface) -> AsyncIterator[Behind]:
+    """The bot connected to a workspace that grants exactly what its manifest asks for; `dress` puts more behind it."""
     patience = Patience(ack=2.0, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=manifest(), patience=patience) as slack:
         client = slack_client(slack.bot_token, slack.api_url)
@@ -85,7 +84,7 @@ async def slack_side(approvals: Callable[[Surface, FakeAsyncRedis], Approvals] |
             return made[0].states.get(incident, cast(Incident, {}))
 
         surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, OFFERED, SystemClock(), background)
-        surface = replace(surface, approvals=approvals(surface, redis)) if approvals else surface
+        surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         handler: Any = AsyncSocketModeHandler(await slack_app(surface), slack.app_token)
         await handler.connect_async()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot.people import CannotTell
 from bot.views import approval, edit_modal, reject_modal
 from tests.fakes_approvals import Ward, action, ward
 from tests.fakes_bot import OPS, TEAM
@@ -423,22 +424,40 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     [record] = await place.ledger.of_incident(place.incident)
     scopes, place.bot.slack.ws.app.scopes = place.bot.slack.ws.app.scopes, frozenset()
     place.bot.surface.people.forget(OPS)
-    await place.cards.outcome(record)
+    with pytest.raises(CannotTell):
+        await place.cards.outcome(record)
     assert "being proved" not in str(place.card(record)["blocks"])
     place.bot.slack.ws.app.scopes = scopes
-    judged = await place.ledger.judge(record.approval, "passes_now")
-    assert await place.cards.catch_up()
-    assert "Passes now" in str(place.card(judged)["blocks"])
-    assert len(place.said()) == 2
+    await place.ledger.judge(record.approval, "passes_now")
+    await place.cards.changed(record)
+    assert "Passes now" in place.card(record)["text"]
 
 
 async def test_a_card_that_somebody_deleted_is_not_chased(place: Ward) -> None:
     record = await place.ask()
-    card = place.card(record)
-    place.bot.slack.ws.delete(place.bot.slack.ws.message(OPS, card["ts"]))
+    place.bot.slack.ws.delete(place.bot.slack.ws.message(OPS, place.card(record)["ts"]))
     await place.ledger.end(record.approval, Event.REVOKE, "rackmedic", "x")
     await place.cards.changed(record)
-    assert await place.cards.catch_up()
+    assert place.said() == []
+
+
+async def test_an_edit_that_the_host_must_be_asked_about_goes_on_after_slack_has_its_answer() -> None:
+    async with ward(patience=0.05) as place:
+        record = await place.ask()
+        for bdf, word in (("0000:ff:00.0", "shows no such bdf"), ("0000:c7:00.0", "")):
+            place.driver.host_answers.clear()
+            await place.click("priya", place.card(record), approval.EDIT)
+            view = place.bot.slack.view("priya")
+            assert view
+            assert await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD + "bdf": bdf}) == {}
+            await place.bot.slack.wait_for(lambda: "ask the host first" in place.whispered("priya"))
+            place.clock.go(seconds=5)
+            place.driver.host_answers.set()
+            await place.bot.settled()
+            assert word in place.whispered("priya")
+        old, new = await place.ledger.of_incident(place.incident)
+        assert (old.state, new.action.args["bdf"]) == (State.SUPERSEDED, "0000:c7:00.0")
+        assert "Superseded" in str(place.card(old)["text"])
 
 
 async def test_a_forgetful_ledger_is_said_on_every_card() -> None:

@@ -52,7 +52,8 @@ def stands(record: Record, names: Names, began: datetime | None, held: str) -> l
 
 
 def _stands(record: Record, names: Names, began: datetime | None, held: str) -> list[Line]:
-    said: list[Line] = [(record.says,)] if record.says else []
+    says = people_named(record.says, names)
+    said: list[Line] = [(says,)] if says else []
     who = named(record.ended_by, names) if record.ended_by else ""
     match record.state:
         case State.APPROVED:
@@ -68,7 +69,7 @@ def _stands(record: Record, names: Names, began: datetime | None, held: str) -> 
             return [*said, *_look(record)]
         case State.DENIED | State.REVOKED:
             verb = "rejected it" if record.state is State.DENIED else "took it back"
-            return [(bold(who or "Somebody"), f" {verb}{': ' + record.says if record.says else '.'}")]
+            return [(bold(who or "Somebody"), f" {verb}{': ' + says if says else '.'}")]
         case State.EXPIRED | State.SUPERSEDED:
             return [*said, ("Nothing was run.",)]
         case _:
@@ -164,6 +165,13 @@ def small_print(record: Record) -> Block:
         (italic(f"{action.approval} · incident {action.incident} · time limit {action.limit_seconds} s"),),
         (italic(f"policy {action.policy[:16] or '–'} · catalogue {action.catalogue[:16] or '–'} · boot {action.boot_id or '–'}"),),
     )
+
+
+def people_named(text: str, names: Names) -> str:
+    """A text of ours with people's names where their ids stand."""
+    for who in names:
+        text = text.replace(who, named(who, names))
+    return text
 
 
 def named(who: str, names: Names) -> str:
