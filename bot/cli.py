@@ -103,6 +103,32 @@ def diagnose(
 
 
 @app.command()
+def look(
+    hosts: Annotated[str, typer.Argument(help="Hosts or groups of the inventory: gpu-[001-128], train.")],
+    checks: Annotated[list[str] | None, typer.Argument(metavar="[CHECK]...", help="Checks to run; default: all passive ones.")] = None,
+    inventory: Inventory = None,
+    heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heat map as .png or .svg.")] = None,
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="Allow checks that take whole GPUs, on hosts where nobody uses them.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask the hosts anew; from the terminal that is always so.")] = True,
+    sandbox: Annotated[Path | None, typer.Option("--sandbox", help="A case file: look at its simulated cluster.")] = None,
+    config: Config = None,
+    json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
+) -> None:
+    """Run checks on hosts and show what differs: identical answers folded, what could not be looked at apart. Changes nothing."""
+    from bot.look import Wanted, look_once
+
+    if out and not heat:
+        fail("--out writes a heat map: say which number with --heat, for example --heat gpu.temp.core", 2)
+    if heat and json:
+        fail("--heat draws and --json prints facts: choose one", 2)
+    wanted = Wanted(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json)
+    _run(lambda: look_once(_settings(config), wanted))
+
+
+@app.command()
 def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedic checks`.")]) -> None:
     """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
     from bot.tables import parse_lines

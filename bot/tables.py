@@ -105,10 +105,11 @@ def parse_lines(check: Check, text: str) -> Iterator[str]:
     """The facts of one output as JSON lines, devices named where the output itself tells them."""
     facts = check.read(text)
     for fact in check.settle(facts) if check.settle else facts:
-        yield json.dumps(_fact_row(fact), default=str, ensure_ascii=False)
+        yield json.dumps(fact_row(fact), default=str, ensure_ascii=False)
 
 
-def _fact_row(fact: Fact) -> dict[str, Any]:
+def fact_row(fact: Fact) -> dict[str, Any]:
+    """A fact as scripts get it: what it says, then why or by which line."""
     row: dict[str, Any] = {name: getattr(fact, name) for name in ("check", "key", "device", "value", "unit")}
     row |= {"status": fact.status.value, "reason" if fact.status.blind else "line": fact.line}
     row |= {"attrs": dict(fact.attrs)} if fact.attrs else {}

@@ -65,13 +65,13 @@ async def _world(settings: Settings, question: Question) -> AsyncIterator[tuple[
         async with open_world(replace_inventory(settings, question.inventory)) as world:
             yield world, "", files
         return
-    stage = _stage(question.case)
+    stage = stage_of(question.case)
     given = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
     async with open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
         yield world, stage.text, (*given, *files)
 
 
-def _stage(case: Path) -> "Stage":
+def stage_of(case: Path) -> "Stage":
     """The sandbox is looked for only here, so that the product runs without it."""
     try:
         from deploy.sandbox.cluster.case import BadCase

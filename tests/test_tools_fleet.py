@@ -1,5 +1,7 @@
 """The fleet: many checks on many hosts, trouble as facts, answers shared while they are fresh."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +10,7 @@ import pytest
 from tools.check import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet import Answer, Ask, Fleet, makespan
+from tools.fleet import FINISHED_AHEAD, Answer, Ask, Fleet, makespan
 from tools.inventory import Inventory, parse_inventory
 from tools.transport import Ran, Unreachable
 
@@ -146,3 +148,43 @@ def test_the_makespan_is_that_of_eight_lanes() -> None:
     assert makespan([3.0] * 8) == 3.0
     assert makespan([3.0] * 9) == 6.0
     assert makespan([]) == 0.0
+
+
+async def test_a_large_fleet_is_asked_as_fast_as_its_answers_are_taken() -> None:
+    inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
+    hosts = FakeHosts(lambda host, argv: Ran(b"8"))
+    it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)
+    finished = it.each("look", [Ask(host, "smi") for host in inventory.hosts])
+    [first] = await anext(finished)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(hosts.asked) <= 10 + FINISHED_AHEAD
+    rest = [answer.host async for answers in finished for answer in answers]
+    assert sorted([first.host, *rest]) == sorted(inventory.hosts)
+
+
+async def test_whoever_stops_listening_stops_the_asking() -> None:
+    inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
+    hosts = FakeHosts(lambda host, argv: Ran(b"8"))
+    it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)
+    async with contextlib.aclosing(it.each("look", [Ask(host, "smi") for host in inventory.hosts])) as finished:
+        await anext(finished)
+    assert len(hosts.asked) < 200
+
+
+async def test_a_bug_while_asking_is_raised_and_not_waited_for() -> None:
+    def broken(host: str, argv: tuple[str, ...]) -> Ran:
+        raise ZeroDivisionError
+
+    it, _, _ = fleet(broken)
+    with pytest.raises(ZeroDivisionError):
+        await anext(it.each("look", [Ask("n1", "smi")]))
+
+
+async def test_what_may_no_longer_be_reused_is_let_go() -> None:
+    it, hosts, clock = fleet(lambda host, argv: Ran(b"8"))
+    await it.look("inc-1", [Ask("n1", "smi")])
+    clock.time += timedelta(seconds=121)
+    await it.look("inc-1", [Ask("n2", "smi")])
+    await it.look("inc-1", [Ask("n1", "smi")])
+    assert len(hosts.asked) == 3

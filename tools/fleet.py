@@ -3,7 +3,8 @@
 import asyncio
 import heapq
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -21,6 +22,9 @@ LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 
 LANES = 8
 """Commands at once on one host, for the makespan as for the real thing."""
+
+FINISHED_AHEAD = 16
+"""Hosts whose answers may wait for whoever reads them."""
 
 
 class Clock(Protocol):
@@ -104,7 +108,7 @@ class Fleet:
         self._transport, self._inventory, self._checks = transport, inventory, checks
         self._evidence, self._clock, self._skus, self._lifetime = evidence, clock, skus or {}, lifetime
         self._minds: dict[str, _HostMind] = {}
-        self._hosts_at_once = asyncio.Semaphore(most_hosts)
+        self._most_hosts, self._hosts_at_once = most_hosts, asyncio.Semaphore(most_hosts)
 
     @property
     def checks(self) -> Mapping[str, Check]:
@@ -118,12 +122,49 @@ class Fleet:
 
     async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
         """Ask everything, hosts in parallel, `seen` called as each answer comes. `fresh` ignores answers kept from before."""
+        self._drop_old()
+        waves = await asyncio.gather(*(self._host(incident, host, checks, seen, fresh) for host, checks in self._by_host(asks).items()))
+        answers = tuple(answer for wave in waves for answer in wave)
+        return self._cost(answers)
+
+    async def each(self, incident: str, asks: Sequence[Ask]) -> AsyncGenerator[tuple[Answer, ...]]:
+        """All answers of one host after another, as hosts finish, devices named. Nothing is kept, so a large fleet costs no memory:
+        a host is asked only when somebody takes the answers of those before it."""
+        room = asyncio.Semaphore(self._most_hosts + FINISHED_AHEAD)
+        finished: asyncio.Queue[asyncio.Task[list[Answer]]] = asyncio.Queue()
+
+        async def ask(host: str, checks: list[Check]) -> list[Answer]:
+            await room.acquire()
+            async with self._hosts_at_once:
+                answers = await self._answers(incident, host, checks, None, True)
+                self.forget(host)
+                return answers
+
+        asking = {asyncio.create_task(ask(host, checks)) for host, checks in self._by_host(asks).items()}
+        for task in asking:
+            task.add_done_callback(finished.put_nowait)
+        try:
+            while asking:
+                task = await finished.get()
+                asking.discard(task)
+                yield tuple(task.result())
+                room.release()
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    def _by_host(self, asks: Sequence[Ask]) -> dict[str, list[Check]]:
         by_host: dict[str, list[Check]] = {}
         for ask in dict.fromkeys(asks):
             by_host.setdefault(ask.host, []).append(self._checks[ask.check])
-        waves = await asyncio.gather(*(self._host(incident, host, checks, seen, fresh) for host, checks in by_host.items()))
-        answers = tuple(answer for wave in waves for answer in wave)
-        return self._cost(answers)
+        return by_host
+
+    def _drop_old(self) -> None:
+        """What nobody may re-use any more is not held."""
+        now = self._clock.now()
+        for mind in self._minds.values():
+            mind.kept = {check: kept for check, kept in mind.kept.items() if kept.until > now}
 
     def forget(self, host: str) -> None:
         """Something changed on the host: nothing kept of it counts any more."""
@@ -133,11 +174,14 @@ class Fleet:
 
     async def _host(self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool) -> list[Answer]:
         async with self._hosts_at_once:
-            passive = [check for check in checks if not check.exclusive]
-            answers = list(await asyncio.gather(*(self._tell(self._check(incident, host, c, fresh), seen) for c in passive)))
-            for check in (check for check in checks if check.exclusive):
-                answers.append(await self._tell(self._check(incident, host, check, True), seen))
-            return self._named(host, answers)
+            return await self._answers(incident, host, checks, seen, fresh)
+
+    async def _answers(self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool) -> list[Answer]:
+        passive = [check for check in checks if not check.exclusive]
+        answers = list(await asyncio.gather(*(self._tell(incident, host, c, seen, fresh) for c in passive)))
+        for check in (check for check in checks if check.exclusive):
+            answers.append(await self._tell(incident, host, check, seen, True))
+        return self._named(host, answers)
 
     def _named(self, host: str, answers: list[Answer]) -> list[Answer]:
         """PCI addresses become gpuN, by what nvidia-smi said of this host now or lately, else by its SKU's bus table."""
@@ -155,9 +199,8 @@ class Fleet:
             facts = facts[len(answer.facts) :]
         return named
 
-    @staticmethod
-    async def _tell(coming: Awaitable[Answer], seen: Seen | None) -> Answer:
-        answer = await coming
+    async def _tell(self, incident: str, host: str, check: Check, seen: Seen | None, fresh: bool) -> Answer:
+        answer = await self._check(incident, host, check, fresh)
         told = seen(answer) if seen else None
         if inspect.isawaitable(told):
             await told
@@ -187,7 +230,12 @@ class Fleet:
         return await self._read(incident, row, check, rans)
 
     async def _command(self, host: Host, check: Check, command: Command) -> Ran:
-        slots = {"job_logs": host.job_logs, "nccl_tests": host.nccl_tests, "gpus": str(self._gpus(host))}
+        slots = {
+            "job_logs": host.job_logs,
+            "nccl_tests": host.nccl_tests,
+            "gpus": str(self._gpus(host)),
+            "node": host.name.partition(".")[0],
+        }
         argv = (*LOOK, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill(slots)
         return await self._transport.run(host.name, argv, timeout=check.timeout, cap=check.cap)
 
@@ -227,9 +275,11 @@ class Fleet:
 
     def _cost(self, answers: tuple[Answer, ...]) -> Wave:
         ran = [answer for answer in answers if not answer.cached]
-        spans = {host: makespan([a.seconds for a in ran if a.host == host]) for host in {a.host for a in ran}}
+        by_host: dict[str, list[float]] = defaultdict(list)
+        for answer in ran:
+            by_host[answer.host].append(answer.seconds)
         exclusive = sum(a.seconds * self._gpus_of(a.host) for a in ran if self._checks[a.check].exclusive)
-        return Wave(answers, sum(a.seconds for a in ran), max(spans.values(), default=0.0), exclusive)
+        return Wave(answers, sum(a.seconds for a in ran), max(map(makespan, by_host.values()), default=0.0), exclusive)
 
     def _gpus_of(self, host: str) -> int:
         row = self._inventory.hosts.get(host)
