@@ -41,7 +41,7 @@ class Sandbox:
 @contextlib.asynccontextmanager
 async def sandbox(directory: Path, nodes: int = NODES, port: int = 0) -> AsyncIterator[Sandbox]:
     """Start cluster, control and Slack on loopback; stop them all afterwards."""
-    cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job="4711")
+    cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job="4711", controller="ctl-1")
     async with (
         SshCluster(cluster, directory / "cluster") as ssh,
         ControlServer(cluster) as control,

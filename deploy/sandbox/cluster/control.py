@@ -1,4 +1,4 @@
-"""The door by which a page in another process breaks and heals nodes: four JSON routes on loopback."""
+"""The door by which a page in another process breaks and heals nodes: five JSON routes on loopback."""
 
 from types import TracebackType
 from typing import Any
@@ -44,6 +44,15 @@ async def _heal(request: web.Request) -> web.Response:
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
 
+async def _job(request: web.Request) -> web.Response:
+    """Start the job again; refused while it runs or a node is missing."""
+    try:
+        request.app[CLUSTER].next_run()
+    except NoSuchThing as why:
+        return _refusal(str(why))
+    return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
+
+
 async def _body(request: web.Request) -> dict[str, Any]:
     try:
         body = await request.json() if request.can_read_body else {}
@@ -57,10 +66,11 @@ def _refusal(why: str) -> web.Response:
 
 
 def control_app(cluster: Cluster) -> web.Application:
-    """The routes GET /state, GET /faults, POST /break and POST /heal."""
+    """The routes GET /state, GET /faults, POST /break, POST /heal and POST /job."""
     app = web.Application()
     app[CLUSTER] = cluster
-    app.add_routes([web.get("/state", _state), web.get("/faults", _faults), web.post("/break", _break), web.post("/heal", _heal)])
+    reads = [web.get("/state", _state), web.get("/faults", _faults)]
+    app.add_routes([*reads, web.post("/break", _break), web.post("/heal", _heal), web.post("/job", _job)])
     return app
 
 

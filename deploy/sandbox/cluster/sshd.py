@@ -1,4 +1,5 @@
-"""The cluster behind real SSH: one server per node on loopback, each with a host key of its own. Exec only, public keys only."""
+"""The cluster behind real SSH: one server per machine on loopback, each with a host key of its own. Exec only, public keys only.
+What sudo would run of the node kit is run, by /bin/sh, in the machine's own folder."""
 
 import asyncio
 import contextlib
@@ -13,12 +14,14 @@ import yaml
 
 from deploy.sandbox.cluster.answer import Answer
 from deploy.sandbox.cluster.cluster import Cluster
-from deploy.sandbox.cluster.grammar import unwrap
+from deploy.sandbox.cluster.grammar import kit_words, unwrap
 from deploy.sandbox.cluster.inprocess import GRAIN
+from deploy.sandbox.cluster.toolbox import Toolbox
 from deploy.sandbox.cluster.wire import Wire
 
 USER = "rackmedic"
 KEY_TYPE = "ssh-ed25519"
+CONTROL_GROUP = "control"
 Process = asyncssh.SSHServerProcess[bytes]
 
 
@@ -29,6 +32,7 @@ class SshCluster:
         self, cluster: Cluster, directory: Path, *, group: str = "demo", channels: Sequence[dict[str, Any]] = (), seconds: bool = False
     ) -> None:
         self.cluster, self.directory = cluster, directory
+        self.toolbox = Toolbox(cluster)
         self._group, self._channels, self._takes_time = group, list(channels), seconds
         self._keys: dict[str, asyncssh.SSHKey] = {}
         self._servers: dict[str, asyncssh.SSHAcceptor] = {}
@@ -36,6 +40,7 @@ class SshCluster:
         self._garbage: dict[str, bytes] = {}
         self._no_sudo: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._scripts: set[asyncio.Task[Answer]] = set()
         self._began = monotonic()
         self.running = 0
         """Commands that are running now, on all nodes."""
@@ -43,7 +48,8 @@ class SshCluster:
     async def __aenter__(self) -> "SshCluster":
         self.directory.mkdir(parents=True, exist_ok=True)
         self._write_client_key()
-        for host in self.cluster.hosts:
+        await self.toolbox.open()
+        for host in self.cluster.machines:
             self._keys[host] = asyncssh.generate_private_key(KEY_TYPE)
             self._servers[host] = await self._listen(host)
             self._wires[host] = Wire(self._servers[host].get_port())
@@ -56,6 +62,8 @@ class SshCluster:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for task in list(self._tasks):
             await task
+        await self.toolbox.close()
+        await asyncio.gather(*self._scripts, return_exceptions=True)
         for wire in self._wires.values():
             await wire.close()
         for server in self._servers.values():
@@ -75,10 +83,16 @@ class SshCluster:
                 "job_logs": "/var/log/jobs",
                 "nccl_tests": "/usr/local/nccl-tests/build",
             },
-            "groups": {self._group: {"hosts": ",".join(self.cluster.hosts), "sku": self.cluster.profile}},
+            "groups": self._groups(),
             "hosts": {host: {"address": "127.0.0.1", "port": wire.port} for host, wire in self._wires.items()},
         }
         return data | ({"channels": self._channels} if self._channels else {})
+
+    def _groups(self) -> dict[str, Any]:
+        nodes = {"hosts": ",".join(self.cluster.hosts), "sku": self.cluster.profile}
+        if not self.cluster.controller:
+            return {self._group: nodes}
+        return {self._group: nodes | {"controller": self.cluster.controller}, CONTROL_GROUP: {"hosts": self.cluster.controller}}
 
     async def drop(self, host: str) -> None:
         """Cut every connection to a node, whatever runs on it."""
@@ -99,6 +113,13 @@ class SshCluster:
         self._servers[host] = await self._listen(host)
         self._wires[host].target = self._servers[host].get_port()
         await self._wires[host].cut()
+
+    async def reinstall(self, host: str) -> None:
+        """The machine comes back from an installation: another boot id, another host key, and the node kit knows nothing of the past."""
+        self.toolbox.lose_power(host)
+        self.toolbox.wipe(host)
+        await self.change_host_key(host)
+        self.toolbox.boot(host)
 
     def refuse_sudo(self, host: str) -> None:
         """sudo asks for a password from now on."""
@@ -147,10 +168,13 @@ class SshCluster:
             process.stderr.write(b"this account runs single commands only\n")
             process.exit(1)
             return
+        if not self.cluster.reachable(host):
+            process.close()  # it went down a moment ago, and its wire is about to be cut
+            return
         argv, limit = unwrap(process.command)
-        answer = self._answer(host, argv)
         self.running += 1
         try:
+            answer = await self._answer(host, argv, limit)
             if answer.hangs:
                 await asyncio.sleep(limit if limit is not None else 86400)
             elif self._takes_time:
@@ -164,14 +188,23 @@ class SshCluster:
         finally:
             self.running -= 1
 
-    def _answer(self, host: str, argv: Sequence[str]) -> Answer:
+    async def _answer(self, host: str, argv: Sequence[str], limit: float | None) -> Answer:
         elapsed = 0.0 if self.cluster.live else (monotonic() - self._began) // GRAIN * GRAIN
-        answer = self.cluster.answer(host, argv, elapsed)
+        words = kit_words(argv)
+        refused = host in self._no_sudo and argv[:1] == ("sudo",)
+        answer = Answer() if words else self.cluster.answer(host, argv, elapsed)
         if host in self._garbage:
             return Answer(self._garbage[host])
-        if host in self._no_sudo and argv[:1] == ("sudo",):
+        if refused:
             return Answer(b"", b"sudo: a password is required\n", 1)
-        return answer
+        return await self._kit(host, words, limit, elapsed) if words else answer
+
+    async def _kit(self, host: str, words: tuple[str, ...], limit: float | None, at: float) -> Answer:
+        """The script goes on when the connection does not: as on a real machine, nobody tells it."""
+        task = asyncio.get_running_loop().create_task(self.toolbox.run(host, words, limit, at))
+        self._scripts.add(task)
+        task.add_done_callback(self._scripts.discard)
+        return await asyncio.shield(task)
 
     def _power_changed(self) -> None:
         task = asyncio.get_running_loop().create_task(self._follow_power())

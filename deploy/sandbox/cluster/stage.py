@@ -37,10 +37,11 @@ def stage(path: Path) -> Stage:
     return staged(load_case(path))
 
 
-def staged(case: Case, seed: int = 0) -> Stage:
-    """The same from a case that is read already."""
-    cluster = Cluster.from_case(case, seed)
+def staged(case: Case, seed: int = 0, controller: str = "") -> Stage:
+    """The same from a case that is read already. `controller` names the scheduler's machine, where remedies need one."""
+    cluster = Cluster.from_case(case, seed, controller=controller)
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}
-    inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"job": job}}, case.id)
+    groups = {"job": job | {"controller": controller}, "control": {"hosts": controller}} if controller else {"job": job}
+    inventory = parse_inventory({"defaults": {"kit": True}, "groups": groups}, case.id)
     attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
     return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)
