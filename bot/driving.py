@@ -163,9 +163,11 @@ class Driver:
         told = await self.index.told(seen.approval)
         state = await self.state_of(seen.action.incident)
         over = seen.state not in OPEN and seen.state is not State.EXECUTING
+        looks, carded = f"{seen.state.value} {len(seen.votes)} {seen.outcome}", "card" in told
+        known = told.get("changed", told.get("card"))
         rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
-            ("card", "shown", seen.state in OPEN, lambda: self.show.approval(seen, state)),
-            ("changed", f"{seen.state.value} {len(seen.votes)} {seen.outcome}", "card" in told, lambda: self.show.changed(seen)),
+            ("card", looks, seen.state in OPEN and not carded, lambda: self.show.approval(seen, state)),
+            ("changed", looks, carded and known != looks, lambda: self.show.changed(seen)),
             ("held", held, bool(held), lambda: self.show.held(seen, held)),
             ("remind", "done", seen.state is State.PENDING and self.clock.now() >= remind_at(seen), lambda: self.show.remind(seen)),
             ("outcome", f"{seen.state.value} {seen.outcome}", over, lambda: self.show.outcome(seen)),

@@ -66,7 +66,8 @@ def moved(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     move = MOVES.get(event.kind)
     if move is None or ladder.now is None:
         return ladder
-    ladder = ladder.model_copy(update={"since": event.since or ladder.since})
+    if event.since and ladder.now.part == "fix":
+        ladder = ladder.model_copy(update={"since": event.since})
     if ladder.outcome and not _revives(ladder, event):
         return _after_the_end(ladder, event)
     return move(ladder.model_copy(update={"outcome": ""}), event, yard)

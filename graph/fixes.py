@@ -94,9 +94,9 @@ async def _with_proof(case: Case, ports: Ports, event: Event, known: Iterable[La
         seen = []
     since = cursors(known)
     about = next((row for row in known if event.approval and row.approval == event.approval), None)
-    if about and event.since:
+    if about and about.now and about.now.part == "fix" and event.since:
         since[about.target] = event.since
-    return after_repairs(merged(case.facts, seen), since) if seen or (about and event.since) else case.facts
+    return after_repairs(merged(case.facts, seen), since) if seen or since else case.facts
 
 
 def _taken_over(ladders: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:

@@ -179,7 +179,7 @@ class Ladder(Row):
     tried: int = 0
     """The plan that it belonged to."""
     since: datetime | None = None
-    """When the last remedy was claimed: what the host said before counts no more."""
+    """When the last remedy that changes the host itself was claimed: what the host said before counts no more."""
     outcome: LadderOutcome = ""
     says: str = ""
     """Where it stands, in one sentence."""
