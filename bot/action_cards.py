@@ -18,8 +18,10 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import policy
+from bot.approvals import Rights
 from bot.blocks import Card
 from bot.cards import POSTING, Cards
+from bot.dry_run import dry_run
 from bot.living import OriginOf
 from bot.once import Once
 from bot.people import People
@@ -27,19 +29,21 @@ from bot.policy import Place
 from bot.slack_client import said
 from bot.views import approval, outcome, refusal
 from bot.views.approval import Shown
-from graph.ports import Clock
+from graph.ports import Clock, Ports
 from graph.state import Incident, Origin
 from kb.redact import redact
 from tools.action import Action
 from tools.conditions import ConditionSeen
 from tools.evidence import EvidenceStore
 from tools.inventory import ChannelRow
+from tools.ledger.book import Book
 from tools.ledger.record import Record, Refused, requesters_of
 from tools.ledger.states import TERMINAL, State
+from tools.transport import Transport
 
 log = structlog.get_logger()
 METADATA = "rackmedic_approval"
-CARD, REMIND, OUTCOME = "card", "remind", "outcome:"
+CARD, REMIND, OUTCOME = "card", "remind", "outcome"
 MOST_TAIL = 12
 GONE = frozenset({"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"})
 """Slack will never take it: trying again is no use."""
@@ -88,7 +92,7 @@ class ActionCards:
     async def outcome(self, record: Record) -> None:
         """Say in the thread how it ended, and on the card."""
         await self._show(record, CARD)
-        await self._show(record, f"{OUTCOME}{record.outcome or record.state}")
+        await self._show(record, OUTCOME)
 
     async def remind(self, record: Record) -> None:
         """Call the approvers once more."""
@@ -113,12 +117,13 @@ class ActionCards:
         if what == CARD:
             await self._paint(origin, record)
             return
-        now = await self._latest(record)
-        if what == REMIND and now.state is not State.PENDING:
-            return
-        shown = await self._shown(origin, now if what == REMIND else record)
-        card = outcome.remind(shown) if what == REMIND else outcome.render(shown)
-        await self._post(origin, record, what, await self._for(origin, card))
+        record = await self._latest(record)
+        shown = await self._shown(origin, record)
+        if what == REMIND and record.state is State.PENDING:
+            await self._post(origin, record, REMIND, await self._for(origin, outcome.remind(shown)))
+        if what == OUTCOME and not _replaced(record):
+            name = f"{OUTCOME}:{record.outcome or record.state}"
+            await self._post(origin, record, name, await self._for(origin, outcome.render(shown)))
 
     async def _paint(self, origin: Origin, record: Record) -> None:
         """Post the card or edit it, until it shows what the ledger holds: the record may move while Slack takes its time."""
@@ -202,6 +207,32 @@ class ActionCards:
 
     async def _keep(self, record: Record, name: str, value: str) -> None:
         await self._cards.set(record.action.incident, f"{name}:{record.approval}", value)
+
+
+def _replaced(record: Record) -> bool:
+    """Nobody had approved it yet, and another card stands in its place: its own card says so, and that is enough."""
+    return record.state is State.SUPERSEDED and record.start_by is None
+
+
+def cards_over(
+    client: AsyncWebClient, cards: Cards, people: People, origin_of: OriginOf, ports: Ports, transport: Transport
+) -> Callable[[Book, Rights, str], ActionCards]:
+    """The cards, once the ledger is open (`bot.actions_open.ShowOf`)."""
+
+    def show(book: Book, rights: Rights, warning: str) -> ActionCards:
+        sources = Sources(
+            record_of=book.record,
+            origin_of=origin_of,
+            bound=policy.bindings(ports.inventory.channels),
+            group_of=rights.group_of,
+            evidence=ports.evidence,
+            clock=ports.clock,
+            dry_run=lambda action: dry_run(action, transport, ports.inventory),
+            warning=warning,
+        )
+        return ActionCards(client, cards, people, sources)
+
+    return show
 
 
 def _read_seen(note: str) -> tuple[list[ConditionSeen], datetime | None]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.text import Line, Part, clip, exact_pre, pre, show, size, stack
+from bot.text import Line, Part, bold, clip, exact_pre, pre, show, size, stack
 
 Block = dict[str, Any]
 
@@ -91,7 +91,10 @@ def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
     """Short facts side by side; past ten they are counted in the last."""
     rows = list(pairs)
     shown = rows if len(rows) <= FIELDS else [*rows[: FIELDS - 1], ("more", (f"{len(rows) - FIELDS + 1} not shown",))]
-    return {"type": "section", "fields": [_mrkdwn(f"{show((name,), 200)}\n{show(value, FIELD - 210) or '–'}") for name, value in shown]}
+    return {
+        "type": "section",
+        "fields": [_mrkdwn(f"{show((bold(name),), 200)}\n{show(value, FIELD - 210) or '–'}") for name, value in shown],
+    }
 
 
 def context(*lines: Line) -> Block:

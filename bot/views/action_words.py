@@ -94,7 +94,7 @@ def state_of(record: Record) -> tuple[str, str]:
     """(mark, how the headline begins)."""
     if record.state is not State.DONE or not record.outcome:
         return MARKS[record.state], HEADS[record.state]
-    if record.outcome == "passes_now" and not _mends(record.action):
+    if record.outcome == "passes_now" and not mends(record.action):
         return "✅", "Done:"
     return OUTCOMES[record.outcome]
 
@@ -103,18 +103,31 @@ def proved(record: Record) -> str:
     """What the proof found, in a sentence; empty while there is none."""
     if record.action.remedy == "run_check" and record.outcome:
         return "The check has answered; what it says goes into the diagnosis."
-    return (PROOFS if _mends(record.action) else {**PROOFS, **SCHEDULED})[record.outcome] if record.outcome else ""
+    return (PROOFS if mends(record.action) else {**PROOFS, **SCHEDULED})[record.outcome] if record.outcome else ""
 
 
-def _mends(action: Action) -> bool:
+def proof(action: Action) -> str:
+    """What will count as proof."""
+    if not action.proof:
+        return "none: what it prints is the answer"
+    if not mends(action):
+        return "the scheduler must show it"
+    return f"{', '.join(action.proof)}{f' must no longer show {action.proves}' if action.proves else ''}"
+
+
+def mends(action: Action) -> bool:
     """Whether it is to make a fault go away: it neither only looks nor only tells the scheduler something."""
     return action.remedy != "run_check" and action.proof != ("sched",)
 
 
 def headline(record: Record) -> str:
-    """What, on which host and device, how risky: what is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
-    action = record.action
+    """What is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
     mark, begins = state_of(record)
+    return f"{mark} {begins} {what(record.action)}"
+
+
+def what(action: Action) -> str:
+    """What it does, on which host and device, how risky."""
     names = [exact(name.removeprefix(f"{action.target}/")) for name in action.devices]
     devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
-    return f"{mark} {begins} {does(action)} · {exact(targets(action))}{devices} · {action.risk}"
+    return f"{does(action)} · {exact(targets(action))}{devices} · {action.risk}"

@@ -143,7 +143,7 @@ def _head(record: Record) -> str:
 def _core(action: Action) -> list[Block]:
     """Where, what and the digest of it, not one character cut."""
     return [
-        blocks.whole(words.place(action), (bold(exact(action.risk)), f": {words.blast(action)}")),
+        blocks.whole((bold("On"), " ", *words.place(action)), (bold(exact(action.risk)), f": {words.blast(action)}")),
         blocks.verbatim(command(action)),
         blocks.whole(("digest ", exact_code(action.digest))),
     ]

@@ -42,7 +42,7 @@ def count(record: Record) -> str:
 
 def warned(warning: str) -> list[Block]:
     """What everybody must know before deciding."""
-    return [blocks.say("⚠️ ", bold(warning))] if warning else []
+    return [blocks.say("⚠ ", bold(warning))] if warning else []
 
 
 def stands(record: Record, names: Names, began: datetime | None, held: str) -> list[Block]:
@@ -90,7 +90,7 @@ def _ended(record: Record, who: str) -> list[Line]:
 def _look(record: Record) -> list[Line]:
     host = exact_code(words.targets(record.action))
     return [
-        (host, " stays locked until somebody looks there and presses a button below."),
+        (host, " stays locked until somebody looks there and says on its card whether it ran."),
         ("The host's own record: ", code(f"sudo rackmedic-act settle {record.digest}")),
     ]
 
@@ -135,15 +135,13 @@ def _check(record: Record) -> list[Block]:
 def about(record: Record, names: Names) -> Block:
     """Proof, undo and who asked for it."""
     action = record.action
-    shows = f" must no longer show {action.proves}" if action.proves else ""
-    proof = f"{', '.join(action.proof)}{shows}" if action.proof else "none: what it prints is the answer"
     asked_by = ", ".join(named(who, names) for who in sorted(requesters_of(action)))
     return blocks.fields(
         [
-            ("Proof", (proof,)),
+            ("Proof", (words.proof(action),)),
             ("Undo", (f"{action.undo}, put up for decision by itself" if action.undo else "none",)),
             ("Asked for by", (asked_by + ", who therefore cannot approve it" if asked_by else "RackMedic, from what it found",)),
-            ("Approvals", (count(record),)),
+            ("Approvals", (f"{record.approvals} of {record.terms.quorum}",)),
         ]
     )
 

@@ -39,7 +39,7 @@ def render(record: Record) -> Block:
         raise Stale
     fields = [_field(action, name, REMEDIES[action.remedy].args[name]) for name in names]
     warning = "Submitting replaces the card: all votes on it are void, and you cannot approve the new one yourself."
-    told = blocks.section((words.headline(record),), (bold(warning),))
+    told = blocks.section((words.what(record.action),), (bold(warning),))
     return blocks.modal(CALLBACK, "Edit the action", [told, *fields], submit="Replace the card", metadata=carry(record))
 
 

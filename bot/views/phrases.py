@@ -15,5 +15,6 @@ def render(phrases: Iterable[tuple[str, str]]) -> Card:
         [
             blocks.section((bold("In an incident's thread, without mentioning me:"),), *lines),
             blocks.say(bold("To begin:"), " mention me with what is wrong, or use “Diagnose this” from a message's menu."),
+            blocks.say(bold("To stop every repair:"), " ", code("/rackmedic stop [why]"), ", and what waits: ", code("/rackmedic status")),
         ],
     )

@@ -35,7 +35,7 @@ def render(record: Record) -> Block:
         hint="One sentence is enough. It is kept in the audit log and shown on the card.",
     )
     return blocks.modal(
-        CALLBACK, "Reject the action", [blocks.section((words.headline(record),)), reason], submit="Reject", metadata=carry(record)
+        CALLBACK, "Reject the action", [blocks.section((words.what(record.action),)), reason], submit="Reject", metadata=carry(record)
     )
 
 

@@ -18,7 +18,7 @@ const EMOJI = Object.fromEntries(
 
 // A machine without an emoji font shows boxes; these signs are in every text font.
 const SIGNS = Object.fromEntries(
-  "✅ ✔ ❌ ✘ ⏳ ◔ ⌛ ◔ 🔍 ⌕ 🔎 ⌕ 🔧 ⚒ 🛠️ ⚒ 🚨 ⚠ 🛑 ⊘ ⛔ ⊘ 🚫 ⊘ 🔴 ● 🟢 ● 🟡 ● 🟠 ● 🔵 ● ⚪ ○ ⚫ ● 🟩 ■ 🟥 ■ 🟨 ■ 👀 ◉ 💡 ✦ 🎫 ▤ 🔒 ⚿ 📝 ✎ 📖 ▤ 📚 ▤ 📊 ▥ 📈 ↗ 📉 ↘ 🔄 ↻ 🔁 ↻ 👍 ↑ 👎 ↓ 📎 ∞ 📄 ▤ 🩺 ✚ 🚑 ✚ 👤 ☺ 👥 ☺ 🖼 ▣ 🔹 ◆ 🔸 ◆ 📌 ⚑ 🔥 ✹ 🤖 ☻"
+  "✅ ✔ ❌ ✘ ⏳ ◔ ⌛ ◔ 🔍 ⌕ 🔎 ⌕ 🔧 ⚒ 🛠️ ⚒ 🚨 ⚠ 🛑 ⊘ ⛔ ⊘ 🚫 ⊘ 🔴 ● 🟢 ● 🟡 ● 🟠 ● 🔵 ● ⚪ ○ ⚫ ● 🟩 ■ 🟥 ■ 🟨 ■ 👀 ◉ 💡 ✦ 🎫 ▤ 🔒 ⚿ 📝 ✎ 📖 ▤ 📚 ▤ 📊 ▥ 📈 ↗ 📉 ↘ 🔄 ↻ 🔁 ↻ 👍 ↑ 👎 ↓ 📎 ∞ 📄 ▤ 🩺 ✚ 🚑 ✚ 👤 ☺ 👥 ☺ 🖼 ▣ 🔹 ◆ 🔸 ◆ 📌 ⚑ 🔥 ✹ 🤖 ☻ ✋ ☞ ❓ ⁇"
     .split(" ")
     .reduce((rows, word, n, all) => (n % 2 ? rows : [...rows, [word, all[n + 1]]]), []),
 );
