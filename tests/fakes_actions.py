@@ -133,9 +133,9 @@ class LivingFleet(FakeFleet):
         self.forgotten.append(host)
 
     async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
-        self.facts = self.site.facts
-        self.dark = dict.fromkeys(self.site.silent, "no route to host")
         self.site.at("look")
+        self.facts = [row if row.key.startswith("kernel.") else replace(row, time=self.site.clock.now()) for row in self.site.facts]
+        self.dark = dict.fromkeys(self.site.silent, "no route to host")
         return await super().look(incident, asks, seen, fresh=fresh)
 
 

@@ -148,13 +148,8 @@ def test_a_process_that_no_signal_reaches_is_not_killed(why: str) -> None:
 
 def test_a_job_is_cancelled_only_when_it_hangs_and_the_host_shows_it() -> None:
     shown = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
-    named = {"job": "999", "stuck": True}
-    assert remedies(only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), shown], **named))))[:3] == [
-        "drain_node",
-        "cancel_job",
-        "gpu_reset",
-    ]
-    with_job = only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), shown], **named)))
+    with_job = only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), shown], job="999", stuck=True)))
+    assert remedies(with_job)[:3] == ["drain_node", "cancel_job", "gpu_reset"]
     assert with_job.rungs[1].args == {"job": "4711"}
     assert "cancel_job" not in remedies(only(ladders_for([cause(HUNG, "n1/gpu3")], yard(job="4711", stuck=True))))
     assert "cancel_job" not in remedies(only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), shown], job="4711"))))
