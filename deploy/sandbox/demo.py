@@ -24,7 +24,7 @@ NODES = 4
 START_SECONDS = 90.0
 MANIFEST = Path(__file__).parents[1] / "slack" / "manifest.yaml"
 CHANNELS = [
-    {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["demo"]},
+    {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["demo"], "approvers": "S0GPUAPPR"},
 ]
 
 

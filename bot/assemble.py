@@ -1,0 +1,194 @@
+"""The bot put together: desk, acting half and Slack side over one store and one world. Started in order, stopped in the reverse."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.action_cards import ActionCards, Sources
+from bot.actions_open import Acting, ShowOf, open_actions
+from bot.app import World
+from bot.approvals import Rights
+from bot.background import Background
+from bot.board import SlackBoard
+from bot.cards import Cards
+from bot.decisions import Approvals
+from bot.desk import Desk, Limits
+from bot.fetch import Fetch
+from bot.inbox import Inbox
+from bot.lease import Leases
+from bot.listeners import slack_app
+from bot.living import LivingCards
+from bot.people import People
+from bot.policy import bindings
+from bot.refusal import Refusal
+from bot.settings import PREFIX, Settings
+from bot.slack_client import slack_client
+from bot.store import Store
+from bot.surface import Surface
+from bot.sweeper import Sweeper, timers_after
+from bot.tasks import end
+from bot.turns import GraphTurns
+from bot.views.close_modal import choices
+from bot.wakeups import Wakeups, wakeups_for
+from graph.checkpoint import RedisSaver
+from graph.ports import Ports
+from tools.action import Action
+from tools.conditions import ConditionSeen
+from tools.dryrun import preview
+from tools.ledger.ledger import Ledger
+
+Wake = Callable[[str], Awaitable[None]]
+
+
+class LaterWake:
+    """How the desk is woken, for parts that are built before it. A wake-up lost before then costs one sweep."""
+
+    def __init__(self) -> None:
+        self._wakeups: Wakeups | None = None
+
+    def use(self, wakeups: Wakeups) -> None:
+        """From now on wake-ups arrive."""
+        self._wakeups = wakeups
+
+    async def __call__(self, incident: str) -> None:
+        if self._wakeups is not None:
+            await self._wakeups.wake(incident)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What both halves share."""
+
+    settings: Settings
+    store: Store
+    world: World
+    client: AsyncWebClient
+    inbox: Inbox
+    cards: Cards
+    people: People
+    board: SlackBoard
+    ports: Ports
+    turns: GraphTurns
+    background: Background
+    wake: LaterWake
+
+
+@contextlib.asynccontextmanager
+async def assembled(settings: Settings, store: Store, world: World) -> AsyncIterator[Desk]:
+    """The bot, listening and working. Raises Refusal for what must be mended first."""
+    parts = _parts(settings, store, world)
+    try:
+        async with _acting(parts) as acting, _working(parts, acting) as desk, _listening(parts, acting):
+            yield desk
+    finally:
+        await parts.background.aclose()
+
+
+def _parts(settings: Settings, store: Store, world: World) -> Parts:
+    client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
+    background, people = Background(), People(client)
+    inbox, cards = Inbox(store.redis, world.ports.clock), Cards(store.redis)
+    living = LivingCards(client, cards, inbox.origin, background)
+    board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)
+    ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
+    turns = GraphTurns(RedisSaver(store.redis), ports, fetch=Fetch(client, ports.evidence))
+    return Parts(settings, store, world, client, inbox, cards, people, board, ports, turns, background, LaterWake())
+
+
+@contextlib.asynccontextmanager
+async def _acting(parts: Parts) -> AsyncIterator[Acting]:
+    """Ledger, action threads and their cards."""
+    opened = open_actions(
+        parts.settings,
+        parts.store,
+        parts.world,
+        ports=parts.ports,
+        state_of=parts.turns.state,
+        inbox=parts.inbox,
+        people=parts.people,
+        show=_cards_of(parts),
+        wake=parts.wake,
+    )
+    async with opened as acting:
+        yield acting
+
+
+def _cards_of(parts: Parts) -> ShowOf:
+    hosts, transport = parts.ports.inventory.hosts, parts.world.transport
+
+    async def dry_run(action: Action) -> Sequence[ConditionSeen]:
+        target = hosts.get(action.target)
+        return await preview(action, transport, controller=target.controller if target else "")
+
+    def show(ledger: Ledger, rights: Rights, warning: str) -> ActionCards:
+        sources = Sources(
+            record_of=ledger.record,
+            origin_of=parts.inbox.origin,
+            bound=bindings(parts.ports.inventory.channels),
+            group_of=rights.group_of,
+            evidence=parts.ports.evidence,
+            clock=parts.ports.clock,
+            dry_run=dry_run,
+            warning=warning,
+        )
+        return ActionCards(parts.client, parts.cards, parts.people, sources)
+
+    return show
+
+
+@contextlib.asynccontextmanager
+async def _working(parts: Parts, acting: Acting) -> AsyncIterator[Desk]:
+    """The desk with its wake-ups and its sweeper; on the way down running turns reach a stored step."""
+    clock, settings = parts.ports.clock, parts.settings
+    leases = Leases(parts.store.redis, clock, seconds=settings.lease_seconds)
+    limits = Limits(keep_closed=timedelta(days=settings.closed_days))
+    desk = Desk(parts.inbox, leases, parts.turns, acting.watching(parts.board), clock=clock, timers=timers_after, limits=limits)
+    wakeups = wakeups_for(parts.store.url, desk.advance, alone=parts.store.kind != "server")
+    parts.wake.use(wakeups)
+    await wakeups.start()
+    sweeping = asyncio.create_task(Sweeper(parts.inbox, wakeups).run())
+    try:
+        yield desk
+    finally:
+        await end(sweeping)
+        await desk.drain()
+        await wakeups.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _listening(parts: Parts, acting: Acting) -> AsyncIterator[None]:
+    """Slack's events reach us; the first thing to stop."""
+    try:
+        app = await slack_app(_surface(parts, acting))
+    except SlackApiError as why:
+        raise Refusal(f"{PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token") from why
+    except OSError as why:
+        raise Refusal(f"{PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
+    handler = AsyncSocketModeHandler(app, parts.settings.slack_app_token.get_secret_value())
+    await handler.connect_async()  # type: ignore[no-untyped-call]  # slack_bolt leaves it untyped
+    try:
+        yield
+    finally:
+        await handler.close_async()  # type: ignore[no-untyped-call]
+
+
+def _surface(parts: Parts, acting: Acting) -> Surface:
+    return Surface(
+        client=parts.client,
+        intake=parts.inbox,
+        wake=parts.wake,
+        progress=parts.board.progress,
+        state_of=parts.turns.state,
+        people=parts.people,
+        bound=bindings(parts.ports.inventory.channels),
+        offered=choices((leaf.label, leaf.title) for leaf in parts.ports.taxonomy.leaves.values()),
+        clock=parts.ports.clock,
+        tasks=parts.background,
+        approvals=Approvals(acting.actions, acting.ledger, acting.show, frozenset(parts.settings.approvers)),
+    )
