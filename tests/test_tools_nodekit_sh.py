@@ -129,7 +129,7 @@ def test_a_killed_runner_is_lost_and_the_digest_stays_dead(node: Node) -> None:
     node.reached("work")
     node.kill_all()
     assert node.settle(ONE).first == "lost"
-    assert node.settle(ONE).rest == "half way\n"
+    assert node.settle(ONE).rest in ("half way\n", ""), "what had been written down by then"
     assert node.start(ONE, "modprobe_peermem").first == "lost"
     assert len(node.calls) == 1
 
