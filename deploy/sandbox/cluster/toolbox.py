@@ -30,8 +30,9 @@ GRACE = 0.15
 """Real seconds between `systemctl reboot` and silence: enough for the kit to write down how its command ended, as on real machines."""
 
 OURS = (
-    "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel", "dmesg", "journalctl", "lspci",
-    "reboot", "shutdown", "poweroff", "halt", "rmmod", "insmod", "pkill", "killall", "mount", "umount", "ip", "ipmitool", "service",
+    "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel",
+    "dmesg", "journalctl", "lspci", "docker", "sminfo", "iblinkinfo", "ipmitool",
+    "reboot", "shutdown", "poweroff", "halt", "rmmod", "insmod", "pkill", "killall", "mount", "umount", "ip", "service",
 )  # fmt: skip
 """Stubs. The last ones are in no remedy: calling them is counted."""
 
