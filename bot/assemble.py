@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -10,10 +10,9 @@ from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.action_cards import ActionCards, Sources
-from bot.actions_open import Acting, ShowOf, open_actions
+from bot.action_cards import cards_over
+from bot.actions_open import Acting, open_actions
 from bot.app import World
-from bot.approvals import Rights
 from bot.background import Background
 from bot.board import SlackBoard
 from bot.cards import Cards
@@ -38,12 +37,6 @@ from bot.views.close_modal import choices
 from bot.wakeups import Wakeups, wakeups_for
 from graph.checkpoint import RedisSaver
 from graph.ports import Ports
-from tools.action import Action
-from tools.conditions import ConditionSeen
-from tools.dryrun import preview
-from tools.ledger.ledger import Ledger
-
-Wake = Callable[[str], Awaitable[None]]
 
 
 class LaterWake:
@@ -112,34 +105,11 @@ async def _acting(parts: Parts) -> AsyncIterator[Acting]:
         state_of=parts.turns.state,
         inbox=parts.inbox,
         people=parts.people,
-        show=_cards_of(parts),
+        show=cards_over(parts.client, parts.cards, parts.people, parts.inbox.origin, parts.ports, parts.world.transport),
         wake=parts.wake,
     )
     async with opened as acting:
         yield acting
-
-
-def _cards_of(parts: Parts) -> ShowOf:
-    hosts, transport = parts.ports.inventory.hosts, parts.world.transport
-
-    async def dry_run(action: Action) -> Sequence[ConditionSeen]:
-        target = hosts.get(action.target)
-        return await preview(action, transport, controller=target.controller if target else "")
-
-    def show(ledger: Ledger, rights: Rights, warning: str) -> ActionCards:
-        sources = Sources(
-            record_of=ledger.record,
-            origin_of=parts.inbox.origin,
-            bound=bindings(parts.ports.inventory.channels),
-            group_of=rights.group_of,
-            evidence=parts.ports.evidence,
-            clock=parts.ports.clock,
-            dry_run=dry_run,
-            warning=warning,
-        )
-        return ActionCards(parts.client, parts.cards, parts.people, sources)
-
-    return show
 
 
 @contextlib.asynccontextmanager
