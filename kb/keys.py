@@ -199,8 +199,60 @@ KEYS = _rows("""
     nccl.ranks                       | int   | host    |      | ranks that took part
     nccl.degenerate                  | bool  | host    |      | one rank only: the figures mean nothing
     nccl.failure                     | str   | host    |      | why it did not run: cuda_802 devices_busy nvml_not_found not_enough_slots init_failed below_minimum missing_tool other
-    check.skipped                    | str   | host    |      | why an exclusive check was not run: busy no_tool not_permitted
-    cpu.governor                     | str   | host    |      | frequency governor most CPUs use
+    nccl.pair_busbw                  | float | host    | GB/s | best all-gather bandwidth of the small groups this host was tested in; attrs: with round
+    nccl.suspect                     | str   | host    |      | what the two-round test makes of this host: clean slow failed; attrs: with
+    nccl.slow_leaf                   | str   | host    |      | its group was slow inside one leaf switch and no single host is to blame: the leaf
+    cuda.devices                     | int   | host    |      | GPUs that CUDA counts
+    cuda.ok                          | bool  | gpu     |      | CUDA made a context there, wrote memory and read the same back
+    cuda.error                       | str   | gpu     |      | CUDA's error by name: no_device invalid_device mismatch not_ready unavailable ecc launch_failed unknown other; attrs: code step
+    cuda.mig                         | bool  | gpu     |      | CUDA sees a slice where a whole GPU should be
+    bw.h2d                           | float | gpu     | GB/s | host to GPU copy, pinned memory
+    bw.d2h                           | float | gpu     | GB/s | GPU to host copy, pinned memory
+    p2p.bw                           | float | gpu     | GB/s | best copy between this GPU and a peer, reading; attrs: worst worst_peer
+    p2p.worst                        | float | gpu     | GB/s | slowest copy between this GPU and a peer, reading; attrs: peer
+    gemm.tflops                      | float | gpu     |      | matrix products under full load, TFLOP/s
+    gemm.share                       | float | gpu     |      | the same as a share of the median GPU of the run
+    gemm.temp                        | int   | gpu     | C    | core temperature at the end of the load
+    gemm.errors                      | int   | gpu     |      | results that differ from the first one of the same product
+    gemm.died                        | bool  | gpu     |      | the load ended on this GPU before its time
+    sdc.mismatches                   | int   | gpu     |      | results that differ between repeats of one computation
+    dcgm.failed                      | str   | gpu     |      | a DCGM test that failed; attrs: level reason text
+    dcgm.reason                      | str   | gpu     |      | why: row_remap_pending row_remap_failure sram_threshold inforom dbe thermal cuda_init pcie memory nvlink power other
+    dcgm.passed                      | int   | host    |      | DCGM tests that passed
+    dcgm.not_run                     | list  | host    |      | DCGM tests that were skipped: neither passed nor failed
+    dcgm.error                       | str   | host    |      | DCGM itself did not run: no_engine busy unsupported other
+    ib.write_bw                      | float | hca     | Gb/s | RDMA writes from host memory, best of the peers tried; attrs: peer
+    ib.write_bw_cuda                 | float | hca     | Gb/s | RDMA writes from GPU memory, best of the peers tried; attrs: peer
+    ib.write_failed                  | str   | hca     |      | RDMA writes did not run: no_peer no_device no_completion no_gpu_memory other; attrs: peer cuda
+    step.ms                          | float | gpu     | ms   | one step of a small training loop
+    step.share                       | float | gpu     |      | the same as a multiple of the median GPU of the run
+    step.data_share                  | float | host    |      | part of the loop's time that the processors needed to make the data
+    step.diverged                    | bool  | gpu     |      | the same steps gave another loss than on the other GPUs
+    check.skipped                    | str   | host    |      | why an exclusive check was not run: busy not_known no_tool; attrs: text
+    docker.runtimes                  | list  | host    |      | runtimes the container engine knows
+    docker.nvidia_runtime            | bool  | host    |      | an NVIDIA runtime is among them
+    docker.cgroup_driver             | str   | host    |      | systemd or cgroupfs
+    container.status                 | str   | process |      | created running exited dead of a GPU container; attrs: name image exit oom started
+    container.shm_bytes              | int   | process | B    | size of /dev/shm of a GPU container of its own
+    container.cuda                   | str   | process |      | CUDA of a container's image by its labels and variables
+    container.nvml                   | str   | process |      | nvidia-smi inside a GPU container: ok unknown_error no_devices driver_library_mismatch failed
+    vers.torch                       | str   | process |      | PyTorch of the job's image; device is the container, none for the host
+    vers.cuda                        | str   | process |      | CUDA that PyTorch was built for
+    vers.cudnn                       | str   | process |      | cuDNN that is loaded
+    vers.cudnn_mismatch              | bool  | process |      | another cuDNN is loaded than PyTorch was built with; attrs: built
+    vers.nccl                        | str   | process |      | NCCL of the image
+    vers.archs                       | list  | process |      | GPU architectures PyTorch was built for: sm_90 compute_90
+    vers.arch_missing                | str   | process |      | architecture of this host's GPUs that PyTorch was not built for
+    vers.cuda_too_new                | str   | process |      | CUDA of the image, newer than the driver supports; attrs: supported major(bool)
+    vers.extension_mismatch          | str   | process |      | extension built for another PyTorch; attrs: built_for torch
+    cpu.governor                     | str   | host    |      | frequency governor most CPUs use; attrs: driver cpus
+    cpu.mhz                          | int   | host    | MHz  | median frequency of the CPUs now
+    cpu.count                        | int   | host    |      | logical CPUs
+    cpu.numa_nodes                   | int   | host    |      | NUMA nodes
+    time.synchronised                | bool  | host    |      | the clock is kept by a time source
+    time.offset                      | float | host    | s    | how far the clock is off: by its time source, else against the clock of RackMedic; attrs: against
+    time.clock                       | float | host    | s    | the node's clock, seconds since 1970
+    net.state                        | str   | netdev  |      | UP DOWN UNKNOWN
     net.mtu                          | int   | netdev  |      | MTU
     net.rx_discards                  | int   | netdev  |      | packets received and discarded
     net.master_reach                 | str   | host    |      | reaching the job's master from here: ok refused filtered no_name

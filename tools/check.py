@@ -1,9 +1,9 @@
 """A check is one row: a read-only question to a host, the commands that answer it, and the parsers that read the answers."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tools.fact import Fact, Status, blind
 
@@ -25,6 +25,14 @@ SLOTS: Mapping[str, str] = {
     "gpus": r"[1-9][0-9]?",
     "job_logs": r"/[A-Za-z0-9._/-]+",
     "nccl_tests": r"/?[A-Za-z0-9._/-]+",
+    "gpu_burn": r"/[A-Za-z0-9._/-]+",
+    "hca": r"[a-z][a-z0-9_]{0,30}",
+    "gpu": r"[0-9]{1,2}",
+    "peer": r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?",
+    "hosts": r"[A-Za-z0-9.-]+:[1-9][0-9]?(?:,[A-Za-z0-9.-]+:[1-9][0-9]?){0,7}",
+    "nodes": r"[A-Za-z0-9.-]+(?:,[A-Za-z0-9.-]+){0,7}",
+    "ranks": r"[1-9][0-9]{0,2}",
+    "count": r"[1-9]",
     "job": r"[A-Za-z0-9._-]{1,64}",
 }
 """What may fill a {slot} of an argv template, matched whole. Values come from inventory and tickets, so nothing looser."""
@@ -70,6 +78,45 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A host that takes part in a check of several. `leaf`: the switch it hangs on, '' when unknown. `expects`: its SKU's values."""
+
+    host: str
+    address: str
+    gpus: int
+    leaf: str = ""
+    launcher: str = "mpi"
+    controller: str = ""
+    hcas: tuple[str, ...] = ()
+    expects: Callable[[str], object] = lambda key: None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one command of such a check printed on one host, read by the check's own formats."""
+
+    facts: tuple[Fact, ...]
+    seconds: float = 0.0
+    missing: bool = False
+    """Its tool is not installed there."""
+
+
+Say = Callable[[str, str, Mapping[str, str]], Coroutine[Any, Any, Said]]
+"""Run the command of that name on a host with these slots. Trouble is a blind fact."""
+
+Together = Callable[[Sequence[Party], Say], Awaitable["Joint"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """What a check of several hosts found of each, and how long it took from the first command to the last."""
+
+    facts: Mapping[str, Sequence[Fact]]
+    seconds: float = 0.0
+    missing: frozenset[str] = frozenset()
+
+
 class Check:
     """A row of the catalogue. `seconds` is the nominal cost used for planning; `timeout` the remote limit of each command.
 
@@ -88,6 +135,10 @@ class Check:
     timeout: float = 20.0
     cap: int = 4 * MIB
     settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
+    tool: str = ""
+    """What must be installed for it and how to get it, in one sentence."""
+    together: "Together | None" = None
+    """Runs the commands of a check of scope pair or group: which of them where, and what the answers mean together."""
 
     def read(self, text: str) -> tuple[Reading, ...]:
         """Facts of one command's output, whichever of the check's commands printed it.

@@ -7,15 +7,19 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from tools.check import BadSlot, Check, Command
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
+from tools.exclusive import Leases, LocalLeases, Looked, Use, no_tool, permit, skipped
 from tools.fact import Fact, Status, blind
 from tools.inventory import Host, Inventory
+from tools.jointly import Hands, Heard, jointly
 from tools.sku import Sku
 from tools.transport import Ran, Transport, Unreachable
+from tools.trouble import trouble_of
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 """How privileged commands are asked for where the node kit is installed. sudoers names this path and nothing else."""
@@ -104,9 +108,11 @@ class Fleet:
         skus: Mapping[str, Sku] | None = None,
         lifetime: timedelta = timedelta(seconds=120),
         most_hosts: int = 256,
+        leases: Leases | None = None,
     ) -> None:
         self._transport, self._inventory, self._checks = transport, inventory, checks
         self._evidence, self._clock, self._skus, self._lifetime = evidence, clock, skus or {}, lifetime
+        self._leases = leases or LocalLeases()
         self._minds: dict[str, _HostMind] = {}
         self._most_hosts, self._hosts_at_once = most_hosts, asyncio.Semaphore(most_hosts)
 
@@ -120,12 +126,22 @@ class Fleet:
         """`virtual` where the transport's seconds are not real ones."""
         return str(getattr(self._transport, "clock", "real"))
 
-    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
-        """Ask everything, hosts in parallel, `seen` called as each answer comes. `fresh` ignores answers kept from before."""
+    async def look(
+        self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
+    ) -> Wave:
+        """Ask everything, hosts in parallel, `seen` called as each answer comes. `fresh` ignores answers kept from before.
+
+        Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
+        """
         self._drop_old()
-        waves = await asyncio.gather(*(self._host(incident, host, checks, seen, fresh) for host, checks in self._by_host(asks).items()))
-        answers = tuple(answer for wave in waves for answer in wave)
-        return self._cost(answers)
+        joint = [ask for ask in dict.fromkeys(asks) if self._checks[ask.check].together]
+        alone = [ask for ask in asks if not self._checks[ask.check].together]
+        hosts = self._by_host(alone).items()
+        waves = await asyncio.gather(*(self._host(incident, host, checks, seen, fresh, permitted) for host, checks in hosts))
+        answers = [answer for wave in waves for answer in wave]
+        for name in dict.fromkeys(ask.check for ask in joint):
+            answers += await self._jointly(incident, self._checks[name], [ask.host for ask in joint if ask.check == name], seen, permitted)
+        return self._cost(tuple(answers))
 
     async def each(self, incident: str, asks: Sequence[Ask]) -> AsyncGenerator[tuple[Answer, ...]]:
         """All answers of one host after another, as hosts finish, devices named. Nothing is kept, so a large fleet costs no memory:
@@ -172,16 +188,54 @@ class Fleet:
         mind.kept.clear()
         mind.generation += 1
 
-    async def _host(self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool) -> list[Answer]:
+    async def _host(
+        self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool, permitted: bool = False
+    ) -> list[Answer]:
         async with self._hosts_at_once:
-            return await self._answers(incident, host, checks, seen, fresh)
+            return await self._answers(incident, host, checks, seen, fresh, permitted)
 
-    async def _answers(self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool) -> list[Answer]:
+    async def _answers(
+        self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool, permitted: bool = False
+    ) -> list[Answer]:
         passive = [check for check in checks if not check.exclusive]
         answers = list(await asyncio.gather(*(self._tell(incident, host, c, seen, fresh) for c in passive)))
         for check in (check for check in checks if check.exclusive):
-            answers.append(await self._tell(incident, host, check, seen, True))
+            answers.append(await self._told(await self._alone(incident, host, check, permitted), seen))
         return self._named(host, answers)
+
+    async def _alone(self, incident: str, host: str, check: Check, permitted: bool) -> Answer:
+        """An exclusive check of one host."""
+        async with permit((host,), check, self._leases, None if permitted else self._looker(incident)) as may:
+            spent = may.seconds.get(host, 0.0)
+            if not may.free:
+                return self._skipped(host, check, may.uses[host], spent)
+            answer = await self._check(incident, host, check, True)
+            return replace(answer, seconds=answer.seconds + spent)
+
+    async def _jointly(self, incident: str, check: Check, hosts: Sequence[str], seen: Seen | None, permitted: bool) -> list[Answer]:
+        """A check of several hosts together."""
+        now = self._clock.now()
+        hands = Hands(self._looker(incident), self._command, partial(self._facts_of, incident))
+        heard = await jointly(check, hosts, hands, self._inventory, self._skus, self._leases, now, permitted=permitted)
+        return [await self._told(self._answer_of(host, check, row, now), seen) for host, row in heard.items()]
+
+    def _answer_of(self, host: str, check: Check, heard: Heard, now: datetime) -> Answer:
+        boot = self._minds.setdefault(host, _HostMind()).boot_id
+        facts = tuple(replace(fact, host=host, time=fact.time or now, boot_id=fact.boot_id or boot) for fact in heard.facts)
+        return Answer(host, check.id, facts, heard.seconds, heard.could_not)
+
+    def _skipped(self, host: str, check: Check, use: Use, seconds: float) -> Answer:
+        fact = skipped(check, use.why or "busy", f"{check.id} was not run on {host}: {use.says}")
+        return Answer(host, check.id, (fact.at(host, time=self._clock.now()),), seconds, fact.line)
+
+    def _looker(self, incident: str) -> Looked:
+        async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
+            if name not in self._checks:
+                return (), 0.0
+            answer = await self._check(incident, host, self._checks[name], True)
+            return answer.facts, answer.seconds
+
+        return looked
 
     def _named(self, host: str, answers: list[Answer]) -> list[Answer]:
         """PCI addresses become gpuN, by what nvidia-smi said of this host now or lately, else by its SKU's bus table."""
@@ -200,7 +254,10 @@ class Fleet:
         return named
 
     async def _tell(self, incident: str, host: str, check: Check, seen: Seen | None, fresh: bool) -> Answer:
-        answer = await self._check(incident, host, check, fresh)
+        return await self._told(await self._check(incident, host, check, fresh), seen)
+
+    @staticmethod
+    async def _told(answer: Answer, seen: Seen | None) -> Answer:
         told = seen(answer) if seen else None
         if inspect.isawaitable(told):
             await told
@@ -222,17 +279,22 @@ class Fleet:
         if row is None:
             return _could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now())
         try:
-            rans = await asyncio.gather(*(self._command(row, check, command) for command in check.commands))
+            if check.exclusive:
+                rans = [await self._command(row, check, command) for command in check.commands]
+            else:
+                rans = await asyncio.gather(*(self._command(row, check, command) for command in check.commands))
         except Unreachable as why:
             return _could_not(host, check, why.status, why.why, self._clock.now())
         except BadSlot as why:
             return _could_not(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
         return await self._read(incident, row, check, rans)
 
-    async def _command(self, host: Host, check: Check, command: Command) -> Ran:
+    async def _command(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> Ran:
         slots = {
+            **(more or {}),
             "job_logs": host.job_logs,
             "nccl_tests": host.nccl_tests,
+            "gpu_burn": host.gpu_burn,
             "gpus": str(self._gpus(host)),
             "node": host.name.partition(".")[0],
         }
@@ -245,6 +307,8 @@ class Fleet:
 
     async def _read(self, incident: str, host: Host, check: Check, rans: Sequence[Ran]) -> Answer:
         now = self._clock.now()
+        if check.exclusive and (absent := no_tool(check, rans)):
+            return Answer(host.name, check.id, (absent.at(host.name, time=now),), sum(ran.seconds for ran in rans), absent.line)
         found: list[Fact] = []
         for command, ran in zip(check.commands, rans, strict=True):
             found += await self._facts_of(incident, host, check, command, ran, now)
@@ -258,11 +322,15 @@ class Fleet:
         return Answer(host.name, check.id, dated, sum(ran.seconds for ran in rans), could_not="; ".join(dict.fromkeys(blinds)))
 
     async def _facts_of(self, incident: str, host: Host, check: Check, command: Command, ran: Ran, now: datetime) -> Iterable[Fact]:
-        trouble = _trouble(check, command, ran)
+        trouble = trouble_of(check, command, ran)
         text = ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else "")
         sha = await self._evidence.put(incident, text) if text.strip() else ""
         facts = [trouble] if trouble else []
-        if ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
+        if check.statuses is not None and (trouble or ran.exit_status not in check.statuses):
+            facts = facts or [
+                blind(check.id, Status.UNREADABLE, f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}")
+            ]
+        elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
             facts += check.read(text)
         return [fact.at(host.name, time=now, sha256=sha) for fact in facts]
 
@@ -304,41 +372,3 @@ def _distinct(facts: Sequence[Fact]) -> list[Fact]:
 
 def _could_not(host: str, check: Check, status: Status, why: str, now: datetime) -> Answer:
     return Answer(host, check.id, (replace(blind(check.id, status, why, host), time=now),), could_not=why)
-
-
-REFUSALS = (
-    "a password is required",
-    "not allowed to execute",
-    "is not in the sudoers",
-    "permission denied",
-    "operation not permitted",
-    "access denied",
-)
-
-
-def _trouble(check: Check, command: Command, ran: Ran) -> Fact | None:
-    """Why a command's answer cannot be trusted whole; None when it can. Exit statuses of tools that print their error are the parser's business."""
-    name = f"{check.id}.{command.name}"
-    if ran.timed_out:
-        return blind(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
-    if ran.exit_status is None and not ran.truncated:
-        return blind(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
-    if ran.truncated:
-        return blind(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes")
-    return _failed(check, command, ran, name)
-
-
-def _failed(check: Check, command: Command, ran: Ran, name: str) -> Fact | None:
-    silent = not ran.stdout.strip()
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
-    if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSALS):
-        return blind(check.id, Status.DENIED, f"{name}: {complaint.splitlines()[-1][:200]}")
-    if ran.exit_status in (126, 127):
-        return (
-            None
-            if command.optional
-            else blind(check.id, Status.UNREADABLE, f"{name}: {complaint[:200] or command.argv[0] + ' is not installed'}")
-        )
-    if silent and not complaint:
-        return None if command.optional else blind(check.id, Status.UNREADABLE, f"{name}: no output (exit status {ran.exit_status})")
-    return None

@@ -35,11 +35,16 @@ class Reach(BaseModel):
     kit: bool | None = None
     job_logs: str | None = None
     nccl_tests: str | None = None
+    gpu_burn: str | None = None
+    leaf: str | None = None
+    """The leaf switch its adapters hang on, where that is known: tells a slow switch from a slow node."""
+    launcher: Literal["mpi", "srun", "torchrun"] | None = None
+    """How a test over several hosts is started."""
     sku: str | None = None
     controller: str | None = None
     """The host (of this inventory) on which Slurm's commands run; without one nothing is drained or cancelled."""
 
-    @field_validator("job_logs", "nccl_tests")
+    @field_validator("job_logs", "nccl_tests", "gpu_burn")
     @classmethod
     def _path(cls, value: str | None) -> str | None:
         if value is not None and (not re.fullmatch(SLOTS["job_logs"], value) or ".." in value):
@@ -106,6 +111,9 @@ class Host(BaseModel):
     kit: bool = False
     job_logs: str = "/var/log/jobs"
     nccl_tests: str = "/usr/local/nccl-tests/build"
+    gpu_burn: str = "/opt/gpu-burn"
+    leaf: str = ""
+    launcher: Literal["mpi", "srun", "torchrun"] = "mpi"
     sku: str = ""
     controller: str = ""
     group: str = ""

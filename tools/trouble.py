@@ -1,0 +1,42 @@
+"""Why the answer of a command cannot be trusted whole: what the transport, sudo or a missing program left behind."""
+
+from tools.check import Check, Command
+from tools.fact import Fact, Status, blind
+from tools.transport import Ran
+
+REFUSALS = (
+    "a password is required",
+    "not allowed to execute",
+    "is not in the sudoers",
+    "permission denied",
+    "operation not permitted",
+    "access denied",
+)
+
+
+def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:
+    """Why a command's answer cannot be trusted whole; None when it can. Exit statuses of tools that print their error are the parser's business."""
+    name = f"{check.id}.{command.name}"
+    if ran.timed_out:
+        return blind(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
+    if ran.exit_status is None and not ran.truncated:
+        return blind(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
+    if ran.truncated:
+        return blind(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes")
+    return _failed(check, command, ran, name)
+
+
+def _failed(check: Check, command: Command, ran: Ran, name: str) -> Fact | None:
+    silent = not ran.stdout.strip()
+    complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSALS):
+        return blind(check.id, Status.DENIED, f"{name}: {complaint.splitlines()[-1][:200]}")
+    if ran.exit_status in (126, 127):
+        return (
+            None
+            if command.optional
+            else blind(check.id, Status.UNREADABLE, f"{name}: {complaint[:200] or command.argv[0] + ' is not installed'}")
+        )
+    if silent and not complaint:
+        return None if command.optional else blind(check.id, Status.UNREADABLE, f"{name}: no output (exit status {ran.exit_status})")
+    return None
