@@ -121,7 +121,7 @@ class Tender:
         try:
             await self.put_up(incident, ladder)
         except Withheld as why:
-            log.info("action.withheld", ladder=ladder.id, event=why.event, why=str(why))
+            log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
             await self._hear(incident, ladder, why.event, says=str(why))
 
     async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "") -> Record:

@@ -74,6 +74,8 @@ async def _result(
     yard = yard_of(case, ports, facts)
     ladders = climb(known, event, yard)
     changed = [row for row in ladders if row not in known]
+    if not changed:
+        return {"lifecycle": state.get("lifecycle", "open")}
     said = [describe(row, ports.taxonomy.title(row.label)) for row in changed]
     report: Report = update["report"]
     report = report.model_copy(update={"reply": "\n".join(said), "actions": tuple(planned_actions(ladders, yard)), "by_hand": ()})

@@ -314,8 +314,9 @@ class Wall:
 
 def well(*hosts: str) -> list[Fact]:
     """Hosts on which everything was looked at and is well."""
-    rows = healthy(*hosts)
+    rows = [row for row in healthy(*hosts) if row.key != "pcie.rev_ff"]
     for host in hosts:
+        rows += [replace(fact(host, "lspci", "pcie.rev_ff", False, name), attrs={"bdf": address}) for name, address in BDF.items()]
         rows += [fact(host, "smi", "gpu.bdf", address, device) for device, address in BDF.items()]
         rows += [fact(host, "smi", "gpu.remap.failure", False, device) for device in BDF]
         rows += [fact(host, "smi", "gpu.throttle.applications_clocks", False, device) for device in BDF]
