@@ -30,6 +30,7 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case.turn.cut = await waiting(case, state, ports)
     if case.turn.cut in ENDS or not asks:
         return {"turn": case.turn.write(), "to_look": []}
+    ports.fleet.outdate({ask.host for ask in asks}, case.item.at)
     watch = Watch(case, state, ports, total=len(asks))
     wave = await watch.look(asks, fresh=bool(case.turn.again) or (case.item.kind == "recheck" and state.get("rounds", 0) <= 1))
     case.turn.cut = watch.cut or await waiting(case, state, ports)

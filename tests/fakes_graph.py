@@ -1,7 +1,7 @@
 """A small world for the graph: a taxonomy of a few leaves, a fleet that answers what it is told to, and people who wait in an inbox."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -184,6 +184,9 @@ class FakeFleet:
     """Looks that end in a crash of the process before one succeeds."""
     before: Callable[[int], None] = field(default=lambda looks: None)
     """Called before each look with its number, from 1."""
+
+    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+        """Nothing is kept here."""
 
     async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
         self.asked += asks

@@ -130,6 +130,17 @@ async def test_after_a_change_nothing_kept_counts() -> None:
     assert len(hosts.asked) == 2
 
 
+async def test_a_new_report_is_not_answered_with_what_was_seen_before_it() -> None:
+    it, hosts, clock = fleet(lambda host, argv: Ran(b"8"))
+    await it.look("inc-1", [Ask("n1", "smi")])
+    clock.time += timedelta(seconds=5)
+    it.outdate(["n1", "n2"], clock.now())
+    await it.look("inc-2", [Ask("n1", "smi")])
+    it.outdate(["n1"], clock.now())
+    await it.look("inc-3", [Ask("n1", "smi")])
+    assert len(hosts.asked) == 2
+
+
 async def test_what_could_not_be_looked_at_is_asked_anew() -> None:
     it, hosts, _ = fleet(lambda host, argv: Ran(b"", timed_out=True, exit_status=124))
     await it.look("inc-1", [Ask("n1", "smi")])

@@ -188,6 +188,11 @@ class Fleet:
         mind.kept.clear()
         mind.generation += 1
 
+    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+        """Somebody reports something of these hosts: what was answered before then does not show it."""
+        for mind in (self._minds[host] for host in hosts if host in self._minds):
+            mind.kept = {check: kept for check, kept in mind.kept.items() if kept.until - self._lifetime >= since}
+
     async def _host(
         self, incident: str, host: str, checks: list[Check], seen: Seen | None, fresh: bool, permitted: bool = False
     ) -> list[Answer]:
