@@ -4,20 +4,19 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.catalogue import catalogue, site_folder
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from graph.ports import Clock, Ports
 from graph.waits import Waits
 from kb.history import History, load_seeds
 from kb.taxonomy import BadTaxonomy, Taxonomy, load_taxonomy
-from tools.checks import CHECKS
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet import Fleet
 from tools.inventory import BadInventory, Inventory, load_inventory, parse_inventory
-from tools.sku import Sku, load_skus
+from tools.sku import BadSku, Sku, load_skus
 from tools.ssh import Limits, Ssh
 from tools.transport import Transport
 
@@ -64,7 +63,7 @@ async def open_world(
     reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, CHECKS, evidence, clock, skus),
+        fleet=Fleet(reach, fleet_rows, catalogue(settings.kb_dir), evidence, clock, skus),
         inventory=fleet_rows,
         taxonomy=_taxonomy(settings),
         history=history,
@@ -94,21 +93,18 @@ def _inventory(settings: Settings) -> Inventory:
         raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
 
 
-def _site(settings: Settings, part: str) -> tuple[Path, ...]:
-    """A site's own folder of that name, where there is one."""
-    folder = settings.kb_dir / part if settings.kb_dir else None
-    return (folder,) if folder and folder.is_dir() else ()
-
-
 def _taxonomy(settings: Settings) -> Taxonomy:
     try:
-        return load_taxonomy(*_site(settings, "taxonomy"))
+        return load_taxonomy(*site_folder(settings.kb_dir, "taxonomy"))
     except BadTaxonomy as why:
         raise Refusal("\n".join([f"{PREFIX}KB_DIR: the taxonomy cannot be used:", *why.problems]), 2) from why
 
 
 def _skus(settings: Settings) -> Mapping[str, Sku]:
-    return load_skus(*_site(settings, "sku"))
+    try:
+        return load_skus(*site_folder(settings.kb_dir, "sku"))
+    except BadSku as why:
+        raise Refusal(f"{PREFIX}KB_DIR: the SKU profiles cannot be used:\n{why}", 2) from why
 
 
 def _history(settings: Settings) -> History:

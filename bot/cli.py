@@ -53,6 +53,16 @@ def _settings(config: Path | None) -> Any:
         fail(f"{len(why.problems)} problem(s) with the settings", 2)
 
 
+def _catalogue(config: Path | None) -> Any:
+    from bot.catalogue import catalogue
+    from bot.refusal import Refusal
+
+    try:
+        return catalogue(_settings(config).kb_dir)
+    except Refusal as why:
+        fail(str(why), why.code)
+
+
 @app.command()
 def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0) -> None:
     """A simulated GPU cluster, a local Slack page and the real bot, until Ctrl-C."""
@@ -129,24 +139,25 @@ def look(
 
 
 @app.command()
-def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedic checks`.")]) -> None:
+def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedic checks`.")], config: Config = None) -> None:
     """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
     from bot.tables import parse_lines
     from tools.checks import CHECKS
 
-    if check not in CHECKS:
-        fail(f"there is no check {check!r}; known: {' '.join(CHECKS)}", 2)
+    known = CHECKS if check in CHECKS else _catalogue(config)
+    if check not in known:
+        fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    for line in parse_lines(CHECKS[check], text):
+    for line in parse_lines(known[check], text):
         typer.echo(line)
 
 
 @app.command()
-def checks(json: Json = False) -> None:
-    """The catalogue of checks: what each asks, how, and what it establishes."""
+def checks(config: Config = None, json: Json = False) -> None:
+    """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
     from bot.tables import check_rows, show
 
-    show("Checks", check_rows(), json)
+    show("Checks", check_rows(_catalogue(config)), json)
 
 
 @app.command()

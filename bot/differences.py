@@ -182,7 +182,7 @@ def _comparable(fact: Fact) -> bool:
     row = find(fact.key)
     if fact.key in THEIR_OWN or row is None or row.text:
         return False
-    return row.kind != "float" and not row.unit
+    return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float))
 
 
 def _unexpected(fact: Fact, expected: Value) -> bool:

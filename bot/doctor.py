@@ -9,10 +9,13 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
+from bot.catalogue import catalogue
 from bot.manifest import SCOPES
+from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from bot.store import StoreUnavailable, open_store
 from kb.taxonomy import BadTaxonomy, load_taxonomy
+from tools.checks import CHECKS
 from tools.hostlist import BadRange, fold
 from tools.inventory import BadInventory, Inventory, load_inventory
 from tools.ssh import Limits, Ssh
@@ -98,7 +101,18 @@ async def _knowledge(settings: Settings) -> list[Finding]:
         taxonomy = load_taxonomy(*site)
     except BadTaxonomy as why:
         return [Finding("taxonomy", "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
-    return [Finding("taxonomy", "ok", f"{len(taxonomy.leaves)} labels" + (f", {site[0]} included" if site else ""))]
+    found = Finding("taxonomy", "ok", f"{len(taxonomy.leaves)} labels" + (f", {site[0]} included" if site else ""))
+    return [found, *_site_checks(settings)]
+
+
+def _site_checks(settings: Settings) -> list[Finding]:
+    try:
+        own = len(catalogue(settings.kb_dir)) - len(CHECKS)
+    except Refusal as why:
+        return [
+            Finding("checks", "fail", problem, "mend the file; nothing of it is used until then") for problem in str(why).split("\n")[1:]
+        ]
+    return [Finding("checks", "ok", f"{len(CHECKS)} built in" + (f", {own} of this site" if own else ""))]
 
 
 async def _model(settings: Settings) -> list[Finding]:

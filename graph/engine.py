@@ -14,7 +14,7 @@ from typing import Literal
 from graph.belief import Belief, beliefs
 from graph.gather import gather
 from graph.lens import Lens, is_text
-from graph.odd import ODD, is_odd
+from graph.odd import is_odd, may_be_odd
 from graph.state import Blind, Evidence, Hypothesis, Tier
 from graph.verdict import WORTH_SAYING, Coverage, Settled, Standing, settle, stand
 from tools.fact import Fact
@@ -132,7 +132,7 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds."""
     ready = gather(facts, opened, lens.bus)
     rows = tuple(beliefs(ready, lens, priors or {}))
-    odd = worst_first([f for f in ready if f.key in ODD and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
+    odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
     return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd)
 
 

@@ -98,9 +98,16 @@ ODD: Mapping[str, Odd] = {
 # fmt: on
 
 
+def may_be_odd(key: str) -> bool:
+    """Whether facts of a key can be abnormal by themselves. A site's own checks say it of each fact."""
+    return key in ODD or key.startswith("site.")
+
+
 def is_odd(fact: Fact, expected: Value = None) -> bool:
     """Abnormal, of now, and not merely the echo of something else."""
     if fact.status is not Status.OK or fact.stale or fact.attrs.get("sympathetic") or fact.attrs.get("aged"):
         return False
+    if fact.key.startswith("site."):
+        return bool(fact.attrs.get("wrong"))
     rule = ODD.get(fact.key)
     return rule is not None and rule(fact, expected)

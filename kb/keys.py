@@ -260,6 +260,7 @@ KEYS = _rows("""
     sched.reason                     | str   | host    |      | reason the scheduler gives for the node or the end of its job
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
     ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie; attrs: text
+    site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong
 """)
 
 BY_NAME = {key.name: key for key in KEYS}

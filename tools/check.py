@@ -34,6 +34,7 @@ SLOTS: Mapping[str, str] = {
     "ranks": r"[1-9][0-9]{0,2}",
     "count": r"[1-9]",
     "job": r"[A-Za-z0-9._-]{1,64}",
+    "node": r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}",
 }
 """What may fill a {slot} of an argv template, matched whole. Values come from inventory and tickets, so nothing looser."""
 
@@ -78,7 +79,6 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
-@dataclass(frozen=True, slots=True)
 class Party:
     """A host that takes part in a check of several. `leaf`: the switch it hangs on, '' when unknown. `expects`: its SKU's values."""
 
@@ -117,6 +117,7 @@ class Joint:
     missing: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
 class Check:
     """A row of the catalogue. `seconds` is the nominal cost used for planning; `timeout` the remote limit of each command.
 
@@ -134,11 +135,13 @@ class Check:
     exclusive: bool = False
     timeout: float = 20.0
     cap: int = 4 * MIB
-    settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
     tool: str = ""
     """What must be installed for it and how to get it, in one sentence."""
     together: "Together | None" = None
     """Runs the commands of a check of scope pair or group: which of them where, and what the answers mean together."""
+    settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
+    statuses: frozenset[int] | None = None
+    """Exit statuses after which the output may be read; None where the formats tell an error from an answer themselves."""
 
     def read(self, text: str) -> tuple[Reading, ...]:
         """Facts of one command's output, whichever of the check's commands printed it.
