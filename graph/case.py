@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from graph.engine import Assessment, assess
-from graph.lens import Lens, profiles
+from graph.lens import Lens, Place, profiles
 from graph.ports import Ports
 from graph.state import Brief, Incident, Item, Origin, Stats
 from tools.fact import Fact, Value
@@ -114,7 +114,12 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
         sku = profile(host)
         return sku.bus if sku else ()
 
-    return Lens(ports.taxonomy, ports.fleet.checks, expected, bus=bus)
+    leaves = {fact.host: str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value}
+
+    def place(host: str, kind: Place) -> str:
+        return leaves.get(host, "") if kind == "leaf" else ""
+
+    return Lens(ports.taxonomy, ports.fleet.checks, expected, place, bus)
 
 
 def weigh(case: Case, ports: Ports) -> Assessment:

@@ -1,5 +1,6 @@
 """Facts that no single check can state, because they compare hosts, GPUs or checks with each other. Pure."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ REPEATING = (13, 31)
 
 def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
     """Everything that follows from the facts together. `bus(host)` is the SKU's bus table, empty where unknown."""
-    return [*unreachable(facts), *xid_patterns(facts), *absent_gpus(facts, bus)]
+    return [*unreachable(facts), *xid_patterns(facts), *absent_gpus(facts, bus), *wrong_clocks(facts), *unfit_images(facts)]
 
 
 def unreachable(facts: Sequence[Fact]) -> list[Fact]:
@@ -80,6 +81,67 @@ def absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> l
             source = {fact.check: fact for fact in own if fact.key in ("gpu.bdf", "pcie.rev_ff")}
             found += [_placed(gone, host, source.get(gone.check)) for gone in missing_gpus(own, bus(host))]
     return found
+
+
+def wrong_clocks(facts: Iterable[Fact]) -> list[Fact]:
+    """How far each clock is from ours, where its time source does not say that more exactly. Ours was read when the answer came."""
+    said = {fact.host for fact in facts if fact.key == "time.offset"}
+    return [
+        replace(
+            fact,
+            key="time.offset",
+            value=round(fact.value - fact.time.timestamp(), 1),
+            unit="s",
+            attrs={"against": "the clock of RackMedic"},
+        )
+        for fact in facts
+        if fact.key == "time.clock" and fact.host not in said and fact.time and isinstance(fact.value, float)
+    ]
+
+
+CAPABILITY = (
+    *(("B300", "103"), ("GB300", "103"), ("B200", "100"), ("B100", "100"), ("H100", "90"), ("H200", "90"), ("H800", "90"), ("H20", "90")),
+    *(("GH200", "90"), ("L40", "89"), ("L4", "89"), ("A100", "80"), ("A800", "80"), ("A30", "80"), ("A10", "86"), ("A40", "86"), ("V100", "70"), ("T4", "75")),
+)  # fmt: skip
+"""Words of product names → compute capability."""
+
+
+def unfit_images(facts: Sequence[Fact]) -> list[Fact]:
+    """Images whose CUDA is newer than the driver supports, or whose PyTorch was not built for the GPUs of the host."""
+    newest = {fact.host: fact for fact in facts if fact.key == "driver.cuda_version" and fact.status is Status.OK and fact.host}
+    product = {fact.host: str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK and fact.host}
+    found: list[Fact] = []
+    for fact in facts:
+        if fact.key in ("vers.cuda", "container.cuda") and fact.host in newest and _newer(str(fact.value), str(newest[fact.host].value)):
+            supported = str(newest[fact.host].value)
+            attrs = {"supported": supported, "major": _parts(str(fact.value))[0] > _parts(supported)[0]}
+            found.append(replace(fact, key="vers.cuda_too_new", attrs=attrs))
+        needs = _capability(product.get(fact.host, "")) if fact.key == "vers.archs" and isinstance(fact.value, list) else ""
+        if needs and isinstance(fact.value, list) and not any(_runs(arch, int(needs)) for arch in fact.value):
+            found.append(replace(fact, key="vers.arch_missing", value=f"sm_{needs}"))
+    return found
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]{1,4}", version)[:2]) or (0,)
+
+
+def _newer(image: str, driver: str) -> bool:
+    return _parts(driver) > (0,) and _parts(image) > _parts(driver)
+
+
+def _capability(product: str) -> str:
+    words = re.split(r"[\s_-]+", product)
+    return next((number for name, number in CAPABILITY if name in words or f"{name}S" in words), "")
+
+
+def _runs(arch: str, capability: int) -> bool:
+    """Machine code runs on later minors of its major; intermediate code on everything later. `90a` runs on exactly its own."""
+    kind, _, digits = arch.partition("_")
+    number = int(re.sub(r"\D", "", digits) or 0)
+    if digits[-1:] in "af" or kind == "sm":
+        return number // 10 == capability // 10 and number <= capability
+    return number <= capability
 
 
 def _placed(gone: Fact, host: str, source: Fact | None) -> Fact:

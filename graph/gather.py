@@ -16,7 +16,7 @@ from tools.fact import Fact, Status
 AGED = timedelta(hours=24)
 """An event this long before the incident was opened may be its cause, but cannot prove it."""
 
-EVENTS = ("kernel.", "service.event", "job.")
+EVENTS = ("kernel.", "service.event", "job.", "ipmi.event")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
 
 

@@ -11,6 +11,9 @@ Odd = Callable[[Fact, Value], bool]
 AFTERMATH = frozenset({43, 45})
 """Xids that a GPU reports when its job went away, for whatever reason."""
 
+WRONG_CLOCK = 120.0
+"""Seconds from which a clock breaks things: a minute may be the way to the host and back."""
+
 
 def _any(fact: Fact, expected: Value) -> bool:
     return True
@@ -91,6 +94,11 @@ ODD: Mapping[str, Odd] = {
     "disk.inodes_percent":              lambda fact, expected: isinstance(fact.value, int) and fact.value >= 99,
     "mem.oom_kills":                    _some,
     "job.error":                        _any,
+    "docker.nvidia_runtime":            _unexpected,
+    "time.offset":                      lambda fact, expected: isinstance(fact.value, float) and abs(fact.value) >= WRONG_CLOCK,
+    "fabric.sm":                        _one_of("none"),
+    "store.mount":                      _one_of("timeout", "stale"),
+    "ipmi.event":                       _one_of("psu", "fan", "pcie", "memory", "cpu"),
     "nccl.wrong":                       _some,
     "nccl.busbw_max":                   _below,
     "nccl.failure":                     _none_of("devices_busy", "missing_tool", "not_enough_slots"),

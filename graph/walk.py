@@ -115,7 +115,7 @@ def _leaf_interest(standing: Standing) -> float:
 
 def _why_pruned(standings: Sequence[Standing]) -> str:
     rejected = [standing for standing in standings if standing.verdict == "rejected"]
-    return f"{len(rejected)} of {len(standings)} causes rejected by what was looked at, the rest unlikely"
+    return f"{len(rejected)} of {len(standings)} causes rejected, the rest unlikely"
 
 
 def _visit(walk: Walk, label: str, now: Assessment) -> Visit | None:
@@ -125,7 +125,7 @@ def _visit(walk: Walk, label: str, now: Assessment) -> Visit | None:
         return Visit(label, standing.unasked)
     if standing.verdict == "confirmed":
         walk.found.append(label)
-    walk.note(label, standing.verdict, standing.because)
+    walk.note(label, standing.verdict, "" if standing.verdict == "rejected" else standing.because)
     return None
 
 
@@ -134,4 +134,4 @@ def _leave(walk: Walk, path: str) -> None:
     if path:
         walk.exhausted.append(path)
         if not any(label.startswith(f"{path}.") for label in walk.found):
-            walk.note(path, "backtracked", "no cause found below")
+            walk.note(path, "backtracked")

@@ -27,7 +27,7 @@ def _rows(text: str) -> tuple[Key, ...]:
     rows = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, kind, scope, unit, means = (part.strip() for part in line.split("|"))
-        low_trust = name.startswith(("job.", "env.")) or (name.startswith("proc.") and kind == "str")
+        low_trust = name.startswith(("job.", "env.", "vers.", "container.")) or (name.startswith("proc.") and kind == "str")
         rows.append(Key(name, kind, scope, unit, means, low_trust))  # type: ignore[arg-type]  # a test checks every row
     return tuple(rows)
 
@@ -254,13 +254,21 @@ KEYS = _rows("""
     time.clock                       | float | host    | s    | the node's clock, seconds since 1970
     net.state                        | str   | netdev  |      | UP DOWN UNKNOWN
     net.mtu                          | int   | netdev  |      | MTU
-    net.rx_discards                  | int   | netdev  |      | packets received and discarded
+    net.rx_dropped                   | int   | netdev  |      | packets received and dropped by the host
+    net.rx_errors                    | int   | netdev  |      | receive errors
+    net.rx_discards                  | int   | netdev  |      | packets received and discarded by the adapter
+    net.pause                        | int   | netdev  |      | pause frames received and sent
     net.master_reach                 | str   | host    |      | reaching the job's master from here: ok refused filtered no_name
-    sched.state                      | str   | host    |      | state the scheduler gives the node
-    sched.reason                     | str   | host    |      | reason the scheduler gives for the node or the end of its job
+    fabric.sm                        | str   | host    |      | subnet manager as seen from here: MASTER STANDBY none
+    fabric.leaf                      | str   | host    |      | leaf switch behind the first InfiniBand port
+    fabric.degraded                  | int   | host    |      | links of the leaf to other switches that run narrower or slower than they can; attrs: leaf
+    sched.state                      | str   | host    |      | state the scheduler gives the node, parts joined by +
+    sched.reason                     | str   | host    |      | reason the scheduler gives for the node's state
+    sched.job                        | str   | host    |      | how the scheduler ended the latest job here: COMPLETED FAILED CANCELLED PREEMPTED NODE_FAIL OUT_OF_MEMORY TIMEOUT RUNNING; attrs: job exit
+    store.mount                      | str   | mount   |      | shared file system, asked with a time limit: ok timeout stale error; attrs: fstype text
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
-    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie; attrs: text
-    site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong
+    ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count
+    ipmi.sensor                      | str   | host    |      | a fan, power supply or temperature sensor in trouble: psu fan temperature; attrs: sensor text
 """)
 
 BY_NAME = {key.name: key for key in KEYS}

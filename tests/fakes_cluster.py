@@ -18,7 +18,7 @@ from tools.fleet import Ask, Fleet
 from tools.inventory import parse_inventory
 from tools.sku import load_skus
 
-_SLOTS = {"<gpus>": "8", "<job_logs>": "/var/log/jobs", "<nccl_tests>": "/usr/local/nccl-tests/build"}
+_SLOTS = {"<node>": "n1", "<gpus>": "8", "<job_logs>": "/var/log/jobs", "<nccl_tests>": "/usr/local/nccl-tests/build"}
 
 
 def argv(command: str) -> tuple[str, ...]:

@@ -538,6 +538,73 @@ NCCL = """\
 """
 NCCL_FAILED = "gpu-001: Test CUDA failure common.cu:941 'system not yet initialized'\n .. gpu-001 pid 7: Test failure common.cu:891\n"
 
+DOCKER_INFO = json.dumps({"ID": "a1", "Runtimes": {"nvidia": {}, "runc": {}}, "CgroupDriver": "systemd", "CDISpecDirs": ["/etc/cdi"]}) + "\n"
+CONTAINER = "3f2a" + "0" * 60
+DOCKER_PS = json.dumps({"ID": CONTAINER, "Image": "train:1", "Names": "job-812", "State": "running"}) + "\n"
+DOCKER_INSPECT = (
+    f'{{"id":"{CONTAINER}","name":"/job-812","image":"train:1","status":"exited","oom":true,"exit":137,"error":"","started":"2026-05-20T01:00:00Z",'
+    '"shm":67108864,"ipc":"private","runtime":"runc","requests":[{"Driver":"","Count":-1,"Capabilities":[["gpu"]]}],"devices":[],"cuda":"","cuda_env":["12.8.1",""]}\n'
+    '{"id":"77aa00000000","name":"/web","image":"web","status":"running","started":"x","shm":67108864,"ipc":"private","runtime":"runc","requests":null,"devices":[],"cuda":"","cuda_env":[""]}\n'
+)
+INSIDE = (
+    f"== container {CONTAINER}\nFailed to initialize NVML: Unknown Error\n\n== status 255\n"
+    f"== container {CONTAINER[::-1]}\nGPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n\n== status 0\n"
+)
+VERSIONS = (
+    '{"torch": "2.3.1+cu121", "cuda": "12.1", "cudnn": 8902, "nccl": [2, 20, 5], "archs": "sm_80 sm_90 compute_90", "flash_attn": "2.5.8+cu122torch2.1", '
+    '"rackmedic": "vers"}\n'
+)
+CUDNN_WORDS = "error: cuDNN version incompatibility: PyTorch was compiled  against (9, 1, 0) but found runtime version (8, 9, 2). PyTorch"
+IMAGE_VERSIONS = (
+    f'== container {CONTAINER}\n{{"torch": "2.5.1", "cuda": "12.4", "cudnn": "{CUDNN_WORDS}", "nccl": 2708, "archs": "sm_90", "flash_attn": "error: no", '
+    '"rackmedic": "vers"}\n\n== status 0\n'
+)
+GOVERNORS = "".join(
+    f"/sys/devices/system/cpu/cpufreq/policy{i}/scaling_{name}:{value}\n"
+    for i in range(4)
+    for name, value in (("cur_freq", 1200000 + i), ("driver", "intel_pstate"), ("governor", "powersave" if i else "performance"))
+)
+CPUPOWER = (
+    "analyzing CPU 0:\n  current policy: frequency should be within 800 MHz and 3.80 GHz.\n"
+    '                  The governor "powersave" may decide which speed to use\n                  within this range.\n'
+)
+LSCPU = json.dumps({"lscpu": [{"field": "CPU(s):", "data": "224"}, {"field": "NUMA:", "data": "", "children": [{"field": "NUMA node(s):", "data": "2"}]}]})
+CHRONY = "0A140902,10.20.9.2,3,1779246569.123000000,-412.000012411,-0.000003271,0.000021914,-11.204,0.001,0.021,0.0004,0.0003,64.4,Not synchronised\n"
+CHRONY_TEXT = "Reference ID    : 0A140902 (ntp1)\nStratum         : 3\nSystem time     : 3.000012411 seconds slow of NTP time\nLeap status     : Normal\n"
+IP_LINK = json.dumps(
+    [
+        {"ifname": "lo", "mtu": 65536, "operstate": "UNKNOWN", "link_type": "loopback"},
+        {"ifname": "eth0", "mtu": 9000, "operstate": "UP", "link_type": "ether", "stats64": {"rx": {"dropped": 7, "errors": 1}}},
+        {"ifname": "docker0", "mtu": 1500, "operstate": "UP", "link_type": "ether", "linkinfo": {"info_kind": "bridge"}},
+        {"ifname": "eth1", "mtu": 1500, "operstate": "DOWN", "link_type": "ether"},
+    ]
+)
+IP_LINK_TEXT = "2: eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc mq state UP mode DEFAULT group default qlen 1000\n    link/ether 00:11:22:33:44:55\n"
+ADAPTERS = "== eth2\n     rx_discards_phy: 912334\n     rx_prio3_pause: 12\n     tx_prio3_pause: 30\n== eth3\n     rx_discards_phy: 0\n"
+MASTERS = "master 10.20.0.11 29500 ok\nmaster gpu-001 29501 no_name\n"
+SMINFO = "sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 194213 priority 15 state 3 SMINFO_MASTER\n"
+NO_SM = "ibwarn: [48211] mad_rpc: _do_madrpc failed; dport (Lid 0)\nsminfo: iberror: failed: query\n"
+IBLINKINFO = (
+    '0xa088c20300000001 " gpu-017 mlx5_0" 17    1[  ] ==( 4X    106.25 Gbps Active/  LinkUp)==> 0xb8cef60300f0a111 4   18[  ] "leaf-2" ( )\n'
+    '0xb8cef60300f0a111 "   leaf-2" 4   18[  ] ==( 4X    106.25 Gbps Active/  LinkUp)==> 0xa088c20300000001 17    1[  ] "gpu-017 mlx5_0" ( )\n'
+    '0xb8cef60300f0a111 "   leaf-2" 4   19[  ] ==(  Down/ Polling)==>   [  ] "" ( )\n'
+    '0xb8cef60300f0a111 "   leaf-2" 4   33[  ] ==( 2X    106.25 Gbps Active/  LinkUp)==> 0xb8cef60300f0b222 9    4[  ] "spine-1" ( Could be 4X )\n'
+    '0xb8cef60300f0a111 "   leaf-2" 4   34[  ] ==( 4X    106.25 Gbps Active/  LinkUp)==> 0xb8cef60300f0b223 10    4[  ] "spine-2" ( )\n'
+)
+NODE = "NodeName=gpu-017 Arch=x86_64 CPUTot=224 State=ALLOCATED*+DRAIN ThreadsPerCore=2 Partitions=gpu Reason=maintenance CHG-204 [root@2026-05-20T03:01:00]\n"
+NODE_JSON = json.dumps({"meta": {}, "nodes": [{"name": "gpu-017", "state": ["IDLE", "DRAIN"], "reason": "planned work"}], "errors": []}) + "\n"
+SACCT = "809|COMPLETED|0:0|2026-05-19T01:00:00|2026-05-19T05:00:00\n812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00\n"
+SHARED_MOUNTS = "mount /home nfs4\nanswer /home ok \nmount /old nfs\nanswer /old stale stat: Stale file handle\nmount /data nfs4\n"
+SEL = (
+    "   1 | 05/20/2026 | 02:00:00 | Fan Fan3 | Lower Critical going low  | Asserted\n"
+    "   2 | 05/20/2026 | 02:10:00 | Fan Fan3 | Lower Critical going low  | Deasserted\n"
+    "   7 | 05/20/2026 | 03:01:22 | Power Supply PSU2 Status | Failure detected | Asserted\n"
+    "   8 | 05/20/26 | 03:01:23 UTC | Critical Interrupt PCIe Slot 7 | Bus Fatal Error | Asserted\n"
+    "   9 |  Pre-Init  |0000000012| System Event | OEM System boot event | Asserted\n"
+)
+SDR = "Inlet Temp | 05h | nc  |  7.1 | 43 degrees C\nExhaust Temp     | 01h | ok  |  7.1 | 58 degrees C\nRiser Temp       | 02h | ns  | 7.1 | No Reading\n"
+SDR_POWER = "PSU1 Status      | 61h | ok  | 10.1 | Presence detected\nPSU2 Status      | 62h | cr  | 10.2 | Presence detected, Failure detected\n"
+
 SAMPLES: dict[str, tuple[str, ...]] = {
     "smi": (SMI_XML, SMI_TEXT, SMI_TABLE, "No devices were found\n"),
     "topo": (TOPO,),
@@ -552,5 +619,14 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "env": (ENV,),
     "joblog": (JOB_LOG,),
     "procs": (APPS, PS),
+    "docker": (DOCKER_INFO, DOCKER_PS, DOCKER_INSPECT, INSIDE),
+    "vers": (VERSIONS, IMAGE_VERSIONS),
+    "cpu": (LSCPU, GOVERNORS, CPUPOWER),
+    "time": (CHRONY, CHRONY_TEXT, "506 Cannot talk to daemon\n", "NTP=yes\nNTPSynchronized=yes\n", "1779246600.120000000\n"),
+    "net": (IP_LINK, IP_LINK_TEXT, ADAPTERS, MASTERS),
+    "fabric": (SMINFO, NO_SM, IBLINKINFO),
+    "sched": (NODE, NODE_JSON, SACCT),
+    "store": (SHARED_MOUNTS,),
+    "ipmi": (SEL, SDR, SDR_POWER),
     "nccl1": (NCCL, NCCL_FAILED),
 }

@@ -64,7 +64,7 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
     }
     attrs: list[dict[str, Any]] = [
         {},
-        *(dict.fromkeys(("cgroup", "own", "first", "fatal"), True) | {"count": n, "sympathetic": 48} for n in (1, 7)),
+        *(dict.fromkeys(("cgroup", "own", "first", "fatal", "major"), True) | {"count": n, "sympathetic": 48} for n in (1, 7)),
         *(dict.fromkeys(("cgroup", "own", "first", "fatal"), False) | {"type": "KeyError", "count": n} for n in (1, 7)),
         {"joined": 60, "expected": 64, "status": 12, "severity": "fatal", "fstype": "ext4", "tpc": 1, "gpc": 1, "count": 4},
         {"joined": 64, "expected": 64, "severity": "nonfatal", "default": 700.0, "devices_with_same": 3},

@@ -99,7 +99,7 @@ def test_kernel_log_and_journal_carry_the_nodes_own_times() -> None:
 
 
 def test_the_commands_are_exactly_those_of_the_checks() -> None:
-    slots = {"gpus": "8", "job_logs": "/var/log/jobs", "nccl_tests": "/usr/local/nccl-tests/build"}
+    slots = {"node": "n1", "gpus": "8", "job_logs": "/var/log/jobs", "nccl_tests": "/usr/local/nccl-tests/build"}
     asked = {f"{check.id}.{command.name}": command.fill(slots) for check in CHECKS.values() for command in check.commands}
     assert asked.keys() == set(COMMANDS) == SECONDS.keys()
     assert {name: plain_argv(name) for name in asked} == asked

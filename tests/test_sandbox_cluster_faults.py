@@ -12,17 +12,17 @@ from tests.fakes_cluster import cluster, facts
 
 SHOWS = {
     "G01": "dmesg smi", "G02": "dmesg smi", "G03": "dmesg nccl1 smi", "G04": "dmesg smi", "G05": "dmesg smi", "G06": "dmesg smi",
-    "G07": "dmesg lspci nccl1 nvlink smi topo", "G08": "dmesg lspci nccl1 nvlink smi topo", "G09": "dmesg lspci smi",
+    "G07": "dmesg lspci nccl1 nvlink smi topo", "G08": "dmesg ipmi lspci nccl1 nvlink smi topo", "G09": "dmesg lspci smi",
     "G10": "dmesg nccl1 nvlink procs smi topo", "G11": "dmesg", "G12": "dmesg nccl1 procs", "G13": "dmesg nccl1 smi", "G14": "nccl1",
-    "G15": "dmesg smi", "G16": "smi", "G17": "smi", "G18": "smi", "G19": "nccl1 smi topo", "G20": "smi",
-    "S01": "dmesg mods nccl1 nvlink procs smi sysd topo", "S02": "dmesg", "S03": "lspci mods nccl1 nvlink procs smi sysd topo",
-    "S04": "nccl1 smi sysd", "S05": "nccl1 smi sysd", "S06": "sysd", "S07": "sysd", "S08": "mods", "S09": "mem", "S10": "disk", "S11": "disk",
-    "S12": "dmesg procs", "S13": "disk dmesg", "S14": "dmesg mem", "S15": "dmesg procs", "S16": "lspci", "S17": "sysd", "S18": "procs smi",
-    "S19": "smi", "N01": "dmesg nccl1 nvlink topo", "N02": "nccl1 nvlink", "N03": "dmesg nccl1 sysd", "N04": "dmesg ibstat", "N05": "ibstat",
-    "N06": "ibstat", "N07": "ibstat", "N08": "ibstat", "N09": "ibstat", "N10": "dmesg ibstat topo", "N11": "ibstat", "N12": "", "N13": "",
-    "N14": "env", "N15": "ibstat", "F01": "", "F02": "", "F03": "env", "F04": "dmesg", "F05": "", "F06": "", "F07": "dmesg mem", "U01": "dmesg",
-    "U02": "", "U03": "ibstat", "U04": "env", "U05": "env", "U06": "env", "U07": "env ibstat", "U08": "", "U09": "", "U10": "", "U11": "env",
-    "U12": "", "O01": "", "O02": "smi", "O03": "sysd", "O04": "", "O05": "", "O06": "sysd", "O07": "dmesg nccl1",
+    "G15": "dmesg smi", "G16": "ipmi smi", "G17": "smi", "G18": "smi", "G19": "nccl1 smi topo", "G20": "smi",
+    "S01": "dmesg mods nccl1 nvlink procs smi sysd topo", "S02": "dmesg docker vers", "S03": "lspci mods nccl1 nvlink procs smi sysd topo",
+    "S04": "nccl1 smi sysd", "S05": "nccl1 smi sysd", "S06": "docker sysd", "S07": "docker sysd vers", "S08": "mods", "S09": "mem", "S10": "disk", "S11": "disk docker",
+    "S12": "dmesg procs store", "S13": "disk dmesg", "S14": "dmesg mem", "S15": "dmesg procs sched", "S16": "lspci", "S17": "sysd time", "S18": "procs smi",
+    "S19": "cpu smi", "N01": "dmesg nccl1 nvlink topo", "N02": "nccl1 nvlink", "N03": "dmesg nccl1 sysd", "N04": "dmesg ibstat", "N05": "ibstat",
+    "N06": "ibstat", "N07": "ibstat", "N08": "fabric ibstat", "N09": "ibstat", "N10": "dmesg ibstat topo", "N11": "fabric ibstat net", "N12": "net", "N13": "net",
+    "N14": "env net", "N15": "fabric ibstat", "F01": "vers", "F02": "vers", "F03": "env vers", "F04": "dmesg", "F05": "", "F06": "vers", "F07": "dmesg mem", "U01": "dmesg",
+    "U02": "", "U03": "ibstat net", "U04": "env", "U05": "env", "U06": "env", "U07": "env fabric ibstat net", "U08": "", "U09": "", "U10": "", "U11": "env",
+    "U12": "", "O01": "", "O02": "ipmi smi", "O03": "sched sysd", "O04": "", "O05": "", "O06": "sched sysd", "O07": "dmesg nccl1",
 }  # fmt: skip
 """The checks, the job's log apart, in which a fault on its node differs from a healthy node whose job came to the same end."""
 
@@ -34,20 +34,20 @@ TELLS: dict[str, tuple[str, object]] = {
     "G18": ("gpu.power.limit", 300.0), "G19": ("gpu.mig", True), "G20": ("gpu.compute_mode", "Exclusive_Process"),
     "S01": ("smi.error", "driver_library_mismatch"), "S02": ("job.error", "cuda_driver_too_old"), "S03": ("smi.error", "driver_not_loaded"),
     "S04": ("service.event", "fm_killed"), "S05": ("service.event", "fm_version_mismatch"), "S06": ("service.event", "daemon_reload"),
-    "S07": ("job.error", "missing_gpu_runtime"), "S08": ("module.loaded", False), "S09": ("mem.memlock_kib", 64), "S10": ("disk.used_percent", 100),
+    "S07": ("docker.nvidia_runtime", False), "S08": ("module.loaded", False), "S09": ("mem.memlock_kib", 64), "S10": ("disk.used_percent", 100),
     "S11": ("disk.size_bytes", 64 << 20), "S12": ("kernel.nfs_timeout", "nfs-a"), "S13": ("disk.readonly", True), "S14": ("kernel.oom_kill", "python3"),
-    "S15": ("kernel.soft_lockup", "soft_lockup"), "S16": ("pcie.acs", True), "S17": ("job.error", "certificate_time"), "S18": ("proc.orphan", 62474),
+    "S15": ("kernel.soft_lockup", "soft_lockup"), "S16": ("pcie.acs", True), "S17": ("time.synchronised", False), "S19": ("cpu.governor", "powersave"), "S18": ("proc.orphan", 62474),
     "N01": ("nvlink.inactive", 18), "N02": ("nvlink.crc_errors", 184213), "N03": ("kernel.sxid", 20034), "N04": ("ib.state", "Down"),
     "N05": ("ib.rate", 100), "N06": ("ib.link_downed", 37), "N07": ("ib.symbol_error", 45213), "N08": ("ib.state", "Initializing"),
     "N09": ("ib.pkeys", ["0xffff"]), "N10": ("kernel.mlx5", "health_compromised"), "N11": ("ib.roce_adp_retrans", 71204),
-    "N12": ("job.error", "rendezvous_timeout"), "N13": ("job.error", "nccl_connection_refused"), "N14": ("job.error", "name_resolution"),
-    "F01": ("job.error", "cuda_no_kernel_image"), "F02": ("job.error", "nccl_invalid_usage"), "F03": ("job.error", "cudnn_not_initialized"),
+    "N12": ("net.mtu", 1500), "N13": ("net.master_reach", "refused"), "N14": ("net.master_reach", "no_name"), "N15": ("fabric.degraded", 1),
+    "F01": ("vers.archs", ["sm_37", "sm_50", "sm_60", "sm_70", "sm_75"]), "F02": ("vers.nccl", "2.18.3"), "F03": ("vers.cudnn_mismatch", True),
     "F04": ("kernel.segfault", "libnccl.so.2"), "F05": ("job.error", "checkpoint_mismatch"), "F06": ("job.error", "import_undefined_symbol"),
     "F07": ("job.error", "dataloader_killed"), "U01": ("kernel.xid", 31), "U02": ("job.error", "cuda_oom"), "U03": ("job.error", "nccl_ib_device"),
     "U04": ("env.NCCL_SOCKET_IFNAME", "docker0"), "U05": ("env.CUDA_VISIBLE_DEVICES", "0,1,2,3"), "U06": ("env.WORLD_SIZE", "32"),
     "U07": ("env.NCCL_IB_GID_INDEX", "0"), "U08": ("job.error", "python_exception"), "U09": ("job.error", "file_not_found"),
     "U10": ("job.error", "collective_desync"), "U11": ("env.NCCL_P2P_DISABLE", "1"), "O02": ("gpu.throttle.hw_thermal", True),
-    "O06": ("job.error", "preempted"), "O07": ("kernel.xid", 167),
+    "O03": ("sched.reason", "maintenance CHG-20417"), "O06": ("sched.job", "PREEMPTED"), "O07": ("kernel.xid", 167),
 }  # fmt: skip
 """One fact on the faulty node by which the fault is known, whatever else is."""
 

@@ -10,8 +10,9 @@ from tools.check import SLOTS, BadSlot, Check
 from tools.checks import CHECKS
 from tools.checks.smi_table import FIELDS
 
-PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs"]
-FILLED = {"gpus": "8", "job_logs": "/var/log/jobs", "nccl_tests": "/opt/nccl-tests"}
+PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs"]  # fmt: skip
+PASSIVE += ["docker", "time", "sched", "cpu", "net", "store", "ipmi", "vers", "fabric"]
+FILLED = {"gpus": "8", "node": "gpu-017", "job_logs": "/var/log/jobs", "nccl_tests": "/opt/nccl-tests"}
 EVERY = [pytest.param(check, id=check.id) for check in CHECKS.values()]
 
 

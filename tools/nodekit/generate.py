@@ -14,8 +14,15 @@ from tools.action import Condition
 from tools.check import Check
 from tools.remedy import KINDS, Kind, Remedy
 
-ENV_QUESTION = "env.job"
-"""The one question that is no plain command: the kit's own function answers it."""
+QUESTIONS = {
+    "env": "job_environment",
+    "masters": "job_masters",
+    "adapters": "adapter_counters",
+    "mounts": "shared_mounts",
+    "containers": "gpu_containers",
+    "inside": "inside_containers",
+}
+"""Questions that are no plain command: `rackmedic-look WORD ARGUMENT...` in a row is answered by the kit's own function."""
 
 FUNCTIONS = ("proc_start", "module_loaded")
 """What a condition may ask of the kit itself, as `@NAME`."""
@@ -84,10 +91,17 @@ def _questions(checks: Mapping[str, Check]) -> Iterator[str]:
             if not command.privileged:
                 continue
             name = f"{check.id}.{command.name}"
-            if any("{" in word for word in command.argv):
+            if any(re.search(r"{[a-z_]+}", word) for word in command.argv):
                 raise BadRow(f"{name}: a privileged command has no slots; nobody but the catalogue fills them")
-            asked = "job_environment" if name == ENV_QUESTION else f"exec timeout -k 2 {check.timeout:g} {shlex.join(command.argv)}"
-            yield f"  {shlex.quote(name)}) {asked} ;;"
+            yield f"  {shlex.quote(name)}) {_question(name, check, command.argv)} ;;"
+
+
+def _question(name: str, check: Check, argv: Sequence[str]) -> str:
+    if argv[0] != "rackmedic-look":
+        return f"exec timeout -k 2 {check.timeout:g} {shlex.join(argv)}"
+    if argv[1] not in QUESTIONS:
+        raise BadRow(f"{name}: the kit has no question {argv[1]!r}; it has {', '.join(QUESTIONS)}")
+    return shlex.join((QUESTIONS[argv[1]], *argv[2:]))
 
 
 def _in_kit(remedies: Mapping[str, Remedy]) -> list[Remedy]:

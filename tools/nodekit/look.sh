@@ -28,6 +28,100 @@ communication() { # PID, and its environment on stdin
   done
 }
 
+job_masters() { # whether the masters that processes here name can be found and reached from here; nothing is sent to them
+  set +f
+  tail -v -c +1 "$PROC"/[0-9]*/environ 2>/dev/null | tr '\000' '\n' | {
+    asked=' ' address='' port='' left=4
+    while IFS= read -r line; do
+      case $line in
+        '==> '*' <==') address='' port='' ;;
+        MASTER_ADDR=*) address=${line#*=} ;;
+        MASTER_PORT=*) port=${line#*=} ;;
+        *) continue ;;
+      esac
+      case $address in '' | [!A-Za-z0-9]* | *[!A-Za-z0-9._:-]*) continue ;; esac
+      case $port in '' | *[!0-9]* | ??????*) continue ;; esac
+      case $asked in *" $address/$port "*) continue ;; esac
+      [ "${#address}" -le 253 ] && [ "$left" -gt 0 ] || continue
+      left=$((left - 1)) asked="$asked$address/$port "
+      printf 'master %s %s %s\n' "$address" "$port" "$(reach "$address" "$port")"
+    done
+  }
+  exit 0
+}
+
+reach() { # ADDRESS PORT, both matched
+  timeout -k 1 4 getent ahosts "$1" >/dev/null 2>&1
+  case $? in 0) ;; 2) echo no_name; return ;; *) echo unknown; return ;; esac
+  said=$(timeout -k 1 3 bash -c ': <"/dev/tcp/$0/$1"' "$1" "$2" 2>&1 </dev/null)
+  case $?/$said in
+    0/*) echo ok ;;
+    *'Connection refused'*) echo refused ;;
+    124/* | 137/* | *'timed out'* | *'No route to host'* | *'unreachable'* | *'rohibited'*) echo filtered ;;
+    *) echo unknown ;;
+  esac
+}
+
+adapter_counters() { # what the adapters of Ethernet interfaces discarded, and their pause frames
+  set +f
+  for device in /sys/class/net/*/device; do
+    device=${device%/device} device=${device##*/}
+    case $device in '*' | *[!A-Za-z0-9_.-]*) continue ;; esac
+    printf '== %s\n' "$device"
+    timeout -k 1 3 ethtool -S "$device" 2>/dev/null | while IFS= read -r line; do
+      case $line in *discard* | *pause* | *rx_missed*) printf '%s\n' "$line" ;; esac
+    done
+  done
+  exit 0
+}
+
+shared_mounts() { # each shared file system with a time limit of its own; one that is named and not answered is where this got stuck
+  while read -r _ mount kind _; do
+    case $kind in nfs | nfs4 | lustre | beegfs | gpfs | wekafs | ceph | cifs | fuse.ceph | fuse.glusterfs | fuse.juicefs | fuse.s3fs | panfs | vast) ;; *) continue ;; esac
+    printf 'mount %s %s\n' "$mount" "$kind"
+    said=$(timeout -k 1 3 stat -f -c %T -- "$(printf '%b' "$mount")" 2>&1)
+    case $?/$said in
+      0/*) word=ok said='' ;;
+      124/* | 137/*) word=timeout said='' ;;
+      *Stale*) word=stale ;;
+      *) word=error ;;
+    esac
+    printf 'answer %s %s %s\n' "$mount" "$word" "$(printf '%s' "$said" | tr '\000-\037' ' ')"
+  done <"$PROC/mounts"
+  exit 0
+}
+
+running_containers() { timeout -k 2 5 docker ps -q --no-trunc; }
+
+gpu_containers() { # what running and lately ended containers were given: one line each, and nothing of their environment but CUDA_VERSION
+  ids=$(running_containers) || exit 1
+  for id in $ids $(timeout -k 2 5 docker ps -aq --no-trunc --last 16); do
+    case $id in *[!0-9a-f]*) continue ;; esac
+    case " ${seen-} " in *" $id "*) continue ;; esac
+    seen="${seen-} $id"
+    timeout -k 2 5 docker inspect --type container --format '{"id":{{json .Id}},"name":{{json .Name}},"image":{{json .Config.Image}},"status":{{json .State.Status}},"oom":{{json .State.OOMKilled}},"exit":{{json .State.ExitCode}},"error":{{json .State.Error}},"started":{{json .State.StartedAt}},"shm":{{json .HostConfig.ShmSize}},"ipc":{{json .HostConfig.IpcMode}},"runtime":{{json .HostConfig.Runtime}},"requests":{{json .HostConfig.DeviceRequests}},"devices":{{json .HostConfig.Devices}},"cuda":{{json (index .Config.Labels "com.nvidia.cuda.version")}},"cuda_env":[{{range .Config.Env}}{{if gt (len .) 13}}{{if eq (slice . 0 13) "CUDA_VERSION="}}{{json (slice . 13)}},{{end}}{{end}}{{end}}""]}' "$id"
+  done
+  exit 0
+}
+
+inside_containers() { # COMMAND...: in every running GPU container, as nobody and with the rights of nobody; what it prints is its owner's word
+  ids=$(running_containers) || exit 1
+  left=4
+  for id in $ids; do
+    case $id in *[!0-9a-f]*) continue ;; esac
+    case $(timeout -k 2 5 docker inspect --type container --format '{{.HostConfig.Runtime}} {{len .HostConfig.DeviceRequests}}' "$id") in
+      nvidia* | *' '[1-9]*) ;;
+      *) continue ;;
+    esac
+    [ "$left" -gt 0 ] || break
+    left=$((left - 1))
+    printf '== container %s\n' "$id"
+    timeout -k 2 20 docker exec --user 65534:65534 --workdir / "$id" "$@" 2>&1 </dev/null
+    printf '\n== status %s\n' "$?"
+  done
+  exit 0
+}
+
 [ $# -eq 1 ] || { echo "usage: rackmedic-look CHECK.NAME | version" >&2; exit 64; }
 case $1 in
 @COMMANDS@

@@ -219,7 +219,7 @@ class Cluster(Repairable):
         node = self._seen(host, asked.name, at)
         if asked.as_root and not node.kit:
             return said("", 1, "sudo: a password is required\n")
-        if asked.name == "env.job" and not asked.as_root and not node.kit:
+        if PRIVILEGED.get(asked.name, ("",))[0] == "rackmedic-look" and not (asked.as_root or node.kit):
             return replace(said("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
         as_root = asked.as_root or asked.name not in PRIVILEGED or not node.dmesg_restrict
         render = RENDERERS.get(asked.name) or FILES[asked.name]

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tools.checks.versions import PROBE
+
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
 
@@ -57,6 +59,15 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "joblog.tail": ("find", "<job_logs>", "-maxdepth", "3", "-type", "f", "-name", "*.log", "-exec", "tail", "-v", "-n", "300", "{}", "+"),
     "procs.gpus": _words("nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"),
     "procs.list": _words("ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"),
+    "vers.host": ("python3", "-c", PROBE),
+    "cpu.cores": _words("lscpu -J"),
+    "cpu.frequencies": _words("grep -rsH --include=scaling_governor --include=scaling_driver --include=scaling_cur_freq . /sys/devices/system/cpu/cpufreq"),
+    "time.tracking": _words("chronyc -c -n tracking"),
+    "time.sync": _words("timedatectl show -p NTP -p NTPSynchronized"),
+    "time.clock": _words("date -u +%s.%N"),
+    "net.links": _words("ip -j -s -d link show"),
+    "sched.shown": _words("scontrol -o show node <node>"),
+    "sched.ended": _words("sacct -n -P -X -N <node> -S now-1days -o JobID,State,ExitCode,Start,End"),
     "nccl1.run": _words("<nccl_tests>/all_reduce_perf -b 512M -e 8G -f 2 -g <gpus> -c 1"),
 }  # fmt: skip
 """Commands that any user may run. `<slot>` stands for a value from the inventory."""
@@ -70,6 +81,20 @@ PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "sysd.journal": ("journalctl", "-o", "json", "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY", "--no-pager", "--since=-24h",
                      "-n", "400", *(word for unit in _JOURNAL_UNITS for word in ("-u", unit))),
     "env.job": _words("rackmedic-look env"),
+    "docker.info": (*_words("docker info --format"), "{{json .}}"),
+    "docker.list": (*_words("docker ps --no-trunc --format"), "{{json .}}"),
+    "docker.inspected": _words("rackmedic-look containers"),
+    "docker.devices": _words("rackmedic-look inside nvidia-smi -L"),
+    "vers.images": ("rackmedic-look", "inside", "python3", "-c", PROBE),
+    "net.adapters": _words("rackmedic-look adapters"),
+    "net.master": _words("rackmedic-look masters"),
+    "fabric.manager": ("sminfo",),
+    "fabric.links": _words("iblinkinfo -l -n 1"),
+    "store.mounts": _words("rackmedic-look mounts"),
+    "ipmi.events": _words("ipmitool sel elist last 200"),
+    "ipmi.temperatures": _words("ipmitool sdr type Temperature"),
+    "ipmi.fans": _words("ipmitool sdr type Fan"),
+    "ipmi.power": ("ipmitool", "sdr", "type", "Power Supply"),
 }  # fmt: skip
 """Commands that need root; on a node with the kit they are asked for as `sudo -n rackmedic-look NAME`."""
 

@@ -1,5 +1,6 @@
 """A healthy node with the incident's job on it: where every fault starts from."""
 
+from deploy.sandbox.cluster.around import Around
 from deploy.sandbox.cluster.chance import dice, token, uuid
 from deploy.sandbox.cluster.lines import Job
 from deploy.sandbox.cluster.noise import boot_lines, quiet_journal, quiet_lines
@@ -60,6 +61,7 @@ def node(profile: Profile, name: str, index: int, seed: int, *, driver: str = DE
         procs=_processes(profile, name, booted, job),
         kernel_log=boot_lines(profile, name, booted, driver) + quiet_lines(name, seed, age),
         journal=quiet_journal(profile, booted, driver, job),
+        around=Around(leaf=f"leaf-{index // 2 + 1}"),
     )
 
 

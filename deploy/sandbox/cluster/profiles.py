@@ -98,3 +98,9 @@ def branch(driver: str) -> int:
     """The branch of a driver version: 570 of 570.148.08; the newest known one below it where it is not in the table."""
     number = int(driver.partition(".")[0])
     return max((known for known in CUDA_OF_BRANCH if known <= number), default=525)
+
+
+def newer_cuda(driver: str) -> str:
+    """The CUDA after the newest that a driver supports."""
+    later = [CUDA_OF_BRANCH[number] for number in sorted(CUDA_OF_BRANCH) if number > branch(driver)]
+    return later[0] if later else "13.1"

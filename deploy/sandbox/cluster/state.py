@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from deploy.sandbox.cluster.around import Around
 from deploy.sandbox.cluster.lines import Job, JournalLine, KernelLine
 from deploy.sandbox.cluster.profiles import Profile
 
@@ -135,6 +136,7 @@ class HcaState:
     counters: dict[str, int] = field(default_factory=dict)
     hw_counters: dict[str, int] = field(default_factory=dict)
     rising: dict[str, float] = field(default_factory=dict)
+    discards: int = 0
 
 
 @dataclass(slots=True)
@@ -220,6 +222,7 @@ class NodeState:
     kernel_log: list[KernelLine] = field(default_factory=list)
     journal: list[JournalLine] = field(default_factory=list)
     log_keep: str = ""
+    around: Around = field(default_factory=Around)
     boots: int = 0
     drain: str = ""
     """Why the scheduler starts nothing new here; empty when it does."""

@@ -10,6 +10,7 @@ def cgroup_device_loss(s: Scene) -> None:
         "docker", "systemd[1]: Reloading requested from client PID 210331 ('systemctl') (unit session-418.scope)...", -30, 6, "systemd"
     )
     s.journal("docker", "systemd[1]: Reloading finished in 412 ms.", -29.6, 6, "systemd")
+    s.node.around.devices_lost = True
     dead = s.job.of(s.node.name)
     for rank in dead:
         s.says(rank, "Failed to initialize NVML: Unknown Error", dt=0.4)
@@ -23,6 +24,7 @@ def cgroup_device_loss(s: Scene) -> None:
 
 @fault("S07", "SYSTEM_SOFTWARE.CONTAINER.NVIDIA_Runtime_Missing", "Container runtime knows no NVIDIA GPUs", "node", "never starts")
 def nvidia_runtime_missing(s: Scene) -> None:
+    s.node.around.runtimes = tuple(name for name in s.node.around.runtimes if name != "nvidia")
     text = 'could not select device driver "" with capabilities: [[gpu]]'
     s.journal("docker", f'level=error msg="Handler for POST /v1.45/containers/create returned error: {text}"', 4, 3, "dockerd")
     dead = s.job.of(s.node.name)

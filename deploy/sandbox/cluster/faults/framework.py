@@ -1,5 +1,7 @@
 """Versions, libraries and checkpoints of the framework."""
 
+import re
+
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.scene import FORWARD, Scene
 from deploy.sandbox.cluster.training import NCCL_VERSION
@@ -10,6 +12,8 @@ _ARCH = {"Hopper": ("sm_90", "9.0"), "Ampere": ("sm_80", "8.0"), "Ada Lovelace":
 @fault("F01", "FRAMEWORK.VERSION.Torch_Arch_Missing", "PyTorch was not built for this GPU", "job", "never starts")
 def torch_arch_missing(s: Scene) -> None:
     sm, capability = _ARCH[s.node.profile.architecture]
+    for node in s.world.nodes.values():
+        node.around.image.archs = "sm_37 sm_50 sm_60 sm_70 sm_75"
     for rank in s.job.ranks:
         s.says(
             rank,
@@ -23,6 +27,8 @@ def torch_arch_missing(s: Scene) -> None:
 @fault("F02", "FRAMEWORK.VERSION.NCCL_Mismatch_Across_Ranks", "Ranks with different NCCL versions", "job", "never starts")
 def nccl_mismatch(s: Scene) -> None:
     old = str(s.args.get("version", "2.18.3"))
+    major, minor, patch = (int(part) for part in [*re.findall(r"[0-9]+", old), "0", "0", "0"][:3])
+    s.node.around.image.nccl = (major, minor, patch)
     for rank in s.job.ranks:
         version = old if rank.node == s.node.name else NCCL_VERSION
         s.says(rank, f"NCCL version {version}+cuda12.{2 if version == old else 4}", dt=9)
@@ -46,6 +52,9 @@ def nccl_mismatch(s: Scene) -> None:
 def cudnn_mismatch(s: Scene) -> None:
     for node in s.world.nodes.values():
         node.env["LD_LIBRARY_PATH"] = "/opt/cudnn-8.9/lib:/usr/local/cuda/lib64"
+        node.around.image.cudnn_error = (
+            "error: cuDNN version incompatibility: PyTorch was compiled  against (9, 1, 0) but found runtime version (8, 9, 2)."
+        )
     for rank in s.job.ranks:
         s.raises(
             rank,
@@ -101,6 +110,8 @@ def checkpoint_incompatible(s: Scene) -> None:
 
 @fault("F06", "FRAMEWORK.LIB.Extension_ABI", "Extension built for another PyTorch", "job", "never starts")
 def extension_abi(s: Scene) -> None:
+    for node in s.world.nodes.values():
+        node.around.image.flash_attn = "2.6.3+cu122torch2.3"
     frames = (
         (
             "/opt/venv/lib/python3.11/site-packages/flash_attn/flash_attn_interface.py",

@@ -1,5 +1,6 @@
 """A GPU and its place on the PCIe bus."""
 
+from deploy.sandbox.cluster.around import BmcEvent
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.scene import Scene
 
@@ -25,6 +26,7 @@ def not_enumerated(s: Scene) -> None:
     head = f"pcieport {s.node.bridge(s.gpu)}: pciehp: Slot({s.gpu.index + 16})"
     s.kernel(f"{head}: Link Down", -5400, "info")
     s.kernel(f"{head}: Card not present", -5399.9, "info")
+    s.node.around.bmc.append(BmcEvent(s.t - 5400, f"Critical Interrupt GPU baseboard slot {s.gpu.index + 16}", "PCIe fatal error"))
     last = s.job.of(s.node.name)[-1]
     s.raises(last, "RuntimeError: CUDA error: invalid device ordinal", _SET_DEVICE, dt=6)
     s.peers_lose([last] if last is not rank else [rank], 12)

@@ -1,5 +1,6 @@
 """Engines and firmware of a GPU, its heat, and results that are wrong without a word."""
 
+from deploy.sandbox.cluster.around import BmcEvent
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.scene import FORWARD, Scene
 from deploy.sandbox.cluster.state import Process
@@ -80,6 +81,9 @@ def hw_thermal_slowdown(s: Scene) -> None:
 
 @fault("G16", "GPU.POWER.Power_Brake_PSU", "Power brake on all GPUs of the node", "node", "slows")
 def power_brake(s: Scene) -> None:
+    s.node.around.psu_lost = True
+    s.node.around.bmc.append(BmcEvent(s.t, "Power Supply PSU2 Status", "Failure detected"))
+    s.node.around.bmc.append(BmcEvent(s.t + 1, "Power Unit PSU Redundancy", "Redundancy Lost"))
     for gpu in s.node.gpus:
         gpu.sm_clock = s.node.profile.sm_max // 2
         gpu.power_draw = round(s.node.profile.busy_watts * 0.5, 2)

@@ -59,6 +59,7 @@ def symbol_errors(s: Scene) -> None:
 @fault("N08", "INTERCONNECT.IB.Subnet_Manager_Down", "No subnet manager in the fabric", "cluster", "never starts")
 def subnet_manager_down(s: Scene) -> None:
     for node in s.nodes:
+        node.around.manager = False
         for hca in node.hcas:
             if hca.link_layer == "InfiniBand":
                 hca.state, hca.sm_lid, hca.lid = "Initializing", 0, 0xFFFF
@@ -90,12 +91,14 @@ def pfc_misconfigured(s: Scene) -> None:
     for node in s.nodes:
         for hca in node.hcas:
             hca.hw_counters |= {"out_of_sequence": 912_334, "roce_adp_retrans": 71_204, "packet_seq_err": 40_118}
-            hca.rising |= {"out_of_sequence": 540, "roce_adp_retrans": 44}
+            hca.rising |= {"out_of_sequence": 540, "roce_adp_retrans": 44, "discards": 310}
+            hca.discards = 830_112
 
 
 @fault("N15", "INTERCONNECT.SWITCH.Leaf_Degraded", "Leaf switch with a degraded uplink", "switch", "slows")
 def leaf_degraded(s: Scene) -> None:
     for node in s.nodes:
+        node.around.leaf, node.around.uplinks = str(s.args.get("leaf", "leaf-L2")), [2, 4, 4, 4]
         for hca in node.hcas:
             hca.counters["port_xmit_wait"] = 7_312_004_118 + s.dice.randrange(10**8)
             hca.rising["port_xmit_wait"] = 4_100_000

@@ -8,6 +8,7 @@ _RENDEZVOUS = (("/opt/venv/lib/python3.11/site-packages/torch/distributed/rendez
 
 @fault("N12", "INTERCONNECT.ETH.MTU_Mismatch", "Smaller MTU on one node", "node", "never starts")
 def mtu_mismatch(s: Scene) -> None:
+    s.node.around.interfaces[0].mtu = int(s.number("mtu", 1500))
     dead, limit = s.job.of(s.node.name), min(s.timeout(), 300)
     for rank in dead:
         s.says(rank, f"[rank{rank.rank}] rendezvous complete, {len(s.job.ranks)} ranks", dt=2)
@@ -22,6 +23,7 @@ def mtu_mismatch(s: Scene) -> None:
 
 @fault("N13", "INTERCONNECT.ETH.Rendezvous_Port_Blocked", "Firewall blocks the ports of the job", "node", "never starts")
 def rendezvous_port_blocked(s: Scene) -> None:
+    s.node.around.master = "filtered" if s.args.get("how") == "filtered" else "refused"
     master = s.world.nodes[s.job.ranks[0].node]
     dead = s.job.of(s.node.name)
     for rank in dead:
@@ -36,6 +38,7 @@ def rendezvous_port_blocked(s: Scene) -> None:
 
 @fault("N14", "INTERCONNECT.ETH.DNS_Failure", "Name of the master does not resolve", "node", "never starts")
 def dns_failure(s: Scene) -> None:
+    s.node.around.master = "no_name"
     master = s.job.ranks[0].node
     dead = s.job.of(s.node.name)
     for node in s.world.nodes.values():

@@ -14,6 +14,7 @@ def node_unreachable(s: Scene) -> None:
 @fault("O02", "OTHER.INFRA.Rack_Cooling", "A rack is too hot", "rack", "slows")
 def rack_cooling(s: Scene) -> None:
     for node in s.nodes:
+        node.around.inlet = int(s.number("inlet", 43))
         for gpu in node.gpus:
             gpu.temp, gpu.memory_temp, gpu.sm_clock = 88 + s.dice.randrange(4), 94, 720 + 15 * s.dice.randrange(6)
             gpu.power_draw = round(node.profile.busy_watts * 0.5, 2)
@@ -24,6 +25,7 @@ def rack_cooling(s: Scene) -> None:
 @fault("O03", "OTHER.SCHED.Planned_Maintenance", "Planned maintenance took the node", "node", "dies")
 def planned_maintenance(s: Scene) -> None:
     change = str(s.args.get("change", "CHG-20417"))
+    s.node.drain = f"maintenance {change}"
     s.journal("slurmd", f"slurmd: launch of new jobs stopped, node set to drain by root, reason: maintenance {change}", -30, 6, "slurmd")
     for rank in s.job.ranks:
         s.says(
@@ -74,6 +76,7 @@ def preemption(s: Scene) -> None:
     for node in s.world.nodes.values():
         text = f"[{s.job.id}.0] preempted by job {by}, sending signal 15"
         node.journal.append(JournalLine(s.t, "slurmd.service", "slurmd", 6, text))
+        node.around.last_job = "PREEMPTED"
     for rank in s.job.ranks:
         s.says(
             rank,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.healthy import GIB, cgroup
-from deploy.sandbox.cluster.profiles import CUDA_OF_BRANCH, branch
+from deploy.sandbox.cluster.profiles import CUDA_OF_BRANCH, branch, newer_cuda
 from deploy.sandbox.cluster.scene import BACKWARD, Scene
 from deploy.sandbox.cluster.state import GpuProcess, Process
 
@@ -53,6 +53,10 @@ def host_container_cuda_mismatch(s: Scene) -> None:
         1,
         s.pid_on(s.node.gpus[s.picked]),
     )
+    for node in s.nodes:
+        node.around.image.cuda = newer_cuda(s.node.driver)
+        node.around.image.torch = f"2.9.0+cu{node.around.image.cuda.replace('.', '')}"
+        node.around.image.flash_attn = "2.8.3+cu13torch2.9"
     text = (
         f"RuntimeError: The NVIDIA driver on your system is too old (found version {found}). Please update your "
         "GPU driver by downloading and installing a new version from the URL: "
@@ -137,6 +141,7 @@ def soft_lockup(s: Scene) -> None:
     cpu = s.dice.randrange(4, 96)
     for i in range(6):
         s.kernel(f"watchdog: BUG: soft lockup - CPU#{cpu} stuck for {22 + 4 * (i + 1)}s! [kworker/{cpu}:2:{21877}]", i * 28.0, "emerg")
+    s.node.around.not_responding = True
     s.node.procs.append(Process(21877, 2, "root", "R", s.t - 86_000, 99.8, "/", f"kworker/{cpu}:2", f"[kworker/{cpu}:2+events]"))
     s.peers_time_out(s.job.of(s.node.name))
 
@@ -149,6 +154,7 @@ def acs_enabled(s: Scene) -> None:
 @fault("S17", "SYSTEM_SOFTWARE.TIME.Clock_Skew", "Clock of the node is wrong", "node", "never starts")
 def clock_skew(s: Scene) -> None:
     s.node.skew = -s.number("seconds", 412)
+    s.node.around.synchronised = False
     service = s.node.services["chronyd"]
     service.active, service.sub, service.result, service.exit_status = "failed", "failed", "exit-code", 1
     dead = s.job.of(s.node.name)
@@ -196,6 +202,7 @@ def orphan_gpu_process(s: Scene) -> None:
 
 @fault("S19", "SYSTEM_SOFTWARE.CPU.Governor_Powersave", "Host processors in power-save mode", "node", "slows")
 def governor_powersave(s: Scene) -> None:
+    s.node.around.governor, s.node.around.mhz = "powersave", 1200
     for gpu in s.node.gpus:
         gpu.util = 28 + s.dice.randrange(8)
         gpu.power_draw = round(s.node.profile.busy_watts * 0.42, 2)

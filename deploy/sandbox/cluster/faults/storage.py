@@ -27,6 +27,7 @@ def root_fs_full(s: Scene) -> None:
 @fault("S11", "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", "Shared memory too small", "job", "dies")
 def shm_too_small(s: Scene) -> None:
     for node in s.nodes:
+        node.around.shm_bytes = 64 << 20
         shm = node.mount(SHM)
         shm.size, shm.used, shm.options = 64 << 20, 63 << 20, "rw,nosuid,nodev,noexec,relatime,size=65536k"
     rank = s.rank_of_args()
@@ -47,6 +48,7 @@ def shm_too_small(s: Scene) -> None:
 def nfs_not_responding(s: Scene) -> None:
     server = str(s.args.get("server", "nfs-a"))
     for i, node in enumerate(s.nodes):
+        node.around.stuck = {mount.target for mount in node.mounts if mount.source.startswith(f"{server}:")} or {"/data"}
         for again in range(3):
             s.kernel(f"nfs: server {server} not responding, still trying", 3.0 * i + 181.0 * again, "err", node)
         pids = {rank.pid for rank in s.job.of(node.name)}

@@ -3,7 +3,22 @@
 from collections.abc import Callable, Mapping
 
 from deploy.sandbox.cluster.answer import Answer
-from deploy.sandbox.cluster.render import disks, host, infiniband, job, kernel, modules, nccl, nvidia, pcie, procfs, services, smi_query
+from deploy.sandbox.cluster.render import (
+    containers,
+    disks,
+    host,
+    infiniband,
+    job,
+    kernel,
+    modules,
+    nccl,
+    nvidia,
+    pcie,
+    procfs,
+    services,
+    smi_query,
+    surroundings,
+)
 from deploy.sandbox.cluster.render.view import View
 
 RENDERERS: Mapping[str, Callable[[View], Answer]] = {
@@ -35,6 +50,29 @@ RENDERERS: Mapping[str, Callable[[View], Answer]] = {
     "joblog.tail": job.logs,
     "procs.gpus": nvidia.compute_apps,
     "procs.list": host.processes,
+    "docker.info": containers.info,
+    "docker.list": containers.listed,
+    "docker.inspected": containers.inspected,
+    "docker.devices": containers.devices,
+    "vers.host": containers.host_versions,
+    "vers.images": containers.image_versions,
+    "cpu.cores": surroundings.lscpu,
+    "cpu.frequencies": surroundings.frequencies,
+    "time.tracking": surroundings.tracking,
+    "time.sync": surroundings.timedatectl,
+    "time.clock": surroundings.date,
+    "net.links": surroundings.links,
+    "net.adapters": surroundings.adapters,
+    "net.master": surroundings.masters,
+    "fabric.manager": surroundings.manager,
+    "fabric.links": surroundings.leaf,
+    "sched.shown": containers.shown,
+    "sched.ended": containers.jobs,
+    "store.mounts": surroundings.mounts,
+    "ipmi.events": surroundings.bmc_events,
+    "ipmi.temperatures": surroundings.temperatures,
+    "ipmi.fans": surroundings.fans,
+    "ipmi.power": surroundings.power,
     "nccl1.run": nccl.all_reduce,
 }
 

@@ -1,0 +1,187 @@
+"""Processors, clock, interfaces, leaf switch, shared mounts and BMC."""
+
+import json
+from datetime import UTC
+from typing import Any
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.around import Interface
+from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import HcaState
+
+SHARED = ("nfs", "nfs4", "lustre")
+PORT = 29500
+_NO_DEVICE = said("", 1, "Could not open device at /dev/ipmi0 or /dev/ipmi/0 or /dev/ipmidev/0: Permission denied\n")
+
+
+def lscpu(view: View) -> Answer:
+    """`lscpu -J`."""
+    cpus = view.node.profile.cpus * 2
+    rows = [("Architecture:", "x86_64"), ("CPU(s):", str(cpus)), ("Model name:", "Intel(R) Xeon(R) Platinum 8480C"), ("Thread(s) per core:", "2"),
+            ("Socket(s):", "2"), ("CPU max MHz:", "3800.0000"), ("NUMA node(s):", "2"), ("NUMA node0 CPU(s):", f"0-{cpus // 2 - 1}")]  # fmt: skip
+    return said(json.dumps({"lscpu": [{"field": name, "data": value} for name, value in rows]}, indent=3) + "\n")
+
+
+def frequencies(view: View) -> Answer:
+    """`grep -rsH … /sys/devices/system/cpu/cpufreq`: governor, driver and frequency of every CPU."""
+    around, roll = view.node.around, dice(view.seed, view.node.name, "cpu")
+    rows = []
+    for cpu in range(view.node.profile.cpus * 2):
+        policy = f"/sys/devices/system/cpu/cpufreq/policy{cpu}/scaling"
+        khz = (around.mhz + roll.randrange(-40, 40)) * 1000
+        rows.append(f"{policy}_cur_freq:{khz}\n{policy}_driver:acpi-cpufreq\n{policy}_governor:{around.governor}\n")
+    return said("".join(rows))
+
+
+def tracking(view: View) -> Answer:
+    """`chronyc -c -n tracking`."""
+    if view.node.services["chronyd"].active != "active":
+        return said("506 Cannot talk to daemon\n", 1)
+    last = view.t0.timestamp() + view.at - 31
+    row = ["0A140902", "10.20.9.2", "3", f"{last:.9f}", "0.000012411", "-0.000003271", "0.000021914", "-11.204", "0.001", "0.021",
+           "0.000412003", "0.000380112", "64.4", "Normal"]  # fmt: skip
+    return said(",".join(row) + "\n")
+
+
+def timedatectl(view: View) -> Answer:
+    """`timedatectl show -p NTP -p NTPSynchronized`."""
+    return said(f"NTP=yes\nNTPSynchronized={'yes' if view.node.around.synchronised else 'no'}\n")
+
+
+def date(view: View) -> Answer:
+    """`date -u +%s.%N`."""
+    return said(f"{view.now.timestamp():.9f}\n")
+
+
+def links(view: View) -> Answer:
+    """`ip -j -s -d link show`."""
+    rows = [_link(1, Interface("lo", 65536, "loopback", adapter=False))]
+    rows += [_link(i, row) for i, row in enumerate(interfaces(view), 2)]
+    return said(json.dumps(rows) + "\n")
+
+
+def interfaces(view: View) -> list[Interface]:
+    """The node's own, and one for each adapter that speaks Ethernet."""
+    roce = [_roce(i, hca) for i, hca in enumerate(view.node.hcas) if hca.present and hca.link_layer == "Ethernet" and hca.state == "Active"]
+    return [*view.node.around.interfaces, *roce]
+
+
+def _roce(i: int, hca: HcaState) -> Interface:
+    pauses = 0 if hca.discards else 48_211
+    return Interface(f"eth{i + 1}", 9000, discards=hca.discards, pauses=pauses, rising=hca.rising.get("discards", 0.0))
+
+
+def _link(number: int, row: Interface) -> dict[str, Any]:
+    counts = {"bytes": 0, "packets": 0, "errors": 0, "dropped": 0}
+    made = {} if row.adapter or row.kind == "loopback" else {"linkinfo": {"info_kind": "bridge"}}
+    state = "UNKNOWN" if row.kind == "loopback" else "UP"
+    return {"ifindex": number, "ifname": row.name, "flags": ["UP", "LOWER_UP"], "mtu": row.mtu, "qdisc": "mq", "operstate": state,
+            "link_type": row.kind, **made, "stats64": {"rx": {**counts, "over_errors": 0, "multicast": 0}, "tx": counts}}  # fmt: skip
+
+
+def adapters(view: View) -> Answer:
+    """`rackmedic-look adapters`: discards and pause frames."""
+    rows = []
+    for row in (row for row in interfaces(view) if row.adapter):
+        discards = row.discards + int(row.rising * (view.at + view.age))
+        rows.append(
+            f"== {row.name}\n     rx_discards_phy: {discards}\n     rx_prio3_pause: {row.pauses}\n     tx_prio3_pause: {row.pauses}\n"
+        )
+    return said("".join(rows))
+
+
+def masters(view: View) -> Answer:
+    """`rackmedic-look masters`: whether the job's master can be found and reached."""
+    address = view.node.env.get("MASTER_ADDR", "")
+    return said(f"master {address} {view.node.env.get('MASTER_PORT', PORT)} {view.node.around.master}\n" if address else "")
+
+
+def manager(view: View) -> Answer:
+    """`sminfo`, asked through the first port."""
+    port = _port(view)
+    if port is None or not view.as_root:
+        return said("", 1, "sminfo: iberror: failed: Failed to open '(null)' port '0'\n")
+    if not view.node.around.manager:
+        return said("", 1, "ibwarn: [48211] mad_rpc: _do_madrpc failed; dport (Lid 0)\nsminfo: iberror: failed: query\n")
+    return said("sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 1942130 priority 15 state 3 SMINFO_MASTER\n")
+
+
+def leaf(view: View) -> Answer:
+    """`iblinkinfo -l -n 1`: the first adapter, and the switch it hangs on."""
+    port, around = _port(view), view.node.around
+    if port is None or not view.as_root:
+        return said("", 1, "iblinkinfo: iberror: failed: Failed to open '(null)' port '0'\n")
+    guid, own = "0xb8cef60300f0a111", f"{view.node.name} {port.name}"
+    rows = [_line(f"0x{port.guid:016x}", own, port.lid, 1, 4, guid, 4, view.node.index + 1, around.leaf)]
+    rows.append(_line(guid, around.leaf, 4, view.node.index + 1, 4, f"0x{port.guid:016x}", port.lid, 1, own))
+    rows += [
+        _line(guid, around.leaf, 4, 33 + i, width, f"0xb8cef60300f0b22{i}", 9 + i, 4, f"spine-{i + 1}")
+        for i, width in enumerate(around.uplinks)
+    ]
+    return said("\n".join(rows) + "\n")
+
+
+def _line(guid: str, name: str, lid: int, port: int, width: int, far: str, far_lid: int, far_port: int, peer: str) -> str:
+    remark = "Could be 4X " if width < 4 else " "
+    return (
+        f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==( {width}X        106.25 Gbps Active/  LinkUp)==>  '
+        f'{far} {far_lid:>6} {far_port:>4}[  ] "{peer}" ({remark})'
+    )
+
+
+def _port(view: View) -> HcaState | None:
+    """Through which the fabric is asked: the first adapter's, where it can be used."""
+    usable = (hca for hca in view.node.hcas if hca.present and hca.link_layer == "InfiniBand" and hca.phys == "LinkUp")
+    return next(usable, None)
+
+
+def mounts(view: View) -> Answer:
+    """`rackmedic-look mounts`: each shared file system asked for three seconds."""
+    rows = []
+    for mount in (mount for mount in view.node.mounts if mount.fstype in SHARED):
+        word = "timeout" if mount.target in view.node.around.stuck else "ok"
+        rows.append(f"mount {mount.target} {mount.fstype}\nanswer {mount.target} {word} \n")
+    return said("".join(rows))
+
+
+def bmc_events(view: View) -> Answer:
+    """`ipmitool sel elist last 200`."""
+    if not view.as_root:
+        return _NO_DEVICE
+    rows = [(view.node.booted - 40, "System Event", "Timestamp Clock Sync | Asserted")]
+    rows += [(event.t, event.sensor, f"{event.text} | Asserted") for event in view.node.around.bmc if event.t <= view.at]
+    lines = []
+    for i, (t, sensor, text) in enumerate(rows, 1):
+        moment = view.clock(t).astimezone(UTC)
+        lines.append(f"{i:>4x} | {moment:%m/%d/%Y} | {moment:%H:%M:%S} | {sensor} | {text}\n")
+    return said("".join(lines))
+
+
+def temperatures(view: View) -> Answer:
+    """`ipmitool sdr type Temperature`."""
+    if not view.as_root:
+        return _NO_DEVICE
+    inlet = view.node.around.inlet
+    rows = [("Inlet Temp", "05h", "nc" if inlet >= 40 else "ok", "7.1", f"{inlet} degrees C"), ("Exhaust Temp", "01h", "ok", "7.1", f"{inlet + 14} degrees C"),
+            ("CPU1 Temp", "0Eh", "ok", "3.1", "58 degrees C"), ("CPU2 Temp", "0Fh", "ok", "3.2", "57 degrees C")]  # fmt: skip
+    return said("".join(f"{name:<16} | {number} | {state:<3} | {entity:>4} | {value}\n" for name, number, state, entity, value in rows))
+
+
+def fans(view: View) -> Answer:
+    """`ipmitool sdr type Fan`."""
+    if not view.as_root:
+        return _NO_DEVICE
+    return said("".join(f"{f'Fan{i}':<16} | {48 + i:02X}h | ok  | 30.{i} | {9120 + 60 * i} RPM\n" for i in range(1, 7)))
+
+
+def power(view: View) -> Answer:
+    """`ipmitool sdr type "Power Supply"`."""
+    if not view.as_root:
+        return _NO_DEVICE
+    rows = []
+    for i in range(1, 7):
+        failed = view.node.around.psu_lost and i == 2
+        words = "Presence detected, Failure detected" if failed else "Presence detected"
+        rows.append(f"{f'PSU{i} Status':<16} | {96 + i:02X}h | {'cr' if failed else 'ok':<3} | 10.{i} | {words}\n")
+    return said("".join(rows))

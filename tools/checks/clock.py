@@ -1,0 +1,102 @@
+"""The clock of a node: what chrony or timedatectl say of it, and what it shows. The fleet knows when it asked, so an offset follows from that too.
+
+C0A80001,192.0.2.1,3,1716174600.123,-0.000012,0.000004,0.00002,1.2,0.001,0.03,0.0012,0.0004,64.2,Normal
+NTPSynchronized=yes
+1716174603.512340000
+"""
+
+import re
+from collections.abc import Sequence
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status
+
+CHECK = "time"
+_TRACKING = re.compile(r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$")
+_OFFSET = re.compile(r"(?m)^System time\s*: (\d{1,12}\.\d{1,12}) seconds (slow|fast) of NTP time")
+_LEAP = re.compile(r"(?m)^Leap status\s*: ([A-Za-z ]{1,30})")
+_SILENT = re.compile(r"506 Cannot talk to daemon|Could not open connection to daemon")
+_SYNCED = re.compile(r"(?m)^NTPSynchronized=(yes|no)\s*$")
+_CLOCK = re.compile(r"\s*(\d{9,11}\.\d{1,9})\s*")
+
+
+def is_tracking(text: str) -> bool:
+    """Whether chronyc wrote this, in either of its forms or to complain."""
+    head = text[:2000]
+    return bool(_SILENT.search(head) or _LEAP.search(head) or any(_TRACKING.match(line) for line in head.splitlines()[:3]))
+
+
+def parse_tracking(text: str) -> Sequence[Fact]:
+    """Offset and whether a source is followed. A daemon that does not answer keeps no clock."""
+    row = next(filter(None, map(_TRACKING.match, text.splitlines())), None)
+    if row:
+        return _tracked(float(row[1]), row[2].strip(), row[0].strip())
+    leap, offset = _LEAP.search(text), _OFFSET.search(text)
+    if leap:
+        sign = -1 if offset and offset[2] == "slow" else 1
+        return _tracked(sign * float(offset[1]) if offset else None, leap[1].strip(), offset[0] if offset else leap[0])
+    if silent := _SILENT.search(text):
+        return [Fact(CHECK, "time.synchronised", False, line=silent[0], attrs={"by": "chrony"})]
+    raise Unreadable("neither a row of tracking nor a complaint")
+
+
+def _tracked(offset: float | None, leap: str, line: str) -> list[Fact]:
+    found = [Fact(CHECK, "time.synchronised", leap != "Not synchronised", line=f"{line}; leap status {leap}"[:300], attrs={"by": "chrony"})]
+    if offset is not None:
+        found.append(Fact(CHECK, "time.offset", offset, unit="s", line=line[:300], attrs={"against": "time source"}))
+    return found
+
+
+def is_timedatectl(text: str) -> bool:
+    """Whether the text is `timedatectl show`."""
+    return _SYNCED.search(text[:2000]) is not None
+
+
+def parse_timedatectl(text: str) -> Sequence[Fact]:
+    """Whether the kernel's clock counts as synchronised."""
+    said = _SYNCED.search(text)
+    if said is None:
+        raise Unreadable("no NTPSynchronized")
+    return [Fact(CHECK, "time.synchronised", said[1] == "yes", line=said[0].strip(), attrs={"by": "timedatectl"})]
+
+
+def is_clock(text: str) -> bool:
+    """Whether the text is one number of seconds since 1970."""
+    return _CLOCK.fullmatch(text) is not None
+
+
+def parse_clock(text: str) -> Sequence[Fact]:
+    """What the node's clock shows."""
+    return [Fact(CHECK, "time.clock", float(text), unit="s", line=f"date: {text.strip()}")]
+
+
+def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Where chrony and timedatectl both speak, a clock that either calls kept is kept: a site may run ntpd or PTP beside either."""
+    said = [fact for fact in facts if fact.key == "time.synchronised"]
+    kept = next((fact for fact in said if fact.value is True), None)
+    chosen = kept or (said[0] if said else None)
+    others = [fact for fact in facts if fact.key != "time.synchronised"]
+    if chosen is None and not any(fact.status.blind for fact in facts):
+        chosen = Fact(CHECK, "time.synchronised", status=Status.ABSENT, line="neither chronyc nor timedatectl is installed")
+    return [*others, chosen] if chosen else others
+
+
+CHECKS = (
+    Check(
+        id="time",
+        asks="Is the clock right, and does something keep it right?",
+        commands=(
+            Command("tracking", ("chronyc", "-c", "-n", "tracking"), optional=True),
+            Command("sync", ("timedatectl", "show", "-p", "NTP", "-p", "NTPSynchronized"), optional=True),
+            Command("clock", ("date", "-u", "+%s.%N")),
+        ),
+        formats=(
+            Format("chronyc tracking", is_tracking, parse_tracking),
+            Format("timedatectl show", is_timedatectl, parse_timedatectl),
+            Format("date", is_clock, parse_clock),
+        ),
+        establishes=("time.synchronised", "time.offset", "time.clock"),
+        seconds=1.0,
+        settle=settle,
+    ),
+)

@@ -1,0 +1,218 @@
+"""The container engine and the GPU containers on a node. What stands inside a container is its owner's and accuses no machine.
+
+{"Runtimes":{"nvidia":{},"runc":{}},"CgroupDriver":"systemd"}
+{"id":"3f2a…","name":"/job-812","runtime":"nvidia","status":"running","shm":67108864,"cuda":"12.4"}
+== container 3f2a…
+Failed to initialize NVML: Unknown Error
+== status 255
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status
+
+CHECK = "docker"
+_NO_ENGINE = re.compile(
+    r"Cannot connect to the Docker daemon.{0,120}|Is the docker daemon running|failed to connect to the docker API.{0,120}"
+)
+_HEAD = re.compile(r"== container ([0-9a-f]{12,64})\s*$")
+_STATUS = re.compile(r"== status (\d{1,3})\s*$")
+_GPU = re.compile(r"(?m)^GPU \d{1,3}: ")
+_NVML: tuple[tuple[str, str], ...] = (
+    ("unknown_error", "Failed to initialize NVML: Unknown Error"),
+    ("driver_library_mismatch", "Driver/library version mismatch"),
+    ("no_devices", "No devices were found"),
+)
+
+
+def is_info(text: str) -> bool:
+    """Whether the text is `docker info` as JSON, or the client's complaint that nobody answers."""
+    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE.search(text[:2000]) is not None
+
+
+def parse_info(text: str) -> Sequence[Fact]:
+    """Runtimes and cgroup driver."""
+    info = next(_objects(text), None)
+    if info is None:
+        silent = _NO_ENGINE.search(text)
+        if silent is None:
+            raise Unreadable("no whole JSON object")
+        return [Fact(CHECK, "docker.runtimes", status=Status.ABSENT, line=silent[0][:200])]
+    runtimes = info.get("Runtimes")
+    if not isinstance(runtimes, Mapping):
+        raise Unreadable("Runtimes is no object")
+    names = sorted(str(name)[:60] for name in runtimes)[:20]
+    devices = info.get("CDISpecDirs")
+    line = f"Runtimes: {' '.join(names)}"[:300]
+    found = [
+        Fact(CHECK, "docker.runtimes", names, line=line),
+        Fact(CHECK, "docker.nvidia_runtime", any("nvidia" in name for name in names), line=line, attrs={"cdi": bool(devices)}),
+    ]
+    driver = str(info.get("CgroupDriver") or "")[:30]
+    return found + ([Fact(CHECK, "docker.cgroup_driver", driver, line=f"CgroupDriver {driver}")] if driver else [])
+
+
+def is_list(text: str) -> bool:
+    """Whether the text is `docker ps` as JSON lines."""
+    return text.lstrip().startswith("{") and '"Names"' in text[:4096]
+
+
+def parse_list(text: str) -> Sequence[Fact]:
+    """Nothing but who is there: what a container was given is told by inspecting it."""
+    rows = list(_objects(text))
+    if not rows:
+        raise Unreadable("no whole JSON object")
+    return [
+        _status(str(row.get("ID", "")), str(row.get("State", "")), str(row.get("Names", "")), {"image": row.get("Image")})
+        for row in rows[:64]
+    ]
+
+
+def is_inspected(text: str) -> bool:
+    """Whether the text is what the kit prints of each GPU container."""
+    return text.lstrip().startswith("{") and '"shm"' in text[:4096] and '"runtime"' in text[:4096]
+
+
+def parse_inspected(text: str) -> Sequence[Fact]:
+    """Status, shared memory and CUDA of the containers that were given GPUs."""
+    rows = list(_objects(text))
+    if not rows:
+        raise Unreadable("no whole JSON object")
+    return [fact for row in rows[:64] if _has_gpus(row) for fact in _container(row)]
+
+
+def _has_gpus(row: Mapping[str, Any]) -> bool:
+    return "nvidia" in str(row.get("runtime")) or bool(row.get("requests")) or "/dev/nvidia" in json.dumps(row.get("devices"))
+
+
+def _container(row: Mapping[str, Any]) -> Iterator[Fact]:
+    name, shared = str(row.get("id", "")), row.get("shm")
+    more = {
+        "image": row.get("image"),
+        "exit": row.get("exit"),
+        "oom": row.get("oom"),
+        "started": row.get("started"),
+        "text": row.get("error"),
+    }
+    yield _status(name, str(row.get("status", "")), str(row.get("name", "")), more)
+    own = str(row.get("ipc", "")) in ("", "private", "shareable")
+    if own and isinstance(shared, int) and not isinstance(shared, bool) and 0 < shared < 1 << 62:
+        yield Fact(CHECK, "container.shm_bytes", shared, _short(name), unit="B", line=f"{_short(name)}: ShmSize {shared}")
+    cuda = next(
+        (v for v in (row.get("cuda"), *_list(row.get("cuda_env"))) if isinstance(v, str) and re.match(r"\d{1,2}\.\d{1,2}", v)), None
+    )
+    if cuda:
+        yield Fact(
+            CHECK, "container.cuda", cuda[:20], _short(name), line=f"{_short(name)}: image {str(row.get('image'))[:120]}, CUDA {cuda[:20]}"
+        )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _status(name: str, status: str, called: str, more: Mapping[str, Any]) -> Fact:
+    kept = {
+        key: value if isinstance(value, bool | int) else str(value)[:200] for key, value in more.items() if value not in (None, "", False)
+    }
+    called = called.lstrip("/")[:100]
+    line = f"{_short(name)} {called}: {status}"[:300]
+    return Fact(CHECK, "container.status", status[:20] or "unknown", _short(name), line=line, attrs={"name": called, **kept})
+
+
+def _short(name: str) -> str:
+    return name[:12] if re.fullmatch(r"[0-9a-f]{12,64}", name) else "container"
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """JSON objects, one a line."""
+    for line in text.splitlines():
+        if line.lstrip().startswith("{"):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(row, dict):
+                yield row
+
+
+def answers(text: str) -> Iterator[tuple[str, str, int | None]]:
+    """What a command printed inside each container, as the kit frames it: (container, text, exit status; None where it never came)."""
+    name, lines = "", list[str]()
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            if name:
+                yield name, "\n".join(lines), None
+            name, lines = head[1], []
+        elif name and (status := _STATUS.match(line)):
+            yield name, "\n".join(lines), int(status[1])
+            name, lines = "", []
+        elif name:
+            lines.append(line)
+    if name:
+        yield name, "\n".join(lines), None
+
+
+def framed(inside: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Sniffs the kit's frame around something recognised inside."""
+
+    def sniff(text: str) -> bool:
+        return _HEAD.match(text.lstrip("\n").split("\n", 1)[0]) is not None and inside(text[:65536])
+
+    return sniff
+
+
+def parse_devices(text: str) -> Sequence[Fact]:
+    """Whether `nvidia-smi -L` inside the containers finds GPUs. An image without nvidia-smi says nothing."""
+    return [
+        Fact(CHECK, "container.nvml", value, _short(name), line=(said.strip().splitlines() or [""])[0][:200] or f"exit status {status}")
+        for name, said, status in answers(text)
+        if (value := _nvml(said, status))
+    ]
+
+
+def _nvml(said: str, status: int | None) -> str:
+    known = next((value for value, words in _NVML if words in said), "")
+    if known:
+        return known
+    if status in (126, 127, 137, 124) or "executable file not found" in said or "no such file" in said.lower():
+        return ""
+    return "ok" if status == 0 and _GPU.search(said) else "failed"
+
+
+def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """What inspecting told stands; the list adds nothing about containers without GPUs. No engine is said so."""
+    given = {fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)}
+    kept = [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
+    return kept or [Fact(CHECK, "docker.runtimes", status=Status.ABSENT, line="docker is not installed")]
+
+
+CHECKS = (
+    Check(
+        id="docker",
+        asks="Does the container engine know NVIDIA GPUs, and do the GPU containers have theirs and enough shared memory?",
+        commands=(
+            Command("info", ("docker", "info", "--format", "{{json .}}"), privileged=True, optional=True),
+            Command("list", ("docker", "ps", "--no-trunc", "--format", "{{json .}}"), privileged=True, optional=True),
+            Command("inspected", ("rackmedic-look", "containers"), privileged=True, optional=True),
+            Command("devices", ("rackmedic-look", "inside", "nvidia-smi", "-L"), privileged=True, optional=True),
+        ),
+        formats=(
+            Format("docker info", is_info, parse_info),
+            Format("docker ps", is_list, parse_list),
+            Format("containers", is_inspected, parse_inspected),
+            Format("nvidia-smi in containers", framed(lambda text: True), parse_devices),
+        ),
+        establishes=(
+            *("docker.runtimes", "docker.nvidia_runtime", "docker.cgroup_driver"),
+            *("container.status", "container.shm_bytes", "container.cuda", "container.nvml"),
+        ),
+        seconds=4.0,
+        timeout=30.0,
+        settle=settle,
+    ),
+)

@@ -1,0 +1,106 @@
+"""What Slurm thinks of a node and of the last job that ran on it.
+
+NodeName=gpu-017 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=1 Reason=maintenance CHG-20417 [root@2026-05-20T03:01:00]
+812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tools.check import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status
+
+CHECK = "sched"
+_STATE = re.compile(r"\bState=([A-Z_]{2,24}[*~#!%$@^-]?(?:\+[A-Z_]{2,24}){0,6})")
+_REASON = re.compile(r"\bReason=(.{1,400}?)(?: \[[^\]\n]{1,80}\])?\s*$", re.MULTILINE)
+_UNKNOWN = re.compile(r"Node \S{1,80} not found|slurm_load_node\S*: .{0,80}|Unable to contact slurm controller.{0,40}|fatal: .{0,120}")
+_JOB = re.compile(
+    r"(\d{1,12}(?:_\d{1,9})?)\|([A-Z_]{2,20})(?: by \d+)?\|(\d{1,3}:\d{1,3})\|([0-9T:-]{1,25}|Unknown)\|([0-9T:-]{1,25}|Unknown)\s*$"
+)
+
+
+def is_node(text: str) -> bool:
+    """Whether the text is scontrol's on a node, in any of its forms, or its complaint."""
+    head = text[:8192]
+    return (
+        ("NodeName=" in head and "State=" in head) or (head.lstrip().startswith("{") and '"nodes"' in head) or bool(_UNKNOWN.search(head))
+    )
+
+
+def parse_node(text: str) -> Sequence[Fact]:
+    """State and reason. A node that Slurm does not know, or no Slurm, is said so."""
+    if text.lstrip().startswith("{"):
+        return _json_node(text)
+    row = _STATE.search(text)
+    if row is None:
+        unknown = _UNKNOWN.search(text)
+        if unknown is None:
+            raise Unreadable("a node without its State")
+        return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
+    reason = _REASON.search(text)
+    words = [re.sub(r"\W", "", word) for word in row[1].split("+")] + (["NOT_RESPONDING"] if "*" in row[1] else [])
+    return _node(words, reason[1] if reason else "")
+
+
+def _json_node(text: str) -> list[Fact]:
+    try:
+        tree = json.loads(text[: text.rfind("}") + 1])
+    except (ValueError, RecursionError) as why:
+        raise Unreadable(f"expected JSON: {why}") from why
+    rows = tree.get("nodes") if isinstance(tree, dict) else None
+    node: Any = rows[0] if isinstance(rows, list) and rows else None
+    state = node.get("state") if isinstance(node, Mapping) else None
+    words = [str(word) for word in state] if isinstance(state, list) else str(state or "").split("+")
+    if not words or not all(re.fullmatch(r"[A-Z_]{2,24}", word) for word in words):
+        raise Unreadable("expected a node with its state")
+    return _node(words, str(node.get("reason") or ""))
+
+
+def _node(words: Sequence[str], reason: str) -> list[Fact]:
+    state = "+".join(dict.fromkeys(words))[:120]
+    reason = " ".join(reason.split())[:300]
+    line = f"State={state}" + (f" Reason={reason}" if reason else "")
+    found = [Fact(CHECK, "sched.state", state, line=line)]
+    if reason and reason.lower() not in ("none", "(null)"):
+        found.append(Fact(CHECK, "sched.reason", reason, line=line))
+    return found
+
+
+def is_jobs(text: str) -> bool:
+    """Whether rows of `sacct -n -P` stand at the beginning."""
+    return any(_JOB.match(line) for line in text[:4096].splitlines()[:20])
+
+
+def parse_jobs(text: str) -> Sequence[Fact]:
+    """How the latest job on the node stands."""
+    rows = [row for row in map(_JOB.match, text.splitlines()) if row]
+    last = max(rows, key=lambda row: (row[4] != "Unknown", row[4]))
+    attrs = {"job": last[1], "exit": last[3], "started": last[4], "ended": last[5]}
+    return [Fact(CHECK, "sched.job", last[2], line=last[0].strip(), attrs=attrs)]
+
+
+def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """No Slurm here."""
+    if any(fact.key == "sched.state" or fact.status.blind for fact in facts):
+        return facts
+    return [*facts, Fact(CHECK, "sched.state", status=Status.ABSENT, line="scontrol is not installed or says nothing")]
+
+
+_ENDED = "sacct -n -P -X -N {node} -S now-1days -o JobID,State,ExitCode,Start,End"
+
+CHECKS = (
+    Check(
+        id="sched",
+        asks="What does the scheduler say of the node and of the last job on it?",
+        commands=(
+            Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True),
+            Command("ended", tuple(_ENDED.split()), optional=True),
+        ),
+        formats=(Format("scontrol show node", is_node, parse_node), Format("sacct", is_jobs, parse_jobs)),
+        establishes=("sched.state", "sched.reason", "sched.job"),
+        seconds=2.0,
+        settle=settle,
+    ),
+)

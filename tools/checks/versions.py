@@ -1,0 +1,143 @@
+"""Versions of the framework in the job's containers and on the host: one fixed question to Python, answered in one line of JSON.
+
+{"rackmedic":"vers","torch":"2.3.1+cu121","cuda":"12.1","cudnn":90100,"nccl":[2,20,5],"archs":"sm_80 sm_90"}
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tools.check import Check, Command, Format
+from tools.checks.containers import answers
+from tools.fact import Fact, Status
+
+CHECK = "vers"
+PROBE = "exec({!r})".format(  # one word without a line break or a character that any shell reads
+    "import json, importlib.metadata as m\n"
+    "def ask(f):\n"
+    " try: return f()\n"
+    " except Exception as why: return 'error: ' + str(why)[:300]\n"
+    "def look():\n"
+    " import torch as t\n"
+    " cuda = lambda name: ask(lambda: getattr(t._C, name)())\n"
+    " return dict(torch=t.__version__, cuda=t.version.cuda, cudnn=ask(t.backends.cudnn.version), "
+    "nccl=ask(t.cuda.nccl.version), archs=cuda('_cuda_getArchFlags'), flash_attn=ask(lambda: m.version('flash_attn')))\n"
+    "said = ask(look)\n"
+    "print(json.dumps(dict(said if isinstance(said, dict) else dict(error=said), rackmedic='vers'), default=str))"
+)
+"""Nothing in it comes from anywhere else."""
+_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,5}){0,3}[A-Za-z0-9.+_-]{0,40}")
+_CUDNN = re.compile(r"compiled\s+against \((\d+), (\d+), (\d+)\) but found runtime version \((\d+), (\d+), (\d+)\)")
+_BUILT_FOR = re.compile(r"torch(\d{1,2}\.\d{1,2})")
+
+
+def is_answer(text: str) -> bool:
+    """Whether an answer to the question stands in the text."""
+    return '"rackmedic": "vers"' in text
+
+
+def parse_answer(text: str) -> Sequence[Fact]:
+    """One set of versions for the host, or for each container that the kit asked."""
+    framed = list(answers(text))
+    parts = [(name[:12], said) for name, said, _ in framed] if framed else [(None, text)]
+    found = [fact for device, said in parts for row in _rows(said) for fact in _versions(row, device)]
+    return found or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="PyTorch is not installed here")]
+
+
+def _rows(text: str) -> Iterator[Mapping[str, Any]]:
+    for line in text.splitlines():
+        if '"rackmedic": "vers"' in line:
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(row, dict):
+                yield row
+                return
+
+
+def _versions(row: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
+    cudnn = str(row.get("cudnn", ""))
+    mismatch = _CUDNN.search(cudnn)
+    values = {
+        "vers.torch": _text(row.get("torch")),
+        "vers.cuda": _text(row.get("cuda")),
+        "vers.cudnn": ".".join(mismatch.groups()[3:]) if mismatch else _cudnn(row.get("cudnn")),
+        "vers.nccl": _nccl(row.get("nccl")),
+    }
+    for key, value in values.items():
+        if value:
+            yield Fact(CHECK, key, value, device, line=f"{key.removeprefix('vers.')} {value}")
+    if mismatch or values["vers.cudnn"]:
+        built = ".".join(mismatch.groups()[:3]) if mismatch else values["vers.cudnn"]
+        line = cudnn.removeprefix("error: ")[:300] if mismatch else f"cuDNN {built}"
+        yield Fact(CHECK, "vers.cudnn_mismatch", mismatch is not None, device, line=line, attrs={"built": built})
+    archs = [word for word in str(row.get("archs") or "").split()[:40] if re.fullmatch(r"(?:sm|compute)_\d{2,3}[af]?", word)]
+    if archs:
+        yield Fact(CHECK, "vers.archs", archs, device, line=f"built for {' '.join(archs)}"[:300])
+    yield from _extension(str(row.get("flash_attn", "")), values["vers.torch"], device)
+
+
+def _extension(version: str, torch: str, device: str | None) -> Iterator[Fact]:
+    """A wheel that names the PyTorch it was built for."""
+    built = _BUILT_FOR.search(version)
+    if built and torch and not re.match(re.escape(built[1]) + r"(?:\.|$|\+)", torch):
+        attrs = {"built_for": built[1], "torch": torch}
+        yield Fact(CHECK, "vers.extension_mismatch", "flash_attn", device, line=f"flash_attn {version[:80]}, torch {torch}", attrs=attrs)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and _VERSION.fullmatch(value) else ""
+
+
+def _cudnn(value: Any) -> str:
+    """90100 is 9.1.0, 8902 is 8.9.2."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1000 <= value < 10_000_000:
+        return ""
+    major, minor, patch = (
+        (value // 10000, value // 100 % 100, value % 100) if value >= 10000 else (value // 1000, value // 100 % 10, value % 100)
+    )
+    return f"{major}.{minor}.{patch}"
+
+
+def _nccl(value: Any) -> str:
+    """`[2, 20, 5]`, or 2708 from old builds."""
+    if isinstance(value, list) and value and all(isinstance(part, int) and 0 <= part < 10_000 for part in value[:3]):
+        return ".".join(str(part) for part in value[:3])
+    if isinstance(value, int) and not isinstance(value, bool) and 2000 <= value < 100_000:
+        return (
+            f"{value // 1000}.{value // 100 % 10}.{value % 100}"
+            if value < 10_000
+            else f"{value // 10000}.{value // 100 % 100}.{value % 100}"
+        )
+    return ""
+
+
+def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """What a container has counts before what the host has: jobs in containers do not see the host's PyTorch."""
+    inside = [fact for fact in facts if fact.device or fact.status.blind]
+    if any(fact.key == "vers.torch" and fact.device for fact in inside):
+        return inside
+    own = [fact for fact in facts if fact.status is Status.OK or fact.status.blind]
+    return own or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="no PyTorch on the host or in a container that may be asked")]
+
+
+CHECKS = (
+    Check(
+        id="vers",
+        asks="Which PyTorch, CUDA, cuDNN and NCCL does the job's image have, and for which GPUs was it built?",
+        commands=(
+            Command("host", ("python3", "-c", PROBE), optional=True),
+            Command("images", ("rackmedic-look", "inside", "python3", "-c", PROBE), privileged=True, optional=True),
+        ),
+        formats=(Format("versions", is_answer, parse_answer),),
+        establishes=(
+            *("vers.torch", "vers.cuda", "vers.cudnn", "vers.cudnn_mismatch", "vers.nccl", "vers.archs"),
+            "vers.extension_mismatch",
+        ),
+        seconds=8.0,
+        timeout=60.0,
+        settle=settle,
+    ),
+)
