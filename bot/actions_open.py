@@ -16,17 +16,19 @@ from bot.inbox import Inbox, Names
 from bot.lease import Leases, this_worker
 from bot.ledger_open import forgetful, open_ledger
 from bot.propose import Proposer
+from bot.refusal import Refusal
 from bot.settings import Settings
 from bot.store import Store
 from bot.tending import Tender
 from bot.wakeups import LocalWakeups, StreamWakeups, Wakeups
-from graph.acting import ActionPorts
+from graph.acting import ActionPorts, NotNow
 from graph.action import ActionThreads
 from graph.checkpoint import RedisSaver
 from graph.ports import Ports, Progress
 from graph.state import Incident, Report
 from tools.fact import Fact
 from tools.ledger.ledger import Ledger
+from tools.ledger.record import Record
 from tools.remedies.build import catalogue_hash
 
 STREAM = "rm:action-wakeups"
@@ -95,6 +97,12 @@ async def open_actions(
     async def began(approval: str) -> None:
         await driver.announce(approval)
 
+    async def authorised(seen: Record) -> frozenset[str]:
+        try:
+            return await rights.approvers(seen.action.incident, fresh=True)
+        except Refusal as why:
+            raise NotNow(str(why)) from why
+
     async def wake_actions(name: str) -> None:
         await actions.wake(name)
 
@@ -104,7 +112,7 @@ async def open_actions(
         transport=world.transport,
         catalogue=catalogue_hash(),
         policy=rights.policy,
-        authorised=lambda seen: rights.approvers(seen.action.incident, fresh=True),
+        authorised=authorised,
         facts_of=facts_of,
         worker=this_worker(),
         began=began,

@@ -24,7 +24,7 @@ from graph.fence import Drained, LostLease
 from graph.ports import Clock
 from graph.state import Incident, Item
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import LostClaim, NotFound, Record, Refused
+from tools.ledger.record import NotFound, Record, Refused
 from tools.ledger.states import OPEN, TERMINAL, Event, State
 
 log = structlog.get_logger()
@@ -86,9 +86,9 @@ class Driver:
         with structlog.contextvars.bound_contextvars(approval=approval):
             try:
                 await lease.guard(self._drive(approval), self.stopping.is_set)
-            except (LostLease, Drained, LostClaim) as why:
+            except (LostLease, Drained, Refused) as why:
                 lease.held = not isinstance(why, LostLease)
-                log.info("action.left", why=str(why) or type(why).__name__)
+                log.warning("action.left", why=f"{type(why).__name__}: {why}"[:300])
             finally:
                 await _release(lease)
 
@@ -200,6 +200,7 @@ def result_of(seen: Record, progress: Progress, now: datetime) -> dict[str, Any]
     return {
         "event": seen.state.value,
         "approval": seen.approval,
+        "remedy": seen.action.remedy,
         "outcome": seen.outcome if began else _why(seen, progress),
         "says": _says(seen, progress),
         "ran": ran(seen) or seen.state is State.UNKNOWN,

@@ -86,11 +86,11 @@ class Tender:
         await self.index.settle(incident, mark, next_look(state, ladders, self.clock.now()))
 
     async def _withdraw(self, state: Incident, ladders: Sequence[Ladder], records: Any) -> None:
-        """What was proposed for ladders that are over is taken back."""
-        going = set() if state.get("lifecycle") == "closed" else {(row.label, row.target) for row in ladders if row.open}
+        """What no ladder waits for is taken back."""
+        wanted = set() if state.get("lifecycle") == "closed" else {row.approval for row in ladders if row.open}
         for seen in records:
             fresh = seen.proposed_at + GRACE > self.clock.now()
-            if seen.state in OPEN and (seen.action.proves, seen.action.target) not in going and not fresh:
+            if seen.state in OPEN and seen.approval not in wanted and not fresh:
                 try:
                     await self.ledger.end(seen.approval, Event.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it")
                 except NotOpen:

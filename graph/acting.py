@@ -160,7 +160,9 @@ async def _run_check(claim: Claim, ports: ActionPorts) -> Settled:
     action = claim.action
     if not claim.may_start:
         return Settled("failed", says="the worker that ran it died; it changed nothing and may be run again")
-    wave = await ports.reading.fleet.look(action.incident, [Ask(host, action.args["check"]) for host in targets_of(action)], fresh=True)
+    wave = await ports.reading.fleet.look(
+        action.incident, [Ask(host, action.args["check"]) for host in targets_of(action)], fresh=True, permitted=True
+    )
     facts = [fact for fact in wave.facts if fact.key]
     blind = "; ".join(f"{answer.host}: {answer.could_not}" for answer in wave.answers if answer.could_not)
     sha = await ports.reading.evidence.put_facts(action.incident, wave.facts)

@@ -116,7 +116,9 @@ async def proof_of(seen: Record, since: datetime, ports: ActionPorts) -> tuple[P
     before = await ports.facts_of(action.incident)
     lens = lens_of(ports.reading, before)
     ports.reading.fleet.forget(action.target)
-    wave = await ports.reading.fleet.look(action.incident, [Ask(action.target, check) for check in checks_for(action, lens)], fresh=True)
+    wave = await ports.reading.fleet.look(
+        action.incident, [Ask(action.target, check) for check in checks_for(action, lens)], fresh=True, permitted=True
+    )
     facts = wave.facts
     return verdict(action, before, facts, lens_of(ports.reading, [*before, *facts]), since), facts
 

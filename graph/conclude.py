@@ -10,7 +10,7 @@ from graph.answers import answer
 from graph.case import Case, read_case, spent_on, weigh
 from graph.engine import Assessment
 from graph.execute import ENDS
-from graph.fixes import fixes
+from graph.fixes import fixes, is_look, with_results
 from graph.ports import Ports, Progress
 from graph.questions import suggestions_for
 from graph.reflect import hypotheses_of, stored
@@ -25,10 +25,11 @@ MOST_BLIND, MOST_DONE, MOST_TURNS_OF_QUESTIONS = 20, 50, 1
 async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     """Report, lifecycle, and a ticket where a human has to go on."""
     ports = runtime.context
-    case = await read_case(state, ports)
+    case = await with_results(await read_case(state, ports), state, ports)
     now = weigh(case, ports)
-    update = _diagnosis(state, case, now) if case.item.kind in DIAGNOSED else answer(state, case, now)
-    update |= await fixes(state, case, now, ports, update)
+    diagnosing = case.item.kind in DIAGNOSED or is_look(case.item)
+    update = _diagnosis(state, case, now) if diagnosing else answer(state, case, now)
+    update |= {"facts": case.snapshot, **fixes(state, case, now, ports, update)}
     report: Report = update["report"]
     await ports.progress(Progress(case.id, "conclude", report.headline or report.reply))
     stats = spent_on(case, ports, Stats.model_validate(state.get("stats", {})))

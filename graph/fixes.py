@@ -3,7 +3,8 @@
 Touches nothing but the evidence store; proposing and running is for those who tend the ladders between turns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from graph.case import Case, merged
@@ -12,11 +13,11 @@ from graph.cursor import after_repairs, cursors
 from graph.engine import Assessment
 from graph.ladder import Yard, ladders_for, read_ladders, write_ladders
 from graph.ladder_end import HELD, describe, held_by, settled, stopped, withdrawn
+from graph.looks import look_ladders
 from graph.planned import planned_actions
 from graph.ports import Ports
-from graph.state import Incident, Ladder, Lifecycle, Report, Ticket
+from graph.state import Incident, Item, Ladder, Lifecycle, Report, Ticket
 from graph.tickets import hand_over
-from tools.fact import Fact
 
 TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
 STUCK = frozenset({"hang", "nccl_timeout"})
@@ -24,54 +25,78 @@ MOST_KEPT = 16
 QUIET = "quiet"
 
 
-async def fixes(state: Incident, case: Case, now: Assessment, ports: Ports, update: dict[str, Any]) -> dict[str, Any]:
+def fixes(state: Incident, case: Case, now: Assessment, ports: Ports, update: dict[str, Any]) -> dict[str, Any]:
     """What changes beside the turn's own update; empty for an incident without any fix."""
     ladders = read_ladders(state.get("ladders", []))
     kind = case.item.kind
+    if is_look(case.item):
+        return _diagnosed(case, now, ports, climb(ladders, Event.of(case.item.data), yard_of(case, ports)), update)
     if kind == "action_result":
-        return await _result(state, case, now, ports, ladders, update)
+        return _result(state, case, now, ports, ladders, update)
     if kind in TAKES_OVER:
         return _taken_over(stopped(ladders, TAKES_OVER[kind]), update) if ladders else {}
     if kind == "timer" or "hypotheses" not in update:
         return {}
-    return _diagnosed(case, ports, ladders, update)
+    return _diagnosed(case, now, ports, ladders, update)
 
 
-def yard_of(case: Case, ports: Ports, facts: Sequence[Fact] | None = None) -> Yard:
+def is_look(item: Item) -> bool:
+    """Whether an exclusive check has answered: then the diagnosis is made anew."""
+    return item.kind == "action_result" and item.data.get("remedy") == "run_check" and item.data.get("event") == "done"
+
+
+async def with_results(case: Case, state: Incident, ports: Ports) -> Case:
+    """The case with what the proof or check of its item saw. What a host said before it was changed is of the past."""
+    if case.item.kind != "action_result":
+        return case
+    event, known = Event.of(case.item.data), read_ladders(state.get("ladders", []))
+    try:
+        seen = await ports.evidence.facts(str(case.item.data.get("facts") or ""))
+    except KeyError:
+        seen = []
+    since = cursors(known)
+    about = next((row for row in known if event.approval and row.approval == event.approval), None)
+    if about and about.now and about.now.part == "fix" and event.since:
+        since[about.target] = event.since
+    if not seen and not since:
+        return case
+    facts = after_repairs(merged(case.facts, seen), since)
+    return replace(case, facts=facts, snapshot=await ports.evidence.put_facts(case.id, facts))
+
+
+def yard_of(case: Case, ports: Ports) -> Yard:
     """What this incident's ladders are built from."""
     return Yard(
         incident=case.id,
         now=ports.clock.now(),
         inventory=ports.inventory,
         taxonomy=ports.taxonomy,
-        facts=case.facts if facts is None else facts,
+        facts=case.facts,
         job=case.brief.job,
         stuck=bool(STUCK & set(case.brief.symptoms)),
         waits=ports.waits,
     )
 
 
-def _diagnosed(case: Case, ports: Ports, known: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
+def _diagnosed(case: Case, now: Assessment, ports: Ports, known: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
     report: Report = update["report"]
     yard = yard_of(case, ports)
     believed = {(cause.label, host) for cause in report.root_causes for host in cause.hosts}
     kept = withdrawn(known, believed) if report.outcome in ("diagnosed", "no_fault") else known
     built = ladders_for(report.root_causes, yard, kept, anew=case.item.kind == "recheck")
-    ladders = settled([*kept, *built.ladders], yard)
+    looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
+    ladders = settled([*kept, *built.ladders, *looks], yard)
     if not ladders and not built.by_hand:
         return {}
     more = {"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand}
     return _stored(ladders) | {"report": report.model_copy(update=more), "lifecycle": lifecycle(ladders, update.get("lifecycle", "open"))}
 
 
-async def _result(
-    state: Incident, case: Case, now: Assessment, ports: Ports, known: list[Ladder], update: dict[str, Any]
-) -> dict[str, Any]:
+def _result(state: Incident, case: Case, now: Assessment, ports: Ports, known: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
     event = Event.of(case.item.data)
     if event.kind == QUIET:
         return _quiet(known, state, update)
-    facts = await _with_proof(case, ports, event, known)
-    yard = yard_of(case, ports, facts)
+    yard = yard_of(case, ports)
     ladders = climb(known, event, yard)
     changed = [row for row in ladders if row not in known]
     if not changed:
@@ -80,25 +105,9 @@ async def _result(
     report: Report = update["report"]
     report = report.model_copy(update={"reply": "\n".join(said), "actions": tuple(planned_actions(ladders, yard)), "by_hand": ()})
     found: dict[str, Any] = _stored(ladders) | {"report": report, "lifecycle": lifecycle(ladders, state.get("lifecycle", "open"))}
-    if facts is not case.facts:
-        found["facts"] = await ports.evidence.put_facts(case.id, facts)
     if found["lifecycle"] == "handed_off":
         found["ticket"] = _ticket(hand_over(state, case, now, report), ladders, ports)
     return found
-
-
-async def _with_proof(case: Case, ports: Ports, event: Event, known: Iterable[Ladder]) -> list[Fact]:
-    """The incident's facts with what the proof saw; what the host said before the claim is of the past."""
-    sha = str(case.item.data.get("facts") or "")
-    try:
-        seen = await ports.evidence.facts(sha)
-    except KeyError:
-        seen = []
-    since = cursors(known)
-    about = next((row for row in known if event.approval and row.approval == event.approval), None)
-    if about and about.now and about.now.part == "fix" and event.since:
-        since[about.target] = event.since
-    return after_repairs(merged(case.facts, seen), since) if seen or since else case.facts
 
 
 def _taken_over(ladders: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:

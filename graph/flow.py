@@ -15,6 +15,8 @@ from langgraph.runtime import Runtime
 
 from graph.conclude import conclude
 from graph.execute import execute
+from graph.ladder import read_ladders, write_ladders
+from graph.ladder_end import outgrown
 from graph.pasted import shelve
 from graph.plan import after_plan, plan
 from graph.ports import Ports
@@ -98,6 +100,8 @@ async def _finish(graph: IncidentGraph, ports: Ports, config: RunnableConfig) ->
 async def _replan(graph: IncidentGraph, ports: Ports, config: RunnableConfig, state: Incident) -> Incident:
     """Stored by another shape of the graph: what was said and seen stays, plans are made anew; an unfinished item is answered again."""
     anew: Incident = {"version": GRAPH_VERSION, "walk": {}, "hypotheses": [], "to_look": [], "tier": "history", "rounds": 0, "turn": {}}
+    if state.get("ladders"):
+        anew["ladders"] = write_ladders(outgrown(read_ladders(state["ladders"])))
     if state["item"]["id"] in state.get("done_items", []):
         return {**state, **anew}
     given: Incident = {**anew, "item": state["item"]}
@@ -114,4 +118,6 @@ def _opening(state: Incident, item: Item, origin: Origin | None) -> Incident:
         given["origin"] = origin.model_dump(mode="json", exclude_defaults=True)
     if (state and state.get("version") != GRAPH_VERSION) or not state.get("turn"):
         given |= {"walk": {}, "turn": {}}
+        if state.get("ladders"):
+            given["ladders"] = state["ladders"]
     return given

@@ -54,6 +54,13 @@ def withdrawn(ladders: Sequence[Ladder], causes: Collection[tuple[str, str]]) ->
     return [ended(row, "withdrawn", "the cause is no longer believed") if idle(row) else row for row in ladders]
 
 
+def outgrown(ladders: Sequence[Ladder]) -> list[Ladder]:
+    """Of another version of the graph: what nobody began is planned anew, the rest is left to people."""
+    why = "RackMedic was upgraded meanwhile"
+    begun = [row.open and (row.drained or row.since is not None) for row in ladders]
+    return [ended(row, "stopped" if held else "withdrawn", why) if row.open else row for row, held in zip(ladders, begun, strict=True)]
+
+
 def held_by(ladders: Sequence[Ladder]) -> list[str]:
     """What a human who takes over finds held: drained nodes and locks."""
     said = [f"{row.target} is drained by RackMedic" for row in ladders if row.drained]

@@ -132,7 +132,9 @@ class LivingFleet(FakeFleet):
     def forget(self, host: str) -> None:
         self.forgotten.append(host)
 
-    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+    async def look(
+        self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
+    ) -> Wave:
         self.site.at("look")
         self.facts = [row if row.key.startswith("kernel.") else replace(row, time=self.site.clock.now()) for row in self.site.facts]
         self.dark = dict.fromkeys(self.site.silent, "no route to host")
@@ -369,7 +371,7 @@ class Office:
             history=FakeHistory(),
             evidence=self.evidence,
             clock=self.clock,
-            skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8})},
+            skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
             waits=waits or Waits(),
         )
         self.turns = IncidentTurns(RedisSaver(redis), self.ports)

@@ -23,6 +23,7 @@ from tests.fakes_actions import (
     BDF,
     BOB,
     CID,
+    TAXONOMY,
     Office,
     Plan,
     Site,
@@ -32,7 +33,8 @@ from tests.fakes_actions import (
     well,
 )
 from tests.fakes_desk import SetClock
-from tests.fakes_graph import Killed, fact
+from tests.fakes_graph import SLOW_LINK, Killed, fact
+from tests.fakes_graph import TAXONOMY as EVERYDAY
 from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.inventory import ChannelRow
@@ -44,6 +46,7 @@ from tools.remedy import BadArgument
 
 pytest_plugins = ("tests.fixtures_redis",)
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
+WITH_LINKS = replace(TAXONOMY, leaves={**TAXONOMY.leaves, SLOW_LINK: EVERYDAY.leaf(SLOW_LINK)})
 
 
 @pytest.fixture
@@ -662,6 +665,38 @@ async def test_another_incident_on_the_same_host_waits_its_turn(store: Redis) ->
     await office.actions.drive(theirs.approval)
     assert (await office.ledger.record(theirs.approval)).state is State.APPROVED
     assert any("Another action holds this target" in what for what, _ in office.wall.news)
+
+
+async def test_an_exclusive_check_on_busy_gpus_is_asked_for_and_its_answer_diagnoses(store: Redis) -> None:
+    links = [fact("n1", "nvlink", "nvlink.replay_errors", 9, "gpu0"), fact("n1", "nvlink", "nvlink.inactive", 1, "gpu0")]
+    busy = Fact("nccl1", "check.skipped", "busy", host="n1", line="nccl1 was not run on n1: 8 of its GPUs are in use")
+    office = Office(store, site(*links, busy), taxonomy=WITH_LINKS)
+    incident = await office.mention()
+    (row,) = await office.pending(incident)
+    assert (row.action.remedy, row.action.args, row.terms.quorum, row.terms.changes) == ("run_check", {"check": "nccl1"}, 1, False)
+    assert "run_check" in {planned["remedy"] for planned in (await office.turns.state(incident))["report"]["actions"]}
+    office.site.facts = [seen for seen in office.site.facts if seen.key != "check.skipped"]
+    office.site.facts.append(fact("n1", "nccl1", "nccl.busbw_max", 90.0))
+    done = await office.approve(incident, "run_check")
+    state = await office.turns.state(incident)
+    assert (done.state, state["report"]["outcome"]) == (State.DONE, "diagnosed")
+    assert [cause["label"] for cause in state["report"]["root_causes"]] == [SLOW_LINK]
+    assert [row["outcome"] for row in state["ladders"]] == ["looked"]
+    assert office.site.effects == []
+
+
+async def test_after_an_upgrade_of_the_graph_open_cards_are_withdrawn_and_planned_anew(store: Redis) -> None:
+    office = Office(store, site())
+    incident = await office.mention()
+    (row,) = await office.pending(incident)
+    graph: Any = office.turns._graph
+    await graph.aupdate_state({"configurable": {"thread_id": incident}}, {"version": 0}, as_node="conclude")
+    office.clock.go(minutes=3)
+    await office.say(incident, "recheck", text="n1 again")
+    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    (fresh,) = await office.pending(incident)
+    assert fresh.action.remedy == "drain_node"
+    assert [found.get("outcome", "") for found in await office.ladders(incident)] == ["withdrawn", ""]
 
 
 # Terms and tables
