@@ -5,6 +5,7 @@ from typing import Any
 from graph.state import Hypothesis, Incident, Report, Stats, Ticket
 
 SCHEMA = 1
+ACTION = {"label", "rung", "remedy", "target", "via", "args", "argv", "command", "risk", "digest"}
 
 
 def document(state: Incident, report: Report) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "ruled_out": [{"label": row.label, "because": row.because} for row in report.ruled_out],
         "could_not_look": [row.model_dump() for row in report.could_not_look],
         "questions": list(report.questions),
-        "actions": [],
+        "actions": [row.model_dump(include=ACTION) for row in report.actions],
         "ticket": {"summary": ticket.summary, "owner": ticket.owner} if ticket else None,
         "without_model": report.without_model,
         "stats": Stats.model_validate(state.get("stats") or {}).model_dump(),

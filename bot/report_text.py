@@ -1,10 +1,12 @@
 """A report for the terminal: headline first, evidence as it was printed, next step last. Host text is shown literally, never as markup."""
 
+import shlex
+
 from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from graph.state import Hypothesis, Incident, Report, Stats
+from graph.state import Hypothesis, Incident, PlannedAction, Report, Stats
 from kb.redact import visible
 from tools.hostlist import fold
 
@@ -18,6 +20,8 @@ def report_text(state: Incident, report: Report) -> RenderableType:
         parts.append(Text(visible(report.reply)))
     for cause in report.root_causes:
         parts += _cause(cause)
+    parts += _list("would be put up for approval, in this order (a terminal approves nothing)", [_action(row) for row in report.actions])
+    parts += _list("for people to do", report.by_hand)
     parts += _list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
     parts += _list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
     parts += _list("questions", report.questions)
@@ -37,6 +41,11 @@ def _cause(cause: Hypothesis) -> list[RenderableType]:
     if cause.because:
         rows.append(Text(f"  {visible(cause.because)}"))
     return rows
+
+
+def _action(row: PlannedAction) -> str:
+    via = f" via {row.via}" if row.via != row.target else ""
+    return f"{row.remedy} on {row.target}{via} ({row.risk}): {shlex.join(row.command)}"
 
 
 def _list(title: str, rows: tuple[str, ...] | list[str]) -> list[RenderableType]:

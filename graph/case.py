@@ -137,9 +137,9 @@ def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
         return inventory.of_groups(bound.groups)
     tenant = bound.tenant if bound else origin.tenant
     if tenant:
-        own = inventory.of_groups(bound.groups) if bound and bound.groups else tuple(inventory.hosts)
+        own = inventory.of_groups(bound.groups) if bound and bound.groups else inventory.workers
         return tuple(name for name in own if inventory.hosts[name].tenant == tenant)
-    return tuple(inventory.hosts) if origin.kind != "slack" or not inventory.channels else ()
+    return inventory.workers if origin.kind != "slack" or not inventory.channels else ()
 
 
 def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:

@@ -139,6 +139,12 @@ class Inventory(BaseModel):
             raise BadRange(f"not in the inventory: {', '.join(unknown[:8])}" + (" …" if len(unknown) > 8 else ""))
         return tuple(self.hosts[name] for name in wanted)
 
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Hosts that jobs run on: all but the schedulers' controllers."""
+        controllers = {host.controller for host in self.hosts.values()}
+        return tuple(name for name in self.hosts if name not in controllers)
+
     def of_groups(self, groups: Iterable[str]) -> tuple[str, ...]:
         """Names of the hosts of these groups; of all groups when none is named."""
         names = list(groups) or list(self.groups)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tools.checks import cuda, nccl_pairs, step
 from tools.checks.versions import PROBE
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
@@ -15,6 +16,14 @@ _SLOTS = {
     "gpus": r"[1-9][0-9]?",
     "job_logs": r"/[A-Za-z0-9._/-]+",
     "nccl_tests": r"/?[A-Za-z0-9._/-]+",
+    "gpu_burn": r"/[A-Za-z0-9._/-]+",
+    "hca": r"[a-z][a-z0-9_]*",
+    "gpu": r"[0-9]{1,2}",
+    "peer": r"[A-Za-z0-9.-]+",
+    "hosts": r"[A-Za-z0-9.-]+:[0-9]+(,[A-Za-z0-9.-]+:[0-9]+)*",
+    "nodes": r"[A-Za-z0-9.-]+(,[A-Za-z0-9.-]+)*",
+    "ranks": r"[0-9]+",
+    "count": r"[0-9]",
     "bdf": r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
     "watts": r"[0-9]+(\.[0-9]+)?",
     "signal": r"TERM|KILL",
@@ -35,6 +44,8 @@ _COUNTER_FILES = ("(", "-path", "*/counters/*", "-o", "-path", "*/hw_counters/*"
 def _words(line: str) -> tuple[str, ...]:
     return tuple(line.split())
 
+
+_GATHER = _words("<nccl_tests>/all_gather_perf -b 1G -e 1G -g 1 -c 1 -n 20")
 
 PLAIN: Mapping[str, tuple[str, ...]] = {
     "smi.query": _words("nvidia-smi -q -x"),
@@ -68,6 +79,24 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "net.links": _words("ip -j -s -d link show"),
     "sched.shown": _words("scontrol -o show node <node>"),
     "sched.ended": _words("sacct -n -P -X -N <node> -S now-1days -o JobID,State,ExitCode,Start,End"),
+    "cuda.run": ("python3", "-c", cuda.PROBE),
+    "bw.run": _words("nvbandwidth -t host_to_device_memcpy_ce device_to_host_memcpy_ce -j"),
+    "p2p.run": _words("nvbandwidth -t device_to_device_memcpy_read_ce -j"),
+    "gemm.run": _words("<gpu_burn>/gpu_burn -tc -stts 3 -c <gpu_burn>/compare.ptx 30"),
+    "dcgm1.run": _words("dcgmi diag -r 1 -j"),
+    "dcgm2.run": _words("dcgmi diag -r 2 -j"),
+    "sdc.products": _words("<gpu_burn>/gpu_burn -tc -stts 3 -c <gpu_burn>/compare.ptx 120"),
+    "sdc.sums": _words("<nccl_tests>/all_reduce_perf -b 1G -e 1G -g <gpus> -c 1 -n 100"),
+    "e2e.run": ("python3", "-c", step.PROBE),
+    "ibbw.serve": _words("ib_write_bw -d <hca> --report_gbits -F -D 2"),
+    "ibbw.write": _words("ib_write_bw -d <hca> --report_gbits -F -D 2 <peer>"),
+    "ibbw.servecuda": _words("ib_write_bw -d <hca> --report_gbits -F -D 2 --use_cuda=<gpu>"),
+    "ibbw.writecuda": _words("ib_write_bw -d <hca> --report_gbits -F -D 2 --use_cuda=<gpu> <peer>"),
+    "nccl2.mpi": ("mpirun", "--host", "<hosts>", "-np", "<ranks>", "--bind-to", "none", "-x", "LD_LIBRARY_PATH", *_GATHER),
+    "nccl2.srun": (*_words("srun --nodes=<count> --nodelist=<nodes> --ntasks-per-node=<gpus> --gpus-per-node=<gpus>"),
+                   *_words("--exclusive --immediate=30 --time=3 --mpi=pmix"), *_GATHER),
+    "nccl2.torchrun": (*_words("torchrun --nnodes=<count> --nproc-per-node=<gpus> --rdzv-backend=c10d --rdzv-endpoint=<peer>:29577"),
+                       *_words("--rdzv-conf=timeout=45 --no-python python3 -c"), nccl_pairs.PROBE),
     "nccl1.run": _words("<nccl_tests>/all_reduce_perf -b 512M -e 8G -f 2 -g <gpus> -c 1"),
 }  # fmt: skip
 """Commands that any user may run. `<slot>` stands for a value from the inventory."""
@@ -106,6 +135,9 @@ READS: Mapping[str, tuple[str, ...]] = {
     "sched.show_node": _words("scontrol show node <node>"),
     "sched.show_job": _words("scontrol show job <job>"),
     "procs.stat": _words("cat /proc/<pid>/stat"),
+    "procs.users": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader"),
+    "procs.users_of": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader -i <bdf>"),
+    "mods.table": _words("cat /proc/modules"),
 }
 """What conditions of remedies read, and whoever proposes one."""
 

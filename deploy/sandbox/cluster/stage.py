@@ -32,9 +32,12 @@ class Stage:
     attachments: tuple[tuple[str, str], ...]
 
 
+CONTROLLER = "slurm-controller"
+
+
 def stage(path: Path) -> Stage:
-    """Raises BadCase with every problem of the file."""
-    return staged(load_case(path))
+    """A case file's stage, with a scheduler, so that fixes begin with a drain. Raises BadCase with every problem of the file."""
+    return staged(load_case(path), controller=CONTROLLER)
 
 
 def staged(case: Case, seed: int = 0, controller: str = "") -> Stage:

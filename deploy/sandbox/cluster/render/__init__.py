@@ -10,9 +10,11 @@ from deploy.sandbox.cluster.render import (
     infiniband,
     job,
     kernel,
+    loads,
     modules,
     nccl,
     nvidia,
+    pairs,
     pcie,
     procfs,
     services,
@@ -74,7 +76,28 @@ RENDERERS: Mapping[str, Callable[[View], Answer]] = {
     "ipmi.fans": surroundings.fans,
     "ipmi.power": surroundings.power,
     "nccl1.run": nccl.all_reduce,
+    "cuda.run": loads.cuda,
+    "bw.run": loads.host_copies,
+    "p2p.run": loads.peer_copies,
+    "gemm.run": loads.burn,
+    "dcgm1.run": loads.dcgm_short,
+    "dcgm2.run": loads.dcgm_long,
+    "sdc.products": loads.burn,
+    "sdc.sums": nccl.all_reduce,
+    "e2e.run": loads.step,
+    "ibbw.serve": pairs.rdma,
+    "ibbw.write": pairs.rdma,
+    "ibbw.servecuda": pairs.rdma_cuda,
+    "ibbw.writecuda": pairs.rdma_cuda,
+    "nccl2.mpi": pairs.all_gather,
+    "nccl2.srun": pairs.all_gather,
+    "nccl2.torchrun": pairs.all_gather,
 }
 
-FILES: Mapping[str, Callable[[View], Answer]] = {"procs.stat": procfs.stat}
+FILES: Mapping[str, Callable[[View], Answer]] = {
+    "procs.stat": procfs.stat,
+    "procs.users": nvidia.users,
+    "procs.users_of": nvidia.users,
+    "mods.table": modules.table,
+}
 """What no check asks for, but a condition of a remedy."""

@@ -47,3 +47,8 @@ def dkms(view: View) -> Answer:
 def uname(view: View) -> Answer:
     """`uname -r`."""
     return said(view.node.kernel + "\n")
+
+
+def table(view: View) -> Answer:
+    """`cat /proc/modules`."""
+    return said("".join(f"{name} {size} 0 - Live 0x0000000000000000\n" for name, size in view.node.modules.items()))

@@ -100,6 +100,15 @@ def compute_apps(view: View) -> Answer:
     return said("".join(rows))
 
 
+def users(view: View) -> Answer:
+    """`nvidia-smi --query-compute-apps=pid --format=csv,noheader [-i BDF]`."""
+    if trouble := failure(view.node):
+        return trouble
+    asked = view.slots.get("bdf", "")
+    gpus = [gpu for _, gpu in listed(view.node) if gpu.answers and asked in ("", gpu.bdf.lower())]
+    return said("".join(f"{proc.pid}\n" for gpu in gpus for proc in gpu.procs))
+
+
 def _linked(node: NodeState) -> list[tuple[int, GpuState]]:
     return [(number, gpu) for number, gpu in listed(node) if gpu.links and not gpu.lost]
 

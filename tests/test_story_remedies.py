@@ -1,0 +1,62 @@
+"""Every remedy that a simulated fault calls for, as a whole: mention, approve in Slack, the node kit's own scripts, proof. One bot throughout."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from deploy.sandbox.demo import Sandbox, bot, sandbox
+
+PEOPLE = ("U0PRIYA", "U0ANTON")
+STORIES = {
+    "G17": ("gpu-001", {"gpu": 3}, ["reset_clocks"]),
+    "G18": ("gpu-001", {}, ["power_limit_default"]),
+    "S18": ("gpu-001", {"gpu": 2}, ["kill_gpu_process"]),
+    "S08": ("gpu-003", {}, ["modprobe_peermem"]),
+    "S04": ("gpu-002", {}, ["drain_node", "restart_fabricmanager", "resume_node"]),
+    "G01": ("gpu-002", {"gpu": 1}, ["drain_node", "gpu_reset", "resume_node"]),
+    "G07": ("gpu-003", {"gpu": 4, "outcome": "cures"}, ["drain_node", "reboot", "resume_node"]),
+}
+"""Fault → where, how, and the remedies it takes. Three hosts in all: more in ten minutes would trip the fleet breaker, as it should."""
+
+
+def asking(world: Sandbox, ts: str) -> list[dict[str, Any]]:
+    """Cards that wait for an Approve."""
+    rows = [
+        (m, [e for b in m.get("blocks", []) if b["type"] == "actions" for e in b["elements"]]) for m in world.slack.thread("C0GPUINC", ts)
+    ]
+    return [m for m, buttons in rows if any(e["action_id"] == "approval.approve" for e in buttons)]
+
+
+def mended(world: Sandbox, ts: str) -> bool:
+    return any("passes now, to be proved again" in m.get("text", "") for m in world.slack.thread("C0GPUINC", ts))
+
+
+async def play(world: Sandbox, fault: str) -> list[str]:
+    """Break, mention, approve whatever is asked until it is mended; the remedies that ran, in order."""
+    node, how, _ = STORIES[fault]
+    world.cluster.heal()
+    world.cluster.break_(fault, node, **how)
+    before = set(world.cluster.executions)
+    ts = await world.slack.say("U0OLGA", "C0GPUINC", f"<@U0RACKMED> job 4711 has trouble on {node} ({fault})")
+    clicked: set[tuple[str, str]] = set()
+
+    def next_click() -> tuple[str, str] | bool:
+        return mended(world, ts) or next(
+            ((m["ts"], who) for m in asking(world, ts) for who in PEOPLE if (m["ts"], who) not in clicked), False
+        )
+
+    while (click := await world.slack.wait_for(next_click, 90)) is not True:
+        assert isinstance(click, tuple)
+        clicked.add(click)
+        await world.slack.click(click[1], click[0], "approval.approve")
+        await world.slack.quiet(30)
+    return [remedy for host, remedy, digest in world.cluster.executions if (host, remedy, digest) not in before]
+
+
+async def test_each_fault_is_mended_by_its_remedies_and_each_runs_once(tmp_path: Path) -> None:
+    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"):
+        await world.slack.connected(timeout=90)
+        ran = {fault: await play(world, fault) for fault in STORIES}
+    assert ran == {fault: remedies for fault, (_, _, remedies) in STORIES.items()}
+    assert set(world.cluster.executions.values()) == {1}
+    assert not world.cluster.unsafe_commands
