@@ -37,6 +37,7 @@ def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
             *_titled("Could not look", rows.could_not_look(report.could_not_look)),
             *question.parts(report.questions, report.suggestions),
             *([blocks.say(bold("Next:"), " ", report.next_step)] if report.next_step else []),
+            *_titled("For people", [(row,) for row in report.by_hand]),
             _small_print(incident, report, stats),
             *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
         ],
