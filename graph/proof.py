@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from graph.cursor import after_repairs
+from graph.cursor import after_repairs, skews_of
 from graph.engine import Assessment, assess
 from graph.lens import Lens
 from graph.verdict import WORTH_SAYING
@@ -53,7 +53,7 @@ def checks_for(action: Action, lens: Lens) -> tuple[str, ...]:
 def prove(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: Lens, since: datetime) -> Proof:
     """The verdict on the action's label on its target. Only what happened after `since` counts."""
     target = action.target
-    seen = [fact for fact in after_repairs(after, {target: since}) if fact.host == target]
+    seen = [fact for fact in after_repairs(after, {target: since}, skews_of([*before, *after])) if fact.host == target]
     if not any(not fact.status.blind for fact in seen):
         return Proof("worse", f"{target} does not answer: {seen[0].line if seen else 'nothing could be looked at'}", looked=False)
     was = assess([fact for fact in before if fact.host == target], lens, [target])

@@ -382,6 +382,13 @@ def test_old_lines_of_a_changed_host_are_of_the_past_and_new_ones_are_not() -> N
     assert [row.stale for row in marked] == [True, False, False, False]
 
 
+def test_a_host_whose_clock_runs_ahead_is_read_by_its_own_clock() -> None:
+    ladder = replace_since(only(ladders_for([cause(HUNG, "n1/gpu3")], yard())))
+    clock = replace(fact("n1", "time", "time.clock", (NOW + timedelta(minutes=5)).timestamp()), time=NOW)
+    old, new = hung("n1", minutes=4), hung("n1", "gpu5", minutes=6)
+    assert [row.stale for row in after_repairs([old, new, clock], cursors([ladder]))] == [True, False, False]
+
+
 def replace_since(ladder: Ladder) -> Ladder:
     return ladder.model_copy(update={"since": NOW})
 
