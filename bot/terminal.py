@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ async def diagnose_once(settings: Settings, question: Question, *, as_json: bool
         if question.hosts:
             text = f"{text}\nhosts: {_named(world, question.hosts)}"
         item = Item(
-            id="terminal-1", kind="mention", incident=new_incident_id(), at=world.ports.clock.now(), text=text, attachments=attachments
+            id="terminal-1", kind="mention", incident=_incident(question), at=world.ports.clock.now(), text=text, attachments=attachments
         )
         state, report = await _turn(world, item, quiet=as_json)
     if as_json:
@@ -96,6 +97,11 @@ def _read(path: Path) -> Attachment:
         return Attachment(name=path.name, text=path.read_bytes().decode("utf-8", "replace"))
     except OSError as why:
         raise Refusal(f"--attach {path}: {why.strerror}", 2) from why
+
+
+def _incident(question: Question) -> str:
+    """A new id; that of a case is always the same, so that the same case gives the same answer."""
+    return f"inc-{sha256(question.case.read_bytes()).hexdigest()[:6]}" if question.case else new_incident_id()
 
 
 def _named(world: World, ranges: str) -> str:

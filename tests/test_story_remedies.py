@@ -7,7 +7,7 @@ from typing import Any
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 
 PEOPLE = ("U0PRIYA", "U0ANTON")
-STORIES = {
+STORIES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "G17": ("gpu-001", {"gpu": 3}, ["reset_clocks"]),
     "G18": ("gpu-001", {}, ["power_limit_default"]),
     "S18": ("gpu-001", {"gpu": 2}, ["kill_gpu_process"]),
