@@ -139,6 +139,22 @@ def look(
 
 
 @app.command()
+def classify(
+    text: Annotated[str, typer.Argument(help="A report, with or without log lines; `-` reads stdin.")],
+    most: Annotated[int, typer.Option("--most", min=1, help="Labels to print.")] = 10,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Which root causes a text sounds like, from the text alone: a ranking, never a diagnosis."""
+    from bot.classify import classify_text
+
+    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    if not said.strip():
+        fail("there is no text to classify", 2)
+    _run(lambda: classify_text(_settings(config), said, most, as_json=json))
+
+
+@app.command()
 def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedic checks`.")], config: Config = None) -> None:
     """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
     from bot.tables import parse_lines

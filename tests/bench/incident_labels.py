@@ -1,0 +1,62 @@
+"""What the published incidents' own names mean here. Categories always map; a subcategory maps where the taxonomy has that very cause.
+
+A subcategory that is not listed has no leaf here: such incidents count on level 1 only. Where both taxonomies file a cause under
+different categories (a wrong NCCL_SOCKET_IFNAME is networking there and the user's settings here) the leaf decides.
+"""
+
+from collections.abc import Mapping
+
+CATEGORIES: Mapping[str, str] = {
+    "gpu": "GPU",
+    "system_software": "SYSTEM_SOFTWARE",
+    "interconnect_networking": "INTERCONNECT",
+    "framework_library": "FRAMEWORK",
+    "user_application": "USER",
+    "other": "OTHER",
+}
+
+LEAVES: Mapping[str, str] = {
+    "torch_build_lacks_arch": "FRAMEWORK.VERSION.Torch_Arch_Missing",
+    "cuda_toolkit_torch_mismatch": "FRAMEWORK.LIB.Extension_ABI",
+    "ecc_uncorrectable_hardware": "GPU.MEMORY.Uncontained_ECC",
+    "gpu_fallen_off_bus_power": "GPU.BUS.Fallen_Off_Bus",
+    "missing_gpu": "GPU.BUS.Not_Enumerated",
+    "gsp_firmware_bug": "GPU.EXECUTION.GSP_RPC_Timeout",
+    "overheating_clock_reduction": "GPU.THERMAL.HW_Thermal_Slowdown",
+    "overheating_passive_card": "GPU.THERMAL.HW_Thermal_Slowdown",
+    "nvlink_fabric_fault": "INTERCONNECT.NVSWITCH.Fatal_SXid",
+    "firewall_blocks_nccl": "INTERCONNECT.ETH.Rendezvous_Port_Blocked",
+    "ib_link_flapping": "INTERCONNECT.IB.Link_Flapping",
+    "mtu_mismatch": "INTERCONNECT.ETH.MTU_Mismatch",
+    "nccl_socket_ifname_wrong": "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong",
+    "nvidia_peermem_not_loaded": "SYSTEM_SOFTWARE.RDMA.Peermem_Not_Loaded",
+    "pcie_acs_breaks_gdr": "SYSTEM_SOFTWARE.PCIE.ACS_Enabled",
+    "pcie_acs_breaks_p2p": "SYSTEM_SOFTWARE.PCIE.ACS_Enabled",
+    "iommu_breaks_p2p": "SYSTEM_SOFTWARE.PCIE.ACS_Enabled",
+    "roce_wrong_gid_index": "USER.CONFIG.NCCL_IB_GID_INDEX_Wrong",
+    "container_toolkit_missing": "SYSTEM_SOFTWARE.CONTAINER.NVIDIA_Runtime_Missing",
+    "dev_shm_too_small": "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small",
+    "disk_full": "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full",
+    "driver_library_version_mismatch": "SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch",
+    "fabric_manager_not_running": "SYSTEM_SOFTWARE.FABRIC.FabricManager_Down",
+    "fabric_manager_unhealthy": "SYSTEM_SOFTWARE.FABRIC.FabricManager_Down",
+    "fabric_manager_version_mismatch": "SYSTEM_SOFTWARE.FABRIC.FabricManager_Version_Mismatch",
+    "memlock_ulimit_too_low": "SYSTEM_SOFTWARE.LIMITS.Memlock_Too_Low",
+    "nofile_ulimit_too_low": "SYSTEM_SOFTWARE.LIMITS.Open_Files_Low",
+    "nouveau_loaded": "SYSTEM_SOFTWARE.DRIVER.Module_Not_Loaded",
+    "selinux_blocks_module_load": "SYSTEM_SOFTWARE.DRIVER.Module_Not_Loaded",
+    "collective_desync_uneven_inputs": "USER.CODE.Collective_Desync",
+    "collective_on_main_process_only": "USER.CODE.Collective_Desync",
+    "cuda_oom_in_nccl_alloc": "USER.CODE.Batch_Too_Large_OOM",
+    "leftover_process_holds_gpu": "SYSTEM_SOFTWARE.PROCESS.Orphan_GPU_Process",
+    "more_ranks_than_gpus": "USER.CONFIG.CUDA_VISIBLE_DEVICES_Wrong",
+    "ranks_share_one_gpu": "USER.CONFIG.CUDA_VISIBLE_DEVICES_Wrong",
+    "slurm_gpu_binding_hides_gpus": "USER.CONFIG.CUDA_VISIBLE_DEVICES_Wrong",
+    "slurm_memory_limit": "SYSTEM_SOFTWARE.MEMORY.Host_OOM_Kill",
+    "token_id_out_of_range": "USER.CODE.Device_Assert",
+}
+
+
+def expected(category: str, subcategory: str) -> tuple[str, str]:
+    """The category and the leaf here; no leaf where there is none."""
+    return CATEGORIES[category], LEAVES.get(subcategory, "")
