@@ -43,8 +43,9 @@ fix: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/python -m tests.readme_parts
 
 shots: $(STAMP) ## play the story in a browser and renew README's picture
-	$(BIN)/pytest tests/test_story_browser.py
+	$(BIN)/pytest tests/test_story_browser.py tests/test_story_repair.py
 	cp out/screenshots/2-diagnosis.png deploy/screenshots/thread.png
+	cp out/screenshots/6-approval.png deploy/screenshots/approval.png
 
 setup-system: ## what the tests use beyond Python (Debian or Ubuntu, as root)
 	apt-get update -qq
