@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from graph.ladder import Yard, asking, build_ladder, enter, waits_idle
+from graph.ladder import Yard, asking, build_ladder
 from graph.ladder_end import ended, settled
-from graph.state import Ladder, Rung, WaitingFor
-from tools.remedies import REMEDIES
+from graph.next_rung import anew, ask_again, heavier, next_rung, present, waiting, watch
+from graph.state import Ladder
 
 GOOD = frozenset({"passes_now", "cured"})
 TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by")
@@ -88,99 +88,39 @@ def _after_the_end(ladder: Ladder, event: Event) -> Ladder:
 
 
 def _done(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    rung = _rung(ladder)
+    rung = present(ladder)
     if rung.part == "prepare":
         held = {"drained": True} if rung.remedy == "drain_node" else {}
-        return _next(ladder.model_copy(update=held), yard)
+        return next_rung(ladder.model_copy(update=held), yard)
     if rung.remedy == "run_check":
         return ended(ladder, "looked", event.says or "the check has answered")
     if rung.part == "restore":
         why = event.says or "the scheduler still has it out of service"
-        return _watch(ladder.model_copy(update={"drained": False}), yard) if event.outcome in GOOD else ended(ladder, "ticket", why)
+        return watch(ladder.model_copy(update={"drained": False}), yard) if event.outcome in GOOD else ended(ladder, "ticket", why)
     if event.outcome not in GOOD:
-        return _heavier(ladder, event.says or f"after it: {event.outcome or 'no proof'}", yard)
-    return _next(ladder.model_copy(update={"proven": ladder.approval, "tried": rung.plan}), yard)
-
-
-def _next(ladder: Ladder, yard: Yard) -> Ladder:
-    """The rung after a complete one: the rest of its plan, then the way back into service, then the watch."""
-    rung = _rung(ladder)
-    follow = _first(ladder, lambda n, row: n > ladder.rung and row.plan == rung.plan and row.part != "restore")
-    if follow is not None:
-        return enter(ladder, follow, yard)
-    if rung.part == "prepare":
-        return _heavier(ladder, "", yard)
-    back = _first(ladder, lambda n, row: row.part == "restore")
-    return enter(ladder, back, yard) if back is not None and ladder.drained else _watch(ladder, yard)
-
-
-def _heavier(ladder: Ladder, why: str, yard: Yard) -> Ladder:
-    """The next plan of the taxonomy; where it names none, the catalogue's heavier remedy; else people."""
-    rung = _rung(ladder)
-    left = _words(ladder, rung.plan)
-    later = _first(ladder, lambda n, row: n > ladder.rung and row.plan > rung.plan and row.part != "restore")
-    if left and rung.part == "prepare":
-        return _to_people(ladder, why, left)
-    if later is not None and not _people_between(ladder, rung.plan, ladder.rungs[later].plan):
-        return enter(ladder, later, yard).model_copy(update={"says": why})
-    if len(ladder.words) <= rung.plan + 1 and (heavier := _by_catalogue(ladder, rung)):
-        return enter(ladder.model_copy(update={"rungs": _with(ladder.rungs, heavier, ladder.rung)}), ladder.rung + 1, yard).model_copy(
-            update={"says": why}
-        )
-    return _to_people(ladder, why, left or ", or ".join(filter(None, ladder.words[rung.plan + 1 :])))
-
-
-def _people_between(ladder: Ladder, plan: int, later: int) -> bool:
-    """Whether a plan between the two is people's work alone."""
-    return any(_words(ladder, number) and not any(row.plan == number for row in ladder.rungs) for number in range(plan + 1, later))
-
-
-def _by_catalogue(ladder: Ladder, rung: Rung) -> Rung | None:
-    """The remedy's own heavier one, unless it was tried or needs values of its own."""
-    heavier = REMEDIES[rung.remedy].heavier
-    if heavier == "kill_gpu_process":
-        harder = {"args": {**rung.args, "signal": "KILL"}, "plan": rung.plan + 1}
-        return None if rung.args.get("signal") == "KILL" else rung.model_copy(update=harder)
-    if not heavier or REMEDIES[heavier].args or any(row.remedy == heavier for row in ladder.rungs):
-        return None
-    return Rung(remedy=heavier, plan=rung.plan + 1)
-
-
-def _with(rungs: tuple[Rung, ...], more: Rung, behind: int) -> tuple[Rung, ...]:
-    return (*rungs[: behind + 1], more, *rungs[behind + 1 :])
+        return heavier(ladder, event.says or f"after it: {event.outcome or 'no proof'}", yard)
+    return next_rung(ladder.model_copy(update={"proven": ladder.approval, "tried": rung.plan}), yard)
 
 
 def _failed(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     if not event.ran:
-        return _ask_again(ladder, event, yard)
+        return ask_again(ladder, event.says, yard)
     why = event.says or "the command failed"
-    return _heavier(ladder, why, yard) if _rung(ladder).part == "fix" else ended(ladder, "ticket", why)
-
-
-def _ask_again(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    """The same rung as a new action with a new mention, so many times."""
-    if ladder.attempt >= yard.waits.asks:
-        return ended(ladder, "undecided", f"asked {ladder.attempt} times; last: {event.says or 'nobody decided'}")
-    return _anew(ladder, event, yard)
-
-
-def _anew(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    """Where only an idle node will do, it is looked at again first."""
-    rung = _rung(ladder)
-    row = ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": event.says})
-    if waits_idle(rung, yard.inventory.hosts.get(ladder.target)) and rung.remedy != "cancel_job":
-        return row.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": ""})
-    return asking(row, yard)
+    return heavier(ladder, why, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", why)
 
 
 def _superseded(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     if event.replaced_by:
         return ladder.model_copy(update={"approval": event.replaced_by, "says": event.says})
     if event.outcome == "covered":
-        return _waiting(ladder, "node_back", yard, event.says)
+        return waiting(ladder, "node_back", yard, event.says)
     if event.outcome == "host_key":
         return ended(ladder, "ticket", event.says)
-    return _ask_again(ladder, event, yard)
+    return ask_again(ladder, event.says, yard)
+
+
+def _expired(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    return ask_again(ladder, event.says, yard)
 
 
 def _denied(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
@@ -200,13 +140,13 @@ def _idle(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     """The node is drained and without jobs: nothing needs to be cancelled any more."""
     if ladder.waiting_for != "idle":
         return ladder
-    return _next(ladder, yard) if _rung(ladder).remedy == "cancel_job" else asking(ladder, yard)
+    return next_rung(ladder, yard) if present(ladder).remedy == "cancel_job" else asking(ladder, yard)
 
 
 def _busy(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     if ladder.waiting_for != "idle":
         return ladder
-    if _rung(ladder).remedy == "cancel_job":
+    if present(ladder).remedy == "cancel_job":
         return asking(ladder, yard)
     says = f"{ladder.target} is still not drained and without jobs"
     return ladder.model_copy(update={"due": yard.now + yard.waits.idle, "says": says})
@@ -214,28 +154,24 @@ def _busy(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
 
 def _held(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     """Somebody else took the node out of service: it is not ours to return."""
-    return _next(ladder.model_copy(update={"says": event.says}), yard) if _rung(ladder).remedy == "drain_node" else ladder
+    return next_rung(ladder.model_copy(update={"says": event.says}), yard) if present(ladder).remedy == "drain_node" else ladder
 
 
 def _unreachable(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return _waiting(ladder, "node_back", yard, event.says)
-
-
-def _waiting(ladder: Ladder, reason: WaitingFor, yard: Yard, says: str) -> Ladder:
-    return ladder.model_copy(update={"waiting_for": reason, "due": yard.now + yard.waits.back, "says": says})
+    return waiting(ladder, "node_back", yard, event.says)
 
 
 def _back(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     """The host answers again, or what covered this action has ended: it is proposed anew, unless it is needless by now."""
     if ladder.waiting_for != "node_back":
         return ladder
-    if event.outcome in GOOD and _rung(ladder).part == "fix":
-        return _next(ladder, yard)
-    return _anew(ladder, event, yard)
+    if event.outcome in GOOD and present(ladder).part == "fix":
+        return next_rung(ladder, yard)
+    return anew(ladder, event.says, yard)
 
 
 def _cannot(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return _heavier(ladder, event.says, yard) if _rung(ladder).part == "fix" else ended(ladder, "ticket", event.says)
+    return heavier(ladder, event.says, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", event.says)
 
 
 def _needless(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
@@ -251,11 +187,6 @@ def _not_idle(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
 def _again(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     """Somebody pressed Ask again: RackMedic proposes the rung once more."""
     return asking(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
-
-
-def _watch(ladder: Ladder, yard: Yard) -> Ladder:
-    watched = {"waiting_for": "proof", "due": yard.now + yard.waits.reproof, "approval": ladder.proven or ladder.approval, "says": ""}
-    return ladder.model_copy(update=watched)
 
 
 def _cured(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
@@ -277,30 +208,12 @@ def _from_next_plan(ladder: Ladder, ladders: Sequence[Ladder], yard: Yard) -> La
     return build_ladder(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
 
 
-def _to_people(ladder: Ladder, why: str, words: str) -> Ladder:
-    return ended(ladder, "ticket", "; ".join(filter(None, (why, f"next: {words}" if words else "no remedy is left"))))
-
-
-def _rung(ladder: Ladder) -> Rung:
-    rung = ladder.now
-    assert rung is not None  # `moved` lets no other ladder in
-    return rung
-
-
-def _first(ladder: Ladder, fits: Callable[[int, Rung], bool]) -> int | None:
-    return next((n for n, row in enumerate(ladder.rungs) if fits(n, row)), None)
-
-
-def _words(ladder: Ladder, plan: int) -> str:
-    return ladder.words[plan] if 0 <= plan < len(ladder.words) else ""
-
-
 MOVES: Mapping[str, Move] = {
     "done": _done,
     "failed": _failed,
     "unknown": _unknown,
     "denied": _denied,
-    "expired": _ask_again,
+    "expired": _expired,
     "superseded": _superseded,
     "revoked": _revoked,
     "idle": _idle,
