@@ -12,6 +12,7 @@ import pytest
 
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.redis_server import RealServer
+from tests.test_story_remedies import asking, mended
 
 pytest_plugins = ("tests.fixtures_redis",)
 MENTION = "<@U0RACKMED> job 4711 hangs with NCCL timeout on gpu-[001-004]"
@@ -29,6 +30,11 @@ async def night(tmp_path: Path, redis: RealServer) -> AsyncIterator[Sandbox]:
 def reports(world: Sandbox, ts: str) -> list[dict[str, Any]]:
     """Diagnosis cards in the thread."""
     return [m for m in world.slack.thread("C0GPUINC", ts) if m.get("metadata", {}).get("event_type") == "rackmedic_report"]
+
+
+def here(world: Sandbox, thread: str, ts: str) -> dict[str, Any]:
+    """One message of a thread, as it is now."""
+    return next(m for m in world.slack.thread("C0GPUINC", thread) if m["ts"] == ts)
 
 
 async def reported(world: Sandbox, ts: str) -> list[dict[str, Any]]:
@@ -90,3 +96,23 @@ async def test_a_host_that_cannot_be_looked_at_is_never_called_healthy(tmp_path:
         [report] = await reported(world, ts)
         assert "gpu-002" in str(report)
         assert "No fault found" not in str(report)
+
+
+@pytest.mark.parametrize("when", ["acknowledged", "running"])
+async def test_kill_nine_between_click_and_proof_runs_nothing_twice(tmp_path: Path, durable_server: RealServer, when: str) -> None:
+    async with night(tmp_path / "n", durable_server) as world:
+        world.cluster.heal()
+        world.cluster.break_("G17", "gpu-002", gpu=5)
+        async with bot(world, dict(os.environ), tmp_path / "a.log") as child:
+            await world.slack.connected(timeout=90)
+            ts = await world.slack.say("U0OLGA", "C0GPUINC", "<@U0RACKMED> gpu-[001-004] are half as fast as yesterday")
+            [card] = await world.slack.wait_for(lambda: asking(world, ts), 60)
+            await world.slack.click("U0PRIYA", card["ts"], "approval.approve")
+            await world.slack.quiet(30)
+            if when == "running":
+                await world.slack.wait_for(lambda: "Approve?" not in str(here(world, ts, card["ts"])), 30)
+            os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
+        async with bot(world, dict(os.environ), tmp_path / "b.log"):
+            await world.slack.wait_for(lambda: mended(world, ts), 90)
+        assert set(world.cluster.executions.values()) == {1}
