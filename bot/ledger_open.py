@@ -8,7 +8,6 @@ from pathlib import Path
 
 import structlog
 
-from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from bot.store import Durability, Store
 from graph.ports import Clock
@@ -20,7 +19,7 @@ KEY_BYTES = 32
 
 
 async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock) -> Ledger:
-    """The ledger on this store. Raises Refusal when the key cannot be used."""
+    """The ledger on this store."""
     distrust = why_not(await store.durability(), inventory, accept=settings.accept_forgetful_ledger)
     return Ledger(store.redis, ledger_key(settings), clock, distrust=distrust, anchor=_to_the_log)
 
@@ -32,12 +31,7 @@ def _to_the_log(length: int, head: str) -> None:
 
 def ledger_key(settings: Settings) -> bytes:
     """The key from settings, else one made once in the data folder, readable by its owner alone."""
-    given = settings.ledger_key.get_secret_value().encode()
-    if given:
-        if len(given) < KEY_BYTES:
-            raise Refusal(f"{PREFIX}LEDGER_KEY: must have at least {KEY_BYTES} characters; make one with `openssl rand -hex 32`", 2)
-        return given
-    return _kept_key(settings.data_dir / "ledger.key")
+    return settings.ledger_key.get_secret_value().encode() or _kept_key(settings.data_dir / "ledger.key")
 
 
 def _kept_key(file: Path) -> bytes:

@@ -78,8 +78,8 @@ class Settings(BaseModel):
     @field_validator("ledger_key", mode="after")
     @classmethod
     def _long(cls, value: SecretStr) -> SecretStr:
-        if 0 < len(value.get_secret_value().encode()) < 16:
-            raise ValueError("must have at least 16 bytes; make one with `openssl rand -hex 32`")
+        if 0 < len(value.get_secret_value().encode()) < 32:
+            raise ValueError("must have at least 32 bytes; make one with `openssl rand -hex 32`")
         return value
 
     @field_validator("redis_url", "qdrant_url", "model_url", "slack_api_url", mode="after")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.ledger_open import ledger_key, why_not
-from bot.refusal import Refusal
-from bot.settings import load
+from bot.settings import BadSettings, load
 from bot.store import Durability
 from tests.test_bot_cli import rackmedic
 from tools.inventory import parse_inventory
@@ -60,5 +59,5 @@ def test_the_key_is_made_once_and_kept_for_its_owner(tmp_path: Path) -> None:
 
 
 def test_a_short_key_is_refused_with_the_mend() -> None:
-    with pytest.raises(Refusal, match="openssl rand"):
-        ledger_key(load(None, {"RACKMEDIC_LEDGER_KEY": "short"}))
+    with pytest.raises(BadSettings, match="openssl rand"):
+        load(None, {"RACKMEDIC_LEDGER_KEY": "short"})
