@@ -19,6 +19,16 @@ from tools.inventory import parse_inventory
 from tools.sku import load_skus
 
 _SLOTS = {"<node>": "n1", "<gpus>": "8", "<job_logs>": "/var/log/jobs", "<nccl_tests>": "/usr/local/nccl-tests/build"}
+_SLOTS |= {
+    "<gpu_burn>": "/opt/gpu-burn",
+    "<hca>": "mlx5_0",
+    "<gpu>": "0",
+    "<peer>": "n1",
+    "<hosts>": "n0:8,n1:8",
+    "<nodes>": "n0,n1",
+    "<ranks>": "16",
+    "<count>": "2",
+}
 
 
 def argv(command: str) -> tuple[str, ...]:
@@ -64,9 +74,11 @@ class StillClock:
         return self.moment
 
 
-async def facts(of: Cluster, checks: Iterable[str] = tuple(CHECKS), hosts: Iterable[str] = ()) -> list[Fact]:
-    """What the real fleet and parsers make of it."""
+async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = ()) -> list[Fact]:
+    """What the real fleet and parsers make of it, jobs or no jobs. All checks by default; those of several hosts where there are several."""
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}})
     fleet = Fleet(InProcess(of), inventory, CHECKS, MemoryEvidence(), StillClock(of.t0), load_skus())
-    wave = await fleet.look("test", [Ask(host, check) for host in hosts or of.hosts for check in checks])
+    asked = list(hosts) or list(of.hosts)
+    names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]
+    wave = await fleet.look("test", [Ask(host, check) for host in asked for check in names], permitted=True)
     return wave.facts

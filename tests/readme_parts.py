@@ -19,11 +19,16 @@ def flow() -> str:
     return "\n".join([*lines, "```"])
 
 
+def _word(word: str) -> str:
+    """A word of a command; of a program that is one, its first characters."""
+    return word if len(word) <= 160 else f"{word[:24]} …"
+
+
 def checks() -> str:
     """The catalogue of checks."""
     rows = ["| check | asks | commands | seconds | |", "|---|---|---|---|---|"]
     for check in CHECKS.values():
-        commands = "<br>".join(f"`{' '.join(command.argv)}`".replace("|", "\\|") for command in check.commands)
+        commands = "<br>".join(f"`{' '.join(map(_word, command.argv))}`".replace("|", "\\|") for command in check.commands)
         notes = ", ".join(
             note for note, on in (("exclusive", check.exclusive), ("part as root", any(c.privileged for c in check.commands))) if on
         )

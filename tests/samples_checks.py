@@ -2,6 +2,8 @@
 
 import json
 
+from tests.samples_exclusive import EXCLUSIVE
+
 SMI_XML = """<?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
 <nvidia_smi_log>
@@ -630,3 +632,4 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "ipmi": (SEL, SDR, SDR_POWER),
     "nccl1": (NCCL, NCCL_FAILED),
 }
+SAMPLES |= EXCLUSIVE

@@ -12,13 +12,15 @@ from tools.checks.smi_table import FIELDS
 
 PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs"]  # fmt: skip
 PASSIVE += ["docker", "time", "sched", "cpu", "net", "store", "ipmi", "vers", "fabric"]
-FILLED = {"gpus": "8", "node": "gpu-017", "job_logs": "/var/log/jobs", "nccl_tests": "/opt/nccl-tests"}
+EXCLUSIVE = ["cuda", "dcgm1", "dcgm2", "bw", "p2p", "nccl1", "gemm", "sdc", "ibbw", "nccl2", "e2e"]
+TOGETHER = {"hca": "mlx5_0", "gpu": "0", "peer": "n2", "hosts": "n1:8,n2:8", "nodes": "n1,n2", "ranks": "16", "count": "2"}
+FILLED = TOGETHER | {"gpu_burn": "/opt/gpu-burn", "gpus": "8", "node": "gpu-017", "job_logs": "/var/log/jobs", "nccl_tests": "/opt/nccl-tests"}
 EVERY = [pytest.param(check, id=check.id) for check in CHECKS.values()]
 
 
-def test_the_catalogue_holds_the_first_checks_and_only_nccl_needs_the_gpus_for_itself() -> None:
+def test_the_catalogue_holds_these_checks_and_these_of_them_need_the_gpus_for_themselves() -> None:
     assert [check.id for check in CHECKS.values() if not check.exclusive] == PASSIVE
-    assert [check.id for check in CHECKS.values() if check.exclusive] == ["nccl1"]
+    assert [check.id for check in CHECKS.values() if check.exclusive] == EXCLUSIVE
     assert all(key == check.id for key, check in CHECKS.items())
 
 

@@ -11,19 +11,26 @@ The matrix of copies between GPUs is read as (this GPU, its peer); a GPU has no 
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tools.check import Check, Command, Format, Unreadable
 from tools.checks.cells import number
+from tools.checks.cuda import told
 from tools.fact import Fact, Status, blind
 
 H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
 TOOL = "nvbandwidth on the PATH: https://github.com/NVIDIA/nvbandwidth (cmake . && make), also in the DCGM 4 packages"
 Matrix = list[list[float | None]]
+Reader = Callable[[str], Mapping[str, Matrix]]
+Matter = Callable[[Mapping[str, Matrix]], Sequence[Fact]]
 _RUNNING = re.compile(r"Running ([a-z_0-9]{3,80})\.")
 _WAIVED = re.compile(r"^(?:Waived|ERROR|\[.{0,80}ERROR|CUDA[_ ].{0,200}rror).{0,200}$", re.MULTILINE)
 _FAILED = re.compile(r"(CUDA_ERROR_[A-Z_]{3,60}|cudaError[A-Za-z]{3,60})")
+
+
+class Silent(Unreadable):
+    """Nothing was measured; the text is the tool's own complaint."""
 
 
 def is_json(text: str) -> bool:
@@ -45,7 +52,7 @@ def matrices(text: str) -> Mapping[str, Matrix]:
         raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(why).__name__}") from why
     found = {name: rows for name, rows in found.items() if rows}
     if not found:
-        raise Unreadable(_complaint(root, cases))
+        raise Silent(_complaint(root, cases))
     return found
 
 
@@ -80,8 +87,22 @@ def tables(text: str) -> Mapping[str, Matrix]:
             found.setdefault(name, []).append([_cell(word) for word in words[1:]])
     if not found:
         trouble = _FAILED.search(text) or _WAIVED.search(text)
-        raise Unreadable(f"no table was printed{f': {trouble[0][:160]}' if trouble else ''}")
+        raise Silent(f"no table was printed{f': {trouble[0][:160]}' if trouble else ''}")
     return found
+
+
+def reading(check: str, read: Reader, matter: Matter) -> Callable[[str], Sequence[Fact]]:
+    """A parser of one layout. A CUDA error instead of figures is a fact of its own."""
+
+    def parse(text: str) -> Sequence[Fact]:
+        try:
+            return matter(read(text))
+        except Silent as why:
+            if error := told(check, str(why)):
+                return [error]
+            raise
+
+    return parse
 
 
 def host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
@@ -127,10 +148,10 @@ CHECKS = (
         asks="How fast do copies between host and each GPU run?",
         commands=(Command("run", ("nvbandwidth", "-t", H2D, D2H, "-j")),),
         formats=(
-            Format("nvbandwidth JSON", is_json, lambda text: host_facts(matrices(text))),
-            Format("nvbandwidth", is_table, lambda text: host_facts(tables(text))),
+            Format("nvbandwidth JSON", is_json, reading("bw", matrices, host_facts)),
+            Format("nvbandwidth", is_table, reading("bw", tables, host_facts)),
         ),
-        establishes=("bw.h2d", "bw.d2h"),
+        establishes=("bw.h2d", "bw.d2h", "cuda.error"),
         seconds=25.0,
         exclusive=True,
         timeout=120.0,
@@ -142,10 +163,10 @@ CHECKS = (
         asks="How fast do copies between the GPUs of this host run?",
         commands=(Command("run", ("nvbandwidth", "-t", PEER, "-j")),),
         formats=(
-            Format("nvbandwidth JSON", is_json, lambda text: peer_facts(matrices(text))),
-            Format("nvbandwidth", is_table, lambda text: peer_facts(tables(text))),
+            Format("nvbandwidth JSON", is_json, reading("p2p", matrices, peer_facts)),
+            Format("nvbandwidth", is_table, reading("p2p", tables, peer_facts)),
         ),
-        establishes=("p2p.bw", "p2p.worst"),
+        establishes=("p2p.bw", "p2p.worst", "cuda.error"),
         seconds=30.0,
         exclusive=True,
         timeout=150.0,

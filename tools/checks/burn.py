@@ -11,10 +11,11 @@ How many TFLOP/s are right depends on its build and the matrices; a GPU is there
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from tools.check import Check, Command, Format, Unreadable
+from tools.checks.cuda import told
 from tools.checks.nccl import is_nccl, parse_nccl
 from tools.fact import Fact, Status, blind
 
@@ -90,6 +91,8 @@ def _errors(lines: Sequence[str], count: int) -> list[int]:
 
 def parse_gemm(text: str) -> Sequence[Fact]:
     """Speed, share of the median, temperature and errors of each GPU."""
+    if error := _cuda("gemm", text):
+        return [error]
     rows = _rows(text)
     alive = [row.gflops for row in rows if row.gflops > 0]
     middle = median(alive) if alive else 0.0
@@ -107,7 +110,13 @@ def parse_gemm(text: str) -> Sequence[Fact]:
 
 def parse_sdc(text: str) -> Sequence[Fact]:
     """Whether every product of a GPU came out the same."""
-    return _counted("sdc", "sdc.mismatches", _rows(text), text)
+    error = _cuda("sdc", text)
+    return [error] if error else _counted("sdc", "sdc.mismatches", _rows(text), text)
+
+
+def _cuda(check: str, text: str) -> Fact | None:
+    """Why there is no line of progress, where CUDA says it."""
+    return told(check, text) if "Gflop/s)" not in text else None
 
 
 def _rows(text: str) -> list[Burn]:
@@ -135,7 +144,9 @@ def _counted(check: str, key: str, rows: Sequence[Burn], text: str) -> list[Fact
 def _as_sdc(text: str) -> Sequence[Fact]:
     """Of the repeated all-reduce only right or wrong counts here; how fast it was is another check's question."""
     facts = [fact for fact in parse_nccl(text) if fact.key in ("nccl.wrong", "nccl.failure") or not fact.key]
-    return [Fact("sdc", f.key, f.value, f.device, f.status, f.unit, f.line, f.attrs) for f in facts]
+    if not facts:
+        raise Unreadable("the results were not checked to the end")
+    return [replace(fact, check="sdc") for fact in facts]
 
 
 def _burn(seconds: int) -> tuple[str, ...]:
@@ -148,7 +159,7 @@ CHECKS = (
         asks="How fast does each GPU multiply matrices when all of them are under full load?",
         commands=(Command("run", _burn(BURN)),),
         formats=(Format("gpu_burn", is_burn, parse_gemm),),
-        establishes=("gemm.tflops", "gemm.share", "gemm.temp", "gemm.errors", "gemm.died"),
+        establishes=("gemm.tflops", "gemm.share", "gemm.temp", "gemm.errors", "gemm.died", "cuda.error"),
         seconds=40.0,
         exclusive=True,
         timeout=120.0,
@@ -164,7 +175,7 @@ CHECKS = (
             ),
         ),
         formats=(Format("gpu_burn", is_burn, parse_sdc), Format("nccl-tests", is_nccl, _as_sdc)),
-        establishes=("sdc.mismatches", "nccl.wrong", "nccl.failure"),
+        establishes=("sdc.mismatches", "nccl.wrong", "nccl.failure", "cuda.error"),
         seconds=180.0,
         exclusive=True,
         timeout=240.0,

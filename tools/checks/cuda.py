@@ -23,9 +23,29 @@ CODES = {
     802: "not_ready", 803: "mismatch", 804: "mismatch", 999: "unknown",
 }  # fmt: skip
 """CUDA's result codes that tell causes apart; the driver library and the runtime share them."""
+MESSAGES = (
+    ("not_ready", re.compile(r"system not yet initialized|SYSTEM_NOT_READY", re.IGNORECASE)),
+    ("mismatch", re.compile(r"unsupported display driver|SYSTEM_DRIVER_MISMATCH", re.IGNORECASE)),
+    ("no_device", re.compile(r"no CUDA-capable device|No CUDA devices|ERROR_NO_DEVICE", re.IGNORECASE)),
+    ("invalid_device", re.compile(r"invalid device ordinal|ERROR_INVALID_DEVICE", re.IGNORECASE)),
+    ("unavailable", re.compile(r"busy or unavailable|DEVICE_UNAVAILABLE", re.IGNORECASE)),
+    ("ecc", re.compile(r"uncorrectable ECC|ECC_UNCORRECTABLE", re.IGNORECASE)),
+    ("launch_failed", re.compile(r"unspecified launch failure|launch timed out|LAUNCH_(?:FAILED|TIMEOUT)", re.IGNORECASE)),
+    ("unknown", re.compile(r"unknown error|ERROR_UNKNOWN\b", re.IGNORECASE)),
+)
+"""How programs other than our probe word the same."""
 _QUERY = re.compile(r"cudaGetDeviceCount returned (-?\d{1,6})\s*\n?-> ([^\n]{1,120})")
 _DEVICE = re.compile(r'^Device (\d{1,3}): "([^"\n]{1,120})"', re.MULTILINE)
 _COUNT = re.compile(r"Detected (\d{1,3}) CUDA Capable device")
+
+
+def told(check: str, text: str) -> Fact | None:
+    """The CUDA error because of which a tool of `check` did not run; None where it names none."""
+    for name, pattern in MESSAGES:
+        if match := pattern.search(text[:20000]):
+            start = text.rfind("\n", 0, match.start()) + 1
+            return Fact(check, "cuda.error", name, line=text[start : start + 300].splitlines()[0].strip())
+    return None
 
 
 def is_probe(text: str) -> bool:

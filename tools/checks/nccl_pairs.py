@@ -7,10 +7,10 @@ controller, `torchrun` on every host at once.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tools import probes
-from tools.check import Check, Command, Format, Joint, Party, Said, Say
+from tools.check import Check, Command, Format, Joint, Party, Said, Say, Unreadable
 from tools.checks.nccl import is_nccl, parse_nccl
 from tools.fact import Fact, Status, blind
 from tools.localise import Located, World, localise
@@ -39,9 +39,10 @@ LAUNCHERS: Mapping[str, tuple[str, ...]] = {
 def parse_pair(text: str) -> Sequence[Fact]:
     """What nccl-tests says, as facts of this check."""
     wanted = ("nccl.busbw_max", "nccl.failure", "nccl.wrong")
-    return [
-        Fact(CHECK, f.key, f.value, f.device, f.status, f.unit, f.line, f.attrs) for f in parse_nccl(text) if f.key in wanted or not f.key
-    ]
+    found = [replace(fact, check=CHECK) for fact in parse_nccl(text) if fact.key in wanted or not fact.key]
+    if not found:
+        raise Unreadable("no bandwidth between ranks was measured")
+    return found
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from tools import probes
 from tools.check import Check, Command, Format, Unreadable
+from tools.checks.cuda import told
 from tools.fact import Fact, Status, blind
 
 CHECK = "e2e"
@@ -34,6 +35,10 @@ def parse_step(text: str) -> Sequence[Fact]:
         if _index(row) and _number(row, "ms") > 0 and re.fullmatch(r"[0-9.einfa+-]{1,40}", str(row.get("loss")))
     }
     if not done:
+        if error := told(CHECK, text):
+            return [error]
+        if any(row.get("devices") == 0 for row in rows):
+            return [Fact(CHECK, "cuda.error", "no_device", line="PyTorch counts no GPU")]
         why = next((str(row["error"])[:160] for row in rows if row.get("error")), "no GPU did a step")
         raise Unreadable(why)
     found = _facts(done)
@@ -86,7 +91,7 @@ CHECKS = (
         asks="Does a small training loop run on every GPU as fast as on the others, and to the same loss?",
         commands=(Command("run", ("python3", "-c", PROBE)),),
         formats=(Format("probe", is_step, parse_step),),
-        establishes=("step.ms", "step.share", "step.data_share", "step.diverged", "check.skipped"),
+        establishes=("step.ms", "step.share", "step.data_share", "step.diverged", "check.skipped", "cuda.error"),
         seconds=120.0,
         exclusive=True,
         timeout=300.0,

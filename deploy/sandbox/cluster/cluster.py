@@ -223,7 +223,8 @@ class Cluster(Repairable):
             return replace(said("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
         as_root = asked.as_root or asked.name not in PRIVILEGED or not node.dmesg_restrict
         render = RENDERERS.get(asked.name) or FILES[asked.name]
-        return render(View(node, self.world(at).job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed))
+        world = self.world(at)
+        return render(View(node, world.job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed, world.nodes))
 
     def _seen(self, host: str, command: str, at: float) -> NodeState:
         """The node as this look finds it: an intermittent fault may hide, a healed one is gone."""

@@ -104,6 +104,7 @@ class GpuState:
     links: list[Link] = field(default_factory=list)
     procs: list[GpuProcess] = field(default_factory=list)
     corrupts: bool = False
+    bad_sm: bool = False
     held: bool = False
     """Something that is no compute process has the device open."""
 

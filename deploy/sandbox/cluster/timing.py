@@ -55,6 +55,22 @@ SECONDS: Mapping[str, float] = {
     "ipmi.fans": 1.2,
     "ipmi.power": 1.2,
     "nccl1.run": 40.0,
+    "cuda.run": 10.0,
+    "bw.run": 25.0,
+    "p2p.run": 30.0,
+    "gemm.run": 40.0,
+    "dcgm1.run": 15.0,
+    "dcgm2.run": 150.0,
+    "sdc.products": 135.0,
+    "sdc.sums": 45.0,
+    "e2e.run": 120.0,
+    "ibbw.serve": 2.8,
+    "ibbw.write": 2.8,
+    "ibbw.servecuda": 2.8,
+    "ibbw.writecuda": 2.8,
+    "nccl2.mpi": 45.0,
+    "nccl2.srun": 45.0,
+    "nccl2.torchrun": 45.0,
 }
 
 READ_SECONDS = 0.2

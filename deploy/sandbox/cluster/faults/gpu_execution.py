@@ -30,6 +30,7 @@ def gsp_rpc_timeout(s: Scene) -> None:
 @fault("G11", "GPU.EXECUTION.SM_Exception_Same_TPC", "The same SM fails again and again", "gpu", "dies")
 def sm_exception_same_tpc(s: Scene) -> None:
     rank = s.rank_on(s.gpu)
+    s.gpu.bad_sm = True
     gpc, tpc = s.dice.randrange(7), s.dice.randrange(9)
     for dt, who in ((-52_000.0, "pid=31877, name=python3"), (-21_000.0, "pid=36120, name=python3"), (0.0, s.pid_on(s.gpu))):
         text = f"Graphics SM Warp Exception on (GPC {gpc}, TPC {tpc}, SM 1): Illegal Instruction Encoding"
@@ -61,13 +62,14 @@ def pmu_halt(s: Scene) -> None:
     s.peers_time_out([rank])
 
 
-@fault("G14", "GPU.EXECUTION.Silent_Data_Corruption", "GPU computes wrong results", "gpu", "runs")
+@fault("G14", "GPU.EXECUTION.Silent_Data_Corruption", "GPU computes wrong results", "gpu", "dies")
 def silent_data_corruption(s: Scene) -> None:
     s.gpu.corrupts = True
     rank = s.rank_on(s.gpu)
     step = s.dice.randrange(20000, 90000)
     s.says(rank, f"[rank{rank.rank}] loss of this rank differs from the mean of all ranks at step {step}: 2.9931 against 2.2874")
-    s.says(s.job.ranks[0], f"[rank0] step={step + 400} loss=nan grad_norm=nan, batch skipped", dt=300)
+    s.says(s.job.ranks[0], f"[rank0] step={step + 400} loss=nan grad_norm=nan, batch skipped", dt=-0.4)
+    s.says(s.job.ranks[0], "[rank0] loss was nan for 50 steps in a row, the run stops here")
 
 
 @fault("G15", "GPU.THERMAL.HW_Thermal_Slowdown", "GPU too hot, hardware slows it down", "gpu", "slows")

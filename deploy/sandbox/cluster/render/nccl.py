@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
+from deploy.sandbox.cluster import speeds
 from deploy.sandbox.cluster.answer import Answer, said
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import NodeState
 
 SIZES = tuple(512 * 1024**2 << i for i in range(5))
 BINARIES = "/usr/local/nccl-tests/build"
 
-_COLUMNS = """#
+COLUMNS = """#
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
@@ -26,7 +26,7 @@ def all_reduce(view: View) -> Answer:
         f"# nThread 1 nGpus {ranks} minBytes 536870912 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: "
         "20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n"
     )
-    if why := refusal(node, ranks):
+    if why := speeds.refusal(node, ranks):
         where = f"{node.name}: Test CUDA failure common.cu:941 '{why}'\n .. {node.name} pid 48811: Test failure common.cu:891\n"
         return said(head + where, 3)
     shown = [gpu for gpu in node.gpus if gpu.answers][:ranks]
@@ -40,39 +40,11 @@ def all_reduce(view: View) -> Answer:
         rows.append(row)
         busbws.append(busbw)
     tail = f"# Out of bounds values : {2 * wrong if wrong else 0} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : {sum(busbws) / len(busbws):.3f}\n#\n"
-    return said(head + devices + _COLUMNS + "".join(rows) + tail, 1 if wrong else 0)
-
-
-def refusal(node: NodeState, ranks: int) -> str:
-    """Why CUDA does not start on all GPUs, or ''."""
-    if not node.driver:
-        return "no CUDA-capable device is detected"
-    if node.driver != node.driver_user:
-        return "system has unsupported display driver / cuda driver combination"
-    if node.fabric_broken and node.profile.switches:
-        return "system not yet initialized"
-    if sum(gpu.answers for gpu in node.gpus) < ranks or any(gpu.mig for gpu in node.gpus):
-        return "invalid device ordinal"
-    if any(gpu.compute_mode != "Default" and gpu.procs for gpu in node.gpus):
-        return "CUDA-capable device(s) is/are busy or unavailable"
-    return next((gpu.broken for gpu in node.gpus if gpu.broken), "")
-
-
-def busbw(node: NodeState) -> float:
-    """The plateau in GB/s."""
-    profile = node.profile
-    if profile.links and any(not link.active for gpu in node.gpus for link in gpu.links):
-        return 19.0
-    value = profile.busbw
-    if any(link.crc for gpu in node.gpus for link in gpu.links):
-        value *= 0.70
-    if node.acs and not profile.links:
-        value *= 0.35
-    return value
+    return said(head + devices + COLUMNS + "".join(rows) + tail, 1 if wrong else 0)
 
 
 def _rows(view: View, ranks: int, wrong: int) -> Iterator[tuple[str, float]]:
-    roll, plateau = dice(view.seed, view.node.name, "nccl"), busbw(view.node)
+    roll, plateau = dice(view.seed, view.node.name, "nccl"), speeds.all_reduce(view.node)
     for size in SIZES:
         values = [plateau * (0.94 + 0.012 * SIZES.index(size)) * (1 + roll.uniform(-0.004, 0.004)) for _ in range(2)]
         cells = []

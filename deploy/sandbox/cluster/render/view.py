@@ -1,7 +1,7 @@
 """What a renderer is given: one node, the job, the time at which it is looked at, and how that node writes times."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -21,6 +21,8 @@ class View:
     slots: Mapping[str, str]
     as_root: bool
     seed: int
+    nodes: Mapping[str, NodeState] = field(default_factory=dict)
+    """All nodes, for what is measured between them."""
 
     def clock(self, t: float) -> datetime:
         """A time as this node's (perhaps wrong) clock has it, in its own time zone."""

@@ -1,0 +1,238 @@
+"""Tests under load on one node: CUDA and training probes, nvbandwidth, gpu_burn, dcgmi."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from deploy.sandbox.cluster import speeds
+from deploy.sandbox.cluster.answer import HANGS, Answer, said
+from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.profiles import branch
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import GpuState, NodeState
+
+BURN = "/opt/gpu-burn"
+H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
+_SAYS = {
+    H2D: "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)",
+    D2H: "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)",
+    PEER: "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
+}
+
+
+def _seen(node: NodeState) -> list[GpuState]:
+    return [gpu for gpu in node.gpus if gpu.answers]
+
+
+def _noise(view: View, *purpose: object) -> float:
+    return 1 + dice(view.seed, view.node.name, *purpose).uniform(-0.006, 0.006)
+
+
+def cuda(view: View) -> Answer:
+    """The probe's lines, or the one error that comes before them."""
+    node = view.node
+    if any(gpu.hang for gpu in node.gpus):
+        return HANGS
+    whole = speeds.refusal(node, 0)
+    if whole and not any(gpu.broken for gpu in node.gpus) and not any(gpu.mig for gpu in node.gpus):
+        return said(_line(probe="cuda", step="cuInit", code=speeds.CODES[whole]))
+    rows = [_line(probe="cuda", devices=len(_seen(node)))]
+    for index, gpu in enumerate(_seen(node)):
+        name = f"{node.profile.product} MIG 1g.10gb" if gpu.mig else node.profile.product
+        row: dict[str, Any] = {"probe": "cuda", "gpu": index, "bdf": gpu.bdf.upper(), "name": name, "ok": not gpu.broken}
+        rows.append(_line(**row, **({"step": "cuCtxSynchronize", "code": speeds.CODES.get(gpu.broken, 999)} if gpu.broken else {})))
+    return said("".join(rows))
+
+
+def _line(**row: object) -> str:
+    return json.dumps(row, sort_keys=True) + "\n"
+
+
+def step(view: View) -> Answer:
+    """The training probe. A slow processor makes the data late, a GPU that computes wrongly another loss."""
+    node = view.node
+    if why := speeds.refusal(node, 0):
+        return (
+            said(_line(probe="step", devices=0), 0)
+            if speeds.CODES[why] in (100, 802, 803)
+            else said(_line(probe="step", gpu=0, error=f"CUDA error: {why}"))
+        )
+    rows = [_line(probe="step", devices=len(_seen(node)))]
+    late = 14.8 if node.around.governor == "powersave" else 1.9
+    for index, gpu in enumerate(_seen(node)):
+        ms = 2500 / speeds.tflops(node, gpu) * _noise(view, "step", gpu.index)
+        loss = "1.0078125" if gpu.corrupts else "0.98828125"
+        rows.append(_line(probe="step", gpu=index, ms=round(ms, 3), data_ms=round(late * _noise(view, "data", gpu.index), 3), loss=loss))
+    return said("".join(rows))
+
+
+def host_copies(view: View) -> Answer:
+    return _bandwidth(
+        view,
+        {H2D: [[speeds.host_copy(gpu) for gpu in _seen(view.node)]], D2H: [[speeds.host_copy(gpu) * 0.985 for gpu in _seen(view.node)]]},
+    )
+
+
+def peer_copies(view: View) -> Answer:
+    seen = _seen(view.node)
+    return _bandwidth(view, {PEER: [[speeds.peer_copy(view.node, one, other) for other in seen] for one in seen]})
+
+
+def _bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> Answer:
+    """nvbandwidth's JSON."""
+    root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": view.node.driver, "git_version": "v0.8", "version": "v0.8"}
+    if why := speeds.refusal(view.node, 0):
+        root["error"] = f"ERROR: [CUDA {speeds.CODES.get(why, 999)}] {why} in expression cuInit(0) in nvbandwidth.cpp:main() : 191"
+        return said(json.dumps({"nvbandwidth": root}, indent=3) + "\n\n", 1)
+    cases = []
+    for name, matrix in matrices.items():
+        rows = [
+            ["N/A" if value is None else f"{value * _noise(view, name, i, j):.2f}" for j, value in enumerate(row)]
+            for i, row in enumerate(matrix)
+        ]
+        total = sum(float(cell) for row in rows for cell in row if cell != "N/A")
+        cases.append(
+            {"bandwidth_description": _SAYS[name], "bandwidth_matrix": rows, "name": name, "status": "Passed", "sum": round(total, 2)}
+        )
+    return said(json.dumps({"nvbandwidth": root | {"testcases": cases}}, indent=3) + "\n\n")
+
+
+def burn(view: View) -> Answer:
+    """gpu_burn: progress, then the verdicts. Errors are counted on a GPU that computes wrongly."""
+    node, folder = view.node, view.slots.get("gpu_burn", BURN)
+    if folder != BURN:
+        return said("", 127, f"timeout: failed to run command '{folder}/gpu_burn': No such file or directory\n")
+    seen = _seen(node)
+    head = "".join(f"GPU {gpu.index}: {node.profile.product} (UUID: {gpu.uuid})\n" for gpu in seen)
+    if why := speeds.refusal(node, 0):
+        return said(head, 5, f'Couldn\'t init a GPU test: Error in "init": {why}\n\n\nNo clients are alive!  Aborting\n')
+    lines, done = [], [0] * len(seen)
+    for part in (10.0, 30.0, 60.0, 100.0):
+        rates = [speeds.tflops(node, gpu) * 1000 * _noise(view, "burn", gpu.index, part) for gpu in seen]
+        done = [count + int(rate / 40) for count, rate in zip(done, rates, strict=True)]
+        shown = " - ".join(f"{count} ({rate:.0f} Gflop/s)" for count, rate in zip(done, rates, strict=True))
+        errors = " - ".join(f"{int(part) // 10} (WARNING!)" if gpu.corrupts else "0" for gpu in seen)
+        temps = " - ".join(f"{gpu.temp if gpu.reasons.hw_thermal else 58 + gpu.index % 4} C" for gpu in seen)
+        lines.append(f"\r{part:.1f}%  proc'd: {shown}   errors: {errors}   temps: {temps} ")
+    verdicts = "".join(f"\tGPU {i}: {'FAULTY' if gpu.corrupts else 'OK'}\n" for i, gpu in enumerate(seen))
+    tail = f"\nKilling processes with SIGTERM (soft kill)\ndone\n\nTested {len(seen)} GPUs:\n{verdicts}"
+    return said(head + "".join(lines) + tail)
+
+
+def dcgm_short(view: View) -> Answer:
+    return _diag(view, 1)
+
+
+def dcgm_long(view: View) -> Answer:
+    return _diag(view, 2)
+
+
+def _diag(view: View, level: int) -> Answer:
+    """`dcgmi diag -j`: DCGM 4 beside newer drivers, DCGM 3 beside older ones."""
+    node = view.node
+    if node.services["nvidia-dcgm"].active != "active":
+        return said(
+            "",
+            255,
+            "Error: unable to establish a connection to the specified host: localhost\nError: Unable to connect to host engine. Host engine is not running.\n",
+        )
+    if not node.driver or node.driver != node.driver_user:
+        return said(
+            "", 255, "Error: Unable to complete diagnostic for group 2147483647. Return: (-29): NVML doesn't exist on this system.\n"
+        )
+    tests = _deployment(node) + (_hardware(node) if level > 1 else [])
+    failed = any(says for _, results in tests for says in results.values())
+    newer = branch(node.driver) >= 560
+    shape = _newer(node, tests) if newer else _older(node, tests)
+    return said(json.dumps(shape, indent="\t") + "\n", 226 if failed else 0)
+
+
+Tests = list[tuple[str, dict[int, str]]]
+
+
+def _deployment(node: NodeState) -> Tests:
+    """Test and what it says of each GPU, '' where it passes."""
+    seen = _seen(node)
+    clean = [
+        (name, dict.fromkeys((gpu.index for gpu in seen), ""))
+        for name in ("Denylist", "NVML Library", "CUDA Main Library", "Permissions and OS Blocks")
+    ]
+    return [
+        *clean,
+        ("Page Retirement/Row Remap", {gpu.index: _remap(gpu) for gpu in seen}),
+        ("Inforom", {gpu.index: "" if gpu.inforom_ok else f"A corrupt InfoROM has been detected in GPU {gpu.index}." for gpu in seen}),
+    ]
+
+
+def _remap(gpu: GpuState) -> str:
+    if gpu.remap.failure:
+        return f"GPU {gpu.index} had uncorrectable memory errors and row remapping failed."
+    if gpu.sram_threshold_exceeded:
+        return f"GPU {gpu.index}'s SRAM uncorrectable error count has exceeded its threshold."
+    return f"GPU {gpu.index} has uncorrectable memory errors and row remappings are pending." if gpu.remap.pending else ""
+
+
+def _hardware(node: NodeState) -> Tests:
+    seen = _seen(node)
+    why = speeds.refusal(node, 0) if not any(gpu.broken for gpu in seen) else ""
+    start = f"Error using CUDA API cuInit. Unable to initialize CUDA library: '{why}'."
+    return [
+        (
+            "PCIe",
+            {
+                gpu.index: f"GPU {gpu.index} PCIe link width {gpu.pcie_width} is below the minimum of 16." if gpu.pcie_width < 16 else ""
+                for gpu in seen
+            },
+        ),
+        ("GPU Memory", {gpu.index: f"GPU {gpu.index} {start}" if why else _memory(gpu) for gpu in seen}),
+    ]
+
+
+def _memory(gpu: GpuState) -> str:
+    if gpu.broken:
+        return f"GPU {gpu.index} Error using CUDA API cuCtxCreate: {gpu.broken}."
+    return f"GPU {gpu.index} failed a memory test: wrong results were read back." if gpu.bad_sm else ""
+
+
+def _older(node: NodeState, tests: Tests) -> dict[str, Any]:
+    rows = {"Deployment": tests[:6], "Integration": tests[6:7], "Hardware": tests[7:]}
+    categories = [
+        {
+            "category": name,
+            "tests": [{"name": test, "results": [_result_3(gpu, says) for gpu, says in results.items()]} for test, results in part],
+        }
+        for name, part in rows.items()
+        if part
+    ]
+    return {"DCGM GPU Diagnostic": {"test_categories": categories, "version": "3.3.5", "Driver Version Detected": node.driver}}
+
+
+def _result_3(gpu: int, says: str) -> dict[str, Any]:
+    return {"gpu_ids": str(gpu), "status": "Fail", "warnings": [says]} if says else {"gpu_ids": str(gpu), "status": "Pass"}
+
+
+def _newer(node: NodeState, tests: Tests) -> dict[str, Any]:
+    def test(name: str, parts: Sequence[tuple[str, dict[int, str]]]) -> dict[str, Any]:
+        said_of = {gpu: [part[1][gpu] for part in parts if part[1].get(gpu)] for gpu in parts[0][1]}
+        return {
+            "name": name,
+            "results": [_result_4(gpu, says) for gpu, says in said_of.items()],
+            "test_summary": {"status": "Fail" if any(said_of.values()) else "Pass"},
+        }
+
+    categories = [{"category": "Deployment", "tests": [test("software", tests[:6])]}]
+    if tests[6:]:
+        categories += [
+            {"category": "Integration", "tests": [test("pcie", tests[6:7])]},
+            {"category": "Hardware", "tests": [test("memory", tests[7:])]},
+        ]
+    return {
+        "DCGM Diagnostic": {"metadata": {"DCGM Version": "4.2.3", "Driver Version Detected": node.driver}, "test_categories": categories}
+    }
+
+
+def _result_4(gpu: int, says: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": "Fail" if says else "Pass"}
+    return (
+        row | {"warnings": [{"error_category": 2, "error_id": 0, "error_severity": 2, "warning": text} for text in says]} if says else row
+    )
