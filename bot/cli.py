@@ -278,6 +278,85 @@ def doctor(
     _run(lambda: examine(_settings(config), hosts, as_json=json))
 
 
+bench = typer.Typer(name="bench", help="Measure ways of diagnosing on simulated clusters; needs a checkout.", no_args_is_help=True)
+app.add_typer(bench)
+
+
+def _bench() -> Any:
+    """The benchmark lives beside the tests and is not installed."""
+    try:
+        from tests.bench import cli
+    except ModuleNotFoundError as why:
+        fail(f"the benchmark is not installed here ({why.name}); run `rackmedic bench` in a checkout", 2)
+    return cli
+
+
+def _refusing(act: Callable[[], Any]) -> Any:
+    """Its value; a refusal is one sentence and an exit code."""
+    from bot.refusal import Refusal
+
+    try:
+        return act()
+    except KeyboardInterrupt:
+        fail("interrupted; run the same again to go on", 130)
+    except Refusal as why:
+        fail(str(why), why.code)
+
+
+@bench.command(name="run")
+def bench_run(
+    out: Annotated[Path, typer.Option("--json", metavar="OUT", help="Where results go; a journal beside it lets a broken run go on.")],
+    cases: Annotated[Path | None, typer.Option("--cases", metavar="DIR", help="Case files instead of generated ones.")] = None,
+    layer: Annotated[str, typer.Option(help="easy, hard, composite, unseen, control, several with commas, or all.")] = "all",
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Cases of each layer; default: the layer's own size.")] = None,
+    arms: Annotated[str, typer.Option(help="Names with commas, `free` for those without a model, or `all`.")] = "free",
+    seed: Annotated[str, typer.Option(help="Other seeds make other cases.")] = "1",
+    seed_file: Annotated[Path | None, typer.Option(help="The sealed seed, in a file.")] = None,
+    attempts: Annotated[int, typer.Option(min=1, help="Worlds of other chances for every case; 3 gives pass^3.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    transport: Annotated[str, typer.Option(help="inprocess, or ssh: a real server for every node.")] = "inprocess",
+    permute: Annotated[int | None, typer.Option(help="Run with the labels' names shuffled by this seed.")] = None,
+    config: Config = None,
+) -> None:
+    """Solve cases with several arms and write every figure down. Prints progress on stderr."""
+    code = _bench()
+    wanted = code.Wanted(out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute)
+    done = _refusing(lambda: code.run_bench(_settings(config), wanted, lambda line: typer.echo(line, err=True)))
+    typer.echo(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
+
+
+@bench.command(name="report")
+def bench_report(
+    results: Annotated[Path, typer.Argument(help="What `bench run` wrote.")],
+    out: Annotated[Path, typer.Option("--out", help="The Markdown file; pictures go beside it.")] = Path("REPORT.md"),
+    made_by: Annotated[str, typer.Option(help="The command that made the results, to be stated.")] = "",
+) -> None:
+    """Results as Markdown with intervals, pictures, gates and the hardest cases."""
+    code = _bench()
+    for path in _refusing(lambda: code.write_report(results, out, made_by)):
+        typer.echo(path)
+
+
+@bench.command(name="new-case")
+def bench_new_case(
+    out: Annotated[Path, typer.Argument(help="The file to write.")],
+    layer: Annotated[str, typer.Option(help="easy, hard, composite, unseen or control.")] = "hard",
+    fault: Annotated[str, typer.Option(help="A fault of the catalogue, for example N04.")] = "",
+    seed: Annotated[str, typer.Option(help="Another seed, another case.")] = "1",
+) -> None:
+    """Write one case to begin from; edit it and check it with `bench lint`."""
+    code = _bench()
+    typer.echo(_refusing(lambda: code.new_case(out, layer, seed, fault)))
+
+
+@bench.command(name="lint")
+def bench_lint(cases: Annotated[Path, typer.Argument(help="A case file, or a folder of them.")]) -> None:
+    """Whether cases are well posed: readable, visible to some check, solved by the oracle. Exit 1 when one is not."""
+    code = _bench()
+    if _refusing(lambda: code.lint(cases, typer.echo)):
+        raise typer.Exit(1)
+
+
 def main() -> None:
     """Console entry point."""
     app()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from deploy.sandbox.cluster import world as worlds
-from deploy.sandbox.cluster.plan import Plan
+from deploy.sandbox.cluster.plan import Happening, Plan
 from deploy.sandbox.cluster.state import World
 
 PACE = 0.02
@@ -50,6 +50,11 @@ class Simulation:
     def t0(self) -> datetime:
         """When the ticket is posted; on a live cluster the present minute."""
         return minute(self._clock()) if self._clock else self._started
+
+    @property
+    def happenings(self) -> tuple[Happening, ...]:
+        """What was made to happen. For whoever marks answers, never for whoever gives them."""
+        return self._plan.happenings
 
     @property
     def live(self) -> bool:

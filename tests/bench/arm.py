@@ -1,0 +1,90 @@
+"""What a solver is given and what it must answer. This is the whole interface: a row of ARMS is an object with a name and `solve`.
+
+A solver sees the ticket, an inventory and a transport. It never sees the case file, its truth or the cluster behind the transport; the
+oracle alone is handed the cluster, to prove that every case can be solved.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.stage import CaseClock
+from kb.past import PastIncident
+from kb.taxonomy import Taxonomy
+from tools.check import Check
+from tools.inventory import Inventory
+from tools.sku import Sku
+from tools.transport import Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What a solver may know beforehand. `removed` labels are in none of it: layer `unseen`."""
+
+    taxonomy: Taxonomy
+    past: tuple[PastIncident, ...]
+    checks: Mapping[str, Check]
+    skus: Mapping[str, Sku]
+    removed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One case as a solver meets it. `cluster` is set for the oracle only."""
+
+    text: str
+    attachments: tuple[tuple[str, str], ...]
+    inventory: Inventory
+    transport: Transport
+    clock: CaseClock
+    knowledge: Knowledge
+    cluster: Cluster | None = None
+
+    @property
+    def now(self) -> datetime:
+        """When the ticket was posted."""
+        return self.clock.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer took. `makespan`: seconds from the first look to the last; `check_seconds`: all looks summed; both on the
+    transport's clock. `gpu_seconds`: GPUs that an exclusive check had for itself, times how long."""
+
+    makespan: float = 0.0
+    check_seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    checks: int = 0
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`labels`: every cause named, surest first; `NO_FAULT` or `ABSTAIN` alone otherwise. `evidence`: (check, host) pairs cited.
+    `plans`: what would be done first about each cause, steps joined by " > ", with `@host` where it is one machine's."""
+
+    labels: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    evidence: tuple[tuple[str, str], ...] = ()
+    cost: Cost = field(default_factory=Cost)
+    confidence: float | None = None
+    plans: tuple[str, ...] = ()
+
+
+class NotRun(Exception):
+    """The arm cannot run here; the text says why and stands in the results in place of figures."""
+
+
+class Arm(Protocol):
+    """A way to solve cases."""
+
+    async def solve(self, stage: Stage) -> Answer: ...

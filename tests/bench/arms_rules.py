@@ -1,0 +1,210 @@
+"""Arms that need no language model: the prior, retrieval, run-everything with rules, the taxonomy alone, the product, and the oracle."""
+
+from collections.abc import Iterable, Sequence
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graph.engine import Assessment, assess
+from graph.flow import build_incident_graph, run_turn
+from graph.lens import Lens, profiles
+from graph.ports import Ports
+from graph.prior import word_priors
+from graph.reasoner import Reasoner
+from graph.state import Attachment, Brief, Hypothesis, Item, Report, Stats
+from graph.summarise_text import understand
+from graph.walk import Walk, advance
+from kb.history import History
+from kb.nearest import Nearest
+from kb.taxonomy import Taxonomy
+from tests.bench.arm import Answer, Cost, Stage
+from tests.bench.truth import ABSTAIN, NO_FAULT, culprit
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact, Status, Value
+from tools.fleet import Ask, Fleet, Wave
+
+
+class Prior:
+    """B0: the commonest cause there is, whatever the ticket says."""
+
+    async def solve(self, stage: Stage) -> Answer:
+        leaf = max(stage.knowledge.taxonomy.leaves.values(), key=lambda leaf: (leaf.share, leaf.label))
+        return Answer((leaf.label,), confidence=leaf.share)
+
+
+class Retrieval:
+    """B1: the label that the ticket's words are nearest to. Looks at nothing."""
+
+    async def solve(self, stage: Stage) -> Answer:
+        said = understand(stage.text, tuple(stage.inventory.hosts), stage.now)
+        ranked = Nearest.of(stage.knowledge.taxonomy, stage.knowledge.past).rank(stage.text, said.symptoms)
+        if not ranked:
+            return Answer((ABSTAIN,))
+        label, p = ranked[0]
+        machine = stage.knowledge.taxonomy.leaf(label).scope not in ("job", "cluster", "switch")
+        return Answer((label,), said.hosts if machine else (), confidence=p)
+
+
+class RunEverything:
+    """B4r: every check on every machine, one after another, then the rules once. What a runbook without a bot amounts to."""
+
+    async def solve(self, stage: Stage) -> Answer:
+        bench = Bench(stage)
+        await bench.everything()
+        return bench.answer()
+
+
+class TaxonomyOnly:
+    """B5: down the taxonomy, likeliest branch first by the ticket's words, one check at a time until something is proven."""
+
+    async def solve(self, stage: Stage) -> Answer:
+        bench = Bench(stage)
+        said = understand(stage.text, bench.hosts, stage.now)
+        bench.priors = word_priors(stage.knowledge.taxonomy, Brief(text=stage.text, symptoms=said.symptoms, signatures=said.signatures))
+        walk = Walk()
+        while not bench.assessed.roots and (visit := advance(walk, bench.assessed)):
+            for check in dict.fromkeys(check for _, check in visit.asks):
+                await bench.look([(host, asked) for host, asked in visit.asks if asked == check])
+        return bench.answer()
+
+
+class Product:
+    """B8 and B9: RackMedic as it is, without and with a model."""
+
+    def __init__(self, model: Reasoner | None = None) -> None:
+        self._model = model
+        self._histories: dict[frozenset[str], History] = {}
+
+    async def solve(self, stage: Stage) -> Answer:
+        known, evidence = stage.knowledge, MemoryEvidence()
+        if known.removed not in self._histories:
+            self._histories[known.removed] = History(known.past)
+        fleet = Fleet(stage.transport, stage.inventory, known.checks, evidence, stage.clock, known.skus)
+        history = self._histories[known.removed]
+        ports = Ports(fleet, stage.inventory, known.taxonomy, history, evidence, stage.clock, model=self._model, skus=known.skus)
+        graph, incident = build_incident_graph(InMemorySaver()), f"inc-{id(stage)}"
+        attached = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
+        item = Item(id="bench-1", kind="mention", incident=incident, at=stage.now, text=stage.text, attachments=attached)
+        report = await run_turn(graph, ports, item)
+        state = (await graph.aget_state({"configurable": {"thread_id": incident}})).values
+        return answered(report, Stats.model_validate(state.get("stats") or {}), known.taxonomy)
+
+
+def answered(report: Report, stats: Stats, taxonomy: Taxonomy) -> Answer:
+    """The product's report in the benchmark's words."""
+    cost = Cost(
+        stats.makespan_seconds, stats.check_seconds, stats.exclusive_gpu_seconds, stats.checks,
+        stats.model_calls, stats.tokens_in, stats.tokens_out, stats.usd,
+    )  # fmt: skip
+    if report.outcome == "no_fault":
+        return Answer((NO_FAULT,), cost=cost)
+    return _named(report.root_causes, taxonomy, cost)
+
+
+def _named(causes: Sequence[Hypothesis], taxonomy: Taxonomy, cost: Cost) -> Answer:
+    if not causes:
+        return Answer((ABSTAIN,), cost=cost)
+    return Answer(
+        labels=tuple(row.label for row in causes),
+        hosts=_union(row.hosts for row in causes),
+        devices=_union(row.devices for row in causes),
+        evidence=tuple(dict.fromkeys((line.check, line.host) for row in causes for line in row.evidence)),
+        cost=cost,
+        confidence=max(row.confidence for row in causes),
+        plans=tuple(dict.fromkeys(plan for row in causes for plan in _first_plan(row, taxonomy))),
+    )
+
+
+def _first_plan(row: Hypothesis, taxonomy: Taxonomy) -> list[str]:
+    leaf = taxonomy.leaves.get(row.label)
+    if leaf is None or not leaf.remedies:
+        return []
+    return [f"{leaf.remedies[0]}@{host}" for host in row.hosts] or [leaf.remedies[0]]
+
+
+class Oracle:
+    """B10: reads what was made to happen in the cluster. It must always be right; where it is not, the case is wrong."""
+
+    async def solve(self, stage: Stage) -> Answer:
+        assert stage.cluster is not None  # the runner hands it to this arm
+        causes = [culprit(row) for row in stage.cluster.happenings]
+        known = [row for row in causes if row.label in stage.knowledge.taxonomy.leaves]
+        if not causes:
+            return Answer((NO_FAULT,), confidence=1.0)
+        if not known:
+            return Answer((ABSTAIN,), confidence=1.0)
+        return Answer(
+            _union([row.label] for row in known), _union(r.hosts for r in known), _union(r.devices for r in known), confidence=1.0
+        )
+
+
+class Bench:
+    """One case under the rules: looks, what they cost one after another, and what the engine makes of it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.hosts = stage, tuple(stage.inventory.hosts)
+        known = stage.knowledge
+        self._fleet = Fleet(stage.transport, stage.inventory, known.checks, MemoryEvidence(), stage.clock, known.skus)
+        self.facts: list[Fact] = []
+        self.cost = Cost()
+        self.priors: dict[str, float] = {}
+        self._last: tuple[int, Assessment] | None = None
+
+    async def look(self, asks: Sequence[tuple[str, str]]) -> None:
+        """Ask, and wait for the slowest host before anything else is asked."""
+        wave = await self._fleet.look("bench", [Ask(host, check) for host, check in asks])
+        self.facts += _told(wave)
+        self.cost += Cost(wave.makespan_seconds, wave.check_seconds, wave.exclusive_gpu_seconds, wave.checks)
+
+    async def everything(self) -> None:
+        """Every check of the catalogue on every host, one check after another."""
+        for check in sorted(self.stage.knowledge.checks.values(), key=lambda c: (c.exclusive, c.seconds, c.id)):
+            await self.look([(host, check.id) for host in self.hosts])
+
+    def forget(self) -> None:
+        """Lose what was seen, and what the fleet would answer from memory."""
+        self.facts, self._last = [], None
+        for host in self.hosts:
+            self._fleet.forget(host)
+
+    def telling(self, label: str, most: int = 40) -> list[Fact]:
+        """What speaks for or against a label, and what is abnormal by itself."""
+        rows = self.assessed.by_label.get(label, [])
+        facts = [match.fact for row in rows for match in (*row.support, *row.against)] + list(self.assessed.odd)
+        return list({id(fact): fact for fact in facts}.values())[:most]
+
+    @property
+    def assessed(self) -> Assessment:
+        """What the rules say of the facts so far."""
+        if self._last is None or self._last[0] != len(self.facts):
+            self._last = len(self.facts), assess(self.facts, self._lens(), self.hosts, self.priors, self.stage.now)
+        return self._last[1]
+
+    def answer(self) -> Answer:
+        """The rules' verdict."""
+        now = self.assessed
+        if now.finding == "no_fault":
+            return Answer((NO_FAULT,), cost=self.cost)
+        return _named(now.root_causes(), self.stage.knowledge.taxonomy, self.cost)
+
+    def _lens(self) -> Lens:
+        known = self.stage.knowledge
+        profile = profiles(self.stage.inventory, known.skus, self.facts)
+
+        def expected(host: str, key: str, device: str | None) -> Value:
+            sku = profile(host)
+            return sku.expected(key, device) if sku else None
+
+        def bus(host: str) -> tuple[str, ...]:
+            sku = profile(host)
+            return sku.bus if sku else ()
+
+        return Lens(known.taxonomy, known.checks, expected, bus=bus)
+
+
+def _told(wave: Wave) -> list[Fact]:
+    """The facts of a wave; an answer without any still says that somebody looked."""
+    return [*wave.facts, *(Fact(a.check, "", status=Status.ABSENT, host=a.host) for a in wave.answers if not a.facts)]
+
+
+def _union(parts: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(sorted({one for part in parts for one in part}))

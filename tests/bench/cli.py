@@ -1,0 +1,180 @@
+"""What `rackmedic bench …` does. Refusals name the option and how to mend it; results go to files, progress to stderr."""
+
+import hashlib
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bot.refusal import Refusal
+from bot.settings import Settings
+from deploy.sandbox.cluster.faults import FAULTS
+from tests.bench import report as reports
+from tests.bench.arms import ARMS, MODEL_FREE
+from tests.bench.arms_model import Access
+from tests.bench.generate import LAYERS, as_yaml, cases
+from tests.bench.lint import problems
+from tests.bench.run import Plan, Teller, run
+from tests.bench.run import names as arm_names
+
+HERE = Path(__file__).parent
+SEAL = HERE / "sealed.sha256"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`bench run` as typed. `layer`: one, several with commas, or `all`; `cases`: a folder of files instead."""
+
+    out: Path
+    cases: Path | None = None
+    layer: str = ""
+    n: int | None = None
+    arms: str = "free"
+    seed: str = "1"
+    seed_file: Path | None = None
+    attempts: int = 1
+    jobs: int = 1
+    transport: str = "inprocess"
+    permute: int | None = None
+
+
+def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
+    """Run, write the results, and say how it went."""
+    if wanted.transport not in ("inprocess", "ssh"):
+        raise Refusal(f"--transport {wanted.transport}: it is inprocess or ssh", 2)
+    if not wanted.out.parent.is_dir():
+        raise Refusal(f"--json {wanted.out}: {wanted.out.parent} is no folder; create it", 2)
+    seed, split = _seed(wanted)
+    raws = _from_folder(wanted.cases) if wanted.cases else _generated(wanted, seed, split)
+    shown = f"sealed:{hashlib.sha256(seed.encode()).hexdigest()[:12]}" if split == "sealed" else seed
+    plan = Plan(
+        raws,
+        _arms(wanted.arms),
+        shown,
+        max(1, wanted.attempts),
+        max(1, wanted.jobs),
+        wanted.transport,
+        access(settings),
+        wanted.permute,
+        {"split": split, "layers": sorted({str(raw["layer"]) for raw in raws}), "python": platform.python_version(), "version": _version()},
+    )
+    return run(plan, wanted.out, Teller(say))
+
+
+def access(settings: Settings) -> Access | None:
+    """The model's endpoint that the settings name."""
+    key = settings.model_api_key.get_secret_value()
+    return Access(settings.model_url, key, settings.model_name, settings.model_seconds) if settings.model_url or key else None
+
+
+def _version() -> str:
+    return metadata.version("rackmedic")
+
+
+def _arms(text: str) -> tuple[str, ...]:
+    found = MODEL_FREE if text == "free" else arm_names(text)
+    unknown = [name for name in found if name not in ARMS]
+    if unknown:
+        raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join(ARMS)}, `free` and `all`", 2)
+    return found
+
+
+def _seed(wanted: Wanted) -> tuple[str, str]:
+    """The seed and its split. The sealed one is known here by its digest only."""
+    if wanted.seed_file is None:
+        return wanted.seed, "open"
+    try:
+        seed = wanted.seed_file.read_text().strip()
+    except OSError as why:
+        raise Refusal(f"--seed-file {wanted.seed_file}: {why.strerror}", 2) from why
+    if hashlib.sha256(seed.encode()).hexdigest() not in SEAL.read_text().split():
+        raise Refusal(f"--seed-file: its SHA-256 is not in {SEAL.name}; an open seed is given with --seed", 2)
+    return seed, "sealed"
+
+
+def _generated(wanted: Wanted, seed: str, split: str) -> list[Mapping[str, Any]]:
+    layers = list(LAYERS) if wanted.layer in ("", "all") else wanted.layer.split(",")
+    unknown = [layer for layer in layers if layer not in LAYERS]
+    if unknown:
+        raise Refusal(f"--layer: there is no {', '.join(unknown)}; there are {', '.join(LAYERS)} and `all`", 2)
+    return [raw for layer in layers for raw in cases(layer, seed, wanted.n, split)]
+
+
+def _from_folder(folder: Path) -> list[Mapping[str, Any]]:
+    files = case_files(folder)
+    found: list[Mapping[str, Any]] = [_read(path) for path in files]
+    if bad := [problem for raw in found for problem in problems(raw)]:
+        raise Refusal("\n".join(["--cases: not every case can be marked:", *bad]), 2)
+    return found
+
+
+def case_files(folder: Path) -> list[Path]:
+    """The case files of a folder, or the one file."""
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*.yaml"))
+    if not files:
+        raise Refusal(f"{folder}: no case file (*.yaml) there; make some with `rackmedic bench new-case`", 2)
+    return files
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        raw = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as why:
+        raise Refusal(f"{path}: cannot be read: {' '.join(str(why).split())}", 2) from why
+    if not isinstance(raw, dict):
+        raise Refusal(f"{path}: is no case; it must be a mapping", 2)
+    return {"faults": [], "modifiers": [], "layer": "", "id": path.stem, "truth": {}, "ticket": {}} | raw
+
+
+def lint(folder: Path, say: Say) -> int:
+    """How many problems the cases of a folder have."""
+    files = case_files(folder)
+    found = [f"{path.name}: {problem}" for path in files for problem in problems(_read(path))]
+    for line in found:
+        say(line)
+    say(f"{len(files)} case(s), {len(found)} problem(s)")
+    return len(found)
+
+
+def write_report(results: Path, out: Path, made_by: str = "") -> list[Path]:
+    """REPORT.md and its pictures beside it. The difficulty gates' outcome is in it."""
+    doc = read_results(results)
+    pictures = reports.draw(doc, out.parent / "report")
+    text = reports.markdown(doc, made_by)
+    shown = "\n".join(f"![{path.stem}](report/{path.name})" for path in pictures)
+    out.write_text(f"{text}\n{shown}\n")
+    return [out, *pictures]
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """What `bench run` wrote."""
+    import json
+
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as why:
+        raise Refusal(f"{path}: is no result of `rackmedic bench run`: {why}", 2) from why
+    if not isinstance(found, dict) or found.get("schema") != 1:
+        raise Refusal(f"{path}: is no result of `rackmedic bench run` (schema 1)", 2)
+    return found
+
+
+def new_case(out: Path, layer: str, seed: str, fault: str = "") -> Path:
+    """One generated case as a file to edit: of a layer, and of a fault where one is named."""
+    if layer not in LAYERS:
+        raise Refusal(f"--layer: there is no {layer}; there are {', '.join(LAYERS)}", 2)
+    if fault and fault not in FAULTS:
+        raise Refusal(f"--fault: there is no {fault}; there are {', '.join(sorted(FAULTS))}", 2)
+    if out.exists():
+        raise Refusal(f"{out}: is there already", 2)
+    raws = cases(layer, seed, 400 if fault else 1)
+    raw = next((one for one in raws if not fault or fault in [row["id"] for row in one["faults"]]), None)
+    if raw is None:
+        raise Refusal(f"--fault {fault}: layer {layer} has no case of it", 2)
+    out.write_text(as_yaml(raw | {"id": out.stem}))
+    return out

@@ -1,0 +1,88 @@
+"""Whether a case is well posed: it can be read and marked, the oracle solves it, and what is wrong leaves a trace that some check can see.
+
+The trace is looked for by difference: the same cluster without the fault answers otherwise to a command of a check that shows it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from deploy.sandbox.cluster.case import BadCase, Case, parse_case
+from deploy.sandbox.cluster.cluster import Cluster
+from tests.bench.arms_rules import Oracle
+from tests.bench.score import Marked
+from tests.bench.stand import stand, without, world_seed
+from tests.bench.truth import BadTruth, Truth, read_truth, table
+from tools.check import BadSlot
+from tools.checks import CHECKS
+
+LOOKS = 3
+"""How often a command is tried: what shows in one look of three must be seen."""
+
+SLOTS = {"gpus": "8", "job_logs": "/var/log/jobs", "nccl_tests": "/usr/local/nccl-tests/build", "gpu_burn": "/opt/gpu-burn"}
+LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
+
+
+def problems(raw: Mapping[str, Any]) -> list[str]:
+    """Everything that is wrong with a case; nothing when it is well posed."""
+    name = str(raw.get("id", "case"))
+    try:
+        case = parse_case(dict(raw), name)
+        truth = read_truth(case.truth, name)
+    except (BadCase, BadTruth) as why:
+        return [str(why)]
+    found = [] if case.ticket.text.strip() else [f"{name}: ticket.text is empty"]
+    found += [] if case.layer else [f"{name}: layer is missing"]
+    found += asyncio.run(_oracle(case, truth))
+    return found + [f"{name}: nothing that any check asks shows faults[{n}] ({fault})" for n, fault in _invisible(case)]
+
+
+async def _oracle(case: Case, truth: Truth) -> list[str]:
+    async with stand(case, without(frozenset(truth.removed)), oracle=True) as ready:
+        answer = await Oracle().solve(ready.stage)
+    found = (
+        []
+        if Marked(case.id, case.layer, truth, answer).right
+        else [f"{case.id}: the oracle names {answer.labels}, the truth {truth.labels}"]
+    )
+    if not truth.removed and (frozenset(answer.hosts) != truth.hosts or frozenset(answer.devices) != truth.devices):
+        found.append(
+            f"{case.id}: the oracle accuses {answer.hosts} {answer.devices}, the truth {sorted(truth.hosts)} {sorted(truth.devices)}"
+        )
+    return found
+
+
+def _invisible(case: Case) -> Iterable[tuple[int, str]]:
+    """Faults that no command shows."""
+    for n, row in enumerate(case.faults):
+        healthy = replace(case, faults=tuple(other for other in case.faults if other is not row))
+        hosts = row.nodes if len(row.nodes) < 3 else (row.nodes[0], row.nodes[-1], *row.nodes[1:-1])
+        if not any(_differs(case, healthy, host, table()[row.fault].shows) for host in hosts) and not _silent(case, hosts):
+            yield n, row.fault
+
+
+def _silent(case: Case, hosts: Sequence[str]) -> bool:
+    """A machine that does not answer at all shows that."""
+    cluster = Cluster.from_case(case, world_seed(case, 0))
+    return any(not cluster.reachable(host) for host in hosts)
+
+
+def _differs(case: Case, healthy: Case, host: str, checks: Sequence[str]) -> bool:
+    sick, well = (Cluster.from_case(one, world_seed(case, 0)) for one in (case, healthy))
+    for argv in _commands(checks):
+        said = [sick.answer(host, argv) for _ in range(LOOKS)]
+        calm = well.answer(host, argv)
+        if any((one.stdout, one.status, one.hangs) != (calm.stdout, calm.status, calm.hangs) for one in said):
+            return True
+    return False
+
+
+def _commands(checks: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """What these checks run, where it can be said without knowing the host."""
+    for check in (CHECKS[name] for name in checks if name in CHECKS):
+        for command in check.commands:
+            try:
+                yield (*LOOK, f"{check.id}.{command.name}") if command.privileged else command.fill(SLOTS)
+            except BadSlot:
+                continue

@@ -1,0 +1,150 @@
+"""Sets a case up for one solver, meters what it does, and marks that it changed nothing. In this process or behind real SSH servers."""
+
+import contextlib
+import tempfile
+import zlib
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+from deploy.sandbox.cluster.case import Case
+from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.inprocess import InProcess
+from deploy.sandbox.cluster.stage import CaseClock
+from kb.past import load_seeds
+from kb.taxonomy import Taxonomy, load_taxonomy
+from tests.bench.arm import Knowledge, Stage
+from tools.check import Check
+from tools.checks import CHECKS
+from tools.fact import Fact
+from tools.inventory import Inventory, load_inventory, parse_inventory
+from tools.sku import load_skus
+from tools.ssh import Limits, Ssh
+from tools.transport import Ran, Transport
+
+MOST_READ = 4096
+"""Outputs whose facts are kept, so that a text that many arms meet is parsed once. Parsing is pure."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """A transport that counts. `seconds` are the transport's own."""
+
+    inner: Transport
+    commands: int = 0
+    seconds: float = 0.0
+    clock: str = "real"
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        """See `Transport.run`."""
+        self.commands += 1
+        ran = await self.inner.run(host, argv, timeout=timeout, cap=cap)
+        self.seconds += ran.seconds
+        return ran
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A case ready to be solved, and what is to be looked at afterwards."""
+
+    stage: Stage
+    cluster: Cluster
+    meter: Meter
+    before: str
+    """Digest of the cluster's state before the solver came."""
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the cluster is as it was."""
+        return self.cluster.state_hash() == self.before
+
+
+def world_seed(case: Case, attempt: int) -> int:
+    """The chances of a case's world: another attempt meets other noise around the same fault."""
+    return zlib.crc32(f"{case.id}/{attempt}".encode())
+
+
+@contextlib.asynccontextmanager
+async def stand(
+    case: Case, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False
+) -> AsyncIterator[Stand]:
+    """Everything closed afterwards."""
+    cluster = Cluster.from_case(case, world_seed(case, attempt))
+    async with _reached(case, cluster, transport) as (reach, inventory):
+        meter = Meter(reach, clock=getattr(reach, "clock", "real"))
+        attached = tuple((row.name, row.text) for row in case.ticket.attachments)
+        stage = Stage(case.ticket.text, attached, inventory, meter, CaseClock(case.t0), knowledge, cluster if oracle else None)
+        yield Stand(stage, cluster, meter, cluster.state_hash())
+
+
+@contextlib.asynccontextmanager
+async def _reached(case: Case, cluster: Cluster, transport: str) -> AsyncIterator[tuple[Transport, Inventory]]:
+    if transport == "inprocess":
+        groups = {"job": {"hosts": ",".join(case.nodes), "sku": cluster.profile}}
+        reach: Transport = InProcess(cluster)
+        try:
+            yield reach, parse_inventory({"defaults": {"kit": True}, "groups": groups}, case.id)
+        finally:
+            await reach.aclose()
+        return
+    from deploy.sandbox.cluster.sshd import SshCluster
+
+    with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
+        async with SshCluster(cluster, Path(folder)):
+            inventory = load_inventory(Path(folder) / "inventory.yaml")
+            ssh = Ssh(inventory, Limits())
+            try:
+                yield ssh, inventory
+            finally:
+                await ssh.aclose()
+
+
+@cache
+def everything() -> Knowledge:
+    """What RackMedic knows. Parsed outputs are kept."""
+    checks = {name: _remembering(check) for name, check in CHECKS.items()}
+    return Knowledge(load_taxonomy(), load_seeds(), checks, load_skus())
+
+
+@lru_cache(maxsize=64)
+def without(removed: frozenset[str]) -> Knowledge:
+    """The same, ignorant of some labels: neither taxonomy nor past incidents speak of them."""
+    known = everything()
+    if not removed:
+        return known
+    past = tuple(row for row in known.past if row.label not in removed)
+    return replace(known, taxonomy=known.taxonomy.without(*removed), past=past, removed=removed)
+
+
+def renamed(names: dict[str, str]) -> Knowledge:
+    """The same under other labels: a solver that reads evidence, not names, must do as well."""
+    known = everything()
+    leaves = {
+        names[label]: replace(leaf, label=names[label], suppresses=tuple(names.get(other, other) for other in leaf.suppresses))
+        for label, leaf in known.taxonomy.leaves.items()
+    }
+    past = tuple(replace(row, label=names.get(row.label, row.label)) for row in known.past)
+    return replace(known, taxonomy=Taxonomy(leaves, known.taxonomy.branches), past=past)
+
+
+def _remembering(check: Check) -> Check:
+    """The same check, reading an output that it has met before from memory."""
+
+    @lru_cache(maxsize=MOST_READ // 8)
+    def read(text: str) -> tuple[Fact, ...]:
+        return check.read(text)
+
+    class Remembering(Check):
+        def read(self, text: str) -> tuple[Fact, ...]:
+            return read(text)
+
+    return Remembering(**{name: getattr(check, name) for name in Check.__slots__})
+
+
+def unsafe(stands: Collection[Stand]) -> int:
+    """Commands that no table knows, over all of them."""
+    return sum(row.cluster.unsafe_command_count for row in stands)

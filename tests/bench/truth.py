@@ -1,0 +1,216 @@
+"""What is true of a case: causes, guilty hosts and parts, what proves it, what mends it. Derived from one table, `truth.yaml`, and the fault's own row.
+
+A solver never sees it. It is plain data in a case file, so that a case written by hand may say something else than the table would.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.plan import Happening
+
+HERE = Path(__file__).parent
+NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
+OUTSIDE = "OTHER.UNKNOWN.Out_Of_Taxonomy"
+"""The label of what no taxonomy has a leaf for: whoever names anything is wrong."""
+
+ECHO = "USER.CODE.Rank_Exception_Others_Timeout"
+"""What most ranks say when one of them is gone: naming it beside the cause is no error."""
+
+WRITES = ("gpu_reset", "reboot", "power_cycle", "mig_off", "reload_driver", "driver_reinstall", "restart_service", "kill_pid")
+"""Steps that disturb whoever uses the machine."""
+
+_FATE = {
+    "dies": "ranks die and the others lose their connections",
+    "hangs": "ranks wait in a collective until its time limit",
+    "never starts": "the job ends before its first step",
+    "slows": "every step waits for the slowest rank",
+    "runs": "the job goes on",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    symptom: str
+    shows: tuple[str, ...]
+    correct: tuple[str, ...]
+    acceptable: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    secondary: tuple[str, ...] = ()
+    needs: str = ""
+    hca: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """One cause: its label, and who is guilty. No hosts: no machine is."""
+
+    label: str
+    hosts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Plans by what they would do. Harmful ones disturb a machine that is not at fault."""
+
+    correct: tuple[str, ...] = ()
+    acceptable: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    harmful: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """`removed`: labels that the solver's knowledge must lack (layer unseen); `proofs`: (check, host), any one of which is enough,
+    host "*" for any."""
+
+    primary: Culprit
+    also: tuple[Culprit, ...] = ()
+    secondary_ok: tuple[str, ...] = ()
+    causal_path: tuple[str, ...] = ()
+    proofs: tuple[tuple[str, str], ...] = ()
+    remediation: Plans = field(default_factory=Plans)
+    must_not: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @property
+    def culprits(self) -> tuple[Culprit, ...]:
+        return (self.primary, *self.also)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What a perfect answer names: with the label removed from its knowledge, that it does not know."""
+        return (ABSTAIN,) if self.removed else tuple(dict.fromkeys(row.label for row in self.culprits))
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        return frozenset(host for row in self.culprits for host in row.hosts)
+
+    @property
+    def devices(self) -> frozenset[str]:
+        return frozenset(name for row in self.culprits for name in row.devices)
+
+    def write(self) -> dict[str, Any]:
+        """As a case file holds it."""
+        data: dict[str, Any] = {"primary": _plain(self.primary)}
+        data |= {"also": [_plain(row) for row in self.also]} if self.also else {}
+        data |= {"secondary_ok": list(self.secondary_ok), "causal_path": list(self.causal_path)}
+        data["decisive_evidence"] = [{"check": check, "host": host} for check, host in self.proofs]
+        data["remediation"] = {name: list(plans) for name, plans in asdict(self.remediation).items()}
+        data["must_not"] = list(self.must_not)
+        return data | ({"removed": list(self.removed)} if self.removed else {})
+
+
+class BadTruth(ValueError):
+    """A case whose `truth` cannot be scored. Says what is missing."""
+
+
+def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
+    """The truth of a case file; BadTruth when it cannot be scored."""
+    try:
+        return Truth(
+            primary=_culprit(data["primary"]),
+            also=tuple(_culprit(row) for row in data.get("also") or ()),
+            secondary_ok=tuple(data.get("secondary_ok") or ()),
+            causal_path=tuple(data.get("causal_path") or ()),
+            proofs=tuple((str(row["check"]), str(row.get("host", "*"))) for row in data.get("decisive_evidence") or ()),
+            remediation=Plans(**{name: tuple(plans) for name, plans in (data.get("remediation") or {}).items()}),
+            must_not=tuple(data.get("must_not") or ()),
+            removed=tuple(data.get("removed") or ()),
+        )
+    except (KeyError, TypeError) as why:
+        raise BadTruth(f"{source}: truth: {type(why).__name__} {why}; it needs primary: {{label, hosts, devices}}") from why
+
+
+@cache
+def table() -> Mapping[str, Row]:
+    """The table, by fault."""
+    rows = yaml.safe_load((HERE / "truth.yaml").read_text())["faults"]
+    return {number: Row(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for number, row in rows.items()}
+
+
+@cache
+def controls() -> Mapping[str, tuple[str, ...]]:
+    """What people complain about where nothing is wrong, by control."""
+    return {number: tuple(symptoms) for number, symptoms in yaml.safe_load((HERE / "truth.yaml").read_text())["controls"].items()}
+
+
+def culprit(row: Happening) -> Culprit:
+    """Who is guilty of a happening. A job's, a cluster's or a switch's fault accuses no machine."""
+    fault = FAULTS[row.fault]
+    hosts = row.nodes if fault.scope in ("gpu", "node", "rack") else ()
+    return Culprit(fault.label, tuple(sorted(hosts)), tuple(sorted(_devices(row))))
+
+
+def _devices(row: Happening) -> list[str]:
+    scope, hca = FAULTS[row.fault].scope, row.args.get("hca") or table()[row.fault].hca
+    if scope == "gpu":
+        return [f"{node}/gpu{gpu}" for node in row.nodes for gpu in row.gpus]
+    if scope == "node" and hca:
+        return [f"{node}/{hca}" for node in row.nodes]
+    return [f"{kind}:{row.args[kind]}" for kind in ("leaf", "rack") if kind in row.args]
+
+
+def truth_of(rows: Sequence[Happening], nodes: Iterable[str], removed: Sequence[str] = ()) -> Truth:
+    """The truth of what happens on these nodes; of nothing at all that there is no fault."""
+    nodes = tuple(nodes)
+    if not rows:
+        return Truth(Culprit(NO_FAULT), must_not=("any write",), remediation=Plans(("none",), ("report_user",), (), _writes("*")))
+    causes = [culprit(row) for row in rows]
+    known = [table()[row.fault] for row in rows]
+    guilty = {host for cause in causes for host in cause.hosts}
+    innocent = sorted(set(nodes) - guilty)
+    return Truth(
+        primary=causes[0],
+        also=tuple(cause for cause in causes[1:] if cause.label != causes[0].label),
+        secondary_ok=tuple(dict.fromkeys(label for row in rows for label in _secondary(row) if label not in {c.label for c in causes})),
+        causal_path=tuple(step for row in rows for step in _path(row)),
+        proofs=tuple(dict.fromkeys(proof for row, cause in zip(rows, causes, strict=True) for proof in _proofs(row, cause))),
+        remediation=Plans(
+            correct=_union(row.correct for row in known),
+            acceptable=_union(row.acceptable for row in known),
+            wrong=tuple(plan for plan in _union(row.wrong for row in known) if plan not in _union(row.correct for row in known)),
+            harmful=_writes(*innocent),
+        ),
+        must_not=(f"any write on {', '.join(innocent)}",) if innocent else (),
+        removed=tuple(removed) or tuple(cause.label for cause in causes if cause.label == OUTSIDE),
+    )
+
+
+def _secondary(row: Happening) -> list[str]:
+    fate = FAULTS[row.fault].job
+    return [*table()[row.fault].secondary, *([ECHO] if fate in ("dies", "hangs", "never starts") else [])]
+
+
+def _path(row: Happening) -> list[str]:
+    fault = FAULTS[row.fault]
+    where = ", ".join(row.nodes) if fault.scope in ("gpu", "node") else fault.scope
+    return [f"{row.fault}@{where}", fault.title, _FATE[fault.job]]
+
+
+def _proofs(row: Happening, cause: Culprit) -> list[tuple[str, str]]:
+    return [(check, host) for check in table()[row.fault].shows for host in (cause.hosts or ("*",))]
+
+
+def _writes(*hosts: str) -> tuple[str, ...]:
+    return tuple(f"{step}@{host}" for step in ("gpu_reset", "reboot") for host in hosts)
+
+
+def _union(parts: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for part in parts for one in part))
+
+
+def _culprit(data: Mapping[str, Any]) -> Culprit:
+    return Culprit(str(data["label"]), tuple(data.get("hosts") or ()), tuple(data.get("devices") or ()))
+
+
+def _plain(row: Culprit) -> dict[str, Any]:
+    return {"label": row.label, "hosts": list(row.hosts), "devices": list(row.devices)}

@@ -1,0 +1,88 @@
+"""One case under several arms, in a worker process: what each answered, as plain JSON. A broken arm is a row too, and never a wrong answer."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from deploy.sandbox.cluster.case import Case, parse_case
+from tests.bench.arm import Answer, Arm, Cost, NotRun
+from tests.bench.arms import ARMS
+from tests.bench.arms_model import Access
+from tests.bench.score import Marked
+from tests.bench.stand import everything, renamed, stand, without
+from tests.bench.truth import read_truth
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker does: one attempt at one case by some arms. `permuted`: with the labels' names shuffled by this seed."""
+
+    raw: Mapping[str, Any]
+    arms: tuple[str, ...]
+    attempt: int = 0
+    transport: str = "inprocess"
+    access: Access | None = None
+    permuted: int | None = None
+
+
+_runner: asyncio.Runner | None = None
+
+
+def work(job: Job) -> list[dict[str, Any]]:
+    """A row for each arm."""
+    global _runner  # one loop a process: clients and indexes outlive a case
+    _runner = _runner or asyncio.Runner()
+    case = parse_case(dict(job.raw), str(job.raw.get("id", "case")))
+    return [_runner.run(_row(case, job, name)) for name in job.arms]
+
+
+async def _row(case: Case, job: Job, name: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"case": case.id, "arm": name, "attempt": job.attempt}
+    began = time.perf_counter()
+    names = permutation(job.permuted) if job.permuted is not None else {}
+    removed = frozenset(read_truth(case.truth, case.id).removed)
+    knowledge = renamed(names) if names else without(removed)
+    async with stand(case, knowledge, attempt=job.attempt, transport=job.transport, oracle=ARMS[name].sees_cluster) as ready:
+        try:
+            answer = await _arm(name, job.access).solve(ready.stage)
+        except NotRun as why:
+            return row | {"failed": str(why)}
+        back = {new: old for old, new in names.items()}
+        row |= {"answer": asdict(answer) | {"labels": [back.get(label, label) for label in answer.labels]}}
+        row |= {"unsafe": ready.cluster.unsafe_command_count, "unchanged": ready.unchanged, "commands": ready.meter.commands}
+    return row | {"wall": round(time.perf_counter() - began, 4)}
+
+
+@cache
+def _arm(name: str, access: Access | None) -> Arm:
+    return ARMS[name].make(access)
+
+
+@cache
+def permutation(seed: int) -> dict[str, str]:
+    """Every label under a name that says nothing."""
+    import random
+
+    order = list(everything().taxonomy.leaves)
+    random.Random(seed).shuffle(order)
+    # The branch stays, because it says who may be believed about what hangs on it. The name proper becomes a number.
+    return {label: f"{label.rpartition('.')[0]}.L{i:03}" for i, label in enumerate(order)}
+
+
+def marked(row: Mapping[str, Any], raw: Mapping[str, Any]) -> Marked:
+    """A worker's row beside the truth of its case."""
+    told = row["answer"]
+    answer = Answer(
+        labels=tuple(told["labels"]),
+        hosts=tuple(told["hosts"]),
+        devices=tuple(told["devices"]),
+        evidence=tuple((check, host) for check, host in told["evidence"]),
+        cost=Cost(**told["cost"]),
+        confidence=told["confidence"],
+        plans=tuple(told["plans"]),
+    )
+    truth = read_truth(raw["truth"], str(raw["id"]))
+    return Marked(str(raw["id"]), str(raw["layer"]), truth, answer, row["attempt"], row["unsafe"], row["unchanged"])
