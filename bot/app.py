@@ -15,7 +15,9 @@ from kb.history import History, load_seeds
 from kb.taxonomy import BadTaxonomy, Taxonomy, load_taxonomy
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet import Fleet
-from tools.inventory import BadInventory, Inventory, load_inventory, parse_inventory
+from tools.inventory import BadInventory, Inventory, parse_inventory
+from tools.inventory_sources import open_inventory
+from tools.jobs import SlurmJobs
 from tools.sku import BadSku, Sku, load_skus
 from tools.ssh import Limits, Ssh
 from tools.transport import Transport
@@ -56,7 +58,7 @@ async def open_world(
 
     Raises Refusal.
     """
-    fleet_rows = inventory or _inventory(settings)
+    fleet_rows = inventory or await site_inventory(settings)
     clock = clock or WallClock()
     skus = _skus(settings)
     evidence: EvidenceStore = DirectoryEvidence(settings.data_dir / "evidence") if lasting else MemoryEvidence()
@@ -71,6 +73,7 @@ async def open_world(
         clock=clock,
         model=model,
         skus=skus,
+        job_hosts=SlurmJobs(reach, fleet_rows).hosts,
         waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )
     if lasting:
@@ -84,11 +87,12 @@ async def open_world(
             await model.aclose()
 
 
-def _inventory(settings: Settings) -> Inventory:
+async def site_inventory(settings: Settings) -> Inventory:
+    """The fleet as settings name it, sources asked. Raises Refusal."""
     if settings.inventory is None:
         return parse_inventory({"groups": {}})
     try:
-        return load_inventory(settings.inventory)
+        return await open_inventory(settings.inventory)
     except BadInventory as why:
         raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
 

@@ -17,7 +17,8 @@ from bot.store import StoreUnavailable, open_store
 from kb.taxonomy import BadTaxonomy, load_taxonomy
 from tools.checks import CHECKS
 from tools.hostlist import BadRange, fold
-from tools.inventory import BadInventory, Inventory, load_inventory
+from tools.inventory import BadInventory, Inventory
+from tools.inventory_sources import open_inventory
 from tools.ssh import Limits, Ssh
 from tools.transport import Unreachable
 
@@ -138,7 +139,7 @@ async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
     if settings.inventory is None:
         return [Finding("inventory", "off", "none", f"set {PREFIX}INVENTORY")]
     try:
-        inventory = load_inventory(settings.inventory)
+        inventory = await open_inventory(settings.inventory)
         names = [host.name for host in inventory.pick(hosts)] if hosts else list(inventory.hosts)
     except BadInventory as why:
         return [Finding("inventory", "fail", problem, f"mend {why.source}") for problem in why.problems]

@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator
 from rich.console import Console
 from rich.table import Table
 
-from bot.app import WallClock
+from bot.app import WallClock, site_inventory
 from bot.ledger_open import open_ledger
 from bot.logs import set_up_logs
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from bot.store import StoreUnavailable, open_store
-from tools.inventory import Inventory, load_inventory
 from tools.ledger.ledger import Ledger
 
 
@@ -29,7 +28,7 @@ async def _ledger(settings: Settings) -> AsyncIterator[Ledger]:
     try:
         if store.forgets:
             raise Refusal("there is no Redis with a ledger here: set RACKMEDIC_REDIS_URL to the one that `rackmedic serve` uses")
-        inventory = load_inventory(settings.inventory) if settings.inventory else Inventory(hosts={}, groups={})
+        inventory = await site_inventory(settings)
         yield await open_ledger(settings, store, inventory, WallClock())
     finally:
         await store.aclose()

@@ -60,6 +60,11 @@ async def nothing_waiting(incident: str) -> Sequence[Item]:
     return ()
 
 
+async def no_scheduler(job: str) -> tuple[str, ...]:
+    """Nobody knows which hosts a job runs on."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The outside world as one frozen value; `Runtime[Ports].context` in every node."""
@@ -75,5 +80,7 @@ class Ports:
     progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
     waits: Waits = field(default_factory=Waits)
+    job_hosts: Callable[[str], Awaitable[tuple[str, ...]]] = field(default=no_scheduler)
+    """The hosts of a scheduler's job, by its id (`tools.jobs`)."""
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     """What was read and reckoned last, by digest (`graph.case`): a snapshot never changes. Losing it costs time only."""

@@ -5,6 +5,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.case import Case, Turn, merged, read_case, visible_hosts
+from graph.named import hosts_in
 from graph.pasted import read_pasted
 from graph.ports import Ports, Progress
 from graph.reasoner import BriefGuess, Declined
@@ -27,7 +28,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         return {"turn": turn.write()}
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts = await _read_attachments(case, ports)
-    brief = _understood(case, pasted, ports)
+    brief = await _with_hosts_of_job(_understood(case, pasted, ports), case, ports)
     brief, turn.without_model = await _guessed(case, brief, ports)
     turn.asked_model = [] if turn.without_model or not ports.model else ["brief"]
     await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
@@ -69,6 +70,14 @@ def _understood(case: Case, pasted: str, ports: Ports) -> Brief:
         since=old.since or new.since,
         until=new.until or old.until,
     )
+
+
+async def _with_hosts_of_job(brief: Brief, case: Case, ports: Ports) -> Brief:
+    """Who names a job and no host means the job's hosts, as far as the place of the incident may see them."""
+    if brief.hosts or not brief.job:
+        return brief
+    named = hosts_in(" ".join(await ports.job_hosts(brief.job)), visible_hosts(ports.inventory, case.origin))
+    return brief.model_copy(update={"hosts": named.hosts})
 
 
 def _union(*parts: tuple[str, ...]) -> tuple[str, ...]:

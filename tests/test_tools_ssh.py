@@ -1,6 +1,7 @@
 """Real SSH on loopback: what asyncssh does not do by itself, each as a story against a real OpenSSH server."""
 
 import asyncio
+import getpass
 import os
 import signal
 import socket
@@ -195,3 +196,20 @@ async def test_an_unknown_host_is_refused_not_resolved() -> None:
 
 def test_the_remote_line_holds_its_own_time_limit() -> None:
     assert remote_command(["echo", "a b"], 20) == "timeout -k 2 20 echo 'a b'"
+
+
+async def test_user_port_key_certificate_and_bastion_of_a_group_are_used(tmp_path: Path) -> None:
+    keygen(tmp_path / "ca")
+    keygen(tmp_path / "member")
+    me = getpass.getuser()
+    sign = ["ssh-keygen", "-q", "-s", str(tmp_path / "ca"), "-I", "rackmedic", "-n", me, str(tmp_path / "member.pub")]
+    subprocess.run(sign, check=True)
+    async with sshd(tmp_path, f"TrustedUserCAKeys {tmp_path / 'ca.pub'}") as server:
+        (tmp_path / "authorized_keys").write_text("")
+        shared = {"user": me, "port": server.port, "key": str(tmp_path / "member"), "certificate": str(tmp_path / "member-cert.pub")}
+        group = {"hosts": "n1,n2", "known_hosts": str(tmp_path / "known_hosts"), "jump": f"{me}@127.0.0.1:{server.port}", **shared}
+        hosts = {name: {"address": "127.0.0.1"} for name in ("n1", "n2")}
+        ssh = Ssh(parse_inventory({"groups": {"g": group}, "hosts": hosts}), BRISK)
+        rans = [await ssh.run(name, ["id", "-un"], timeout=5, cap=100) for name in ("n1", "n2")]
+        await ssh.aclose()
+    assert [ran.text for ran in rans] == [f"{me}\n"] * 2

@@ -92,6 +92,7 @@ class _File(BaseModel):
     groups: dict[str, GroupRow]
     hosts: dict[str, HostRow] = {}
     channels: tuple[ChannelRow, ...] = ()
+    slurm: tuple[str, ...] = ()
 
 
 class Host(BaseModel):
@@ -128,6 +129,8 @@ class Inventory(BaseModel):
     hosts: Mapping[str, Host]
     groups: Mapping[str, tuple[str, ...]]
     channels: tuple[ChannelRow, ...] = ()
+    slurm: tuple[str, ...] = ()
+    """Where Slurm can be asked: names of hosts, "" for the machine RackMedic runs on."""
 
     def pick(self, ranges: str) -> tuple[Host, ...]:
         """Hosts of a range or of group names; BadRange names what is not in the inventory."""
@@ -152,14 +155,18 @@ class Inventory(BaseModel):
 
 
 def load_inventory(path: Path) -> Inventory:
-    """Read the YAML inventory; BadInventory with all problems at once."""
+    """Read the YAML inventory; BadInventory with all problems at once. Files with `sources:` need `tools.inventory_sources`."""
+    return parse_inventory(read_inventory(path), str(path))
+
+
+def read_inventory(path: Path) -> Any:
+    """The file as plain data. Raises BadInventory."""
     try:
-        raw = yaml.safe_load(path.read_text())
+        return yaml.safe_load(path.read_text())
     except OSError as why:
         raise BadInventory(str(path), [f"cannot be read: {why.strerror}"]) from why
     except (yaml.YAMLError, UnicodeDecodeError) as why:
         raise BadInventory(str(path), [f"is not YAML: {' '.join(str(why).split())}"]) from why
-    return parse_inventory(raw, str(path))
 
 
 def parse_inventory(raw: Any, source: str = "inventory") -> Inventory:
@@ -172,14 +179,20 @@ def parse_inventory(raw: Any, source: str = "inventory") -> Inventory:
         raise BadInventory(source, [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in why.errors()]) from why
     problems: list[str] = []
     members = {name: _members(name, row, problems) for name, row in file.groups.items()}
-    known = {host for hosts in members.values() for host in hosts}
+    groups_of: dict[str, list[str]] = {}
+    for group, names in members.items():
+        for name in names:
+            groups_of.setdefault(name, []).append(group)
+    known = groups_of.keys()
     problems += [f"hosts.{name}: is in no group" for name in file.hosts if name not in known]
     problems += [f"{where}.controller: {name!r} is not a host of this inventory" for where, name in _controllers(file) if name not in known]
     problems += _channel_problems(file)
+    problems += _tenant_problems(groups_of, file)
     if problems:
         raise BadInventory(source, problems)
-    hosts = {name: _host(name, group, file) for group, names in members.items() for name in names}
-    return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels)
+    hosts = {name: _host(name, groups, file) for name, groups in groups_of.items()}
+    asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller)))
+    return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
 
 
 def _members(name: str, row: GroupRow, problems: list[str]) -> list[str]:
@@ -205,17 +218,26 @@ def _channel_problems(file: _File) -> Iterable[str]:
             yield f"channels.{i}.tenant: a tenant channel names its tenant"
 
 
-def _host(name: str, group: str, file: _File) -> Host:
-    row, shared = file.hosts.get(name, HostRow()), file.groups[group]
-    reach = Reach(**row.model_dump(include=set(Reach.model_fields))).over(Reach(**shared.model_dump(include=set(Reach.model_fields))))
-    settings = reach.over(file.defaults).model_dump(exclude_none=True)
+def _tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterable[str]:
+    """A host belongs to one tenant, or secrets of one would be shown to another."""
+    for name, groups in groups_of.items():
+        tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
+        if len(tenants) > 1:
+            yield f"hosts.{name}: is in groups of several tenants ({', '.join(sorted(tenants))})"
+
+
+def _host(name: str, groups: Sequence[str], file: _File) -> Host:
+    """Its own settings, over those of its groups (the later one wins), over the defaults."""
+    row, settings = file.hosts.get(name, HostRow()), file.defaults
+    for layer in (*(file.groups[group] for group in groups), row):
+        settings = Reach(**layer.model_dump(include=set(Reach.model_fields))).over(settings)
     return Host(
         name=name,
         address=row.address or name,
         host_key_alias=row.host_key_alias or "",
-        group=group,
-        tenant=shared.tenant or "",
-        **settings,
+        group=groups[-1],
+        tenant=next((tenant for group in groups if (tenant := file.groups[group].tenant)), ""),
+        **settings.model_dump(exclude_none=True),
     )
 
 
