@@ -217,12 +217,13 @@ def difficulties(
     rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random, count: int, *, gentle: bool = False
 ) -> tuple[str, ...]:
     """So many different modifiers. At most one of them hides something, so that what decides can still be found by looking well."""
-    chosen = [] if gentle or not rows else [kind for kind in (roll.choice(HIDING),) if kind]
-    while len(chosen) < count:
+    hiding = "" if gentle or not rows else roll.choice(HIDING)
+    found = {kind: text for kind in (hiding,) if kind and (text := _DRAW[kind](rows, nodes, roll))}
+    while len(found) < count:
         kind = roll.choice(GENTLE if gentle else MISLEADING)
-        chosen += [kind] if kind not in chosen else []
-    found = (_DRAW[kind](rows, nodes, roll) for kind in sorted(chosen))
-    return tuple(text for text in found if text)
+        if kind not in found:
+            found[kind] = _DRAW[kind](rows, nodes, roll)
+    return tuple(found[kind] for kind in sorted(found))
 
 
 GENTLE = ("R1", "R2", "R3", "R4", "R4", "R5", "R7", "R8", "R10")
@@ -294,7 +295,7 @@ _DRAW: Mapping[str, Draw] = {
         f"R1(what={roll.choice(sorted(STALE))}, when={roll.choice(('boot', 'old'))})@{_other(rows, nodes, roll)}"
     ),
     "R2": lambda rows, nodes, roll: f"R2(lines={roll.choice((500, 1000, 2000))})@{_sick(rows, nodes, roll)}",
-    "R3": lambda rows, nodes, roll: f"R3@{roll.choice(list(nodes))}",
+    "R3": lambda rows, nodes, roll: f"R3(gpu={roll.randrange(8)})@{_other(rows, nodes, roll)}",
     "R4": lambda rows, nodes, roll: "R4",
     "R5": lambda rows, nodes, roll: f"R5(channel={roll.choice(_CHANNELS)}, attack=ii-{roll.randrange(40):02})@{roll.choice(list(nodes))}",
     "R6": _spoilt,
