@@ -309,7 +309,8 @@ def _draw_risk(doc: Doc, path: Path) -> Path:
             axes.plot([x for x, _ in curve], [y for _, y in curve], marker="o", ms=3, label=name)
     axes.set_xlabel("share of cases answered with that confidence or more")
     axes.set_ylabel("share of them wrong")
-    axes.legend(fontsize=8, frameon=False)
+    if axes.get_lines():
+        axes.legend(fontsize=8, frameon=False)
     return _saved(figure, path)
 
 

@@ -51,7 +51,9 @@ async def _row(case: Case, job: Job, name: str) -> dict[str, Any]:
         except NotRun as why:
             return row | {"failed": str(why)}
         back = {new: old for old, new in names.items()}
-        row |= {"answer": asdict(answer) | {"labels": [back.get(label, label) for label in answer.labels]}}
+        # Rounded, so that the order in which a process adds floats up shows nowhere.
+        sure = None if answer.confidence is None else round(answer.confidence, 6)
+        row |= {"answer": asdict(answer) | {"labels": [back.get(label, label) for label in answer.labels], "confidence": sure}}
         row |= {"unsafe": ready.cluster.unsafe_command_count, "unchanged": ready.unchanged, "commands": ready.meter.commands}
     return row | {"wall": round(time.perf_counter() - began, 4)}
 
