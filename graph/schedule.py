@@ -13,6 +13,10 @@ WORTH_TESTING = 0.1
 """Posterior from which a cause deserves a check that takes a machine for itself."""
 
 
+FEWEST = {"pair": 2, "group": 3}
+"""Hosts from which a check of several can tell who is guilty: it needs all of the incident's, the good ones to compare with."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """A check on some hosts, and the bits it is expected to settle a second."""
@@ -29,7 +33,7 @@ def first_wave(lens: Lens, hosts: Sequence[str]) -> list[tuple[str, str]]:
 
 def exclusive_offers(now: Assessment) -> list[Offer]:
     """Exclusive checks that could still decide something, best gain a second first."""
-    checks = [check for check in now.lens.checks.values() if check.exclusive and check.scope == "host"]
+    checks = [check for check in now.lens.checks.values() if check.exclusive]
     offers = [offer for check in checks if (offer := _offer(check, now))]
     return sorted(offers, key=lambda offer: (-offer.gain, offer.check))
 
@@ -38,6 +42,8 @@ def _offer(check: Check, now: Assessment) -> Offer | None:
     open_rows = [row for row in _unsettled(now) if check.id in row.leaf.confirms]
     hosts = dict.fromkeys(host for row in open_rows for host in (row.subject.hosts or now.hosts))
     unasked = tuple(host for host in hosts if (host, check.id) not in now.coverage.asked)
+    if check.scope != "host":
+        unasked = tuple(now.hosts) if len(unasked) == len(hosts) and len(now.hosts) >= FEWEST[check.scope] else ()
     gain = sum(_bits(row.posterior) for row in open_rows) / max(check.seconds, 1.0)
     return Offer(check.id, unasked, gain) if unasked and gain else None
 

@@ -154,19 +154,24 @@ class Coverage:
     blind: Mapping[tuple[str, str], str] = field(default_factory=dict)
     asked: frozenset[tuple[str, str]] = frozenset()
     observed: frozenset[tuple[str, str]] = frozenset()
+    skipped: frozenset[tuple[str, str]] = frozenset()
+    """Exclusive checks that were asked and not run: busy, or no tool."""
 
     @classmethod
     def of(cls, facts: Iterable[Fact], lens: Lens, hosts: Sequence[str]) -> "Coverage":
         blind: dict[tuple[str, str], str] = {}
         asked: set[tuple[str, str]] = set()
         observed: set[tuple[str, str]] = set()
+        skipped: set[tuple[str, str]] = set()
         for fact in facts:
             asked.add((fact.host, fact.check))
-            if fact.status.blind:
+            if fact.key == "check.skipped":
+                skipped.add((fact.host, fact.check))
+            elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
             elif fact.status is Status.OK and not is_text(fact.key):
                 observed.add((fact.host, fact.key))
-        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed))
+        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed), frozenset(skipped))
 
     def gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
         """For a leaf: where what would decide could not be looked at, in words, and (host, check) pairs nobody asked yet."""
@@ -184,8 +189,8 @@ class Coverage:
 
     def decidable(self, leaf: Leaf) -> bool:
         """Whether some check that was run, passive or exclusive, could have shown what decides."""
-        keys = self.lens.decisive_keys(leaf)
-        return any((host, check.id) in self.asked for key in keys for check in self.lens.establishing(key) for host in self.hosts)
+        keys, ran = self.lens.decisive_keys(leaf), self.asked - self.skipped
+        return any((host, check.id) in ran for key in keys for check in self.lens.establishing(key) for host in self.hosts)
 
     def blind_spots(self) -> list[tuple[str, str, str]]:
         """(host, check, why) of every passive look that failed and could have shown a fault of the machine."""

@@ -194,6 +194,13 @@ def test_an_exclusive_check_that_was_run_can_reject() -> None:
     assert labels(now) == [SLOW_LINK]
 
 
+def test_an_exclusive_check_that_was_skipped_rejects_nothing_and_is_not_asked_again() -> None:
+    now = look([*healthy(*HOSTS), *(fact(host, "nccl1", "check.skipped", "busy") for host in HOSTS)])
+    assert now.standings[SLOW_LINK].verdict == "inconclusive"
+    assert now.coverage.blind_spots() == []
+    assert {(host, "nccl1") for host in HOSTS} <= now.coverage.asked
+
+
 def test_a_silent_host_is_evidence_only_where_others_answer() -> None:
     dark = [blind(check, Status.UNREACHABLE, "no route", "n2") for check in ("smi", "dmesg", "lspci")]
     (silence,) = [row for row in gather([*healthy("n1"), *dark]) if row.key == "host.reachable"]
