@@ -20,12 +20,9 @@ from bot.terminal import replace_inventory, stage_of
 from kb.keys import find
 from kb.redact import redact
 from tools.check import Check
-from tools.fact import Fact, Status, Value
+from tools.fact import Value
 from tools.fleet import Answer, Ask, Fleet
 from tools.hostlist import BadRange, fold
-
-IN_USE = "procs"
-"""The check that tells whether a host's GPUs are idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +92,17 @@ def _refuse_exclusive(checks: Sequence[Check], wanted: Wanted) -> None:
     exclusive = [check.id for check in checks if check.exclusive]
     if exclusive and not wanted.exclusive:
         raise Refusal(f"{' '.join(exclusive)}: takes whole GPUs away from whoever uses them; say --exclusive to run it on idle hosts", 2)
-    if several := [check.id for check in checks if check.scope != "host"]:
-        raise Refusal(f"{' '.join(several)}: runs on several hosts together and is not asked host by host", 2)
 
 
 async def _answers(world: World, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[Answer]:
-    """Everything asked, as hosts finish. Exclusive checks come last, and only where nobody uses the GPUs."""
+    """Everything asked, as hosts finish. Exclusive checks come last; the fleet runs them only where nobody uses the GPUs."""
     passive = [check for check in checks if not check.exclusive]
     async for answer in _each(world, hosts, passive):
         yield answer
-    exclusive = [check for check in checks if check.exclusive]
-    if not exclusive:
-        return
-    idle: list[str] = []
-    async for told in _each(world, hosts, [world.ports.fleet.checks[IN_USE]]):
-        if why := _in_use(told):
-            for check in exclusive:
-                yield _skipped(told.host, check, why)
-        else:
-            idle.append(told.host)
-    async for answer in _each(world, idle, exclusive):
-        yield answer
+    exclusive = [Ask(host, check.id) for check in checks if check.exclusive for host in hosts]
+    if exclusive:
+        for answer in (await world.ports.fleet.look("look", exclusive, fresh=True)).answers:
+            yield answer
 
 
 async def _each(world: World, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[Answer]:
@@ -124,19 +111,6 @@ async def _each(world: World, hosts: Sequence[str], checks: Sequence[Check]) -> 
         async for answers in finished:
             for answer in answers:
                 yield answer
-
-
-def _in_use(answer: Answer) -> str:
-    """Why a host's GPUs may not be taken; empty when they are idle."""
-    if answer.could_not:
-        return f"not run: cannot tell whether the GPUs are idle ({answer.could_not})"
-    held = [fact for fact in answer.facts if fact.key == "proc.gpu_memory" and fact.status is Status.OK]
-    users = {f"{fact.attrs.get('name', 'a process')} on {fact.device}" for fact in held}
-    return f"not run: the GPUs are in use ({', '.join(sorted(users)[:2])})" if users else ""
-
-
-def _skipped(host: str, check: Check, why: str) -> Answer:
-    return Answer(host, check.id, (Fact(check.id, "check.skipped", "busy", host=host, line=why),), could_not=why)
 
 
 class _Lines:

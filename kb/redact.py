@@ -88,7 +88,9 @@ _RULES: tuple[Rule, ...] = (
 )
 """What a line must hold (any of them, in lower case), pattern, replacement."""
 
-_NEEDLES = tuple(dict.fromkeys(needle for needles, _, _ in _RULES for needle in needles))
+_ALL = tuple(dict.fromkeys(needle for needles, _, _ in _RULES for needle in needles))
+_NEEDLES = tuple(needle for needle in _ALL if not any(other in needle for other in _ALL if other != needle))
+"""A line that holds `--token` holds `token`: the shorter needle finds it as well."""
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 

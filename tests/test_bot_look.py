@@ -164,7 +164,7 @@ def test_an_exclusive_check_is_not_run_where_gpus_are_in_use(tmp_path: Path) -> 
     file = tmp_path / "busy.yaml"
     file.write_text("profile: dgx-h100-8\nnodes: [n1]\nticket: {text: x}\nfaults: [{id: S12, node: n1, t: -620}]\n")
     ran = rackmedic("look", "n1", "nccl1", "--exclusive", "--sandbox", str(file))
-    assert "n1: nccl1: not run: the GPUs are in use" in ran.stdout
+    assert "n1: nccl1: nccl1 was not run on n1" in ran.stdout
 
 
 def test_the_heat_map_is_a_table_and_a_picture(case: str, tmp_path: Path) -> None:

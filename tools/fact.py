@@ -1,7 +1,7 @@
 """Fact: one typed thing a check established, or the reason why it could not look. Absent and could-not-look are different, and neither is healthy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -50,8 +50,14 @@ class Fact:
     stale: bool = False
 
     def at(self, host: str, *, time: datetime, boot_id: str = "", sha256: str = "") -> "Fact":
-        """The same fact with where and when it was seen; an event keeps its own time."""
-        return replace(self, host=host, time=self.time or time, boot_id=boot_id or self.boot_id, sha256=sha256)
+        """The same fact with where and when it was seen; an event keeps its own time.
+
+        Spelled out instead of `replace`: a fleet makes a million of these, and `replace` takes six times as long.
+        """
+        return Fact(
+            self.check, self.key, self.value, self.device, self.status, self.unit, self.line, self.attrs,
+            host, self.time or time, boot_id or self.boot_id, sha256, self.stale,
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, defaults left out."""

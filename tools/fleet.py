@@ -322,7 +322,7 @@ class Fleet:
         if boot:
             self._booted(host.name, boot)
         known = boot or self._minds.setdefault(host.name, _HostMind()).boot_id
-        dated = tuple(replace(f, host=host.name, time=f.time or now, boot_id=f.boot_id or known) for f in facts)
+        dated = tuple(f.at(host.name, time=now, boot_id=f.boot_id or known, sha256=f.sha256) for f in facts)
         blinds = [f.line for f in dated if f.status.blind and not f.key]
         return Answer(host.name, check.id, dated, sum(ran.seconds for ran in rans), could_not="; ".join(dict.fromkeys(blinds)))
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import random
 import shlex
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -17,6 +17,7 @@ import asyncssh
 
 from tools.fact import Status
 from tools.inventory import Host, Inventory
+from tools.pace import Pace
 from tools.transport import Ran, Unreachable
 
 Connection = asyncssh.SSHClientConnection
@@ -31,7 +32,8 @@ class Limits:
     """Numbers an operator may have to change for their sshd and bastions.
 
     `sessions`: commands at once on one connection (OpenSSH's MaxSessions is 10).
-    `handshakes`: connections being opened at once, in all and `per_bastion` (OpenSSH drops at random from MaxStartups 10 on).
+    `handshakes`: connections being opened at once, in all and `per_bastion` (OpenSSH drops at random from MaxStartups 10 on); both are
+    upper bounds, and where an sshd drops connections fewer are opened (`tools.pace`).
     """
 
     sessions: int = 8
@@ -40,7 +42,7 @@ class Limits:
     connect_seconds: float = 10.0
     login_seconds: float = 20.0
     keepalive_seconds: float = 5.0
-    attempts: int = 4
+    attempts: int = 6
     grace_seconds: float = 5.0
 
 
@@ -64,7 +66,7 @@ class Ssh:
         self._lines: dict[str, _Line] = {}
         self._bastions: dict[str, _Line] = {}
         self._handshakes = asyncio.Semaphore(self._limits.handshakes)
-        self._per_bastion: dict[str, asyncio.Semaphore] = {}
+        self._paces: dict[str, Pace] = {}
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
@@ -78,11 +80,11 @@ class Ssh:
 
     async def aclose(self) -> None:
         """Close every connection, bastions last."""
-        for line in (*self._lines.values(), *self._bastions.values()):
-            if line.connection is not None:
-                line.connection.close()
-                with contextlib.suppress(Exception):
-                    await asyncio.wait_for(line.connection.wait_closed(), 2)
+        for lines in (self._lines, self._bastions):
+            open_ones = [line.connection for line in lines.values() if line.connection is not None]
+            for connection in open_ones:
+                connection.close()
+            await asyncio.gather(*(_closed(connection) for connection in open_ones))
         self._lines.clear()
         self._bastions.clear()
 
@@ -97,8 +99,8 @@ class Ssh:
         async with line.lock:
             if line.connection is None or line.connection.is_closed():
                 tunnel = await self._bastion(host) if host.jump else None
-                async with self._handshakes, self._bastion_slots(host):
-                    line.connection = await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel)
+                options = _options(host, self._limits)
+                line.connection = await self._open(host.name, host.address, host.port, options, tunnel, self._pace(host))
             return line.connection
 
     async def _bastion(self, host: Host) -> Connection:
@@ -108,30 +110,32 @@ class Ssh:
         options = _options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
         async with line.lock:
             if line.connection is None or line.connection.is_closed():
-                line.connection = await self._open(f"bastion {address}", address, int(port or 22), options, None)
+                line.connection = await self._open(f"bastion {address}", address, int(port or 22), options, None, Pace(1))
             return line.connection
 
-    @contextlib.asynccontextmanager
-    async def _bastion_slots(self, host: Host) -> AsyncIterator[None]:
-        slots = self._per_bastion.setdefault(
-            host.jump, asyncio.Semaphore(self._limits.per_bastion if host.jump else self._limits.handshakes)
-        )
-        async with slots:
-            yield
+    def _pace(self, host: Host) -> Pace:
+        """Shared by all hosts behind one bastion, else by all names of one sshd."""
+        door = host.jump or f"{host.address}:{host.port}"
+        most = self._limits.per_bastion if host.jump else self._limits.handshakes
+        return self._paces.setdefault(door, Pace(most))
 
-    async def _open(self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None) -> Connection:
-        """Connect; sshd's early drops are retried with growing, jittered pauses, refusals are not."""
+    async def _open(
+        self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, pace: Pace
+    ) -> Connection:
+        """Connect; sshd's early drops are retried more slowly, with growing, jittered pauses; refusals are not."""
         for attempt in range(1, self._limits.attempts + 1):
-            try:
-                return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
-            except (asyncssh.ConnectionLost, ConnectionResetError) as why:
-                if attempt == self._limits.attempts:
-                    raise Unreachable(
-                        name, f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?"
-                    ) from why
-                await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
-            except (OSError, asyncssh.Error, TimeoutError) as why:
-                raise _unreachable(name, port, why) from why
+            async with pace.slot() as slot, self._handshakes:
+                try:
+                    return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
+                except (asyncssh.ConnectionLost, ConnectionResetError) as why:
+                    slot.dropped = True
+                    if attempt == self._limits.attempts:
+                        raise Unreachable(
+                            name, f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?"
+                        ) from why
+                except (OSError, asyncssh.Error, TimeoutError) as why:
+                    raise _unreachable(name, port, why) from why
+            await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
         raise AssertionError("unreachable: the last attempt returned or raised")
 
     async def _exec(self, connection: Connection, host: str, command: str, limit: float, cap: int) -> Ran:
@@ -188,6 +192,12 @@ async def _read(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, boo
             parts.append(part)
             size += len(part)
     return b"".join(parts)[:cap], size > cap
+
+
+async def _closed(connection: Connection) -> None:
+    """A peer that does not answer is not waited for."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(connection.wait_closed(), 2)
 
 
 async def _rest(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:

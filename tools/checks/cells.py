@@ -1,6 +1,7 @@
 """What tools print where a value should be: numbers with units, switches, and the words that stand for "no value"."""
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from tools.fact import Status, Value
@@ -16,7 +17,14 @@ _OFF = {"not active", "disabled", "no", "false", "off"}
 
 def standing(text: str) -> Status:
     """OK when the cell holds a value; else what the word in its place means. Words nobody knows are values."""
-    word = text.strip().strip("[]").strip().lower()
+    word = text.strip()
+    return _meaning(word) if len(word) <= 80 else Status.OK
+
+
+@lru_cache(maxsize=4096)
+def _meaning(cell: str) -> Status:
+    """Machines of a fleet print the same few hundred cells over and over."""
+    word = cell.strip("[]").strip().lower()
     if word in _ABSENT:
         return Status.ABSENT
     if word in _BROKEN:

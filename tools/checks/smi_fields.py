@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 from kb.keys import BY_NAME
 from tools.checks.cells import read, standing
@@ -32,6 +33,13 @@ class Cell:
     line: str
 
 
+@lru_cache(maxsize=4096)
+def _tails(path: str) -> tuple[str, ...]:
+    """The last one to four parts of a path. All GPUs of a fleet have the same few hundred paths."""
+    parts = path.split("/")
+    return tuple("/".join(parts[-size:]) for size in range(1, min(4, len(parts)) + 1))
+
+
 class Leaves:
     """One GPU's fields by path, found by the last one to three parts."""
 
@@ -40,9 +48,8 @@ class Leaves:
         self.all: list[tuple[str, Cell]] = []
         for path, cell in cells:
             self.all.append((path, cell))
-            parts = path.split("/")
-            for size in range(1, min(4, len(parts)) + 1):
-                self._tails.setdefault("/".join(parts[-size:]), cell)
+            for tail in _tails(path):
+                self._tails.setdefault(tail, cell)
 
     def get(self, tail: str) -> Cell | None:
         """The cell whose path ends with `tail`; where several do, the one printed first."""
@@ -68,7 +75,7 @@ def gpu_facts(device: str, leaves: Leaves, address: str | None, processes: int |
     elif errors:
         found.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
     found.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
-    return [replace(row, device=device, unit=BY_NAME[row.key].unit, attrs=_beside(row, found)) for row in found]
+    return [Fact(CHECK, row.key, row.value, device, row.status, BY_NAME[row.key].unit, row.line, _beside(row, found)) for row in found]
 
 
 def _beside(row: Fact, found: list[Fact]) -> Mapping[str, object]:

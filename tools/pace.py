@@ -1,0 +1,75 @@
+"""How many connections may be opened at once through one door (a bastion, an sshd): learnt, as TCP learns a link's width.
+
+sshd drops connections at random once too many are being opened (MaxStartups). Every drop halves the number, once for all that were
+under way together; every success widens it a little. All hosts behind a door share what was learnt.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One connection being opened; `dropped` is set by whoever opens it when sshd dropped it."""
+
+    epoch: int
+    dropped: bool = False
+
+
+class Pace:
+    """Additive increase, multiplicative decrease, between 1 and `most`. First come, first served."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._width = float(most), float(most)
+        self._busy, self._epoch = 0, 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def width(self) -> int:
+        """How many may be under way now."""
+        return max(1, int(self._width))
+
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[Ticket]:
+        """Wait for a turn; what happened to the connection is learnt at the end."""
+        await self._enter()
+        ticket = Ticket(self._epoch)
+        try:
+            yield ticket
+        except BaseException:
+            self._leave(ticket, opened=False)
+            raise
+        self._leave(ticket, opened=not ticket.dropped)
+
+    async def _enter(self) -> None:
+        if self._busy < self.width and not self._waiting:
+            self._busy += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._busy -= 1  # the turn was given just when nobody wanted it any more
+                self._wake()
+            raise
+
+    def _leave(self, ticket: Ticket, *, opened: bool) -> None:
+        self._busy -= 1
+        if opened:
+            self._width = min(self._most, self._width + 1 / self._width)
+        elif ticket.dropped and ticket.epoch == self._epoch:
+            self._width = max(1.0, self._width / 2)
+            self._epoch += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting and self._busy < self.width:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._busy += 1
+                turn.set_result(None)
