@@ -14,6 +14,7 @@ from graph.waits import Waits
 from kb.history import History, load_seeds
 from kb.taxonomy import BadTaxonomy, Taxonomy, load_taxonomy
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
+from tools.exclusive import Leases
 from tools.fleet import Fleet
 from tools.inventory import BadInventory, Inventory, parse_inventory
 from tools.inventory_sources import open_inventory
@@ -52,9 +53,11 @@ async def open_world(
     clock: Clock | None = None,
     lasting: bool = False,
     book: "SpendBook | None" = None,
+    leases: Leases | None = None,
 ) -> AsyncIterator[World]:
     """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
-    folder and the index is ready before the first question. `book` keeps what a model cost.
+    folder and the index is ready before the first question. `book` keeps what a model cost,
+    `leases` which hosts are held for a check that needs their GPUs.
 
     Raises Refusal.
     """
@@ -65,7 +68,7 @@ async def open_world(
     reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, catalogue(settings.kb_dir), evidence, clock, skus),
+        fleet=Fleet(reach, fleet_rows, catalogue(settings.kb_dir), evidence, clock, skus, leases=leases),
         inventory=fleet_rows,
         taxonomy=_taxonomy(settings),
         history=history,

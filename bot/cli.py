@@ -17,7 +17,9 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
 Config = Annotated[Path | None, typer.Option("--config", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
-Inventory = Annotated[Path | None, typer.Option("--inventory", "-i", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting.")]
+Inventory = Annotated[
+    Path | None, typer.Option("--inventory", "-i", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting.")
+]
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

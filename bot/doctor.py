@@ -124,11 +124,13 @@ async def _model(settings: Settings) -> list[Finding]:
 
     url = (settings.model_url or "https://api.openai.com/v1").rstrip("/") + "/models"
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as http:
-            async with http.get(url, headers={"Authorization": f"Bearer {key}"}) as answer:
-                if answer.status < 400:
-                    return [Finding("model", "ok", f"{settings.model_name} at {url}")]
-                return [Finding("model", "fail", f"{url} answers {answer.status}", f"check {PREFIX}MODEL_API_KEY and {PREFIX}MODEL_URL")]
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as http,
+            http.get(url, headers={"Authorization": f"Bearer {key}"}) as answer,
+        ):
+            if answer.status < 400:
+                return [Finding("model", "ok", f"{settings.model_name} at {url}")]
+            return [Finding("model", "fail", f"{url} answers {answer.status}", f"check {PREFIX}MODEL_API_KEY and {PREFIX}MODEL_URL")]
     except (aiohttp.ClientError, TimeoutError) as why:
         return [
             Finding("model", "fail", f"{url}: {why or 'no answer in 10 s'}", f"check {PREFIX}MODEL_URL; incidents end without it meanwhile")

@@ -10,6 +10,7 @@ import structlog
 from bot.app import open_world
 from bot.assemble import assembled
 from bot.health import Health, health_server
+from bot.host_leases import RedisLeases
 from bot.logs import set_up_logs
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
@@ -28,7 +29,7 @@ async def serve(settings: Settings) -> int:
     health = Health()
     async with (
         _store(settings) as store,
-        open_world(settings, lasting=True, book=RedisBook(store.redis)) as world,
+        open_world(settings, lasting=True, book=RedisBook(store.redis), leases=RedisLeases(store.redis)) as world,
         health_server(settings.health_port, health, store.redis),
     ):
         log.info("serve.store", what=store.describe())

@@ -27,7 +27,9 @@ class Settings(BaseModel):
     slack_bot_token: SecretStr = Field(SecretStr(""), description="bot token of the Slack app, begins with xoxb-")
     slack_app_token: SecretStr = Field(SecretStr(""), description="app-level token for Socket Mode, begins with xapp-")
     slack_api_url: str = Field("https://slack.com/api/", description="Slack's Web API; another address for a proxy or the sandbox")
-    inventory: Path | None = Field(None, description="the fleet: YAML with groups, hosts and channels, or a source: slurm: kubernetes: ansible:FILE")
+    inventory: Path | None = Field(
+        None, description="the fleet: YAML with groups, hosts and channels, or a source: slurm: kubernetes: ansible:FILE"
+    )
     data_dir: Path = Field(Path("~/.local/share/rackmedic"), description="evidence, and Redis' files when RackMedic starts its own")
     redis_url: str = Field("", description="redis://… or rediss://…; empty starts a private redis-server, or keeps state in memory")
     qdrant_url: str = Field("", description="Qdrant server; empty keeps the index in memory, rebuilt at start")

@@ -269,6 +269,7 @@ KEYS = _rows("""
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
     ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count
     ipmi.sensor                      | str   | host    |      | a fan, power supply or temperature sensor in trouble: psu fan temperature; attrs: sensor text
+    site.*                           | str   | host    |      | what a check of the site itself found; its file says the kind; attrs: wrong
 """)
 
 BY_NAME = {key.name: key for key in KEYS}

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 
+from deploy.sandbox.cluster import speeds
 from deploy.sandbox.cluster.cluster import Cluster
-from deploy.sandbox.cluster.render import nccl
 from tools.action import Action
 from tools.inventory import Host
 from tools.kit import ACT, Said, ask
@@ -129,7 +129,7 @@ def unsound(of: Cluster, host: str = NODE) -> list[str]:
     node = of.world().nodes[host]
     slow = ("app_clocks", "sw_power_cap", "hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
     rows = {
-        "cuda": nccl.refusal(node, len(node.gpus)),
+        "cuda": speeds.refusal(node, len(node.gpus)),
         "row remap": any(gpu.remap.pending or gpu.remap.failure for gpu in node.gpus),
         "ecc": any(gpu.volatile.dram_unc or gpu.sram_threshold_exceeded or gpu.aggregate.dram_corr > 10_000 for gpu in node.gpus),
         "inforom": not all(gpu.inforom_ok for gpu in node.gpus),

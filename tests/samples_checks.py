@@ -540,7 +540,9 @@ NCCL = """\
 """
 NCCL_FAILED = "gpu-001: Test CUDA failure common.cu:941 'system not yet initialized'\n .. gpu-001 pid 7: Test failure common.cu:891\n"
 
-DOCKER_INFO = json.dumps({"ID": "a1", "Runtimes": {"nvidia": {}, "runc": {}}, "CgroupDriver": "systemd", "CDISpecDirs": ["/etc/cdi"]}) + "\n"
+DOCKER_INFO = (
+    json.dumps({"ID": "a1", "Runtimes": {"nvidia": {}, "runc": {}}, "CgroupDriver": "systemd", "CDISpecDirs": ["/etc/cdi"]}) + "\n"
+)
 CONTAINER = "3f2a" + "0" * 60
 DOCKER_PS = json.dumps({"ID": CONTAINER, "Image": "train:1", "Names": "job-812", "State": "running"}) + "\n"
 DOCKER_INSPECT = (
@@ -570,7 +572,9 @@ CPUPOWER = (
     "analyzing CPU 0:\n  current policy: frequency should be within 800 MHz and 3.80 GHz.\n"
     '                  The governor "powersave" may decide which speed to use\n                  within this range.\n'
 )
-LSCPU = json.dumps({"lscpu": [{"field": "CPU(s):", "data": "224"}, {"field": "NUMA:", "data": "", "children": [{"field": "NUMA node(s):", "data": "2"}]}]})
+LSCPU = json.dumps(
+    {"lscpu": [{"field": "CPU(s):", "data": "224"}, {"field": "NUMA:", "data": "", "children": [{"field": "NUMA node(s):", "data": "2"}]}]}
+)
 CHRONY = "0A140902,10.20.9.2,3,1779246569.123000000,-412.000012411,-0.000003271,0.000021914,-11.204,0.001,0.021,0.0004,0.0003,64.4,Not synchronised\n"
 CHRONY_TEXT = "Reference ID    : 0A140902 (ntp1)\nStratum         : 3\nSystem time     : 3.000012411 seconds slow of NTP time\nLeap status     : Normal\n"
 IP_LINK = json.dumps(
@@ -594,7 +598,9 @@ IBLINKINFO = (
     '0xb8cef60300f0a111 "   leaf-2" 4   34[  ] ==( 4X    106.25 Gbps Active/  LinkUp)==> 0xb8cef60300f0b223 10    4[  ] "spine-2" ( )\n'
 )
 NODE = "NodeName=gpu-017 Arch=x86_64 CPUTot=224 State=ALLOCATED*+DRAIN ThreadsPerCore=2 Partitions=gpu Reason=maintenance CHG-204 [root@2026-05-20T03:01:00]\n"
-NODE_JSON = json.dumps({"meta": {}, "nodes": [{"name": "gpu-017", "state": ["IDLE", "DRAIN"], "reason": "planned work"}], "errors": []}) + "\n"
+NODE_JSON = (
+    json.dumps({"meta": {}, "nodes": [{"name": "gpu-017", "state": ["IDLE", "DRAIN"], "reason": "planned work"}], "errors": []}) + "\n"
+)
 SACCT = "809|COMPLETED|0:0|2026-05-19T01:00:00|2026-05-19T05:00:00\n812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00\n"
 SHARED_MOUNTS = "mount /home nfs4\nanswer /home ok \nmount /old nfs\nanswer /old stale stat: Stale file handle\nmount /data nfs4\n"
 SEL = (
@@ -605,7 +611,9 @@ SEL = (
     "   9 |  Pre-Init  |0000000012| System Event | OEM System boot event | Asserted\n"
 )
 SDR = "Inlet Temp | 05h | nc  |  7.1 | 43 degrees C\nExhaust Temp     | 01h | ok  |  7.1 | 58 degrees C\nRiser Temp       | 02h | ns  | 7.1 | No Reading\n"
-SDR_POWER = "PSU1 Status      | 61h | ok  | 10.1 | Presence detected\nPSU2 Status      | 62h | cr  | 10.2 | Presence detected, Failure detected\n"
+SDR_POWER = (
+    "PSU1 Status      | 61h | ok  | 10.1 | Presence detected\nPSU2 Status      | 62h | cr  | 10.2 | Presence detected, Failure detected\n"
+)
 
 SAMPLES: dict[str, tuple[str, ...]] = {
     "smi": (SMI_XML, SMI_TEXT, SMI_TABLE, "No devices were found\n"),

@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kb.logs.compress import Compressor, Source, compress
@@ -161,6 +161,7 @@ def test_masks_take_what_varies_and_keep_the_words() -> None:
     )
 
 
+@example("Xid (")
 @given(st.text(alphabet="ab01 :|[]%\n\rXid(é\x00é", max_size=400))
 def test_no_line_is_lost_whatever_the_text(text: str) -> None:
     assert accounted(text)

@@ -100,7 +100,16 @@ def test_kernel_log_and_journal_carry_the_nodes_own_times() -> None:
 
 def test_the_commands_are_exactly_those_of_the_checks() -> None:
     slots = {"node": "n1", "gpus": "8", "job_logs": "/var/log/jobs", "nccl_tests": "/usr/local/nccl-tests/build"}
-    slots |= {"gpu_burn": "/opt/gpu-burn", "hca": "mlx5_0", "gpu": "0", "peer": "n1", "hosts": "n0:8,n1:8", "nodes": "n0,n1", "ranks": "16", "count": "2"}
+    slots |= {
+        "gpu_burn": "/opt/gpu-burn",
+        "hca": "mlx5_0",
+        "gpu": "0",
+        "peer": "n1",
+        "hosts": "n0:8,n1:8",
+        "nodes": "n0,n1",
+        "ranks": "16",
+        "count": "2",
+    }
     asked = {f"{check.id}.{command.name}": command.fill(slots) for check in CHECKS.values() for command in check.commands}
     assert asked.keys() == set(COMMANDS) == SECONDS.keys()
     assert {name: plain_argv(name) for name in asked} == asked

@@ -14,7 +14,13 @@ PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", 
 PASSIVE += ["docker", "time", "sched", "cpu", "net", "store", "ipmi", "vers", "fabric"]
 EXCLUSIVE = ["cuda", "dcgm1", "dcgm2", "bw", "p2p", "nccl1", "gemm", "sdc", "ibbw", "nccl2", "e2e"]
 TOGETHER = {"hca": "mlx5_0", "gpu": "0", "peer": "n2", "hosts": "n1:8,n2:8", "nodes": "n1,n2", "ranks": "16", "count": "2"}
-FILLED = TOGETHER | {"gpu_burn": "/opt/gpu-burn", "gpus": "8", "node": "gpu-017", "job_logs": "/var/log/jobs", "nccl_tests": "/opt/nccl-tests"}
+FILLED = TOGETHER | {
+    "gpu_burn": "/opt/gpu-burn",
+    "gpus": "8",
+    "node": "gpu-017",
+    "job_logs": "/var/log/jobs",
+    "nccl_tests": "/opt/nccl-tests",
+}
 EVERY = [pytest.param(check, id=check.id) for check in CHECKS.values()]
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from kb.redact import redact
-
 from tools.fact import Fact
 
 MOST_PER_INCIDENT = 256 << 20

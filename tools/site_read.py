@@ -159,7 +159,15 @@ class Reader:
         fact = Fact(self.check, self.key, value, device or None, unit=self.unit, line=line.strip()[:400])
         if self.wrong is None:
             return fact
-        variables: dict[str, Any] = {"value": value, "device": device, "attrs": {}, "stale": False, "unit": self.unit, "expected": None, "majority": None}
+        variables: dict[str, Any] = {
+            "value": value,
+            "device": device,
+            "attrs": {},
+            "stale": False,
+            "unit": self.unit,
+            "expected": None,
+            "majority": None,
+        }
         if not self.wrong.holds(variables):
             return fact
         return Fact(

@@ -111,7 +111,11 @@ def _sku(row: Mapping[str, Any]) -> Sku:
         products=tuple(row["products"]),
         gpus=row["gpus"],
         bus=tuple(str(bdf(str(address))) for address in row.get("bus", ())),
-        expect={"gpu.count": row["gpus"], "pcie.gpu_count": row["gpus"], **{entry["key"]: _typed(entry["key"], entry["value"]) for entry in expect}},
+        expect={
+            "gpu.count": row["gpus"],
+            "pcie.gpu_count": row["gpus"],
+            **{entry["key"]: _typed(entry["key"], entry["value"]) for entry in expect},
+        },
         devices=row.get("devices", {}),
         sources={entry["key"]: entry["source"] for entry in expect},
     )

@@ -145,7 +145,7 @@ class Compressor:
 
     def _kind(self, line: str, kernel: bool, job: bool) -> _Kind:
         if "Xid (" in line:
-            return _Kind(kernel=kernel, job=job, xid=True)
+            return _Kind(kernel=True, job=job, xid=True)  # shown to the reader whatever it is: it must get a template of its own
         if len(self._templates) >= _TEMPLATES and not (kernel or job):
             return _Kind(self._coarse(line))
         template = mask(line[:_SHOWN])

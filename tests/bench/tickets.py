@@ -67,7 +67,7 @@ def write(wish: Wish, roll: random.Random) -> str:
 def wrong_layer(label: str, roll: random.Random) -> str:
     """A layer that it is not."""
     right = {LAYERS_BLAMED[label.partition(".")[0]]} if label else set()
-    return roll.choice(sorted(set(bank()["blames"]) - right - {"host"}))
+    return str(roll.choice(sorted(set(bank()["blames"]) - right - {"host"})))
 
 
 def _blaming(wish: Wish) -> list[str]:

@@ -133,8 +133,13 @@ def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
 @cache
 def table() -> Mapping[str, Row]:
     """The table, by fault."""
-    rows = yaml.safe_load((HERE / "truth.yaml").read_text())["faults"]
-    return {number: Row(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for number, row in rows.items()}
+    rows: dict[str, dict[str, Any]] = yaml.safe_load((HERE / "truth.yaml").read_text())["faults"]
+    return {number: _row(row) for number, row in rows.items()}
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    return Row(**given)
 
 
 @cache

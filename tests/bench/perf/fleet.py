@@ -238,7 +238,7 @@ def measure(hosts: int, rounds: int, only: str) -> dict[str, Any]:
             assert server.stdout is not None
             assert server.stdout.readline() == "ready\n"
             try:
-                subprocess.run([*me, "--arm", "wave/asyncssh", "--serve", folder], capture_output=True, check=True)  # the nodes warm up
+                subprocess.run([*me, "--arm", next(iter(rows)), "--serve", folder], capture_output=True, check=True)  # the nodes warm up
                 for name in [name for _ in range(rounds) for name in rows if not why_not(name)]:
                     ran = subprocess.run([*me, "--arm", name, "--serve", folder], capture_output=True, text=True, check=True)
                     rows[name].append(json.loads(ran.stdout.splitlines()[-1]))
