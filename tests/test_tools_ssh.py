@@ -213,3 +213,27 @@ async def test_user_port_key_certificate_and_bastion_of_a_group_are_used(tmp_pat
         rans = [await ssh.run(name, ["id", "-un"], timeout=5, cap=100) for name in ("n1", "n2")]
         await ssh.aclose()
     assert [ran.text for ran in rans] == [f"{me}\n"] * 2
+
+
+async def test_known_hosts_are_read_once_and_again_when_they_change(tmp_path: Path) -> None:
+    async with sshd(tmp_path) as server:
+        trusted = tmp_path / "trusted"
+        trusted.write_text("")
+        ssh = Ssh(server.inventory(known_hosts=str(trusted)), BRISK)
+        with pytest.raises(Unreachable, match="host key not verified"):
+            await ssh.run("n1", ["true"], timeout=5, cap=10)
+        trusted.write_text((tmp_path / "known_hosts").read_text())
+        ran = await ssh.run("n1", ["true"], timeout=5, cap=10)
+        await ssh.aclose()
+    assert ran.exit_status == 0
+
+
+@pytest.mark.parametrize("text", [None, "[127.0.0.1]:22 ssh-ed25519\n", "\0\n"])
+async def test_known_hosts_that_cannot_be_read_trust_nobody(tmp_path: Path, text: str | None) -> None:
+    async with sshd(tmp_path) as server:
+        if text is not None:
+            (tmp_path / "broken").write_text(text)
+        ssh = Ssh(server.inventory(known_hosts=str(tmp_path / "broken")), BRISK)
+        with pytest.raises(Unreachable, match=r"known_hosts cannot be read|host key not verified"):
+            await ssh.run("n1", ["true"], timeout=5, cap=10)
+        await ssh.aclose()

@@ -10,6 +10,7 @@ import random
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 
@@ -166,12 +167,27 @@ def remote_command(argv: Sequence[str], limit: float) -> str:
     return shlex.join(("timeout", "-k", "2", f"{limit:g}", *argv))
 
 
+def _trusted(host: Host) -> asyncssh.SSHKnownHosts:
+    """The host keys of its file, read again only when that has changed: else a thousand connections would read a thousand keys each."""
+    path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
+    try:
+        about = path.stat()
+        return _known_hosts(path, about.st_mtime_ns, about.st_size)
+    except (OSError, ValueError) as why:
+        raise Unreachable(host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}") from why
+
+
+@lru_cache(maxsize=64)
+def _known_hosts(path: Path, changed: int, size: int) -> asyncssh.SSHKnownHosts:
+    return asyncssh.read_known_hosts(str(path))
+
+
 def _options(host: Host, limits: Limits) -> dict[str, object]:
     keys = [(host.key, host.certificate)] if host.certificate else [host.key] if host.key else []
     return {
         "username": host.user,
         "client_keys": keys or None,
-        "known_hosts": host.known_hosts or str(Path.home() / ".ssh" / "known_hosts"),
+        "known_hosts": _trusted(host),
         "host_key_alias": host.host_key_alias or (),
         "agent_path": None,
         "agent_forwarding": False,
