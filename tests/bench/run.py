@@ -9,10 +9,12 @@ import multiprocessing
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bot.refusal import Refusal
 from tests.bench import score
 from tests.bench.arms import ARMS, why_not
 from tests.bench.arms_model import Access
@@ -22,6 +24,8 @@ from tests.bench.work import Job, marked, work
 ROOT = Path(__file__).parents[2]
 SOURCES = ("kb", "graph", "tools", "deploy/sandbox/cluster", "tests/bench")
 SCHEMA = 1
+CASES_A_PROCESS = 150
+"""After which a worker makes room for a fresh one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +116,14 @@ def _done(jobs: Sequence[Job], processes: int) -> Iterator[list[dict[str, Any]]]
     if processes <= 1 or len(jobs) < 2:
         yield from map(work, jobs)
         return
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for task in as_completed([pool.submit(work, job) for job in jobs]):
-            yield task.result()
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=CASES_A_PROCESS) as pool:
+        try:
+            for task in as_completed([pool.submit(work, job) for job in jobs]):
+                yield task.result()
+        except BrokenProcessPool as why:
+            raise Refusal(
+                "a worker process was killed, most likely for memory; the same command goes on where it stopped, try --jobs 1"
+            ) from why
 
 
 def digest_of(plan: Plan) -> str:

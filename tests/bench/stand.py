@@ -3,7 +3,7 @@
 import contextlib
 import tempfile
 import zlib
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,8 +23,9 @@ from tools.sku import load_skus
 from tools.ssh import Limits, Ssh
 from tools.transport import Ran, Transport
 
-MOST_READ = 4096
-"""Outputs whose facts are kept, so that a text that many arms meet is parsed once. Parsing is pure."""
+MOST_READ = 64
+"""Outputs of a check whose facts are kept, so that a text that many arms meet is parsed once. Parsing is pure. More than a case's own
+would only fill the memory."""
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ def everything() -> Knowledge:
     return Knowledge(load_taxonomy(), load_seeds(), checks, load_skus())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)
 def without(removed: frozenset[str]) -> Knowledge:
     """The same, ignorant of some labels: neither taxonomy nor past incidents speak of them."""
     known = everything()
@@ -134,7 +135,7 @@ def renamed(names: dict[str, str]) -> Knowledge:
 def _remembering(check: Check) -> Check:
     """The same check, reading an output that it has met before from memory."""
 
-    @lru_cache(maxsize=MOST_READ // 8)
+    @lru_cache(maxsize=MOST_READ)
     def read(text: str) -> tuple[Fact, ...]:
         return check.read(text)
 
@@ -143,8 +144,3 @@ def _remembering(check: Check) -> Check:
             return read(text)
 
     return Remembering(**{name: getattr(check, name) for name in Check.__slots__})
-
-
-def unsafe(stands: Collection[Stand]) -> int:
-    """Commands that no table knows, over all of them."""
-    return sum(row.cluster.unsafe_command_count for row in stands)
