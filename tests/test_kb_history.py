@@ -159,7 +159,7 @@ async def test_the_event_loop_is_free_while_history_answers() -> None:
     while not asked.done():
         turns += 1
         await asyncio.sleep(0)
-    assert turns > 5
+    assert turns > 1  # an answer that blocked the loop would come within one turn
 
 
 async def test_a_server_that_is_away_is_trouble_and_no_crash() -> None:
