@@ -240,7 +240,9 @@ def measure(hosts: int, rounds: int, only: str) -> dict[str, Any]:
             try:
                 subprocess.run([*me, "--arm", next(iter(rows)), "--serve", folder], capture_output=True, check=True)  # the nodes warm up
                 for name in [name for _ in range(rounds) for name in rows if not why_not(name)]:
-                    ran = subprocess.run([*me, "--arm", name, "--serve", folder], capture_output=True, text=True, check=True)
+                    ran = subprocess.run([*me, "--arm", name, "--serve", folder], capture_output=True, text=True, check=False)
+                    if ran.returncode:
+                        raise RuntimeError(f"{name} failed: {ran.stderr[-2000:]}")
                     rows[name].append(json.loads(ran.stdout.splitlines()[-1]))
                     print(f"{name}: {rows[name][-1]}", file=sys.stderr)
             finally:
