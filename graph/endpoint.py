@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from graph.prompts import Asked
 from graph.spend import estimate
@@ -21,9 +21,12 @@ RETRY_PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """`by`: the model that the endpoint says answered, which may be a dated version of the one asked for."""
+
     text: str
     tokens_in: int
     tokens_out: int
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,17 @@ class Trouble:
     wait: float = RETRY_PAUSE
     tokens_in: int = 0
     tokens_out: int = 0
+
+
+class Answering(Protocol):
+    """Whatever answers questions for a model: an endpoint, or what stands before one."""
+
+    @property
+    def model(self) -> str: ...
+
+    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble: ...
+
+    async def aclose(self) -> None: ...
 
 
 class Endpoint:
@@ -146,7 +160,9 @@ def read_message(message: Any, asked: Asked) -> Reply | Trouble:
         why = "the model refused to answer"
     elif not text.strip():
         why = "the model's answer was empty"
-    return Trouble(why, provider=False, tokens_in=tokens_in, tokens_out=tokens_out) if why else Reply(text, tokens_in, tokens_out)
+    if why:
+        return Trouble(why, provider=False, tokens_in=tokens_in, tokens_out=tokens_out)
+    return Reply(text, tokens_in, tokens_out, str(message.response_metadata.get("model_name") or ""))
 
 
 def trouble_of(error: Exception, model: str) -> Trouble:

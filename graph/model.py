@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from graph.endpoint import MOST_OUT, Endpoint, Trouble
+from graph.endpoint import MOST_OUT, Answering, Endpoint, Trouble
 from graph.prices import Price, price_of
 from graph.prompts import Asked, ask
 from graph.reasoner import BriefGuess, Declined, Judgement, Ranking, Spent
@@ -86,7 +86,7 @@ class Model:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: Answering,
         *,
         budget: Budget | None = None,
         book: SpendBook | None = None,

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from bot.spend import RedisBook
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.endpoint import Endpoint
+from graph.endpoint import Endpoint, Reply
 from graph.model import Breaker, Model, likely_hosts, open_model, shorten
 from graph.prices import UNKNOWN, price_of
 from graph.prompts import QUESTIONS, BadPrompt, ask, load
@@ -84,6 +84,14 @@ async def test_cost_is_counted_by_the_price_table(opened: Opened, sandbox: Sandb
     assert spent.tokens_in > 100
     assert spent.usd == pytest.approx((spent.tokens_in * 2.5 + spent.tokens_out * 10) / 1e6)
     assert model.spent("inc-2") == Spent()
+
+
+async def test_a_reply_says_which_model_gave_it(url: str) -> None:
+    endpoint = Endpoint(url, "key", "gpt-4o")
+    reply = await endpoint.ask(ask("questions", {}, {"Report": "slow"}), "questions", {"type": "object"})
+    await endpoint.aclose()
+    assert isinstance(reply, Reply)
+    assert reply.by == "sandbox"
 
 
 async def test_tokens_are_estimated_where_the_endpoint_does_not_count(opened: Opened, sandbox: SandboxModel) -> None:

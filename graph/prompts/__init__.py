@@ -45,10 +45,10 @@ def load(name: str, directory: Path = HERE) -> Prompt:
     return Prompt(name, int(version), text.strip())
 
 
-def ask(name: str, offered: dict[str, list[str]], data: dict[str, str]) -> Asked:
+def ask(name: str, offered: dict[str, list[str]], data: dict[str, str], directory: Path = HERE) -> Asked:
     """`offered`: the ids that may be answered, ours. `data`: untrusted text by title, each between this call's own marks."""
     mark = secrets.token_hex(8)
     common = load("common").text.replace("{mark}", mark)
     lists = [f"{title}:\n" + "\n".join(f"- {one}" for one in ids) for title, ids in offered.items()]
     blocks = [f"{title}:\n<<{mark}\n{text}\n{mark}>>" for title, text in data.items()]
-    return Asked(f"{load(name).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
+    return Asked(f"{load(name, directory).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
