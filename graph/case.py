@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from graph.engine import Assessment, assess
-from graph.lens import Lens, Place, profiles
+from graph.lens import Lens, Place, profiles, strangers
 from graph.ports import Ports
 from graph.state import Brief, Incident, Item, Origin, Stats
 from tools.fact import Fact, Value
@@ -119,7 +119,7 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
     def place(host: str, kind: Place) -> str:
         return leaves.get(host, "") if kind == "leaf" else ""
 
-    return Lens(ports.taxonomy, ports.fleet.checks, expected, place, bus)
+    return Lens(ports.taxonomy, ports.fleet.checks, expected, place, bus, strangers(profile, facts))
 
 
 def weigh(case: Case, ports: Ports) -> Assessment:

@@ -119,7 +119,13 @@ class Assessment:
                 rows.append(Blind(host=host, check="all", why=next(iter(checks.values()))[:LONGEST_LINE]))
             else:
                 rows += [Blind(host=host, check=check, why=reason[:LONGEST_LINE]) for check, reason in sorted(checks.items())]
-        return tuple(rows)
+        return (*rows, *self._strangers())
+
+    def _strangers(self) -> list[Blind]:
+        """Machines of which nobody wrote down what a healthy one shows."""
+        models = {host: model for host in self.hosts if (model := self.lens.stranger(host))}
+        why = "no profile of {} with so many GPUs: compared with most of its peers only, not with what a healthy one shows"
+        return [Blind(host=host, check="profile", why=why.format(model[:60])) for host, model in models.items()]
 
 
 def assess(

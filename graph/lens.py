@@ -10,7 +10,7 @@ from kb.taxonomy import Leaf, Taxonomy
 from tools.check import Check
 from tools.fact import Fact, Value
 from tools.inventory import Inventory
-from tools.sku import Sku, guess
+from tools.sku import Sku, guess, product_of
 
 Place = Literal["leaf", "rack"]
 """What hosts share: a leaf switch or a rack."""
@@ -31,10 +31,15 @@ def no_bus(host: str) -> tuple[str, ...]:
     return ()
 
 
+def no_stranger(host: str) -> str:
+    """Every host has a profile."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Lens:
     """`expected(host, key, device)` is the SKU's value or None; `bus(host)` its bus table; `place(host, "rack")` the name of what
-    hosts share, "" when unknown.
+    hosts share, "" when unknown; `stranger(host)` the GPU model of a host that no profile fits, which its peers alone can speak for.
     """
 
     taxonomy: Taxonomy
@@ -42,6 +47,7 @@ class Lens:
     expected: Callable[[str, str, str | None], Value] = no_expectation
     place: Callable[[str, Place], str] = no_place
     bus: Callable[[str], tuple[str, ...]] = no_bus
+    stranger: Callable[[str], str] = no_stranger
 
     def passive(self) -> list[Check]:
         """Checks that disturb nobody, cheapest first."""
@@ -78,6 +84,19 @@ def may_be_text(leaf: Leaf) -> bool:
     if leaf.category == "OTHER":
         return leaf.scope in ("job", "cluster") and leaf.label.startswith(("OTHER.SERVICE.", "OTHER.SCHED."))
     return leaf.category in ("USER", "FRAMEWORK") or (leaf.scope == "job" and leaf.owner == "customer")
+
+
+def strangers(profile: Callable[[str], Sku | None], facts: Iterable[Fact]) -> Callable[[str], str]:
+    """The model that a host names where there is no profile of it."""
+    by_host: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if fact.host and fact.key == "gpu.product":
+            by_host[fact.host].append(fact)
+
+    def stranger(host: str) -> str:
+        return "" if profile(host) else product_of(by_host[host])
+
+    return stranger
 
 
 def profiles(inventory: Inventory, skus: Mapping[str, Sku], facts: Iterable[Fact]) -> Callable[[str], Sku | None]:

@@ -72,11 +72,11 @@ def profiles() -> Mapping[str, Sku]:
     return load_skus()
 
 
-def diagnose(plan: Plan, text: str) -> Outcome:
-    """One incident, from the ticket to the report."""
+def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None) -> Outcome:
+    """One incident, from the ticket to the report. `known` are the profiles of machines; all that there are by default."""
     cluster = Cluster(plan)
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
-    evidence, skus = MemoryEvidence(), profiles()
+    evidence, skus = MemoryEvidence(), profiles() if known is None else known
     fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, Stopped(), skus)
     ports = Ports(fleet, inventory, taxonomy(), History(), evidence, Stopped(), skus=skus)
     item = Item(id="1", kind="mention", incident="inc-1", at=T0, text=text)
@@ -129,3 +129,26 @@ def test_a_healthy_cluster_is_left_alone_however_odd_it_looks(control: str) -> N
     print(f"{control:4} {outcome.report.headline}")
     assert outcome.report.root_causes == ()
     assert outcome.report.outcome == "no_fault"
+
+
+NEEDS_NO_PROFILE = ["G07", "G08", "G09", "G17", "G18", "G19", "N01", "N05", "N10", "S04", "S08", "S09", "S16", "S19"]
+"""Faults that a profile helps to see, and that the other machines show as well."""
+
+
+@pytest.mark.parametrize("fault", NEEDS_NO_PROFILE)
+def test_a_machine_that_nobody_wrote_down_is_compared_with_most_of_its_peers_and_the_report_says_so(fault: str) -> None:
+    plan, guilty = plan_of(fault)
+    report = diagnose(plan, TEXT[FAULTS[fault].scope], {}).report
+    assert [row.label for row in report.root_causes] == [FAULTS[fault].label]
+    assert set(report.root_causes[0].hosts) == guilty
+    said = {row.host: row.why for row in report.could_not_look if row.check == "profile"}
+    assert set(said) == set(HOSTS)
+    assert "no profile of NVIDIA H100 80GB HBM3" in said[SICK]
+    assert "peers" in said[SICK]
+
+
+def test_healthy_machines_that_nobody_wrote_down_are_healthy_and_still_compared_with_their_peers_only() -> None:
+    report = diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "the GPUs of gpu-[017-019] are slow", {}).report
+    assert report.outcome == "no_fault"
+    assert {row.check for row in report.could_not_look} == {"profile"}
+    assert not [row for row in diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "slow", None).report.could_not_look if row.check == "profile"]

@@ -59,7 +59,10 @@ def load_skus(*dirs: Path) -> dict[str, Sku]:
 
 
 def guess(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
-    """The profile that fits one host's product name, preferring the right bus table, then the right GPU count."""
+    """The profile that fits one host's product name, preferring the right bus table, then the right GPU count.
+
+    A host that shows half the GPUs or fewer, or more, is another machine with the same GPUs, unless they sit where the profile's do.
+    """
     known = list(facts)
     products = Counter(str(f.value) for f in known if f.key == "gpu.product" and f.status is Status.OK)
     if not products:
@@ -67,11 +70,22 @@ def guess(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
     addresses = {str(f.value) for f in known if f.key == "gpu.bdf"}
     count = sum(products.values())
     product = products.most_common(1)[0][0]
-    fitting = [sku for sku in skus.values() if sku.fits(product)]
-    return max(fitting, key=lambda sku: (bool(addresses) and addresses <= set(sku.bus), sku.gpus == count), default=None)
+
+    def in_place(sku: Sku) -> bool:
+        return bool(addresses) and addresses <= set(sku.bus)
+
+    fitting = [sku for sku in skus.values() if sku.fits(product) and (in_place(sku) or sku.gpus < 2 * count <= 2 * sku.gpus)]
+    return max(fitting, key=lambda sku: (in_place(sku), sku.gpus == count), default=None)
+
+
+def product_of(facts: Iterable[Fact]) -> str:
+    """What most GPUs of one host call themselves, "" when none said."""
+    named = Counter(str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK)
+    return named.most_common(1)[0][0] if named else ""
 
 
 FIELDS = {"name", "title", "products", "gpus", "bus", "expect", "devices"}
+EXPECT = {"key", "value", "source"}
 
 
 def _read(path: Path) -> tuple[Sku | None, list[str]]:
@@ -92,7 +106,7 @@ def _problems(row: Mapping[str, Any]) -> list[str]:
     bad += [f"{name} is missing" for name in ("name", "title", "products", "gpus") if not row.get(name)]
     bad += [f"bus: {address!r} is not a PCI address" for address in row.get("bus", ()) if bdf(str(address)) is None]
     rows = row.get("expect", [])
-    bad += [f"expect: {entry!r} needs key, value and source" for entry in rows if not {"key", "value", "source"} <= set(entry)]
+    bad += [f"expect: {entry!r} needs key, value and source, and nothing else" for entry in rows if set(entry) != EXPECT]
     keys = [entry.get("key", "") for entry in rows] + [key for own in row.get("devices", {}).values() for key in own]
     return bad + [f"{key!r} is no fact key" for key in keys if find(key) is None]
 
