@@ -77,11 +77,14 @@ class Cluster(Repairable):
         return cls(Plan(profile, tuple(nodes), seed, job=job, controller=controller), t0=minute(clock()), clock=clock, pace=pace)
 
     @classmethod
-    def from_case(cls, case: Case, seed: int = 0, *, controller: str = "", pace: float = PACE) -> "Cluster":
-        """The cluster of a case, as it is when the ticket is posted. H06 speaks of machines without NVLink, so there they all are."""
+    def from_case(
+        cls, case: Case, seed: int = 0, *, controller: str = "", pace: float = PACE, clock: Callable[[], datetime] | None = None
+    ) -> "Cluster":
+        """The cluster of a case, as it is when the ticket is posted; with a clock that begins then, it lives on from there. H06 speaks of
+        machines without NVLink, so there they all are."""
         nothing_to_do = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
         plan = Plan(WITHOUT_NVLINK if nothing_to_do else case.profile, case.nodes, seed, case.faults, case.modifiers, controller=controller)
-        return cls(plan, t0=case.t0, outputs=case.outputs, pace=pace)
+        return cls(plan, t0=case.t0, outputs=case.outputs, clock=clock, pace=pace)
 
     @property
     def unsafe_command_count(self) -> int:
@@ -240,7 +243,7 @@ class Cluster(Repairable):
 
     def _gone(self, row: Modifier, host: str, number: int, at: float) -> bool:
         if row.id == "R12":
-            return at >= row.whole("after", 240)
+            return self._now(at) >= row.whole("after", 240)
         seen, _, of = row.args.get("seen", "1of3").partition("of")
         first = dice(self._plan.seed, "R11", host).randrange(int(of))
         return (number + first) % int(of) >= int(seen)
