@@ -80,6 +80,11 @@ class Repairable(Simulation):
         missing = [node.name for node in world.nodes.values() if node.drain or not node.reachable]
         return f"the job needs {', '.join(missing)}" if missing else ""
 
+    def stop_job(self, at: float = 0.0) -> None:
+        """The job's owner ends it; one that has ended already stays as it is."""
+        if self.world(at).job.ended is None:
+            self._change(turns.done(self._plan, "cancel", "", self._now(at)))
+
     def next_run(self, at: float = 0.0) -> None:
         """The job is started again, as the scheduler does when the last of its nodes is resumed. NoSuchThing says what it waits for."""
         if why := self.waits_for(at):
