@@ -28,6 +28,15 @@ async def test_a_command_runs_with_every_word_quoted_once(tmp_path: Path) -> Non
     assert (ran.text, ran.exit_status) == ("a b|$(id)|x;y|*|", 0)
 
 
+@pytest.mark.parametrize("cipher", ["aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr"])
+async def test_an_sshd_that_knows_one_cipher_only_is_met_by_it(tmp_path: Path, cipher: str) -> None:
+    async with sshd(tmp_path, f"Ciphers {cipher}") as server:
+        ssh = Ssh(server.inventory(), BRISK)
+        ran = await ssh.run("n1", ["echo", "hello"], timeout=5, cap=1000)
+        await ssh.aclose()
+    assert ran.text == "hello\n"
+
+
 async def test_bytes_that_are_no_utf8_do_not_kill_the_connection(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)

@@ -24,6 +24,9 @@ from tools.transport import Ran, Unreachable
 Connection = asyncssh.SSHClientConnection
 Process = asyncssh.SSHClientProcess[bytes]
 
+CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+"""Asked for first, the rest as asyncssh has it: ChaCha20-Poly1305 costs asyncssh three times the CPU of a packet sealed by AES-GCM."""
+
 TIMED_OUT = frozenset({124, 137})
 """What coreutils' `timeout -k` exits with when the limit ended the command (124) or the kill was needed (128+9)."""
 
@@ -192,6 +195,7 @@ def _options(host: Host, limits: Limits) -> dict[str, object]:
         "agent_path": None,
         "agent_forwarding": False,
         "preferred_auth": ("publickey",),
+        "encryption_algs": CIPHERS,
         "connect_timeout": limits.connect_seconds,
         "login_timeout": limits.login_seconds,
         "keepalive_interval": limits.keepalive_seconds,
