@@ -10,6 +10,10 @@ VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majorit
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
 
+MOST_KEPT, LONGEST_KEPT = 128, 400
+"""Answers that an expression keeps, and the length of what it keeps them by: a fleet asks the same of the same values all day."""
+
+
 class BadExpression(ValueError):
     """An expression that cannot be used. Says what is wrong in one line."""
 
@@ -17,7 +21,7 @@ class BadExpression(ValueError):
 class Expression:
     """A compiled expression. `troubles` counts what went wrong while evaluating, by message, for whoever debugs a taxonomy."""
 
-    __slots__ = ("_program", "mentions", "source", "troubles")
+    __slots__ = ("_kept", "_names", "_program", "mentions", "source", "troubles")
 
     def __init__(self, source: str) -> None:
         try:
@@ -27,16 +31,29 @@ class Expression:
         self.source = source
         self.mentions = frozenset(self._program.variables())
         self.troubles: Counter[str] = Counter()
+        self._names, self._kept = tuple(sorted(self.mentions)), dict[str, bool]()
         _refuse_unknown("variable", self.mentions - VARIABLES, VARIABLES)
         _refuse_unknown("function", {name for name in self._program.functions() if name.isidentifier() and name[0] not in "_@"}, _FUNCTIONS)
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
         """True only where the expression evaluates to true."""
+        asked = repr([variables.get(name, ...) for name in self._names])
+        known = self._kept.get(asked)
+        if known is not None:
+            return known
         try:
-            return self._program.execute(dict(variables)) is True
+            held = self._program.execute(dict(variables)) is True
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as why:
             self.troubles[_one_line(str(why))] += 1
             return False
+        if len(asked) <= LONGEST_KEPT:
+            self._keep(asked, held)
+        return held
+
+    def _keep(self, asked: str, held: bool) -> None:
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        self._kept[asked] = held
 
 
 def _refuse_unknown(what: str, names: set[str] | frozenset[str], known: frozenset[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kb import keys
+from kb.cel import Expression
 from kb.taxonomy import BUILT_IN, CATEGORIES, BadTaxonomy, Clue, Leaf, Taxonomy, load_taxonomy
 from tests.fakes_kb import DGX, Seen, causes, likely, seen
 
@@ -383,6 +384,15 @@ def test_an_expression_that_fails_does_not_match_and_is_remembered() -> None:
     clue = next(clue for _, clue in TAXONOMY.clues("disk.used_percent") if clue.id == "full")
     assert not clue.matches(seen("disk.used_percent", "a lot", "/"))
     assert clue.expression.troubles
+
+
+def test_an_expression_remembers_what_it_was_asked_and_nothing_beyond_it() -> None:
+    over = Expression("value > 80 && device == 'gpu3'")
+    asked = [{"value": value, "device": device} for value in (90, 10, 90.0, True) for device in ("gpu3", "gpu4")]
+    assert [over.holds(one) for one in asked * 2] == [True, False, False, False, True, False, False, False] * 2
+    assert [over.holds({"value": n, "device": "gpu3"}) for n in range(500)] == [n > 80 for n in range(500)]
+    assert not over.holds({"device": "gpu3"})
+    assert over.holds({"value": 90, "device": "gpu3", "unit": "C"})
 
 
 GOOD = """
