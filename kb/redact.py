@@ -7,7 +7,7 @@ Every pattern is bounded, so the cost is linear in the text; redacting twice cha
 import json
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kb.logs.scan import candidates
 
@@ -24,6 +24,8 @@ _ASSIGNED = re.compile(
 )
 _MAYBE_ASSIGNED = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["']?[ \t]{{0,4}}[=:]""")
 """The same over a line in lower case and without its value: most lines that say `token` assign nothing."""
+LONGEST_PREFIX = 16
+"""Characters of a name before its needle: `encryption_` of `encryption_key`."""
 _FLAG = re.compile(rf"(?P<head>--?(?:[\w-]{{0,40}}-)?(?:password|passwd|token|secret|api-?key)[ \t]{{1,4}})(?!-){_VALUE}", re.IGNORECASE)
 _ENV = re.compile(rf"(?P<head>\b[A-Z][A-Z0-9_]{{0,80}}_(?:KEY|PAT|PASS|PWD|AUTH|CREDS|TOKEN|SECRET)=){_VALUE}")
 _DOCKER = re.compile(r"""(?P<head>"auth"[ \t]{0,4}:[ \t]{0,4})(?P<value>"[A-Za-z0-9+/=]{8,4096}")""")
@@ -91,6 +93,10 @@ _RULES: tuple[Rule, ...] = (
 _ALL = tuple(dict.fromkeys(needle for needles, _, _ in _RULES for needle in needles))
 _NEEDLES = tuple(needle for needle in _ALL if not any(other in needle for other in _ALL if other != needle))
 """A line that holds `--token` holds `token`: the shorter needle finds it as well."""
+_RULES_OF = {short: [n for n, (needles, _, _) in enumerate(_RULES) if any(short in needle for needle in needles)] for short in _NEEDLES}
+"""Needle → the rules that may apply to a line with it."""
+BLOCK = 4 << 20
+"""Characters that are searched at a time, up to the next end of a line."""
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
@@ -109,19 +115,54 @@ def _once(text: str) -> str:
         text = _PEM.sub(lambda found: f"[redacted {found['what'].lower()}]", text)
     if '"MESSAGE"' in text:
         text = _BYTES.sub(_bytes, text)
-    lowered = text.translate(_LOWER)  # ASCII only, so that both have the same places
-    pieces, done = [], 0
-    for start, end in candidates(lowered, _NEEDLES):
-        pieces += [text[done:start], _line(text[start:end], lowered[start:end])]
-        done = end
-    return "".join([*pieces, text[done:]])
+    return "".join(_block(text[start:end]) for start, end in _blocks(text))
 
 
-def _line(line: str, lowered: str) -> str:
-    for needles, pattern, replacement in _RULES:
-        if any(needle in lowered for needle in needles) and (pattern is not _ASSIGNED or _MAYBE_ASSIGNED.search(lowered)):
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Whole lines, some megabytes at a time: a large log is not split into lines all at once."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + BLOCK) + 1 or len(text)
+        yield start, end
+        start = end
+
+
+def _block(text: str) -> str:
+    """Machines print the same lines over and over, and nearly all of them hold no needle: each different line is searched once."""
+    lowered = text.translate(_LOWER).split("\n")  # ASCII only, so that both have the same places
+    suspects = _suspects("\n".join(dict.fromkeys(lowered)))
+    if not suspects:
+        return text
+    lines = text.split("\n")
+    for at, line in enumerate(lowered):
+        if line in suspects:
+            lines[at] = _line(lines[at], line, suspects[line])
+    return "\n".join(lines)
+
+
+def _suspects(lowered: str) -> dict[str, set[int]]:
+    """Lines that may hold a secret, and the numbers of the rules that may find it."""
+    found: dict[str, set[int]] = {}
+    for needle, rules in _RULES_OF.items():
+        for start, end in candidates(lowered, (needle,)) if needle in lowered else ():
+            found.setdefault(lowered[start:end], set()).update(rules)
+    return found
+
+
+def _line(line: str, lowered: str, rules: set[int]) -> str:
+    for number in sorted(rules):
+        needles, pattern, replacement = _RULES[number]
+        if any(needle in lowered for needle in needles) and (pattern is not _ASSIGNED or _assigns(lowered, needles)):
             line = pattern.sub(replacement, line)
     return line
+
+
+def _assigns(lowered: str, needles: tuple[str, ...]) -> bool:
+    """Whether something may be assigned to a secret's name; nothing is where no sign for it follows the first of the needles."""
+    first = min(at for needle in needles if (at := lowered.find(needle)) >= 0)
+    if lowered.find("=", first) < 0 and lowered.find(":", first) < 0:
+        return False
+    return _MAYBE_ASSIGNED.search(lowered, max(0, first - LONGEST_PREFIX)) is not None
 
 
 def _bytes(found: re.Match[str]) -> str:

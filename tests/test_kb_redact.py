@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.redact import redact, visible
+from kb.redact import BLOCK, redact, visible
 
 HEX40 = "0123456789abcdef0123456789abcdef01234567"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -139,3 +139,12 @@ def test_hidden_characters_show() -> None:
 def test_base64_of_no_secret_name_stays() -> None:
     data = base64.b64encode(b"a perfectly ordinary blob of bytes").decode()
     assert redact(f"certificate-authority-data: {data}") == f"certificate-authority-data: {data}"
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
+def test_a_secret_is_found_at_every_place_of_a_large_text(ending: str) -> None:
+    filler = "step 12: 801 tokens a second\n" * (BLOCK // 29)
+    text = f"{filler}password=hunter2{ending}{filler}Password=hunter2{ending}" if ending else f"{filler}password=hunter2"
+    clean = redact(text)
+    assert "hunter2" not in clean
+    assert clean.replace("[redacted]", "hunter2") == text
