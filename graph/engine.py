@@ -18,6 +18,7 @@ from graph.odd import is_odd, may_be_odd
 from graph.state import Blind, Evidence, Hypothesis, Tier
 from graph.verdict import WORTH_SAYING, Coverage, Settled, Standing, settle, stand
 from tools.fact import Fact
+from tools.hostlist import fold
 
 Finding = Literal["diagnosed", "no_fault", "abstained"]
 MOST_EVIDENCE, LONGEST_LINE = 4, 200
@@ -119,7 +120,14 @@ class Assessment:
                 rows.append(Blind(host=host, check="all", why=next(iter(checks.values()))[:LONGEST_LINE]))
             else:
                 rows += [Blind(host=host, check=check, why=reason[:LONGEST_LINE]) for check, reason in sorted(checks.items())]
-        return (*rows, *self._strangers())
+        return (*rows, *self._strangers(), *(self._untargeted() if not self.roots else ()))
+
+    def _untargeted(self) -> list[Blind]:
+        """Questions that the site's settings left out, once a check: worth saying where no cause was found."""
+        hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for (host, check), why in self.coverage.untargeted.items():
+            hosts[check, why].append(host)
+        return [Blind(host=fold(names), check=check, why=why) for (check, why), names in hosts.items()]
 
     def _strangers(self) -> list[Blind]:
         """Machines of which nobody wrote down what a healthy one shows."""

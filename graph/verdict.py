@@ -156,6 +156,8 @@ class Coverage:
     observed: frozenset[tuple[str, str]] = frozenset()
     skipped: frozenset[tuple[str, str]] = frozenset()
     """Exclusive checks that were asked and not run: busy, or no tool."""
+    untargeted: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Checks of which a question was left out, since the site names nobody to ask."""
 
     @classmethod
     def of(cls, facts: Iterable[Fact], lens: Lens, hosts: Sequence[str]) -> "Coverage":
@@ -163,15 +165,18 @@ class Coverage:
         asked: set[tuple[str, str]] = set()
         observed: set[tuple[str, str]] = set()
         skipped: set[tuple[str, str]] = set()
+        untargeted: dict[tuple[str, str], str] = {}
         for fact in facts:
             asked.add((fact.host, fact.check))
             if fact.key == "check.skipped":
                 skipped.add((fact.host, fact.check))
+            elif fact.key == "check.no_target":
+                untargeted[fact.host, fact.check] = fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
             elif fact.status is Status.OK and not is_text(fact.key):
                 observed.add((fact.host, fact.key))
-        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed), frozenset(skipped))
+        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed), frozenset(skipped), untargeted)
 
     def gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
         """For a leaf: where what would decide could not be looked at, in words, and (host, check) pairs nobody asked yet."""

@@ -228,6 +228,7 @@ KEYS = _rows("""
     step.share                       | float | gpu     |      | the same as a multiple of the median GPU of the run
     step.data_share                  | float | host    |      | part of the loop's time that the processors needed to make the data
     step.diverged                    | bool  | gpu     |      | the same steps gave another loss than on the other GPUs
+    check.no_target                  | str   | host    |      | a setting of the inventory that a question needs and nobody has set: it was not asked
     check.skipped                    | str   | host    |      | why an exclusive check was not run: busy not_known no_tool; attrs: text
     docker.runtimes                  | list  | host    |      | runtimes the container engine knows
     docker.nvidia_runtime            | bool  | host    |      | an NVIDIA runtime is among them
@@ -258,6 +259,7 @@ KEYS = _rows("""
     net.rx_errors                    | int   | netdev  |      | receive errors
     net.rx_discards                  | int   | netdev  |      | packets received and discarded by the adapter
     net.pause                        | int   | netdev  |      | pause frames received and sent
+    net.tracker                      | str   | host    |      | the site's experiment tracker, asked for headers with a time limit: ok throttled error refused timeout no_name tls other; attrs: status
     net.master_reach                 | str   | host    |      | reaching the job's master from here: ok refused filtered no_name
     fabric.sm                        | str   | host    |      | subnet manager as seen from here: MASTER STANDBY none
     fabric.leaf                      | str   | host    |      | leaf switch behind the first InfiniBand port
@@ -266,6 +268,7 @@ KEYS = _rows("""
     sched.reason                     | str   | host    |      | reason the scheduler gives for the node's state
     sched.job                        | str   | host    |      | how the scheduler ended the latest job here: COMPLETED FAILED CANCELLED PREEMPTED NODE_FAIL OUT_OF_MEMORY TIMEOUT RUNNING; attrs: job exit
     store.mount                      | str   | mount   |      | shared file system, asked with a time limit: ok timeout stale error; attrs: fstype text
+    store.object                     | str   | host    |      | the site's object store, asked for headers with a time limit: ok throttled error refused timeout no_name tls other; attrs: status
     ipmi.inlet                       | int   | host    | C    | inlet air temperature
     ipmi.event                       | str   | host    |      | hardware event of the BMC: psu fan pcie memory cpu temperature; attrs: text sensor count
     ipmi.sensor                      | str   | host    |      | a fan, power supply or temperature sensor in trouble: psu fan temperature; attrs: sensor text

@@ -28,6 +28,8 @@ _SLOTS |= {
     "<nodes>": "n0,n1",
     "<ranks>": "16",
     "<count>": "2",
+    "<object_store>": grammar.TARGETS["object_store"],
+    "<tracker>": grammar.TARGETS["tracker"],
 }
 
 
@@ -76,7 +78,7 @@ class StillClock:
 
 async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = ()) -> list[Fact]:
     """What the real fleet and parsers make of it, jobs or no jobs. All checks by default; those of several hosts where there are several."""
-    inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}})
+    inventory = parse_inventory({"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}})
     fleet = Fleet(InProcess(of), inventory, CHECKS, MemoryEvidence(), StillClock(of.t0), load_skus())
     asked = list(hosts) or list(of.hosts)
     names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]

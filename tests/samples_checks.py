@@ -602,6 +602,11 @@ NODE_JSON = (
     json.dumps({"meta": {}, "nodes": [{"name": "gpu-017", "state": ["IDLE", "DRAIN"], "reason": "planned work"}], "errors": []}) + "\n"
 )
 SACCT = "809|COMPLETED|0:0|2026-05-19T01:00:00|2026-05-19T05:00:00\n812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00\n"
+HEADERS = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
+HEADERS_SLOW = "HTTP/1.1 503 Slow Down\r\nRetry-After: 1\r\n\r\n"
+HEADERS_PROXY = "HTTP/1.1 200 Connection established\r\n\r\nHTTP/2 502 \r\nserver: envoy\r\n\r\n"
+CURL_REFUSED = "\ncurl: (7) Failed to connect to tracker.example port 443 after 1 ms: Connection refused\n"
+CURL_NO_NAME = "\ncurl: (6) Could not resolve host: objects.example\n"
 SHARED_MOUNTS = "mount /home nfs4\nanswer /home ok \nmount /old nfs\nanswer /old stale stat: Stale file handle\nmount /data nfs4\n"
 SEL = (
     "   1 | 05/20/2026 | 02:00:00 | Fan Fan3 | Lower Critical going low  | Asserted\n"
@@ -633,10 +638,10 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "vers": (VERSIONS, IMAGE_VERSIONS),
     "cpu": (LSCPU, GOVERNORS, CPUPOWER),
     "time": (CHRONY, CHRONY_TEXT, "506 Cannot talk to daemon\n", "NTP=yes\nNTPSynchronized=yes\n", "1779246600.120000000\n"),
-    "net": (IP_LINK, IP_LINK_TEXT, ADAPTERS, MASTERS),
+    "net": (IP_LINK, IP_LINK_TEXT, ADAPTERS, MASTERS, HEADERS, HEADERS_PROXY, CURL_REFUSED),
     "fabric": (SMINFO, NO_SM, IBLINKINFO),
     "sched": (NODE, NODE_JSON, SACCT),
-    "store": (SHARED_MOUNTS,),
+    "store": (SHARED_MOUNTS, HEADERS, HEADERS_SLOW, CURL_NO_NAME),
     "ipmi": (SEL, SDR, SDR_POWER),
     "nccl1": (NCCL, NCCL_FAILED),
 }

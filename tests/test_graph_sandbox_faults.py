@@ -7,7 +7,7 @@ knows must at least not be blamed on anybody.
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 
@@ -18,6 +18,7 @@ from deploy.sandbox.cluster.case import T0
 from deploy.sandbox.cluster.cluster import Cluster
 from deploy.sandbox.cluster.controls import CONTROLS
 from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.grammar import TARGETS
 from deploy.sandbox.cluster.inprocess import InProcess
 from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
 from graph.flow import build_incident_graph, run_turn
@@ -72,10 +73,10 @@ def profiles() -> Mapping[str, Sku]:
     return load_skus()
 
 
-def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None) -> Outcome:
+def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targets: Mapping[str, str] = TARGETS) -> Outcome:
     """One incident, from the ticket to the report. `known` are the profiles of machines; all that there are by default."""
     cluster = Cluster(plan)
-    inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
+    inventory = parse_inventory({"defaults": {"kit": True, **targets}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, skus = MemoryEvidence(), profiles() if known is None else known
     fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, Stopped(), skus)
     ports = Ports(fleet, inventory, taxonomy(), History(), evidence, Stopped(), skus=skus)
@@ -129,6 +130,26 @@ def test_a_healthy_cluster_is_left_alone_however_odd_it_looks(control: str) -> N
     print(f"{control:4} {outcome.report.headline}")
     assert outcome.report.root_causes == ()
     assert outcome.report.outcome == "no_fault"
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"), [("O04", "traceback in the log on gpu-[017-019]"), ("O05", "reading shards is slow on gpu-[017-019]")]
+)
+def test_a_service_in_trouble_is_found_where_no_log_of_the_job_can_be_read(fault: str, text: str) -> None:
+    plan, _ = plan_of(fault)
+    blind = replace(plan, modifiers=(Modifier("R6", {"check": "joblog", "how": "denied"}, "*"),))
+    assert [row.label for row in diagnose(blind, text).report.root_causes] == [FAULTS[fault].label]
+    unset = diagnose(blind, text, targets={}).report
+    assert unset.root_causes == ()
+    said = {row.check: row.why for row in unset.could_not_look}
+    assert said["store"] == "could not look: no target is set (object_store in the inventory)"
+    assert said["net"] == "could not look: no target is set (tracker in the inventory)"
+
+
+def test_a_site_that_names_no_service_may_still_be_called_healthy() -> None:
+    report = diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "slow", targets={}).report
+    assert report.outcome == "no_fault"
+    assert {(row.host, row.check) for row in report.could_not_look} == {("gpu-[017-019]", "store"), ("gpu-[017-019]", "net")}
 
 
 NEEDS_NO_PROFILE = ["G07", "G08", "G09", "G17", "G18", "G19", "N01", "N05", "N10", "S04", "S08", "S09", "S16", "S19"]

@@ -8,7 +8,7 @@ import pytest
 from defusedxml.ElementTree import fromstring
 
 from deploy.sandbox.cluster.cluster import Cluster, UnsafeCommand
-from deploy.sandbox.cluster.grammar import COMMANDS, recognise, unwrap
+from deploy.sandbox.cluster.grammar import COMMANDS, TARGETS, recognise, unwrap
 from deploy.sandbox.cluster.inprocess import InProcess
 from deploy.sandbox.cluster.timing import SECONDS
 from tests.fakes_cluster import argv, cluster, everything, plain_argv
@@ -109,6 +109,7 @@ def test_the_commands_are_exactly_those_of_the_checks() -> None:
         "nodes": "n0,n1",
         "ranks": "16",
         "count": "2",
+        **TARGETS,
     }
     asked = {f"{check.id}.{command.name}": command.fill(slots) for check in CHECKS.values() for command in check.commands}
     assert asked.keys() == set(COMMANDS) == SECONDS.keys()

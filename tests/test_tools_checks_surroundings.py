@@ -148,3 +148,24 @@ def test_the_hottest_inlet_and_failed_supplies_are_found_and_unfitted_sensors_ar
 )
 def test_a_bmc_with_nothing_to_say_is_no_trouble_and_one_that_fails_is_unreadable(text: str, status: Status) -> None:
     assert [fact.status for fact in read("ipmi", text)] == [status]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (samples.HEADERS, "ok"),
+        (samples.HEADERS_SLOW, "throttled"),
+        (samples.HEADERS_PROXY, "error"),
+        (samples.CURL_REFUSED, "refused"),
+        (samples.CURL_NO_NAME, "no_name"),
+        ("curl: (28) Connection timed out after 3001 milliseconds\n", "timeout"),
+        ("curl: (7) Couldn't connect to server: No route to host\n", "timeout"),
+        ("curl: (60) SSL certificate problem: certificate is not yet valid\n", "tls"),
+        ("curl: (52) Empty reply from server\n", "other"),
+        ("HTTP/2 429 \r\n\r\n", "throttled"),
+        ("HTTP/1.1 301 Moved Permanently\r\nLocation: https://elsewhere.example/\r\n\r\n", "ok"),
+    ],
+)
+def test_a_service_that_asks_for_credentials_answers_and_one_that_complains_does_not(text: str, word: str) -> None:
+    assert values(read("store", text))["store.object", None] == word
+    assert values(read("net", text))["net.tracker", None] == word

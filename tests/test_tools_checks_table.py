@@ -20,6 +20,8 @@ FILLED = TOGETHER | {
     "node": "gpu-017",
     "job_logs": "/var/log/jobs",
     "nccl_tests": "/opt/nccl-tests",
+    "object_store": "https://objects.example/bucket",
+    "tracker": "https://tracker.example:8443/",
 }
 EVERY = [pytest.param(check, id=check.id) for check in CHECKS.values()]
 

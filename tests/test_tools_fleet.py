@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tools.check import Check, Command, Format, Unreadable
+from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet import FINISHED_AHEAD, Answer, Ask, Fleet, makespan
-from tools.inventory import Inventory, parse_inventory
+from tools.inventory import BadInventory, Inventory, parse_inventory
 from tools.transport import Ran, Unreachable
 
 HOSTS = parse_inventory({"groups": {"g": {"hosts": "n[1-3]", "kit": True}, "plain": {"hosts": "p1"}}})
@@ -199,3 +200,45 @@ async def test_what_may_no_longer_be_reused_is_let_go() -> None:
     await it.look("inc-1", [Ask("n2", "smi")])
     await it.look("inc-1", [Ask("n1", "smi")])
     assert len(hosts.asked) == 3
+
+
+TARGETED = {name: CHECKS[name] for name in ("store", "net")}
+
+
+def targets(**settings: str) -> tuple[Fleet, FakeHosts]:
+    def answer(host: str, argv: tuple[str, ...]) -> Ran:
+        return Ran(b"HTTP/1.1 503 Slow Down\r\n\r\n" if argv[0] == "curl" else b"")
+
+    hosts = FakeHosts(answer)
+    inventory = parse_inventory({"groups": {"g": {"hosts": "n1", "kit": True, **settings}}})
+    return Fleet(hosts, inventory, TARGETED, MemoryEvidence(), SetClock()), hosts
+
+
+async def test_a_service_that_the_inventory_does_not_name_is_not_asked_and_not_called_well() -> None:
+    it, hosts = targets()
+    wave = await it.look("inc-1", [Ask("n1", "store"), Ask("n1", "net")])
+    said = {(fact.check, fact.value): fact.line for fact in wave.facts if fact.key == "check.no_target"}
+    assert said == {
+        ("store", "object_store"): "could not look: no target is set (object_store in the inventory)",
+        ("net", "tracker"): "could not look: no target is set (tracker in the inventory)",
+    }
+    assert not [fact for fact in wave.facts if fact.key in ("store.object", "net.tracker")]
+    assert not [argv for _, argv in hosts.asked if argv[0] == "curl"]
+
+
+async def test_only_the_address_of_the_inventory_is_asked_and_for_headers_only() -> None:
+    it, hosts = targets(object_store="https://objects.example/bucket")
+    wave = await it.look("inc-1", [Ask("n1", "store")])
+    assert [fact.value for fact in wave.facts if fact.key == "store.object"] == ["throttled"]
+    (argv,) = [argv for _, argv in hosts.asked if argv[0] == "curl"]
+    assert argv[-1] == "https://objects.example/bucket"
+    assert {"-I", "-q", "--max-time", "--connect-timeout"} <= set(argv)
+    assert argv[argv.index("--max-redirs") + 1] == "0"
+
+
+@pytest.mark.parametrize(
+    "address", ["https://user:secret@s3.example/", "file:///etc/shadow", "https://x/?q=1", "s3://bucket", "https://x/../y", "-K/etc/x"]
+)
+def test_an_address_with_credentials_or_of_another_kind_is_refused(address: str) -> None:
+    with pytest.raises(BadInventory, match="must be an address"):
+        parse_inventory({"groups": {"g": {"hosts": "n1", "tracker": address}}})

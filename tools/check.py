@@ -21,6 +21,9 @@ class BadSlot(ValueError):
     """A value that will not be put on a command line. Names the slot and the value."""
 
 
+URL = r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]{0,200})?"
+"""A plain address: no name and password, no query."""
+
 SLOTS: Mapping[str, str] = {
     "gpus": r"[1-9][0-9]?",
     "job_logs": r"/[A-Za-z0-9._/-]+",
@@ -34,9 +37,14 @@ SLOTS: Mapping[str, str] = {
     "ranks": r"[1-9][0-9]{0,2}",
     "count": r"[1-9]",
     "job": r"[A-Za-z0-9._-]{1,64}",
+    "object_store": URL,
+    "tracker": URL,
     "node": r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}",
 }
 """What may fill a {slot} of an argv template, matched whole. Values come from inventory and tickets, so nothing looser."""
+
+TARGETS = ("object_store", "tracker")
+"""Slots that only the inventory fills, and may leave empty: a command with one of these is not run until the site sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,10 @@ class Command:
     argv: tuple[str, ...]
     privileged: bool = False
     optional: bool = False
+
+    def untargeted(self, slots: Mapping[str, str]) -> str:
+        """The target it lacks, "" when it can be asked."""
+        return next((name for name in TARGETS if f"{{{name}}}" in self.argv and not slots.get(name)), "")
 
     def fill(self, slots: Mapping[str, str]) -> tuple[str, ...]:
         """The argv with its slots filled; BadSlot when one is missing or does not match SLOTS."""

@@ -19,7 +19,7 @@ from tools.inventory import Host, Inventory
 from tools.jointly import Hands, Heard, jointly
 from tools.sku import Sku
 from tools.transport import Ran, Transport, Unreachable
-from tools.trouble import trouble_of
+from tools.trouble import no_target, trouble_of
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 """How privileged commands are asked for where the node kit is installed. sudoers names this path and nothing else."""
@@ -284,25 +284,32 @@ class Fleet:
         if row is None:
             return _could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now())
         try:
+            slots = self._slots(row)
+            asked = [command for command in check.commands if not command.untargeted(slots)]
             if check.exclusive:
-                rans = [await self._command(row, check, command) for command in check.commands]
+                rans = [await self._command(row, check, command) for command in asked]
             else:
-                rans = await asyncio.gather(*(self._command(row, check, command) for command in check.commands))
+                rans = await asyncio.gather(*(self._command(row, check, command) for command in asked))
         except Unreachable as why:
             return _could_not(host, check, why.status, why.why, self._clock.now())
         except BadSlot as why:
             return _could_not(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
-        return await self._read(incident, row, check, rans)
+        return await self._read(incident, row, check, dict(zip(asked, rans, strict=True)))
 
-    async def _command(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> Ran:
-        slots = {
-            **(more or {}),
+    def _slots(self, host: Host) -> dict[str, str]:
+        """What the inventory fills in."""
+        return {
+            "object_store": host.object_store,
+            "tracker": host.tracker,
             "job_logs": host.job_logs,
             "nccl_tests": host.nccl_tests,
             "gpu_burn": host.gpu_burn,
             "gpus": str(self._gpus(host)),
             "node": host.name.partition(".")[0],
         }
+
+    async def _command(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> Ran:
+        slots = {**(more or {}), **self._slots(host)}
         argv = (*LOOK, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill(slots)
         return await self._transport.run(host.name, argv, timeout=check.timeout, cap=check.cap)
 
@@ -310,12 +317,13 @@ class Fleet:
         sku = self._skus.get(host.sku)
         return sku.gpus if sku else 8
 
-    async def _read(self, incident: str, host: Host, check: Check, rans: Sequence[Ran]) -> Answer:
+    async def _read(self, incident: str, host: Host, check: Check, rans: Mapping[Command, Ran]) -> Answer:
         now = self._clock.now()
-        if check.exclusive and (absent := no_tool(check, rans)):
-            return Answer(host.name, check.id, (absent.at(host.name, time=now),), sum(ran.seconds for ran in rans), absent.line)
-        found: list[Fact] = []
-        for command, ran in zip(check.commands, rans, strict=True):
+        seconds = sum(ran.seconds for ran in rans.values())
+        if check.exclusive and (absent := no_tool(check, list(rans.values()))):
+            return Answer(host.name, check.id, (absent.at(host.name, time=now),), seconds, absent.line)
+        found = [no_target(check, name) for command in check.commands if (name := command.untargeted(self._slots(host)))]
+        for command, ran in rans.items():
             found += await self._facts_of(incident, host, check, command, ran, now)
         facts = check.settle(_distinct(found)) if check.settle else _distinct(found)
         boot = next((str(f.value) for f in facts if f.key == "host.boot_id" and f.value), "")
@@ -324,7 +332,7 @@ class Fleet:
         known = boot or self._minds.setdefault(host.name, _HostMind()).boot_id
         dated = tuple(f.at(host.name, time=now, boot_id=f.boot_id or known, sha256=f.sha256) for f in facts)
         blinds = [f.line for f in dated if f.status.blind and not f.key]
-        return Answer(host.name, check.id, dated, sum(ran.seconds for ran in rans), could_not="; ".join(dict.fromkeys(blinds)))
+        return Answer(host.name, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(blinds)))
 
     async def _facts_of(self, incident: str, host: Host, check: Check, command: Command, ran: Ran, now: datetime) -> Iterable[Fact]:
         trouble = trouble_of(check, command, ran)

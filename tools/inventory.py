@@ -8,7 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from tools.check import SLOTS
+from tools.check import SLOTS, URL
 from tools.hostlist import NAME, BadRange, expand
 
 
@@ -41,6 +41,10 @@ class Reach(BaseModel):
     launcher: Literal["mpi", "srun", "torchrun"] | None = None
     """How a test over several hosts is started."""
     sku: str | None = None
+    object_store: str | None = None
+    """The address of the object store that jobs read; asked for headers only. Unset: it is not looked at."""
+    tracker: str | None = None
+    """The address of the experiment tracker that jobs report to; the same."""
     controller: str | None = None
     """The host (of this inventory) on which Slurm's commands run; without one nothing is drained or cancelled."""
 
@@ -49,6 +53,13 @@ class Reach(BaseModel):
     def _path(cls, value: str | None) -> str | None:
         if value is not None and (not re.fullmatch(SLOTS["job_logs"], value) or ".." in value):
             raise ValueError("must be an absolute path of letters, digits, '.', '_', '-' and '/'")
+        return value
+
+    @field_validator("object_store", "tracker")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(URL, value) or ".." in value):
+            raise ValueError("must be an address as https://host:port/path, without a name, a password or a query")
         return value
 
     def over(self, under: "Reach") -> "Reach":
@@ -113,6 +124,8 @@ class Host(BaseModel):
     job_logs: str = "/var/log/jobs"
     nccl_tests: str = "/usr/local/nccl-tests/build"
     gpu_burn: str = "/opt/gpu-burn"
+    object_store: str = ""
+    tracker: str = ""
     leaf: str = ""
     launcher: Literal["mpi", "srun", "torchrun"] = "mpi"
     sku: str = ""

@@ -1,4 +1,4 @@
-"""Why the answer of a command cannot be trusted whole: what the transport, sudo or a missing program left behind."""
+"""Why the answer of a command cannot be trusted whole, or was not had: what the transport, sudo, a missing program or setting left behind."""
 
 from tools.check import Check, Command
 from tools.fact import Fact, Status, blind
@@ -12,6 +12,11 @@ REFUSALS = (
     "operation not permitted",
     "access denied",
 )
+
+
+def no_target(check: Check, setting: str) -> Fact:
+    """The fact that a question was not asked because the site names nobody to ask. Neither healthy nor sick."""
+    return Fact(check.id, "check.no_target", setting, line=f"could not look: no target is set ({setting} in the inventory)")
 
 
 def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:

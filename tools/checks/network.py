@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tools.check import Check, Command, Format, Unreadable
+from tools.checks import web
 from tools.fact import Fact, Status
 
 CHECK = "net"
@@ -132,20 +133,22 @@ def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
 CHECKS = (
     Check(
         id="net",
-        asks="Do the network interfaces fit each other, drop nothing, and reach the job's master?",
+        asks="Do the network interfaces fit each other, drop nothing, and reach the job's master and the experiment tracker?",
         commands=(
             Command("links", ("ip", "-j", "-s", "-d", "link", "show"), optional=True),
             Command("adapters", ("rackmedic-look", "adapters"), privileged=True, optional=True),
             Command("master", ("rackmedic-look", "masters"), privileged=True, optional=True),
+            web.asks("tracker", "tracker"),
         ),
         formats=(
             Format("ip link", is_links, parse_links),
             Format("adapter counters", is_adapters, parse_adapters),
             Format("masters", is_master, parse_master),
+            web.reads(CHECK, "net.tracker"),
         ),
         establishes=(
             *("net.state", "net.mtu", "net.rx_dropped", "net.rx_errors", "net.rx_discards"),
-            *("net.pause", "net.master_reach"),
+            *("net.pause", "net.master_reach", "net.tracker", "check.no_target"),
         ),
         seconds=3.0,
         settle=settle,

@@ -1,4 +1,5 @@
 """Shared file systems, each asked with a time limit of its own, as the node kit prints them: a dead file server must not take the look with it.
+And the object store, where the inventory names one.
 
 mount /data nfs4
 answer /data ok
@@ -10,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from tools.check import Check, Command, Format
+from tools.checks import web
 from tools.fact import Fact, Status
 
 CHECK = "store"
@@ -41,16 +43,21 @@ def parse_mounts(text: str) -> Sequence[Fact]:
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Nothing shared is mounted, or the node has no kit to ask it."""
-    return facts or [Fact(CHECK, "store.mount", status=Status.ABSENT, line="no shared file system, or no node kit to ask one safely")]
+    if any(fact.key == "store.mount" or fact.status.blind for fact in facts):
+        return facts
+    return [*facts, Fact(CHECK, "store.mount", status=Status.ABSENT, line="no shared file system, or no node kit to ask one safely")]
 
 
 CHECKS = (
     Check(
         id="store",
-        asks="Do the shared file systems answer?",
-        commands=(Command("mounts", ("rackmedic-look", "mounts"), privileged=True, optional=True),),
-        formats=(Format("shared mounts", is_mounts, parse_mounts),),
-        establishes=("store.mount",),
+        asks="Do the shared file systems and the object store answer?",
+        commands=(
+            Command("mounts", ("rackmedic-look", "mounts"), privileged=True, optional=True),
+            web.asks("object", "object_store"),
+        ),
+        formats=(Format("shared mounts", is_mounts, parse_mounts), web.reads(CHECK, "store.object")),
+        establishes=("store.mount", "store.object", "check.no_target"),
         seconds=5.0,
         timeout=30.0,
         settle=settle,

@@ -42,6 +42,7 @@ class BmcEvent:
 class Around:
     """`master`: what reaching the job's master gives. `last_job`: how the scheduler ended the job here, empty for what became of it.
 
+    `store`, `tracker`: what the site's services say, `ok`, `throttled` or `refused`.
     `not_responding`: the scheduler misses the node now and then. `stuck`: mounts that do not answer. `uplinks`: widths of the leaf's links.
     """
 
@@ -50,6 +51,8 @@ class Around:
     mhz: int = 3500
     synchronised: bool = True
     master: str = "ok"
+    store: str = "ok"
+    tracker: str = "ok"
     manager: bool = True
     leaf: str = "leaf-1"
     uplinks: list[int] = field(default_factory=lambda: [4, 4, 4, 4])

@@ -12,7 +12,10 @@ from tools.checks.versions import PROBE
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
 
-_SLOTS = {
+TARGETS: Mapping[str, str] = {"object_store": "https://objects.svc.cluster/shards", "tracker": "https://tracker.svc.cluster/"}
+"""The site's services, as an inventory of the simulated cluster names them."""
+
+_SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
     "gpus": r"[1-9][0-9]?",
     "job_logs": r"/[A-Za-z0-9._/-]+",
     "nccl_tests": r"/?[A-Za-z0-9._/-]+",
@@ -77,6 +80,8 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "time.sync": _words("timedatectl show -p NTP -p NTPSynchronized"),
     "time.clock": _words("date -u +%s.%N"),
     "net.links": _words("ip -j -s -d link show"),
+    "net.tracker": _words("curl -q -sS -I --proto =http,https --max-redirs 0 --connect-timeout 3 --max-time 5 <tracker>"),
+    "store.object": _words("curl -q -sS -I --proto =http,https --max-redirs 0 --connect-timeout 3 --max-time 5 <object_store>"),
     "sched.shown": _words("scontrol -o show node <node>"),
     "sched.ended": _words("sacct -n -P -X -N <node> -S now-1days -o JobID,State,ExitCode,Start,End"),
     "cuda.run": ("python3", "-c", cuda.PROBE),

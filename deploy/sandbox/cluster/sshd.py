@@ -14,7 +14,7 @@ import yaml
 
 from deploy.sandbox.cluster.answer import Answer
 from deploy.sandbox.cluster.cluster import Cluster
-from deploy.sandbox.cluster.grammar import kit_words, unwrap
+from deploy.sandbox.cluster.grammar import TARGETS, kit_words, unwrap
 from deploy.sandbox.cluster.inprocess import GRAIN
 from deploy.sandbox.cluster.toolbox import Toolbox
 from deploy.sandbox.cluster.wire import Wire
@@ -80,6 +80,7 @@ class SshCluster:
                 "key": str(self.directory / "client_key"),
                 "known_hosts": str(self.directory / "known_hosts"),
                 "kit": True,
+                **TARGETS,
                 "job_logs": "/var/log/jobs",
                 "nccl_tests": "/usr/local/nccl-tests/build",
             },

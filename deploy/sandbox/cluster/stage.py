@@ -6,6 +6,7 @@ from pathlib import Path
 
 from deploy.sandbox.cluster.case import Case, load_case
 from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.grammar import TARGETS
 from deploy.sandbox.cluster.inprocess import InProcess
 from tools.inventory import Inventory, parse_inventory
 
@@ -45,6 +46,6 @@ def staged(case: Case, seed: int = 0, controller: str = "") -> Stage:
     cluster = Cluster.from_case(case, seed, controller=controller)
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}
     groups = {"job": job | {"controller": controller}, "control": {"hosts": controller}} if controller else {"job": job}
-    inventory = parse_inventory({"defaults": {"kit": True}, "groups": groups}, case.id)
+    inventory = parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups}, case.id)
     attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
     return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)

@@ -40,6 +40,8 @@ def planned_maintenance(s: Scene) -> None:
 def auxiliary_service_down(s: Scene) -> None:
     rank = s.job.ranks[0]
     host = str(s.args.get("host", "tracker.svc.cluster"))
+    for node in s.nodes:
+        node.around.tracker = "refused"
     frames = (("/workspace/train.py", 309, "main", "run.log(metrics, step=step)"),)
     s.raises(
         rank,
@@ -57,6 +59,8 @@ def auxiliary_service_down(s: Scene) -> None:
 def object_storage_throttled(s: Scene) -> None:
     frames = (*LOADING, ("/workspace/data/remote.py", 44, "read_shard", "return client.get_object(Bucket=bucket, Key=key)['Body'].read()"))
     dead = s.job.ranks[::5]
+    for node in s.nodes:
+        node.around.store = "throttled"
     for rank in dead:
         s.says(rank, f"[rank{rank.rank}] retry 4/5: 503 SlowDown on shard {s.dice.randrange(9000)}", dt=-20)
         s.raises(

@@ -97,6 +97,27 @@ def masters(view: View) -> Answer:
     return said(f"master {address} {view.node.env.get('MASTER_PORT', PORT)} {view.node.around.master}\n" if address else "")
 
 
+def tracker(view: View) -> Answer:
+    """`curl -I` of the experiment tracker."""
+    return _headers(
+        view, view.node.around.tracker, "tracker.svc.cluster", "HTTP/2 200 \r\nserver: uvicorn\r\ncontent-length: 18211\r\n\r\n"
+    )
+
+
+def objects(view: View) -> Answer:
+    """`curl -I` of the object store, which wants credentials that we do not have."""
+    well = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
+    return _headers(view, view.node.around.store, "objects.svc.cluster", well)
+
+
+def _headers(view: View, state: str, host: str, well: str) -> Answer:
+    if view.node.around.master == "no_name":
+        return said("", 6, f"curl: (6) Could not resolve host: {host}\n")
+    if state == "refused":
+        return said("", 7, f"curl: (7) Failed to connect to {host} port 443 after 1 ms: Connection refused\n")
+    return said("HTTP/1.1 503 Slow Down\r\nx-amz-request-id: 16F2A3C4\r\nRetry-After: 1\r\n\r\n" if state == "throttled" else well)
+
+
 def manager(view: View) -> Answer:
     """`sminfo`, asked through the first port."""
     port = _port(view)
