@@ -1,16 +1,14 @@
-"""The cards of actions in Slack: one message for each approval, edited as the ledger's record moves, and short ones below it.
+"""The cards of actions in Slack: one message for each action, or for several of a kind (`bot.batches`), edited as the ledger's records move,
+and short ones below it.
 
-Every painting reads the record anew, so a late one never shows an old state. Slack being away stops no remedy: the trouble is raised to
+Every painting reads the records anew, so a late one never shows an old state. Slack being away stops no remedy: the trouble is raised to
 the driver, which shows it again later; what Slack will never take is dropped.
 """
 
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Sequence
 from weakref import WeakValueDictionary
 
 import structlog
@@ -18,7 +16,9 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot import policy
+from bot.action_shown import Sources, Viewer
 from bot.approvals import Rights
+from bot.batches import Batches
 from bot.blocks import Card
 from bot.cards import POSTING, Cards
 from bot.dry_run import dry_run
@@ -27,40 +27,20 @@ from bot.once import Once
 from bot.people import People
 from bot.policy import Place
 from bot.slack_client import said
-from bot.views import approval, outcome, refusal
+from bot.views import approval, approval_batch, outcome, outcome_batch, refusal
 from bot.views.approval import Shown
-from graph.ports import Clock, Ports
+from graph.ports import Ports
 from graph.state import Incident, Origin
-from kb.redact import redact
-from tools.action import Action
-from tools.conditions import ConditionSeen
-from tools.evidence import EvidenceStore
-from tools.inventory import ChannelRow
 from tools.ledger.book import Book
-from tools.ledger.record import Record, Refused, requesters_of
+from tools.ledger.record import Record, Refused
 from tools.ledger.states import TERMINAL, State
 from tools.transport import Transport
 
 log = structlog.get_logger()
 METADATA = "rackmedic_approval"
 CARD, REMIND, OUTCOME = "card", "remind", "outcome"
-MOST_TAIL = 12
 GONE = frozenset({"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"})
 """Slack will never take it: trying again is no use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What the cards are rendered from. `group_of` is the approver group of a place; `warning` stands on every card."""
-
-    record_of: Callable[[str], Awaitable[Record]]
-    origin_of: OriginOf
-    bound: Mapping[str, ChannelRow]
-    group_of: Callable[[Origin], str]
-    evidence: EvidenceStore
-    clock: Clock
-    dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
-    warning: str = ""
 
 
 class ActionCards:
@@ -68,16 +48,17 @@ class ActionCards:
 
     def __init__(self, client: AsyncWebClient, cards: Cards, people: People, sources: Sources) -> None:
         self._client, self._cards, self._people, self._from = client, cards, people, sources
-        self._once = Once(client, cards)
+        self._once, self._batches, self._viewer = Once(client, cards), Batches(cards), Viewer(cards, people, sources)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def approval(self, record: Record, incident_state: Incident) -> None:
-        """Post the card, with what a dry run of its conditions sees."""
+        """Post the card, or join one of its kind, with what a dry run of its conditions sees."""
         origin = await self._from.origin_of(record.action.incident)
         if origin is None or origin.kind != "slack":
             return
-        if not await self._note(record, "seen"):
-            await self._keep(record, "seen", await self._dry_run(record.action))
+        batch = await self._batches.join(record, await self._beside(record), self._from.clock.now())
+        async with self._lock(f"look at {batch}"):
+            await asyncio.gather(*(self._viewer.look(row) for row in await self._rows(record, batch)))
         await self._show(record, CARD)
 
     async def changed(self, record: Record) -> None:
@@ -86,7 +67,7 @@ class ActionCards:
 
     async def held(self, record: Record, why: str) -> None:
         """Say on the card why an approved action waits."""
-        await self._keep(record, "held", why)
+        await self._viewer.keep(record, "held", why)
         await self._show(record, CARD)
 
     async def outcome(self, record: Record) -> None:
@@ -101,51 +82,65 @@ class ActionCards:
     # -- showing ----------------------------------------------------------------------------------------------------
 
     async def _show(self, record: Record, what: str) -> None:
-        lock = self._locks.setdefault(record.approval, asyncio.Lock())
-        async with lock:
+        batch = await self._batches.of(record.action)
+        async with self._lock(batch):
             try:
-                await self._do(record, what)
+                await self._do(record, batch, what)
             except SlackApiError as trouble:
                 if trouble.response["error"] not in GONE:
                     raise
                 log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
 
-    async def _do(self, record: Record, what: str) -> None:
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    async def _do(self, record: Record, batch: str, what: str) -> None:
         origin = await self._from.origin_of(record.action.incident)
         if origin is None or origin.kind != "slack":
             return
         if what == CARD:
-            await self._paint(origin, record)
+            await self._paint(origin, record, batch)
             return
-        record = await self._latest(record)
-        shown = await self._shown(origin, record)
-        if what == REMIND and record.state is State.PENDING:
-            await self._post(origin, record, REMIND, await self._for(origin, outcome.remind(shown)))
-        if what == OUTCOME and not _replaced(record):
-            name = f"{OUTCOME}:{record.outcome or record.state}"
-            await self._post(origin, record, name, await self._for(origin, outcome.render(shown)))
+        shown = await self._all(origin, record, batch)
+        own = next((one for one in shown if one.record.approval == record.approval), shown[0])
+        if what == REMIND and own.record.state is State.PENDING:
+            await self._post(origin, record, REMIND, batch, outcome.remind(own) if len(shown) == 1 else outcome_batch.remind(shown))
+        if what == OUTCOME:
+            await self._tell(origin, own, shown, batch)
 
-    async def _paint(self, origin: Origin, record: Record) -> None:
-        """Post the card or edit it, until it shows what the ledger holds: the record may move while Slack takes its time."""
-        incident, name, painted = record.action.incident, f"{CARD}:{record.approval}", ""
+    async def _tell(self, origin: Origin, own: Shown, shown: Sequence[Shown], batch: str) -> None:
+        """By itself and at once what wants somebody's eyes; the others of a card together, when the last of them has ended."""
+        record, records = own.record, [one.record for one in shown]
+        together = f"together:{approval_batch.phase(records)}"
+        told = bool(await self._cards.get(record.action.incident, f"{together}:{batch}"))
+        if not _replaced(record) and (len(shown) == 1 or told or approval_batch.wants_eyes(record)):
+            await self._post(origin, record, f"{OUTCOME}:{record.outcome or record.state}", record.approval, outcome.render(own))
+        if len(shown) > 1 and approval_batch.all_over(records) and not all(map(approval_batch.wants_eyes, records)):
+            await self._post(origin, record, together, batch, outcome_batch.render(shown))
+
+    async def _paint(self, origin: Origin, record: Record, batch: str) -> None:
+        """Post the card or edit it, until it shows what the ledger holds: the records may move while Slack takes its time."""
+        incident, name, painted = record.action.incident, f"{CARD}:{batch}", ""
         while True:
-            record = await self._latest(record)
+            shown = await self._all(origin, record, batch)
             before = await self._cards.get(incident, name)
-            if not before and record.state in TERMINAL:
+            if not before and all(one.record.state in TERMINAL for one in shown):
                 return
-            card = await self._for(origin, approval.render(await self._shown(origin, record)))
+            card = await self._for(
+                origin, approval.render(shown[0]) if len(shown) == 1 else approval_batch.render(shown, self._from.brakes)
+            )
             looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
             if looks == painted:
                 return
-            ts = await self._post(origin, record, CARD, card)
-            if before and (before == POSTING or looks != await self._note(record, "looks")):
+            ts = await self._once.post(origin, incident, name, card, _metadata(batch, CARD))
+            if before and (before == POSTING or looks != await self._cards.get(incident, f"looks:{batch}")):
                 await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
-            await self._keep(record, "looks", looks)
+            await self._cards.set(incident, f"looks:{batch}", looks)
             painted = looks
 
-    async def _post(self, origin: Origin, record: Record, what: str, card: Card) -> str:
-        metadata = {"event_type": METADATA, "event_payload": {"approval": record.approval, "what": what}}
-        return await self._once.post(origin, record.action.incident, f"{what}:{record.approval}", card, metadata)
+    async def _post(self, origin: Origin, record: Record, what: str, about: str, card: Card) -> None:
+        incident = record.action.incident
+        await self._once.post(origin, incident, f"{what}:{about}", await self._for(origin, card), _metadata(about, what))
 
     async def _for(self, origin: Origin, card: Card) -> Card:
         """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
@@ -156,57 +151,35 @@ class ActionCards:
             return refusal.render(str(no))
         return card
 
-    # -- rendering --------------------------------------------------------------------------------------------------
+    # -- what is on a card ------------------------------------------------------------------------------------------
 
-    async def _latest(self, record: Record) -> Record:
-        """The record as the ledger has it now; where it does not answer, as it was."""
+    async def _all(self, origin: Origin, record: Record, batch: str) -> list[Shown]:
+        """Every action on the card, as it is now."""
+        return [await self._viewer.shown(origin, row) for row in await self._rows(record, batch)]
+
+    async def _rows(self, record: Record, batch: str) -> list[Record]:
+        """Their records as the ledger has them now. One that cannot be read is left out, unless it is the one that we were told of."""
+        found: list[Record] = []
+        for name in await self._batches.rows(record.action.incident, batch):
+            try:
+                found.append(await self._from.record_of(name))
+            except Refused as why:
+                log.warning("action_cards.unreadable", approval=name, why=str(why)[:200])
+                found += [record] if name == record.approval else []
+        return found or [record]
+
+    async def _beside(self, record: Record) -> list[Record]:
+        """What else the incident put up; nothing where that cannot be read."""
         try:
-            return await self._from.record_of(record.approval)
-        except Refused:
-            return record
+            return await self._from.of_incident(record.action.incident)
+        except Refused as why:
+            log.warning("action_cards.alone", approval=record.approval, why=str(why)[:200])
+            return []
 
-    async def _shown(self, origin: Origin, record: Record) -> Shown:
-        seen, at = _read_seen(await self._note(record, "seen"))
-        return Shown(
-            record,
-            group=self._from.group_of(origin),
-            names=await self._names(record),
-            seen=seen,
-            seen_at=at,
-            began=await self._began(record),
-            held=await self._note(record, "held") if record.state is State.APPROVED else "",
-            tail=await self._tail(record),
-            warning=self._from.warning,
-        )
 
-    async def _names(self, record: Record) -> dict[str, str]:
-        people = {vote.voter for vote in record.votes} | requesters_of(record.action) | {record.ended_by}
-        return {who: await self._people.name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
-
-    async def _began(self, record: Record) -> datetime | None:
-        """When it was first seen running."""
-        if record.state is not State.EXECUTING:
-            return None
-        if not (began := await self._note(record, "began")):
-            await self._keep(record, "began", began := self._from.clock.now().isoformat())
-        return datetime.fromisoformat(began)
-
-    async def _tail(self, record: Record) -> list[str]:
-        text = await self._from.evidence.get(record.output) if record.output else None
-        return [line for line in (text or "").splitlines() if line.strip()][-MOST_TAIL:]
-
-    async def _dry_run(self, action: Action) -> str:
-        rows = await self._from.dry_run(action)
-        at = self._from.clock.now().isoformat()
-        return json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]})
-
-    # -- notes beside the card --------------------------------------------------------------------------------------
-
-    async def _note(self, record: Record, name: str) -> str:
-        return await self._cards.get(record.action.incident, f"{name}:{record.approval}")
-
-    async def _keep(self, record: Record, name: str, value: str) -> None:
-        await self._cards.set(record.action.incident, f"{name}:{record.approval}", value)
+def _metadata(about: str, what: str) -> dict[str, object]:
+    """By which a message of ours is found again after a crash."""
+    return {"event_type": METADATA, "event_payload": {"approval": about, "what": what}}
 
 
 def _replaced(record: Record) -> bool:
@@ -222,21 +195,16 @@ def cards_over(
     def show(book: Book, rights: Rights, warning: str) -> ActionCards:
         sources = Sources(
             record_of=book.record,
+            of_incident=book.of_incident,
             origin_of=origin_of,
             bound=policy.bindings(ports.inventory.channels),
             group_of=rights.group_of,
             evidence=ports.evidence,
             clock=ports.clock,
             dry_run=lambda action: dry_run(action, transport, ports.inventory),
+            brakes=book.brakes,
             warning=warning,
         )
         return ActionCards(client, cards, people, sources)
 
     return show
-
-
-def _read_seen(note: str) -> tuple[list[ConditionSeen], datetime | None]:
-    if not note:
-        return [], None
-    kept: dict[str, Any] = json.loads(note)
-    return [ConditionSeen(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])

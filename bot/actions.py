@@ -4,7 +4,7 @@ Every entry checks who it is anew, changes nothing but the ledger, and wakes who
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
 import structlog
@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from bot.action_index import ActionIndex
 from bot.approvals import Rights
-from bot.decisions import Verdict
+from bot.decisions import Counted, Verdict
 from bot.driving import EDITED, Driver, StateOf
 from bot.edits import edited
 from bot.propose import Withheld
@@ -134,6 +134,28 @@ class Actions:
         await self.wake(approval)
         return after
 
+    async def approve_each(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[Counted]:
+        """A vote for each of several actions of one incident. Slack is asked once who clicked; the ledger is asked for each."""
+        await self._rights.admit(voter)
+        incident = (await self._ledger.record(each[0][0])).action.incident
+        if voter not in await self._rights.approvers(incident, fresh=True):
+            raise NotAnApprover(NotAnApprover.__doc__)
+        return [await self._counted(approval, digest, voter, f"{delivery}.{approval}", incident) for approval, digest in each]
+
+    async def _counted(self, approval: str, digest: str, voter: str, delivery: str, incident: str) -> Counted:
+        """One of them. What the ledger refuses keeps the others from nothing."""
+        seen: Record | None = None
+        try:
+            seen = await self._current(approval, digest)
+            if seen.action.incident != incident:
+                raise WrongDigest(WrongDigest.__doc__)
+            await self._index.look_at(approval)
+            seen = await self._ledger.vote(approval, digest, voter, "approve", delivery)
+        except Refused as no:
+            return Counted(approval, seen, no)
+        await self.wake(approval)
+        return Counted(approval, seen)
+
     async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
         """RackMedic proposes the rung of an action that was not decided once more; asking twice gives the same one."""
         seen = await self._current(approval, digest)
@@ -219,9 +241,11 @@ class Actions:
         except NotFound:
             pass
         try:
-            return await self._tender.put_up(incident, ladder, requested_by=requested_by)
+            found = await self._tender.put_up(incident, ladder, requested_by=requested_by)
         except Withheld as why:
             raise CannotAsk(f"It cannot be proposed now: {why}.") from why
+        await self.wake(found.approval)
+        return found
 
 
 def _agrees(said: Said, ran: bool) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.text import Line, Part, bold, clip, exact_pre, pre, show, size, stack
+from bot.text import TAIL, Line, Part, bold, clip, exact_pre, pre, show, size, stack
 
 Block = dict[str, Any]
 
@@ -66,6 +66,11 @@ def section(*lines: Line, accessory: Block | None = None) -> Block:
     return {**block, "accessory": accessory} if accessory else block
 
 
+def short(*lines: Line, room: int) -> Block:
+    """Lines below each other, cut to `room`."""
+    return {"type": "section", "text": _mrkdwn(stack(lines, min(room, SECTION)))}
+
+
 def say(*parts: Part) -> Block:
     """A section of one line."""
     return section(parts)
@@ -80,6 +85,16 @@ def whole(*lines: Line) -> Block:
 def verbatim(text: str) -> Block:
     """One monospace text as it is, not one character cut; TooLong where Slack would not take it."""
     return {"type": "section", "text": _mrkdwn(_whole("text", exact_pre(text), SECTION))}
+
+
+def framed(above: Sequence[Line], monospace: str, below: Sequence[Line], room: int) -> Block:
+    """Lines, a monospace text and more lines in one section. What stands above and the monospace text are never cut (TooLong where Slack
+    would not take them); what stands below is cut to `room`."""
+    words = "\n".join(show(parts, sys.maxsize) for parts in above)
+    words = _whole("text", f"{words}\n{exact_pre(monospace)}", SECTION)
+    room = min(room, SECTION - size(words) - 1)
+    tail = stack(below, room) if below and room > 2 * TAIL else ""
+    return {"type": "section", "text": _mrkdwn(f"{words}\n{tail}" if tail else words)}
 
 
 def quote(rows: Iterable[str], width: int = 300, limit: int = SECTION) -> Block:
@@ -176,6 +191,12 @@ def modal(callback_id: str, title: str, blocks: Sequence[Block], *, submit: str,
     }
 
 
+def page(title: str, blocks: Sequence[Block]) -> Block:
+    """A dialog to read and to close."""
+    shown = fit(list(blocks), MOST_MODAL_BLOCKS)
+    return {"type": "modal", "title": _plain(title, TITLE), "close": _plain("Close", TITLE), "blocks": shown}
+
+
 def home(blocks: Sequence[Block]) -> Block:
     """The App Home tab."""
     return {"type": "home", "blocks": fit(list(blocks), MOST_MODAL_BLOCKS)}
@@ -183,16 +204,16 @@ def home(blocks: Sequence[Block]) -> Block:
 
 def fit(blocks: Sequence[Block], most: int = MOST_BLOCKS) -> list[Block]:
     """At most `most` blocks and MOST_TEXT of text. Buttons and inputs stay; what goes is counted where it stood last."""
-    if len(blocks) <= most and sum(map(_weight, blocks)) <= MOST_TEXT:
+    if len(blocks) <= most and sum(map(weight, blocks)) <= MOST_TEXT:
         return list(blocks)
     anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "input", "header")}
     anchors = set(sorted(anchors)[: most - 1])
-    places, room = most - 1 - len(anchors), MOST_TEXT - 100 - sum(_weight(blocks[i]) for i in anchors)
+    places, room = most - 1 - len(anchors), MOST_TEXT - 100 - sum(weight(blocks[i]) for i in anchors)
     kept = set(anchors)
     for i, block in enumerate(blocks):
         if i in anchors:
             continue
-        places, room = places - 1, room - _weight(block)
+        places, room = places - 1, room - weight(block)
         if places < 0 or room < 0:
             break
         kept.add(i)
@@ -201,8 +222,8 @@ def fit(blocks: Sequence[Block], most: int = MOST_BLOCKS) -> list[Block]:
     return [*blocks[:gap], note, *(blocks[i] for i in range(gap, len(blocks)) if i in kept)]
 
 
-def _weight(block: Any) -> int:
+def weight(block: Any) -> int:
     """The length of all texts in a block."""
     if isinstance(block, dict):
-        return sum(size(v) if k == "text" and isinstance(v, str) else _weight(v) for k, v in block.items())
-    return sum(map(_weight, block)) if isinstance(block, list) else 0
+        return sum(size(v) if k == "text" and isinstance(v, str) else weight(v) for k, v in block.items())
+    return sum(map(weight, block)) if isinstance(block, list) else 0

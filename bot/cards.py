@@ -37,6 +37,10 @@ class Cards:
         """Nothing is known of the card any more: it was not posted."""
         await _awaited(self._redis.hdel(self._key(incident), name))
 
+    async def run(self, script: str, incident: str, *args: str) -> str:
+        """A Lua script over what is kept of the incident, as one step; KEYS[1] is its hash."""
+        return _text(await _awaited(self._redis.eval(script, 1, self._key(incident), *args)))
+
     async def keep(self, incident: str, *, closed: bool) -> None:
         """A closed incident's cards are forgotten after a month; an open one's never."""
         key = self._key(incident)

@@ -4,15 +4,24 @@ Everything raises a `Refused` of the ledger (its text is what the clicker is tol
 taken from Slack's own payload. What was decided is driven on, and its card brought up to date, by whoever answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from bot.action_board import Show
 from tools.ledger.book import Book
-from tools.ledger.record import Record
+from tools.ledger.record import Record, Refused
 
 Verdict = Literal["approve", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One vote among several of one click: what the ledger made of it. `seen` is the action as far as it could be read."""
+
+    approval: str
+    seen: Record | None = None
+    no: Refused | None = None
 
 
 class Decisions(Protocol):
@@ -20,6 +29,11 @@ class Decisions(Protocol):
 
     async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
         """Count one person's word; when it was the last that was needed, start. `delivery` is the click's own id."""
+        ...
+
+    async def approve_each(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[Counted]:
+        """One person's approval of several actions of one incident, named with their digests: a vote for each, and each counts or not by
+        itself. Refused as a whole only where the person may not speak at all."""
         ...
 
     async def ask_again(self, approval: str, digest: str, asker: str) -> Record:

@@ -97,7 +97,7 @@ async def decide(on: Pressed, work: Awaitable[object]) -> None:
     if task.done():
         task.result()
     else:
-        on.surface.tasks.spawn("told", _whisper(on, refusal.note(NOT_YET)))
+        on.surface.tasks.spawn("told", whisper(on, refusal.note(NOT_YET)))
         on.surface.tasks.spawn("decision", _later(on, task))
 
 
@@ -110,14 +110,15 @@ async def _later(on: Pressed, task: Awaitable[None]) -> None:
     try:
         await task
     except (Refusal, BadForm) as no:
-        await _whisper(on, refusal.render(str(no)))
+        await whisper(on, refusal.render(str(no)))
     except StoreAway:
-        await _whisper(on, error.not_stored(will_retry=False))
+        await whisper(on, error.not_stored(will_retry=False))
     finally:
         _paint(on)
 
 
-async def _whisper(on: Pressed, card: Card) -> None:
+async def whisper(on: Pressed, card: Card) -> None:
+    """Tell whoever clicked, and nobody else."""
     await on.surface.client.chat_postEphemeral(channel=on.origin.channel, user=on.voter.user, thread_ts=on.origin.thread_ts, **said(card))
 
 

@@ -79,9 +79,10 @@ class Tender:
         ladders = read_ladders(state.get("ladders", []))
         records = {row.approval: row for row in await self.ledger.of_incident(incident)}
         await self._withdraw(state, ladders, records.values())
-        for ladder in ladders:
-            if ladder.open and state.get("lifecycle") != "closed":
-                await self._carefully(incident, ladder, records)
+        going = [row for row in ladders if row.open and state.get("lifecycle") != "closed"]
+        proposed = [await self._carefully(incident, ladder, records) for ladder in going]
+        for approval in filter(None, proposed):  # only now, so that whoever shows the first finds the others beside it
+            await self.wake(approval)
         await self._quiet(incident, state, ladders)
         await self.index.settle(incident, mark, next_look(state, ladders, self.clock.now()))
 
@@ -97,35 +98,37 @@ class Tender:
                     continue
                 await self.wake(seen.approval)
 
-    async def _carefully(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
-        """One ladder's trouble must not keep the others from being looked at."""
+    async def _carefully(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
+        """One ladder's trouble must not keep the others from being looked at. The approval that it was proposed under, if it was."""
         try:
-            await self._look(incident, ladder, records)
+            return await self._look(incident, ladder, records)
         except (Refusal, Refused, Unreachable) as why:
             log.warning("ladder.not_tended", ladder=ladder.id, error=f"{type(why).__name__}: {why}"[:300])
+            return ""
 
-    async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
+    async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
         match ladder.waiting_for:
             case "approval":
-                if ladder.approval not in records:
-                    await self.propose(incident, ladder)
+                return await self.propose(incident, ladder) if ladder.approval not in records else ""
             case "idle":
                 await self._idle(incident, ladder)
             case "node_back":
                 await self._back(incident, ladder, records)
             case "proof":
                 await self._reprove(incident, ladder, records)
+        return ""
 
-    async def propose(self, incident: str, ladder: Ladder) -> None:
-        """Put the present rung up for decision; where it is withheld the ladder hears why."""
+    async def propose(self, incident: str, ladder: Ladder) -> str:
+        """Put the present rung up for decision, its approval id; where it is withheld the ladder hears why."""
         try:
-            await self.put_up(incident, ladder)
+            return (await self.put_up(incident, ladder)).approval
         except Withheld as why:
             log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
             await self._hear(incident, ladder, why.event, says=str(why))
+            return ""
 
     async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "") -> Record:
-        """The present rung as the ledger has it, proposed unless it was. Raises Withheld."""
+        """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld."""
         await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
         made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by)
         try:
@@ -133,7 +136,6 @@ class Tender:
         except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
             seen = await self.ledger.record(ladder.approval)
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
-        await self.wake(seen.approval)
         return seen
 
     async def _idle(self, incident: str, ladder: Ladder) -> None:

@@ -5,10 +5,10 @@ Text, reactions and replies approve nothing: an action is moved by its own butto
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from bot.pressed import LedgerSays, Payload, Pressed, Voter, about, admit, decide, painted
+from bot.pressed import LedgerSays, Payload, Pressed, Voter, about, admit, approvals_of, decide, ledger, painted, whisper
 from bot.refusal import Refusal
-from bot.surface import Surface
-from bot.views import approval, edit_modal, reject_modal
+from bot.surface import Surface, storing
+from bot.views import approval, approval_all, edit_modal, reject_modal, tally
 from bot.views.approval import Click, Stale
 from tools.ledger.record import NotAnApprover, Record, WrongDigest
 from tools.ledger.states import State
@@ -78,6 +78,26 @@ async def _approve(on: Pressed, click: Click) -> None:
     await decide(on, on.decisions.vote(click.approval, click.digest, str(on.voter), "approve", delivery=delivery))
 
 
+async def _approve_all(on: Pressed, click: Click) -> None:
+    await decide(on, _counted(on, click))
+
+
+async def _counted(on: Pressed, click: Click) -> None:
+    """Every vote by itself; whoever pressed hears of those that did not count. What did is on the card."""
+    votes = await on.decisions.approve_each(click.each, str(on.voter), delivery=_delivery(on.payload, on.voter))
+    if any(vote.no is not None for vote in votes):
+        on.surface.tasks.spawn("told", whisper(on, tally.render(votes)))
+
+
+async def _show_all(on: Pressed, click: Click) -> None:
+    book = approvals_of(on.surface).book
+    async with storing(), ledger():
+        records = [await book.record(approval) for approval, _ in click.each]
+    if any(record.action.incident != on.record.action.incident for record in records):
+        raise Stale
+    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=approval_all.render(records))
+
+
 async def _reject_form(on: Pressed, click: Click) -> None:
     _same(on.record, click.digest)
     _open(on.record, State.PENDING)
@@ -125,4 +145,6 @@ _DOES: Mapping[approval.Does, Callable[[Pressed, Click], Awaitable[None]]] = {
     "ask_again": _ask_again,
     "ran": _reconcile,
     "not_ran": _reconcile,
+    "approve_all": _approve_all,
+    "show_all": _show_all,
 }

@@ -1,17 +1,18 @@
 """Approving as people live it: the Slack side on the sandbox, the real ledger, the real cards; behind the clicks a driver of a few lines."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fakeredis import FakeAsyncRedis
 
-from bot.action_cards import ActionCards, Sources
+from bot.action_cards import ActionCards
+from bot.action_shown import Sources
 from bot.approvals import Rights
 from bot.cards import Cards
-from bot.decisions import Approvals, Verdict
+from bot.decisions import Approvals, Counted, Verdict
 from bot.surface import Surface
 from deploy.sandbox.slack.socketmode import Delivery
 from graph.state import Incident
@@ -22,7 +23,7 @@ from tools.conditions import ConditionSeen
 from tools.evidence import MemoryEvidence
 from tools.inventory import Host, Inventory
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import NotAnApprover, Record, Terms
+from tools.ledger.record import NotAnApprover, Record, Refused, Terms
 from tools.ledger.states import Event, State
 from tools.remedies.build import Seen, Wanted, build
 from tools.remedy import BadArgument
@@ -75,6 +76,17 @@ class SmallDriver:
     async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
         await self._entitled(await self.ledger.record(approval), voter)
         return await self.ledger.vote(approval, digest, voter, verdict, delivery, reason)
+
+    async def approve_each(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[Counted]:
+        await self._entitled(await self.ledger.record(each[0][0]), voter)
+        return [await self._counted(approval, digest, voter, f"{delivery}.{approval}") for approval, digest in each]
+
+    async def _counted(self, approval: str, digest: str, voter: str, delivery: str) -> Counted:
+        seen = await self.ledger.record(approval)
+        try:
+            return Counted(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
+        except Refused as no:
+            return Counted(approval, seen, no)
 
     async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
         old = await self.ledger.record(approval)
@@ -171,7 +183,15 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
         ledger = Ledger(redis, KEY, clock)
         rights = Rights(surface.people, INVENTORY, (), surface.intake.origin)
         sources = Sources(
-            ledger.record, surface.intake.origin, surface.bound, rights.group_of, evidence, clock, dry_run=seen, warning=warning
+            ledger.record,
+            ledger.of_incident,
+            surface.intake.origin,
+            surface.bound,
+            rights.group_of,
+            evidence,
+            clock,
+            dry_run=seen,
+            warning=warning,
         )
         cards = ActionCards(surface.client, Cards(redis), surface.people, sources)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))

@@ -1,6 +1,6 @@
 """An action in words, all of them ours: from the catalogue of remedies, its checked arguments and the ledger's record. Nothing a model wrote."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bot.text import Line, Part, exact, exact_code
 from tools.action import Action
@@ -43,6 +43,17 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 }
 """How a proof ended: its mark, and how the headline begins."""
 
+WORDS: Mapping[State, str] = {
+    **{state: state.value for state in State},
+    State.EXECUTING: "running",
+    State.DONE: "ran, being proved",
+    State.DENIED: "rejected",
+    State.REVOKED: "taken back",
+}
+"""Where an action stands, for a row among others."""
+
+DONE_WORDS: Mapping[str, str] = {"passes_now": "done", "unchanged": "unchanged", "worse": "worse", "cured": "cured", "recurred": "recurred"}
+
 PROOFS: Mapping[str, str] = {
     "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
     "unchanged": "The fault is still there.",
@@ -63,6 +74,17 @@ def does(action: Action) -> str:
     return fill(remedy.does, values)
 
 
+def does_each(actions: Sequence[Action]) -> str:
+    """The same for several actions of one remedy: the hosts folded, and `…` where an argument is each one's own."""
+    remedy = REMEDIES.get(actions[0].remedy)
+    if remedy is None or len(actions) == 1:
+        return does(actions[0])
+    said = {name: {exact(action.args.get(name, "")) for action in actions} for name in remedy.args}
+    values = {name: found.pop() if len(found) == 1 else "…" for name, found in said.items()}
+    hosts = exact(folded([action.target for action in actions]))
+    return fill(remedy.does, values | {"target": hosts} | ({"node": hosts} if "node" in values else {}))
+
+
 def blast(action: Action) -> str:
     """Whom it disturbs."""
     remedy = REMEDIES.get(action.remedy)
@@ -70,13 +92,17 @@ def blast(action: Action) -> str:
 
 
 def targets(action: Action) -> str:
-    """The host; a set of hosts folded where that says exactly the same."""
-    names = list(targets_of(action))
+    """The host, or its hosts folded."""
+    return folded(targets_of(action)) or action.target
+
+
+def folded(names: Sequence[str]) -> str:
+    """Hosts in a few characters where that says exactly the same, else one after the other."""
     try:
-        folded = fold(names)
-        return folded if len(names) > 1 and set(expand(folded)) == set(names) else action.target
+        short = fold(names)
+        return short if len(names) > 1 and set(expand(short)) == set(names) else ",".join(names)
     except BadRange:
-        return action.target
+        return ",".join(names)
 
 
 def place(action: Action) -> Line:
@@ -97,6 +123,24 @@ def state_of(record: Record) -> tuple[str, str]:
     if record.outcome == "passes_now" and not mends(record.action):
         return "✅", "Done:"
     return OUTCOMES[record.outcome]
+
+
+def standing(record: Record, held: str = "") -> tuple[str, str]:
+    """(mark, one or two words) for a row among others."""
+    mark = state_of(record)[0]
+    if is_refused(record):
+        return "⛔", "refused"
+    if record.state is State.APPROVED and held:
+        return mark, "waits"
+    if record.state is State.DONE and record.outcome:
+        return mark, "passes now" if record.outcome == "passes_now" and mends(record.action) else DONE_WORDS[record.outcome]
+    return mark, WORDS[record.state]
+
+
+def is_refused(record: Record) -> bool:
+    """Approved, and not run all the same: something had changed when it was to start. Nobody needs to look at the host for that."""
+    kit = record.state is State.FAILED and record.exit_status is None and not record.ended_by
+    return kit or (record.state is State.SUPERSEDED and record.start_by is not None)
 
 
 def proved(record: Record) -> str:

@@ -22,9 +22,10 @@ from tools.ledger.record import Record, is_digest
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
-Does = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran"]
+Does = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all"]
 APPROVE, REJECT, EDIT, REVOKE = "approval.approve", "approval.reject", "approval.edit", "approval.revoke"
 ASK_AGAIN, RAN, NOT_RAN = "approval.ask_again", "approval.ran", "approval.not_ran"
+APPROVE_ALL, SHOW_ALL = "approval.approve_all", "approval.show_all"
 BUTTONS: Mapping[str, Does] = {
     APPROVE: "approve",
     REJECT: "reject_form",
@@ -33,10 +34,16 @@ BUTTONS: Mapping[str, Does] = {
     ASK_AGAIN: "ask_again",
     RAN: "ran",
     NOT_RAN: "not_ran",
+    APPROVE_ALL: "approve_all",
+    SHOW_ALL: "show_all",
 }
+OF_SEVERAL = frozenset({APPROVE_ALL, SHOW_ALL})
+"""Buttons that name every action that they are about."""
 NOT_EDITABLE = frozenset({"node", "approval"})
 """Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
 CONFIRM = 300
+MOST_EACH = 20
+"""Actions that one button can name: with their digests whole they still fit into its value."""
 
 
 class Stale(Refusal):
@@ -48,11 +55,12 @@ class Stale(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """A click on the card of one action."""
+    """A click on a card. One about several actions names them all in `each`, as (approval, digest), and the first of them beside."""
 
     does: Does
     approval: str
     digest: str
+    each: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,7 @@ def render(shown: Shown) -> Card:
             parts.about(record, shown.names),
             *parts.votes(record, shown.names),
             parts.small_print(record),
-            *_buttons(record),
+            *buttons(record),
         ],
     )
     return made if all(block in made.blocks for block in core) else _too_large(shown, "its parts together are longer than a message may be")
@@ -106,18 +114,25 @@ def read(payload: Mapping[str, Any]) -> Click:
     """The inverse of what a click sends. Stale for whatever is no button of today's cards."""
     try:
         action = payload["actions"][0]
-        carried = json.loads(action["value"])
-        click = Click(BUTTONS[action["action_id"]], str(carried["approval"]), str(carried["digest"]))
+        does, carried = BUTTONS[action["action_id"]], json.loads(action["value"])
+        rows = carried["each"] if action["action_id"] in OF_SEVERAL else [[carried["approval"], carried["digest"]]]
+        each = tuple(dict.fromkeys((str(approval), str(digest)) for approval, digest in rows))
+        approval, digest = each[0]
     except (KeyError, IndexError, TypeError, ValueError) as wrong:
         raise Stale from wrong
-    if not is_digest(click.digest):
+    if len(each) > MOST_EACH or not all(is_digest(digest) for _, digest in each):
         raise Stale
-    return click
+    return Click(does, approval, digest, each if action["action_id"] in OF_SEVERAL else ())
 
 
 def carry(record: Record) -> str:
     """The value of a button; also what a modal keeps."""
     return json.dumps({"approval": record.approval, "digest": record.digest}, separators=(",", ":"))
+
+
+def carry_each(records: Sequence[Record]) -> str:
+    """The value of a button about several actions: each with its digest, whole."""
+    return json.dumps({"each": [[record.approval, record.digest] for record in records]}, separators=(",", ":"))
 
 
 def editable(action: Action) -> tuple[str, ...]:
@@ -172,7 +187,7 @@ def _too_large(shown: Shown, why: str) -> Card:
     )
 
 
-def _buttons(record: Record) -> list[Block]:
+def buttons(record: Record) -> list[Block]:
     """What can be done in this state; nothing where nothing can."""
     value = carry(record)
     match record.state:

@@ -47,11 +47,12 @@ def warned(warning: str) -> list[Block]:
 
 def stands(record: Record, names: Names, began: datetime | None, held: str) -> list[Block]:
     """How it goes on, or how it ended."""
-    lines = _stands(record, names, began, held)
+    lines = stands_lines(record, names, began, held)
     return [blocks.section(*lines)] if lines else []
 
 
-def _stands(record: Record, names: Names, began: datetime | None, held: str) -> list[Line]:
+def stands_lines(record: Record, names: Names, began: datetime | None, held: str) -> list[Line]:
+    """The same as lines."""
     says = people_named(record.says, names)
     said: list[Line] = [(says,)] if says else []
     who = named(record.ended_by, names) if record.ended_by else ""
@@ -106,7 +107,7 @@ def conditions(record: Record, seen: Sequence[ConditionSeen], at: datetime | Non
         return []
     if seen:
         when = f" (dry run at {utc(at)})" if at else ""
-        lines = [_saw(one) for one in seen[:MOST_CONDITIONS]]
+        lines = [saw(one) for one in seen[:MOST_CONDITIONS]]
     else:
         when = ""
         lines = [(f"• {condition.says}",) for condition in record.action.conditions[:MOST_CONDITIONS]]
@@ -118,10 +119,11 @@ def conditions(record: Record, seen: Sequence[ConditionSeen], at: datetime | Non
     return [*_check(record), blocks.section((bold("Must hold"), when), *lines, again)]
 
 
-def _saw(one: ConditionSeen) -> Line:
+def saw(one: ConditionSeen) -> Line:
+    """A condition and what was seen of it."""
     printed = one.saw.strip()[:160]
-    saw: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
-    return (f"{SEEN[one.ok]} {one.says}", *(saw if one.ok is not None else (" · could not look: ", printed or "no answer")))
+    found: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
+    return (f"{SEEN[one.ok]} {one.says}", *(found if one.ok is not None else (" · could not look: ", printed or "no answer")))
 
 
 def _check(record: Record) -> list[Block]:
@@ -148,12 +150,18 @@ def about(record: Record, names: Names) -> Block:
 
 def votes(record: Record, names: Names) -> list[Block]:
     """Who said what when."""
+    lines = vote_lines(record, names)
+    return [blocks.section(*lines)] if lines else []
+
+
+def vote_lines(record: Record, names: Names) -> list[Line]:
+    """The same as lines, the latest last."""
     lines: list[Line] = []
     for vote in sorted(record.votes, key=lambda one: one.at)[-MOST_VOTES:]:
         mark, verb = ("✓", "approved") if vote.verdict == "approve" else ("✗", "rejected")
         at = utc(datetime.fromisoformat(vote.at))
         lines.append((f"{mark} ", bold(named(vote.voter, names)), f" {verb} at {at}{': ' + vote.reason if vote.reason else ''}"))
-    return [blocks.section(*lines)] if lines else []
+    return lines
 
 
 def small_print(record: Record) -> Block:

@@ -42,6 +42,11 @@ class Book:
         self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
         self._journal = Journal(redis, self._seal, clock, anchor, prefix)
 
+    @property
+    def brakes(self) -> Brakes:
+        """How much may be changed before somebody has to look."""
+        return self._brakes
+
     # -- looking ----------------------------------------------------------------------------------------------------
 
     async def record(self, approval: str) -> Record:

@@ -1,0 +1,74 @@
+"""One action among others on a card: where it stands, its host, its exact command, the beginning of its digest, and its own buttons.
+
+Host and command are whole, or the action gets a card of its own (`weight`); what stands below them is cut to `BELOW`.
+"""
+
+from collections.abc import Sequence
+
+from bot import blocks
+from bot.blocks import Block, TooLong
+from bot.text import Line, bold, code
+from bot.views import action_words as words
+from bot.views import approval
+from bot.views import approval_parts as parts
+from bot.views.approval import Shown
+from tools.action import Action
+from tools.conditions import ConditionSeen
+from tools.ledger.record import Record
+from tools.ledger.states import OPEN, State
+
+BELOW = 300
+"""Room below the command: preconditions, votes, how it went."""
+BESIDE = 460
+"""Room for the row's buttons with their dialogs, and for the words of a later state."""
+ROOM = 8600
+"""What the rows of one card may weigh together, so that a message holds them with all that is said once for all."""
+PREFIX = 16
+MOST_VOTES = 2
+
+
+def render(shown: Shown) -> list[Block]:
+    """The row in its present state."""
+    record = shown.record
+    return [blocks.framed(_above(record, shown.held), approval.command(record.action), _below(shown), BELOW), *approval.buttons(record)]
+
+
+def weight(action: Action) -> int:
+    """What the row may come to at most; more than all the room where it cannot be a row."""
+    try:
+        core = blocks.framed(_place(action), approval.command(action), (), 0)
+    except TooLong:
+        return ROOM + 1
+    return blocks.weight(core) + BELOW + BESIDE if blocks.weight(core) + BELOW < blocks.SECTION else ROOM + 1
+
+
+def _above(record: Record, held: str) -> list[Line]:
+    mark, word = words.standing(record, held)
+    first, second = _place(record.action)
+    count: Line = (" · ", parts.count(record)) if record.state is State.PENDING else ()
+    return [(f"{mark} ", *first, " · ", bold(word)), (*second, *count)]
+
+
+def _place(action: Action) -> list[Line]:
+    return [words.place(action), ("digest ", code(f"{action.digest[:PREFIX]}…"))]
+
+
+def _below(shown: Shown) -> list[Line]:
+    record = shown.record
+    held: list[Line] = _held(shown) if record.state in OPEN else []
+    votes = parts.vote_lines(record, shown.names)[-MOST_VOTES:]
+    return [*held, *parts.stands_lines(record, shown.names, shown.began, shown.held), *votes]
+
+
+def _held(shown: Shown) -> list[Line]:
+    """What a dry run saw of the preconditions: those that do not hold one by one, the others as a number."""
+    if not shown.seen:
+        return []
+    bad = [one for one in shown.seen if one.ok is not True]
+    good = len(shown.seen) - len(bad)
+    return [*map(parts.saw, bad), *([_good(shown.seen, good)] if good else [])]
+
+
+def _good(seen: Sequence[ConditionSeen], good: int) -> Line:
+    every = "all " if good == len(seen) and good > 1 else ""
+    return (f"✓ {every}{good} precondition{'s hold' if good > 1 else ' holds'}",)
