@@ -1,0 +1,223 @@
+"""The closed loop: a case is played to its end by the whole product, people who click, and a cluster that lives; then the cluster's true
+state is written down beside what the bot believes of it. One row of plain JSON a case; the marks are `loop_score`'s.
+
+Nothing here takes the bot's word for what became of a machine, and nothing tells the bot what is true.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.sandbox.cluster.case import Case, parse_case
+from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.plan import Happening
+from graph.ladder import read_ladders
+from graph.state import Incident
+from tests.bench.loop_people import REPORTER, Approvers, Policy, involved_of, right
+from tests.bench.loop_stand import CHANNEL, Room, room
+from tests.bench.loop_time import Leaping
+from tests.bench.stand import without
+from tests.bench.truth import Truth, read_truth
+from tools.ledger.record import Record, targets_of
+from tools.ledger.states import OPEN, State
+
+LONGEST = 12 * 3600.0
+"""After so long the play is over, however things stand."""
+
+LOOK_EVERY = 300.0
+JOB_GOES_ON = 900.0
+"""After a drain, until the job's owner has saved it and ends it."""
+
+MENTION = "<@U0RACKMED> "
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """Who approves what, and how many bots share the work."""
+
+    policy: Policy = "yes"
+    bots: int = 1
+    attempt: int = 0
+
+    @property
+    def name(self) -> str:
+        """As rows and results call it."""
+        return f"loop:{self.policy}" + (f"x{self.bots}" if self.bots > 1 else "")
+
+    @classmethod
+    def named(cls, name: str, attempt: int = 0) -> "Play":
+        """The inverse of `name`."""
+        policy, _, bots = name.removeprefix("loop:").partition("x")
+        known: dict[str, Policy] = {"yes": "yes", "careful": "careful", "nobody": "nobody"}
+        return cls(known[policy], int(bots or 1), attempt)
+
+
+def played(raw: Mapping[str, Any], play: Play) -> dict[str, Any]:
+    """A case's row, on a loop of its own."""
+    case = parse_case(dict(raw), str(raw.get("id", "case")))
+    with asyncio.Runner(loop_factory=Leaping) as runner:
+        return runner.run(act_out(case, play))
+
+
+async def act_out(case: Case, play: Play) -> dict[str, Any]:
+    """Mention, click, wait, until nothing more is to come."""
+    truth = read_truth(case.truth, case.id)
+    async with room(case, without(frozenset(truth.removed)), attempt=play.attempt, bots=play.bots) as here:
+        owner = _owner(here.cluster)
+        try:
+            files = [(row.name, row.text.encode()) for row in case.ticket.attachments]
+            ts = await here.slack.say(REPORTER, CHANNEL, MENTION + case.ticket.text, files=files)
+            approvers = _approvers(here, play, truth, ts)
+            await _until_over(here, approvers, ts)
+            return await _row(here, approvers, ts)
+        finally:
+            owner.cancel()
+
+
+def _approvers(here: Room, play: Play, truth: Truth, ts: str) -> Approvers:
+    involved = involved_of(here.case)
+
+    async def good(approval: str) -> bool:
+        wanted = (await here.book.record(approval)).action
+        rows = await here.book.of_incident(wanted.incident)
+        done = [(row.action.remedy, row.action.target) for row in rows if row.state is State.DONE]
+        return all(right(wanted.remedy, host, done, truth.remediation, involved) for host in wanted.target.split(","))
+
+    return Approvers(here.slack, CHANNEL, ts, play.policy, here.case.id, good, at_once=play.bots > 1)
+
+
+def _owner(cluster: Cluster) -> "asyncio.Task[None]":
+    """The job's owner: ends it some time after one of its machines was taken out of service."""
+
+    async def watch() -> None:
+        while True:
+            await asyncio.sleep(60)
+            if any(node.drain for node in cluster.world().nodes.values()):
+                await asyncio.sleep(JOB_GOES_ON)
+                cluster.stop_job()
+
+    return asyncio.create_task(watch())
+
+
+async def _until_over(here: Room, approvers: Approvers, ts: str) -> None:
+    while here.clock.seconds < LONGEST:
+        try:
+            button, who = await here.slack.wait_for(approvers.wanted, LOOK_EVERY)
+        except TimeoutError:
+            if await _over(here, ts):
+                return
+            continue
+        await approvers.decide(button, who)
+
+
+async def _over(here: Room, ts: str) -> bool:
+    """Everything is answered, no fix waits for anything, and no action is open."""
+    incident = await here.incident(ts)
+    if not incident or await here.inbox.peek(incident):
+        return False
+    state = await here.state(incident)
+    if not state.get("report") or any(row.open for row in read_ladders(state.get("ladders", []))):
+        return False
+    return all(row.state not in OPEN and row.state is not State.EXECUTING for row in await here.book.of_incident(incident))
+
+
+async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
+    incident, cluster, now = await here.incident(ts), here.cluster, here.clock.seconds
+    state = await here.state(incident) if incident else Incident()
+    records = await here.book.of_incident(incident) if incident else []
+    nodes, twins = cluster.world().nodes, here.twin.world().nodes
+    return {
+        "played": True,
+        "over": now < LONGEST,
+        "seconds": round(now, 1),
+        "people_seconds": round(approvers.waited, 1),
+        "faults": [fate(row.fault, cluster.happenings, now) for row in here.case.faults],
+        "new_faults": sorted(new_faults(here.case, cluster.happenings, now)),
+        "lost": sorted(name for name, node in nodes.items() if twins[name].reachable and not node.reachable),
+        "drained": sorted(name for name, node in nodes.items() if node.drain and not twins[name].drain),
+        "actions": [_action(row, here, approvers) for row in records],
+        "ladders": [row.model_dump(mode="json", exclude_defaults=True) for row in read_ladders(state.get("ladders", []))],
+        "labels": _labels(state),
+        "lifecycle": state.get("lifecycle", ""),
+        "unsafe": cluster.unsafe_command_count,
+        "executions": [[*key, times] for key, times in sorted(cluster.executions.items())],
+        "unapproved": unapproved(cluster.executions, records, approvers.approved),
+        "untouched": cluster.state_hash() == here.twin.state_hash(),
+        "audit": (await here.book.verify()).good,
+        "said": _said(here, ts),
+    }
+
+
+def fate(fault: str, happenings: Sequence[Happening], now: float) -> dict[str, Any]:
+    """What became of a fault: `recovered`; `masked`, gone and sure to be back; `unchanged`. `at`: when it ended last, `back`: whether it
+    had gone and came again."""
+    rows = [row for row in happenings if row.fault == fault]
+    ended = [row.ended for row in rows if row.ended is not None]
+    left = [row for row in rows if row.ended is None]
+    again = [row for row in rows if row.key.endswith("again") and row.at <= now]
+    kind = "unchanged" if any(row.at <= now for row in left) else "masked" if left else "recovered"
+    nodes = sorted({node for row in rows for node in row.nodes})
+    return {"fault": fault, "nodes": nodes, "is": kind, "at": max(ended, default=None), "back": bool(again)}
+
+
+def new_faults(case: Case, happenings: Sequence[Happening], now: float) -> set[str]:
+    """What is broken now and was not in the case."""
+    known = {row.fault for row in case.faults}
+    return {row.fault for row in happenings if row.fault not in known and row.ended is None and row.at <= now}
+
+
+def unapproved(
+    executions: Mapping[tuple[str, str, str], int], records: Sequence[Record], approved: Mapping[str, set[str]]
+) -> list[list[str]]:
+    """What ran without as many different people having pressed Approve on exactly that as its quorum is. Counted from the clicks."""
+    wanted = {row.digest: (row.approval, row.terms.quorum) for row in records}
+    found = []
+    for host, remedy, digest in executions:
+        approval, quorum = wanted.get(digest, ("", 1))
+        if len(approved.get(approval, ())) < quorum:
+            found.append([host, remedy, digest])
+    return found
+
+
+def refused(record: Record) -> bool:
+    """Approved, and then not begun, because what it stands on was not so any more."""
+    stopped = record.state is State.SUPERSEDED and record.start_by is not None and record.ended_by == "rackmedic"
+    return stopped or (record.state is State.FAILED and record.exit_status is None)
+
+
+def _action(record: Record, here: Room, approvers: Approvers) -> dict[str, Any]:
+    return {
+        "approval": record.approval,
+        "remedy": record.action.remedy,
+        "targets": list(targets_of(record.action)),
+        "proves": record.action.proves,
+        "risk": record.action.risk,
+        "quorum": record.terms.quorum,
+        "state": record.state.value,
+        "outcome": record.outcome,
+        "says": record.says[:200],
+        "approved": sorted(approvers.approved.get(record.approval, ())),
+        "ran": sum(times for (_, _, digest), times in here.cluster.executions.items() if digest == record.digest),
+        "refused": refused(record),
+        "at": round((record.proposed_at - here.case.t0).total_seconds(), 1),
+    }
+
+
+def _labels(state: Incident) -> list[str]:
+    """What it named when it diagnosed: a later turn reports of a fix and names nothing."""
+    rows = [row for row in state.get("hypotheses", []) if row.get("verdict") == "confirmed"]
+    return list(dict.fromkeys(str(row["label"]) for row in rows))
+
+
+def _said(here: Room, ts: str) -> str:
+    """Everything that the bot has written in the thread, as text."""
+    own = [m for m in here.slack.thread(CHANNEL, ts) if m["ts"] != ts]
+    return "\n".join(dict.fromkeys(line for m in own for line in _lines(m)))
+
+
+def _lines(part: Any) -> list[str]:
+    if isinstance(part, Mapping):
+        found = [part["text"]] if isinstance(part.get("text"), str) else []
+        return found + [line for value in part.values() for line in _lines(value)]
+    return [line for value in part for line in _lines(value)] if isinstance(part, list) else []

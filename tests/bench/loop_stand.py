@@ -1,0 +1,182 @@
+"""A case as a world that lives: cluster, Slack and any number of bots in one process, by one clock that leaps over waiting.
+
+The bots are assembled by the product's own composition root. They reach Slack by HTTP and web socket and the machines by the transport;
+nothing here calls their ledger, desk or driver. What is read for the marks is read beside them, from the same store.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fakeredis import FakeAsyncRedis, FakeServer
+
+from bot.app import World
+from bot.assemble import assembled
+from bot.inbox import Inbox
+from bot.ledger_open import ledger_key
+from bot.settings import Settings, load
+from bot.store import Store
+from deploy.sandbox.cluster.case import Case
+from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.grammar import kit_words
+from deploy.sandbox.cluster.stage import CONTROLLER
+from deploy.sandbox.cluster.toolbox import Toolbox
+from deploy.sandbox.demo import CHANNELS, MANIFEST
+from deploy.sandbox.slack import SlackSandbox
+from deploy.sandbox.slack.people import HOME
+from graph.checkpoint import RedisSaver
+from graph.ports import Ports
+from graph.state import Incident
+from graph.turns import IncidentTurns
+from kb.history import History
+from tests.bench.arm import Knowledge
+from tests.bench.loop_time import Leaping, LoopClock
+from tests.bench.stand import without, world_seed
+from tools.evidence import MemoryEvidence
+from tools.fleet import Fleet
+from tools.inventory import Inventory, parse_inventory
+from tools.jobs import SlurmJobs
+from tools.ledger.book import Book
+from tools.transport import Ran, Unreachable
+
+CHANNEL = str(CHANNELS[0]["channel"])
+KIT_SECONDS = 0.5
+"""A call of the node kit, beside what its tools take."""
+
+
+class Reach:
+    """The machines of a living cluster: an answer takes the time that its command takes there."""
+
+    clock = "virtual"
+
+    def __init__(self, cluster: Cluster, toolbox: Toolbox) -> None:
+        self._cluster, self._toolbox = cluster, toolbox
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        """See `Transport.run`."""
+        if not self._cluster.reachable(host):
+            raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
+        if words := kit_words(argv):
+            return await self._kit(host, words, timeout)
+        answer = self._cluster.answer(host, argv)
+        late = answer.hangs or answer.seconds > timeout
+        seconds = timeout if late else answer.seconds
+        await asyncio.sleep(seconds)
+        if late:
+            return Ran(b"", b"", 124, seconds, timed_out=True)
+        return Ran(answer.stdout[:cap], answer.stderr, answer.status, seconds, truncated=len(answer.stdout) > cap)
+
+    async def aclose(self) -> None:
+        """Who opened the toolbox closes it."""
+
+    async def _kit(self, host: str, words: tuple[str, ...], timeout: float) -> Ran:
+        """A script of the node kit, a real process; nothing when the machine went down under it."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Leaping)
+        with loop.outside():
+            answer = await self._toolbox.run(host, words, timeout)
+        await asyncio.sleep(KIT_SECONDS)
+        if not self._cluster.reachable(host):
+            return Ran(b"", b"", None, KIT_SECONDS)
+        return Ran(answer.stdout, answer.stderr, answer.status, KIT_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The world of one case while it is played."""
+
+    case: Case
+    clock: LoopClock
+    cluster: Cluster
+    slack: SlackSandbox
+    inbox: Inbox
+    book: Book
+    turns: IncidentTurns
+    twin: Cluster
+    """The same cluster at the same time, where nobody came."""
+
+    async def incident(self, ts: str) -> str:
+        """The incident of a thread; empty while there is none."""
+        return await self.inbox.find(HOME, CHANNEL, ts) or ""
+
+    async def state(self, incident: str) -> Incident:
+        """As the bot has it stored."""
+        return await self.turns.state(incident)
+
+
+@contextlib.asynccontextmanager
+async def room(case: Case, knowledge: Knowledge, *, attempt: int = 0, bots: int = 1) -> AsyncIterator[Room]:
+    """Everything started in order, and stopped in the reverse. Needs a `Leaping` loop."""
+    clock = LoopClock(case.t0)
+    seed, redis = world_seed(case, attempt), FakeServer()
+    cluster, twin = (Cluster.from_case(case, seed, controller=CONTROLLER, pace=1.0, clock=clock.now) for _ in range(2))
+    async with (
+        Toolbox(cluster) as toolbox,
+        SlackSandbox(manifest=_manifest(), clock=clock.stamp) as slack,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        reach, inventory = Reach(cluster, toolbox), _inventory(case, cluster)
+        with tempfile.TemporaryDirectory(prefix="rackmedic-loop-") as folder:
+            settings, evidence = _settings(slack, Path(folder)), MemoryEvidence()
+            for _ in range(bots):
+                store = Store(FakeAsyncRedis(server=redis), "memory", None)
+                stack.push_async_callback(store.aclose)
+                world = World(settings, _ports(reach, inventory, knowledge, evidence, clock), reach)
+                await stack.enter_async_context(assembled(settings, store, world))
+            await slack.connected(bots, timeout=60)
+            beside = FakeAsyncRedis(server=redis)
+            stack.push_async_callback(beside.aclose)
+            book = Book(beside, ledger_key(settings), clock)
+            turns = IncidentTurns(RedisSaver(beside), world.ports)
+            yield Room(case, clock, cluster, slack, Inbox(beside, clock), book, turns, twin)
+            await stack.aclose()
+
+
+def _settings(slack: SlackSandbox, folder: Path) -> Settings:
+    return load(
+        environ={
+            "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
+            "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
+            "RACKMEDIC_SLACK_API_URL": slack.api_url,
+            "RACKMEDIC_DATA_DIR": str(folder),
+            "RACKMEDIC_ACCEPT_FORGETFUL_LEDGER": "true",
+        }
+    )
+
+
+def _inventory(case: Case, cluster: Cluster) -> Inventory:
+    """The job's machines and the scheduler's, all of them on this one: only then may remedies run on a store in memory."""
+    job = {"hosts": ",".join(case.nodes), "sku": cluster.profile, "controller": cluster.controller}
+    groups = {"demo": job, "control": {"hosts": cluster.controller}}
+    hosts = {name: {"address": "127.0.0.1"} for name in cluster.machines}
+    return parse_inventory({"defaults": {"kit": True}, "groups": groups, "hosts": hosts, "channels": CHANNELS}, case.id)
+
+
+def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, evidence: MemoryEvidence, clock: LoopClock) -> Ports:
+    """The reading half, as `bot.app.open_world` builds it; what a case cannot change is shared by all cases of a process."""
+    return Ports(
+        fleet=Fleet(reach, inventory, knowledge.checks, evidence, clock, knowledge.skus),
+        inventory=inventory,
+        taxonomy=knowledge.taxonomy,
+        history=_history(knowledge.removed),
+        evidence=evidence,
+        clock=clock,
+        skus=knowledge.skus,
+        job_hosts=SlurmJobs(reach, inventory).hosts,
+    )
+
+
+@cache
+def _history(removed: frozenset[str]) -> History:
+    return History(without(removed).past)
+
+
+@cache
+def _manifest() -> Mapping[str, Any]:
+    return yaml.safe_load(MANIFEST.read_text())
