@@ -58,6 +58,11 @@ class Belief:
         return self.leaf.label
 
     @property
+    def accused(self) -> tuple[str, ...]:
+        """Guilty hosts. Those behind a bad switch only suffer from it."""
+        return () if self.leaf.scope == "switch" else self.subject.hosts
+
+    @property
     def posterior(self) -> float:
         return 1 / (1 + math.exp(-max(-30.0, min(30.0, self.log_odds))))
 

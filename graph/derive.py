@@ -5,11 +5,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from kb.xid import repeats
 from tools.devices import missing_gpus
 from tools.fact import Fact, Status
+
+FEWEST_CLOCKS = 3
+"""Clocks it takes to tell which one is wrong."""
 
 REPEATING = (13, 31)
 """Xids that a program causes as readily as a broken GPU: only their pattern tells."""
@@ -84,19 +88,26 @@ def absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> l
 
 
 def wrong_clocks(facts: Iterable[Fact]) -> list[Fact]:
-    """How far each clock is from ours, where its time source does not say that more exactly. Ours was read when the answer came."""
+    """How far each clock is from ours, where its time source does not say that more exactly. Ours was read when the answer came.
+
+    What most clocks are off by is the error of ours, so it accuses nobody.
+    """
+    facts = list(facts)
     said = {fact.host for fact in facts if fact.key == "time.offset"}
+    off = {
+        fact.host: fact.value - fact.time.timestamp() for fact in facts if _is_clock(fact) and fact.time and isinstance(fact.value, float)
+    }
+    ours = median(off.values()) if len(off) >= FEWEST_CLOCKS else 0.0
+    against = "the clock of RackMedic" if len(off) < FEWEST_CLOCKS else "the clocks of the others"
     return [
-        replace(
-            fact,
-            key="time.offset",
-            value=round(fact.value - fact.time.timestamp(), 1),
-            unit="s",
-            attrs={"against": "the clock of RackMedic"},
-        )
+        replace(fact, key="time.offset", value=round(off[fact.host] - ours, 1), unit="s", attrs={"against": against})
         for fact in facts
-        if fact.key == "time.clock" and fact.host not in said and fact.time and isinstance(fact.value, float)
+        if _is_clock(fact) and fact.host in off and fact.host not in said
     ]
+
+
+def _is_clock(fact: Fact) -> bool:
+    return fact.key == "time.clock" and fact.status is Status.OK and bool(fact.host)
 
 
 CAPABILITY = (

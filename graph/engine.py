@@ -88,7 +88,7 @@ class Assessment:
         rows = [row for row in self.roots if row.label == label] or [standing.best]
         return Hypothesis(
             label=label,
-            hosts=tuple(sorted({host for row in rows for host in row.subject.hosts})),
+            hosts=tuple(sorted({host for row in rows for host in row.accused})),
             devices=tuple(sorted({name for row in rows for name in row.subject.named})),
             tier=tier,
             verdict=standing.verdict,

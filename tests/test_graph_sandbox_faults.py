@@ -96,7 +96,7 @@ def plan_of(fault: str) -> tuple[Plan, set[str]]:
     row = FAULTS[fault]
     nodes = {"gpu": (SICK,), "node": (SICK,), "switch": HOSTS[:2], "rack": HOSTS[:2]}.get(row.scope, HOSTS)
     gpus = (5,) if row.scope == "gpu" else ()
-    guilty = set() if row.scope in ("job", "cluster") else set(nodes)
+    guilty = set() if row.scope in ("job", "cluster", "switch") else set(nodes)
     return Plan("dgx-h100-8", HOSTS, 7, (Happening(fault, nodes, -620.0, gpus),)), guilty
 
 

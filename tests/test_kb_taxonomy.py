@@ -73,7 +73,8 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
     devices = [None, "gpu5", *quoted, "/"]
     others = [None, True, False, 0, 16, 9000, 700.0, 10**6, "active", "Active", "Down", "mlx5_0", *quoted, -1, ["0x8001"], ["0x7fff"]]
     for value, attr, device in itertools.product(values[row.kind], attrs, devices):
-        for expected, majority in [(None, None), *((e, None) for e in others), *((None, m) for m in others), (value, value), (True, True)]:
+        both = [(value, value), (True, True), (10**6, value)]
+        for expected, majority in [(None, None), *((e, None) for e in others), *((None, m) for m in others), *both]:
             yield Seen(clue.key, value, device, attr), expected, majority
 
 
@@ -216,6 +217,10 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
         [seen("nvlink.inactive", 18, "gpu1"), seen("nvlink.active", 0, "gpu1"), seen("topo.missing"), seen(ERR, "nccl_connection_refused")],
         "INTERCONNECT.NVLINK.Link_Inactive",
     ),
+    "NVLinks down, their own check blind": (
+        [seen("topo.missing", device="gpu1"), seen(XID, 74, "gpu1"), seen(ERR, "nccl_unhandled_cuda")],
+        "INTERCONNECT.NVLINK.Link_Inactive",
+    ),
     "marginal NVLink": ([seen("nvlink.crc_errors", 4000), seen("nvlink.replay_errors", 90)], "INTERCONNECT.NVLINK.CRC_Marginal"),
     "switch error": (
         [seen("kernel.sxid", 20034, "nvswitch0", fatal=True, link=30), seen(XID, 74), seen("service.event", "fm_nvswitch_fatal")],
@@ -236,6 +241,10 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     ),
     "adapter failed": (
         [seen("kernel.mlx5", "health_compromised", "mlx5_4"), seen("ib.count", 7), seen(ERR, "nccl_ib_device", device="mlx5_4")],
+        "INTERCONNECT.IB.HCA_Firmware_Fatal",
+    ),
+    "adapter gone, kernel log blind": (
+        [seen("ib.count", 7), seen(ERR, "nccl_ib_error", status=12, vendor_err=129)],
         "INTERCONNECT.IB.HCA_Firmware_Fatal",
     ),
     "no code for the GPU": ([seen(ERR, "cuda_no_kernel_image", first=True)], "FRAMEWORK.VERSION.Torch_Arch_Missing"),
