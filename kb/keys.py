@@ -242,6 +242,7 @@ KEYS = _rows("""
     vers.cudnn                       | str   | process |      | cuDNN that is loaded
     vers.cudnn_mismatch              | bool  | process |      | another cuDNN is loaded than PyTorch was built with; attrs: built
     vers.nccl                        | str   | process |      | NCCL of the image
+    vers.nccl_known_bad              | str   | process |      | what the NCCL of the image is known for: crash hang corruption slow; attrs: version fixed where meaning source
     vers.archs                       | list  | process |      | GPU architectures PyTorch was built for: sm_90 compute_90
     vers.arch_missing                | str   | process |      | architecture of this host's GPUs that PyTorch was not built for
     vers.cuda_too_new                | str   | process |      | CUDA of the image, newer than the driver supports; attrs: supported major(bool)

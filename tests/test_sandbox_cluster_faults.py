@@ -20,7 +20,7 @@ SHOWS = {
     "S12": "dmesg procs store", "S13": "disk dmesg", "S14": "dmesg mem", "S15": "dmesg procs sched", "S16": "lspci", "S17": "sysd time", "S18": "procs smi",
     "S19": "cpu smi", "N01": "dmesg nccl1 nvlink topo", "N02": "nccl1 nvlink", "N03": "dmesg nccl1 sysd", "N04": "dmesg ibstat", "N05": "ibstat",
     "N06": "ibstat", "N07": "ibstat", "N08": "fabric ibstat", "N09": "ibstat", "N10": "dmesg ibstat topo", "N11": "fabric ibstat net", "N12": "net", "N13": "net",
-    "N14": "env net store", "N15": "fabric ibstat", "F01": "vers", "F02": "vers", "F03": "env vers", "F04": "dmesg", "F05": "", "F06": "vers", "F07": "dmesg mem", "U01": "dmesg",
+    "N14": "env net store", "N15": "fabric ibstat", "F01": "vers", "F02": "vers", "F03": "env vers", "F04": "dmesg vers", "F05": "", "F06": "vers", "F07": "dmesg mem", "U01": "dmesg",
     "U02": "", "U03": "ibstat net", "U04": "env", "U05": "env", "U06": "env", "U07": "env fabric ibstat net", "U08": "", "U09": "", "U10": "", "U11": "env",
     "U12": "", "O01": "", "O02": "ipmi smi", "O03": "sched sysd", "O04": "net", "O05": "store", "O06": "sched sysd", "O07": "dmesg nccl1",
 }  # fmt: skip

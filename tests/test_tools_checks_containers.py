@@ -112,3 +112,11 @@ def test_a_clock_without_a_source_is_compared_with_ours() -> None:
     (off,) = wrong_clocks([clock])
     assert off.value == round(1000.0 - clock.time.timestamp(), 1)
     assert not wrong_clocks([clock, fact("n1", "time", "time.offset", 0.001)])
+
+
+def test_an_nccl_that_is_known_to_crash_is_told_with_the_source() -> None:
+    (found,) = [row for row in read("vers", samples.VERSIONS.replace("[2, 20, 5]", "[2, 27, 7]")) if row.key == "vers.nccl_known_bad"]
+    assert found.value == "crash"
+    assert found.attrs["version"] == "2.27.7"
+    assert found.attrs["source"] in found.line
+    assert not [row for row in read("vers", samples.VERSIONS.replace("[2, 20, 5]", "[2, 21, 5]")) if row.key == "vers.nccl_known_bad"]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kb.nccl import known_bad
 from tools.check import Check, Command, Format
 from tools.checks.containers import answers
 from tools.fact import Fact, Status
@@ -69,6 +70,10 @@ def _versions(row: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
     for key, value in values.items():
         if value:
             yield Fact(CHECK, key, value, device, line=f"{key.removeprefix('vers.')} {value}")
+    for bad in known_bad(values["vers.nccl"]):
+        attrs = {"version": values["vers.nccl"], "fixed": bad.fixed, "where": bad.where, "meaning": bad.meaning, "source": bad.source}
+        line = f"NCCL {values['vers.nccl']}: {bad.meaning} ({bad.source})"
+        yield Fact(CHECK, "vers.nccl_known_bad", bad.effect, device, line=line, attrs=attrs)
     if mismatch or values["vers.cudnn"]:
         built = ".".join(mismatch.groups()[:3]) if mismatch else values["vers.cudnn"]
         line = cudnn.removeprefix("error: ")[:300] if mismatch else f"cuDNN {built}"
@@ -135,6 +140,7 @@ CHECKS = (
         establishes=(
             *("vers.torch", "vers.cuda", "vers.cudnn", "vers.cudnn_mismatch", "vers.nccl", "vers.archs"),
             "vers.extension_mismatch",
+            "vers.nccl_known_bad",
         ),
         seconds=8.0,
         timeout=60.0,

@@ -1,10 +1,14 @@
 """Versions, libraries and checkpoints of the framework."""
 
 import re
+from dataclasses import replace
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.scene import FORWARD, Scene
 from deploy.sandbox.cluster.training import NCCL_VERSION
+
+CRASHES = (2, 27, 7)
+"""A version that is known to crash."""
 
 _ARCH = {"Hopper": ("sm_90", "9.0"), "Ampere": ("sm_80", "8.0"), "Ada Lovelace": ("sm_89", "8.9")}
 
@@ -71,6 +75,10 @@ def cudnn_mismatch(s: Scene) -> None:
 @fault("F04", "FRAMEWORK.NCCL.Library_Segfault", "NCCL crashes on several nodes", "job", "dies")
 def nccl_segfault(s: Scene) -> None:
     dead = []
+    for node in s.world.nodes.values():
+        node.around.image.nccl = CRASHES
+    for rank in s.job.ranks:
+        rank.lines = [replace(line, text=line.text.replace(NCCL_VERSION, ".".join(map(str, CRASHES)))) for line in rank.lines]
     hit = s.nodes if len(s.nodes) > 1 else list(s.world.nodes.values())[:3]
     for i, node in enumerate(hit):
         rank = s.job.of(node.name)[s.dice.randrange(8)]
