@@ -142,6 +142,27 @@ async def test_a_closed_port_and_a_mute_port_are_told_apart(tmp_path: Path) -> N
     mute.close()
 
 
+async def test_a_mute_host_is_tried_once_for_all_who_ask_it(tmp_path: Path) -> None:
+    keygen(tmp_path / "client")
+    (tmp_path / "known_hosts").write_text("")
+    tried: list[asyncio.StreamWriter] = []
+
+    async def mute(_: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        tried.append(back)
+
+    async with await asyncio.start_server(mute, "127.0.0.1", 0) as server:
+        reach = {"address": "127.0.0.1", "port": server.sockets[0].getsockname()[1], "key": str(tmp_path / "client")}
+        rows = {"n1": reach | {"known_hosts": str(tmp_path / "known_hosts")}}
+        ssh = Ssh(parse_inventory({"groups": {"g": {"hosts": "n1"}}, "hosts": rows}), Limits(connect_seconds=0.5, login_seconds=0.5))
+        asked = [ssh.run("n1", ["true"], timeout=1, cap=10) for _ in range(40)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        await ssh.aclose()
+        for line in tried:
+            line.close()
+    assert all(isinstance(one, Unreachable) for one in found)
+    assert len(tried) == 1
+
+
 async def test_one_connection_carries_many_commands_within_maxsessions(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)

@@ -9,7 +9,7 @@ import contextlib
 import random
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import monotonic
@@ -18,10 +18,10 @@ import asyncssh
 
 from tools.fact import Status
 from tools.inventory import Host, Inventory
+from tools.line import Connection, Line
 from tools.pace import Pace
 from tools.transport import Ran, Unreachable
 
-Connection = asyncssh.SSHClientConnection
 Process = asyncssh.SSHClientProcess[bytes]
 
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
@@ -50,15 +50,6 @@ class Limits:
     grace_seconds: float = 5.0
 
 
-@dataclass(slots=True)
-class _Line:
-    """One host's connection, its lock and its session slots."""
-
-    sessions: asyncio.Semaphore
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    connection: Connection | None = None
-
-
 class Ssh:
     """`tools.transport.Transport` over asyncssh: one connection a host, kept and re-used."""
 
@@ -67,8 +58,8 @@ class Ssh:
     def __init__(self, inventory: Inventory, limits: Limits | None = None) -> None:
         self._inventory = inventory
         self._limits = limits or Limits()
-        self._lines: dict[str, _Line] = {}
-        self._bastions: dict[str, _Line] = {}
+        self._lines: dict[str, Line] = {}
+        self._bastions: dict[str, Line] = {}
         self._handshakes = asyncio.Semaphore(self._limits.handshakes)
         self._paces: dict[str, Pace] = {}
 
@@ -77,13 +68,15 @@ class Ssh:
         row = self._inventory.hosts.get(host)
         if row is None:
             raise Unreachable(host, "not in the inventory")
-        line = self._lines.setdefault(host, _Line(asyncio.Semaphore(self._limits.sessions)))
-        async with line.sessions:
+        line = self._lines.setdefault(host, Line(asyncio.Semaphore(self._limits.sessions)))
+        await self._connected(row, line)
+        async with line.sessions:  # it may have been lost while we waited for a slot
             connection = await self._connected(row, line)
             return await self._exec(connection, row.name, remote_command(argv, timeout), timeout, cap)
 
     async def aclose(self) -> None:
         """Close every connection, bastions last."""
+        await asyncio.gather(*(line.stop() for lines in (self._lines, self._bastions) for line in lines.values()))
         for lines in (self._lines, self._bastions):
             open_ones = [line.connection for line in lines.values() if line.connection is not None]
             for connection in open_ones:
@@ -95,27 +88,27 @@ class Ssh:
     async def fingerprint(self, host: str) -> str:
         """SHA-256 fingerprint of the host key that the connection was verified against."""
         row = self._inventory.hosts[host]
-        line = self._lines.setdefault(host, _Line(asyncio.Semaphore(self._limits.sessions)))
+        line = self._lines.setdefault(host, Line(asyncio.Semaphore(self._limits.sessions)))
         key = (await self._connected(row, line)).get_server_host_key()
         return key.get_fingerprint() if key else ""
 
-    async def _connected(self, host: Host, line: _Line) -> Connection:
-        async with line.lock:
-            if line.connection is None or line.connection.is_closed():
-                tunnel = await self._bastion(host) if host.jump else None
-                options = _options(host, self._limits)
-                line.connection = await self._open(host.name, host.address, host.port, options, tunnel, self._pace(host))
-            return line.connection
+    async def _connected(self, host: Host, line: Line) -> Connection:
+        async def dial() -> Connection:
+            tunnel = await self._bastion(host) if host.jump else None
+            return await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel, self._pace(host))
+
+        return await line.connected(dial)
 
     async def _bastion(self, host: Host) -> Connection:
-        line = self._bastions.setdefault(host.jump, _Line(asyncio.Semaphore(1)))
+        line = self._bastions.setdefault(host.jump, Line(asyncio.Semaphore(1)))
         user, _, where = host.jump.rpartition("@")
         address, _, port = where.partition(":")
-        options = _options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
-        async with line.lock:
-            if line.connection is None or line.connection.is_closed():
-                line.connection = await self._open(f"bastion {address}", address, int(port or 22), options, None, Pace(1))
-            return line.connection
+
+        async def dial() -> Connection:
+            options = _options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
+            return await self._open(f"bastion {address}", address, int(port or 22), options, None, Pace(1))
+
+        return await line.connected(dial)
 
     def _pace(self, host: Host) -> Pace:
         """Shared by all hosts behind one bastion, else by all names of one sshd."""
