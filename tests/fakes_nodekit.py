@@ -22,6 +22,12 @@ from tools.remedy import Remedy
 SHELLS = {"dash": ("dash",), "bash": ("bash", "--posix")} | ({"busybox": ("busybox", "sh")} if shutil.which("busybox") else {})
 """dash and bash are what /bin/sh is on servers; busybox is tried where it happens to be installed."""
 
+TOOLS = (
+    *("nvidia-smi", "systemctl", "scontrol", "scancel", "modprobe", "rmmod", "lsmod", "kill", "find", "df", "dkms"),
+    *("chronyc", "cpupower", "docker", "nvidia-ctk", "ipmitool"),
+)
+"""Everything that a remedy calls: no test may reach the real ones."""
+
 BOOT = "0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f"
 OTHER_BOOT = "11111111-2222-3333-4444-555555555555"
 REAL_FLOCK = shutil.which("flock")
@@ -58,7 +64,7 @@ class Node:
         self.boot(BOOT)
         for name, text in kit_files(self.checks, self.remedies, self.paths).items():
             (self.root / "sbin" / name).write_text(text)
-        for tool in ("nvidia-smi", "systemctl", "scontrol", "scancel", "modprobe", "kill"):
+        for tool in TOOLS:
             self.stub(tool)
 
     @property

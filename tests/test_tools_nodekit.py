@@ -81,7 +81,7 @@ def test_where_the_kit_lives_does_not_change_its_version() -> None:
     elsewhere = kit_files(CHECKS, REMEDIES, KitPaths(directory="/opt/rm", state="/srv/rm", user="medic"))
     assert kit_version(CHECKS, REMEDIES) in elsewhere["rackmedic-act"]
     assert "medic ALL=(root) NOPASSWD: NOSETENV: /opt/rm/rackmedic-look, /opt/rm/rackmedic-act\n" in elsewhere["sudoers"]
-    assert "/var/lib" not in elsewhere["rackmedic-act"]
+    assert "/var/lib/rackmedic" not in elsewhere["rackmedic-act"]
 
 
 @pytest.mark.skipif(not VISUDO, reason="sudo is not installed: apt-get install sudo (make setup-system)")

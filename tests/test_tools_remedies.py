@@ -23,7 +23,18 @@ FLEET = parse_inventory(
     {"groups": {"h100": {"hosts": "gpu-[001-004]", "controller": "head"}, "lone": {"hosts": "lone-1"}, "heads": {"hosts": "head"}}}
 )
 SEEN = Seen("0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f", "SHA256:abc")
-GOOD = {"bdf": "0000:9b:00.0", "job": "4711", "pid": "4711", "ticks": "123", "signal": "TERM", "watts": "700", "check": "nccl1"}
+GOOD = {
+    "bdf": "0000:9b:00.0",
+    "job": "4711",
+    "pid": "4711",
+    "ticks": "123",
+    "signal": "TERM",
+    "watts": "700",
+    "check": "nccl1",
+    "container": "0f" * 32,
+    "hours": "72",
+    "service": "docker",
+}
 LATER = ("sched",)
 """Checks that a proof may name before this build of the catalogue has them: what cannot be looked at is said, never passed."""
 

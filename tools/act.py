@@ -124,7 +124,7 @@ class _Watch:
             case "done":
                 return _by_status(self.remedy, said)
             case "refused":
-                return Settled("failed", says=said.says)
+                return Settled("failed", says="; ".join(filter(None, (said.says, explain(self.remedy, said.says)))))
             case "never":
                 return await self._never(said)
             case "lost":

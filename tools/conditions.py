@@ -3,11 +3,12 @@
 The kit reads a node's conditions again under its lock, so what is seen here promises nothing; it saves people from approving the impossible.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tools.action import Action, Condition
+from tools.checks.containers import answers
 from tools.transport import Ran, Transport, Unreachable
 
 SECONDS = 15.0
@@ -16,8 +17,10 @@ CAP = 256 * 1024
 PLAIN_READS: Mapping[str, tuple[str, ...]] = {
     "@proc_start": ("cat", "/proc/{0}/stat"),
     "@module_loaded": ("cat", "/proc/modules"),
+    "@module_users": ("cat", "/proc/modules"),
+    "@container_gpus": ("sudo", "-n", "/usr/local/sbin/rackmedic-look", "docker.devices"),
 }
-"""What answers a function of the kit without the kit. `{0}` is the function's argument, which was matched when the action was built."""
+"""What answers a function of the acting script without it. `{0}` is the function's argument, which was matched when the action was built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +64,31 @@ async def unmet(action: Action, transport: Transport, *, controller: str = "") -
 
 def _function(name: str, words: Sequence[str], ran: Ran, complaint: str) -> str | None:
     """What the kit's function would print; None where these reads cannot tell."""
-    if name == "@module_loaded":
-        loaded = {line.split(" ", 1)[0] for line in ran.text.splitlines()}
-        return ("yes" if words[0] in loaded else "no") if ran.exit_status == 0 else None
+    if name == "@proc_start":
+        return _started(ran, complaint)
+    return _TOLD[name](words[0], ran.text) if ran.exit_status == 0 else None
+
+
+def _started(ran: Ran, complaint: str) -> str | None:
     if ran.exit_status != 0:
         return "gone" if "No such file" in complaint or "No such process" in complaint else None
     fields = ran.text.rpartition(") ")[2].split()
     return fields[19] if len(fields) > 19 else None
+
+
+def _loaded(module: str, text: str) -> str:
+    return "yes" if any(line.split(" ", 1)[0] == module for line in text.splitlines()) else "no"
+
+
+def _users(module: str, text: str) -> str | None:
+    rows = [line.split(" ") for line in text.splitlines() if line.split(" ", 1)[0] == module]
+    return "0" if not rows else rows[0][2] if len(rows[0]) > 2 else None
+
+
+def _gpus(container: str, text: str) -> str | None:
+    """Of a container that is not among those that were asked nothing is known."""
+    said = next((words for name, words, _ in answers(text) if name == container), None)
+    return "lost" if said and "Failed to initialize NVML: Unknown Error" in said else said
+
+
+_TOLD: Mapping[str, Callable[[str, str], str | None]] = {"@module_loaded": _loaded, "@module_users": _users, "@container_gpus": _gpus}

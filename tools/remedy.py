@@ -26,6 +26,9 @@ class Kind:
 _HEX, _DIGIT = "[0-9a-f]", "[0-9]"
 _BDF = f"{_HEX * 4}:{_HEX * 2}:{_HEX * 2}.[0-7]"
 _WATTS = tuple(f"[1-9]{_DIGIT * more}{rest}" for more in (1, 2, 3) for rest in ("", f".{_DIGIT}", f".{_DIGIT * 2}"))
+HOURS = ("2[4-9]", f"[3-9]{_DIGIT}", f"[1-9]{_DIGIT * 2}")
+SERVICES = ("docker", "nvidia-persistenced", "nvidia-dcgm")
+"""What may be restarted by name. Not openibd (it takes the network down that we come by), not slurmd (the scheduler's to decide)."""
 
 KINDS: Mapping[str, Kind] = {
     "bdf": Kind(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", "a PCI address such as 0000:9b:00.0", 12, (_BDF,)),
@@ -47,6 +50,9 @@ KINDS: Mapping[str, Kind] = {
     "ticks": Kind(r"[0-9]{1,20}", "a process start time in clock ticks since boot", 20, ("[0-9]*",), ("*[!0-9]*",)),
     "watts": Kind(r"[1-9][0-9]{1,3}(\.[0-9]{1,2})?", "a power limit in watts", 7, _WATTS),
     "signal": Kind(r"TERM|KILL", "TERM or KILL", 4, ("TERM", "KILL")),
+    "container": Kind(r"[0-9a-f]{64}", "a container's whole id, 64 hex digits", 64, (_HEX * 64,)),
+    "hours": Kind(r"2[4-9]|[3-9][0-9]|[1-9][0-9]{2}", "a whole number of hours from 24 to 999", 3, HOURS),
+    "service": Kind("|".join(SERVICES), f"one of {', '.join(SERVICES)}", 19, SERVICES),
     "approval": Kind(r"apr-[0-9a-f]{12}", "an approval id", 16, (f"apr-{_HEX * 12}",)),
     "check": Kind(r"[a-z][a-z0-9]{1,9}", "a check id", 10, ("[a-z][a-z0-9]*",), ("*[!a-z0-9]*",)),
 }
@@ -71,6 +77,8 @@ class Remedy:
     `at`: where the kit runs it: on the target, via the group's controller, or nowhere (`fleet`: an exclusive check under the claim).
     `needs`: controller readings that must hold where the site has a controller (`drained`).
     `heavier` is the next rung when the proof fails; `undo` the remedy that takes it back; `covers` what it makes needless.
+    `harder`: with which arguments it follows itself, where `heavier` is the row's own id.
+    `back`: for people, how to take it back where no remedy does.
     `refusals`: words of the real tool's own refusal → what it means and what to do, for the card.
     """
 
@@ -90,6 +98,8 @@ class Remedy:
     heavier: str = ""
     covers: tuple[str, ...] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
+    harder: Mapping[str, str] = field(default_factory=dict)
+    back: str = ""
 
 
 def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:

@@ -57,6 +57,21 @@ module_loaded() { # NAME: yes or no
   say no
 }
 
+module_users() { # NAME: how many hold it; of one that is not loaded nobody does
+  while read -r name _ users _; do
+    if [ "$name" = "$1" ]; then say "$users"; return 0; fi
+  done <"$PROC/modules" || return 1
+  say 0
+}
+
+container_gpus() { # ID: `lost` where its nvidia-smi says what it says after a daemon-reload; else what it says, with the rights of nobody
+  seen=$(timeout -k 2 15 docker exec --user 65534:65534 --workdir / "$1" nvidia-smi -L 2>&1 </dev/null)
+  case $seen in
+    *'Failed to initialize NVML: Unknown Error'*) say lost ;;
+    *) say "$seen" ;;
+  esac
+}
+
 # --- remedies: how many arguments, their kinds, the conditions, the command ---------------------------------------------
 
 @REMEDIES@

@@ -24,7 +24,7 @@ QUESTIONS = {
 }
 """Questions that are no plain command: `rackmedic-look WORD ARGUMENT...` in a row is answered by the kit's own function."""
 
-FUNCTIONS = ("proc_start", "module_loaded")
+FUNCTIONS = ("proc_start", "module_loaded", "module_users", "container_gpus")
 """What a condition may ask of the kit itself, as `@NAME`."""
 
 CONDITION_SECONDS = 15

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tools.remedies.rows import REMEDIES_ROWS
+from tools.remedies import gpu, machine, scheduler, software
 from tools.remedy import Remedy
 
-REMEDIES: Mapping[str, Remedy] = {row.id: row for row in REMEDIES_ROWS}
+REMEDIES: Mapping[str, Remedy] = {row.id: row for row in (*scheduler.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)}

@@ -1,0 +1,65 @@
+"""What is done to a whole machine, lightest first, and the one row that runs a check instead of changing anything."""
+
+from tools.remedies import scripts
+from tools.remedies.readings import BMC_ANSWERS
+from tools.remedy import Completion, Remedy
+
+OF_ONE_BOOT = (
+    "gpu_reset", "reload_driver", "restart_fabricmanager", "restart_service", "reset_clocks", "modprobe_peermem", "power_limit_default",
+    "compute_mode_default", "kill_gpu_process",
+)  # fmt: skip
+"""What a boot makes needless."""
+
+ROWS: tuple[Remedy, ...] = (
+    Remedy(
+        id="reboot",
+        does="Reboot the node",
+        at="target",
+        args={},
+        command=("systemctl", "reboot"),
+        risk="destructive",
+        limit_seconds=60,
+        proof=("smi", "dmesg"),
+        blast="one node and every job on it; kernel messages of this boot leave the ring buffer (the evidence is stored)",
+        completion=Completion("new_boot", 900),
+        needs=("drained",),
+        covers=OF_ONE_BOOT,
+        refusals={
+            "inhibit": "somebody holds a shutdown inhibitor: `systemd-inhibit --list`",
+            "Access denied": "polkit lets root not reboot this host; look at its rules",
+        },
+    ),
+    Remedy(
+        id="power_cycle",
+        does="Cut the node's power and restore it, through its own BMC",
+        at="target",
+        args={},
+        command=("sh", "-c", scripts.POWER_CYCLE, "power-cycle"),
+        risk="destructive",
+        limit_seconds=60,
+        proof=("smi", "dmesg", "lspci"),
+        blast="one node goes dark without shutting down: what is not on disk is lost, and if it does not come back somebody has to go there",
+        conditions=(BMC_ANSWERS,),
+        completion=Completion("new_boot", 1500),
+        needs=("drained",),
+        covers=("reboot", *OF_ONE_BOOT),
+        refusals={
+            "Could not open device": "the node has no BMC interface (ipmi_si, ipmi_devintf): cut the power from outside",
+            "Insufficient privilege": "the BMC lets the host not switch itself: cut the power from outside",
+            "Unable to send command": "the BMC does not answer: cut the power from outside",
+            "ipmitool: not found": "ipmitool is not installed on this node: cut the power from outside",
+        },
+        back="nothing: it has booted",
+    ),
+    Remedy(
+        id="run_check",
+        does="Run the exclusive check {check}",
+        at="fleet",
+        args={"check": "check"},
+        command=("{check}",),
+        risk="intrusive",
+        limit_seconds=600,
+        proof=(),
+        blast="the GPUs of the named hosts are busy while it runs; work that shares them slows down",
+    ),
+)

@@ -1,0 +1,32 @@
+"""What must be true, as conditions that several remedies share. A node condition is read by the kit under its lock just before the command;
+a controller condition by RackMedic just before the claim.
+"""
+
+from tools.action import Condition
+
+_USERS = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
+
+IDLE_GPU = Condition("node", "no process uses this GPU", (*_USERS, "-i", "{bdf}"), "")
+IDLE_NODE = Condition("node", "no process uses a GPU of this node", _USERS, "")
+NO_CUDA = Condition("node", "no program uses CUDA on this node", ("@module_users", "nvidia_uvm"), "0")
+"""Told by the kernel, so it can be asked where nvidia-smi does not work. Every CUDA context holds this module."""
+
+PEERMEM_ABSENT = Condition("node", "nvidia-peermem is not loaded", ("@module_loaded", "nvidia_peermem"), "no")
+DRIVER_ABSENT = Condition("node", "the NVIDIA driver is not loaded", ("@module_loaded", "nvidia"), "no")
+SAME_PROCESS = Condition("node", "the process is still the one that was looked at", ("@proc_start", "{pid}"), "{ticks}")
+LOST_ITS_GPUS = Condition("node", "the container runs and has lost its GPUs", ("@container_gpus", "{container}"), "lost")
+DISK_FULL = Condition("node", "the root file system is nearly full", ("df", "--output=pcent,ipcent", "/"), "*9[5-9]%*|*100%*")
+BMC_ANSWERS = Condition("node", "the node's BMC answers from inside", ("ipmitool", "chassis", "power", "status"), "Chassis Power is on")
+
+NODE_IN_SERVICE = Condition(
+    "controller",
+    "nobody else has drained the node",
+    ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"),
+    "idle*|mixed*|allocated*|completing*|planned*|reserved*|down*",
+)
+DRAINED_BY_US = Condition(
+    "controller", "the node was drained by RackMedic", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%E"), "rackmedic:*"
+)
+JOB_THERE = Condition(
+    "controller", "the job has not ended", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|PENDING|SUSPENDED|COMPLETING|CONFIGURING"
+)

@@ -1,0 +1,55 @@
+"""What Slurm does: take a node out of service and back, end a job. Carried out via the group's controller."""
+
+from tools.remedies.readings import DRAINED_BY_US, JOB_THERE, NODE_IN_SERVICE
+from tools.remedy import Remedy
+
+ROWS: tuple[Remedy, ...] = (
+    Remedy(
+        id="drain_node",
+        does="Drain {node}: running jobs go on, no new one starts there",
+        at="controller",
+        args={"node": "node", "approval": "approval"},
+        command=("scontrol", "update", "NodeName={node}", "State=DRAIN", "Reason=rackmedic:{approval}"),
+        risk="disruptive",
+        limit_seconds=30,
+        proof=("sched",),
+        blast="one node out of the scheduler; running jobs are not touched",
+        conditions=(NODE_IN_SERVICE,),
+        undo="resume_node",
+        refusals={
+            "Invalid node state specified": "Slurm does not allow that change from the node's state; look at `scontrol show node`",
+            "Access/permission denied": "the account on the controller is no Slurm operator; grant AdminLevel=Operator",
+            "Invalid node name": "Slurm does not know this node by that name; compare the inventory with `sinfo -N`",
+        },
+    ),
+    Remedy(
+        id="resume_node",
+        does="Return {node} to service",
+        at="controller",
+        args={"node": "node"},
+        command=("scontrol", "update", "NodeName={node}", "State=RESUME"),
+        risk="disruptive",
+        limit_seconds=30,
+        proof=("sched",),
+        blast="one node takes jobs again",
+        conditions=(DRAINED_BY_US,),
+        undo="drain_node",
+        refusals={"Invalid node state specified": "the node is not drained any more, or Slurm still sees it down; nothing to resume"},
+    ),
+    Remedy(
+        id="cancel_job",
+        does="Cancel job {job}",
+        at="controller",
+        args={"job": "job"},
+        command=("scancel", "{job}"),
+        risk="destructive",
+        limit_seconds=60,
+        proof=("sched",),
+        blast="one job on all of its nodes; what it did since its last checkpoint is lost",
+        conditions=(JOB_THERE,),
+        refusals={
+            "Invalid job id specified": "Slurm does not know that job any more",
+            "Access/permission denied": "the account on the controller may not cancel other people's jobs; grant AdminLevel=Operator",
+        },
+    ),
+)

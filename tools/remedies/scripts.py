@@ -1,0 +1,43 @@
+"""Commands that take more than one tool, as the sh text that stands on the approval card and in the kit.
+
+Values reach them as positional parameters only. They use braces nowhere, so that nothing in them looks like a slot of a row.
+"""
+
+RESET_CLOCKS = 'nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac'
+
+MIG_OFF = 'nvidia-smi mig -i "$1" -dci; nvidia-smi mig -i "$1" -dgi; nvidia-smi -i "$1" -mig 0'
+"""Instances first, for they keep the mode; where there are none, those two say so and that is no failure."""
+
+STEP_CLOCK = "systemctl start chronyd.service && chronyc waitsync 6 0 0 5; chronyc makestep"
+"""A daemon that has just started has no source yet, and would have nothing to step to."""
+
+CLEANED = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noqa: S108  # nothing is written there
+"""Where old files may go. No logs (they are evidence), no homes, nothing of a container engine."""
+
+CLEANUP = """minutes=$((60 * $1)); shift
+find "$@" -xdev -type f -mmin "+$minutes" ! -path "*/systemd-private-*" -delete -printf "deleted %s bytes, last written %TY-%Tm-%Td: %p\\n"
+df --output=pcent,ipcent /"""
+"""find follows no link, goes by open directories and never leaves a file system; a folder that a node lacks is said and is no failure."""
+
+RELOAD_DRIVER = """stopped="" unloaded="" status=0
+for unit in nvidia-dcgm nvidia-persistenced nvidia-fabricmanager; do
+  if systemctl is-active --quiet "$unit.service"; then systemctl stop "$unit.service" && stopped="$unit.service $stopped"; fi
+done
+loaded=" $(lsmod | cut -d " " -f 1 | tr "\\n" " ") "
+for module in nvidia_peermem nvidia_fs gdrdrv nvidia_drm nvidia_modeset nvidia_uvm nvidia; do
+  case $loaded in *" $module "*) ;; *) continue ;; esac
+  if rmmod "$module"; then unloaded="$module $unloaded"; else status=1; break; fi
+done
+for module in $unloaded; do modprobe "$module" || status=1; done
+for unit in $stopped; do systemctl start "$unit" || status=1; done
+exit $status"""
+"""Whatever goes wrong half-way, what was unloaded is loaded again and what was stopped is started again."""
+
+REBUILD_DRIVER = """dkms autoinstall && modprobe nvidia && modprobe nvidia-uvm || exit
+systemctl restart systemd-modules-load.service
+for unit in nvidia-fabricmanager nvidia-persistenced; do
+  if systemctl is-enabled --quiet "$unit.service"; then systemctl restart "$unit.service" || exit; fi
+done"""
+"""The driver for the running kernel, then what failed at boot without it: the other modules, and the services."""
+
+POWER_CYCLE = "sync; ipmitool chassis power cycle"
