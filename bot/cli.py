@@ -311,18 +311,22 @@ def bench_run(
     cases: Annotated[Path | None, typer.Option("--cases", metavar="DIR", help="Case files instead of generated ones.")] = None,
     layer: Annotated[str, typer.Option(help="easy, hard, composite, unseen, control, several with commas, or all.")] = "all",
     n: Annotated[int | None, typer.Option("--n", min=1, help="Cases of each layer; default: the layer's own size.")] = None,
-    arms: Annotated[str, typer.Option(help="Names with commas, `free` for those without a model, or `all`.")] = "free",
+    arms: Annotated[
+        str, typer.Option(help="Names with commas, `free` (without a model), `parts` (B8 without each part), or `all`.")
+    ] = "free",
     seed: Annotated[str, typer.Option(help="Other seeds make other cases.")] = "1",
     seed_file: Annotated[Path | None, typer.Option(help="The sealed seed, in a file.")] = None,
     attempts: Annotated[int, typer.Option(min=1, help="Worlds of other chances for every case; 3 gives pass^3.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     transport: Annotated[str, typer.Option(help="inprocess, or ssh: a real server for every node.")] = "inprocess",
     permute: Annotated[int | None, typer.Option(help="Run with the labels' names shuffled by this seed.")] = None,
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep every answer of the model there, without its key.")] = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answer from a recording, with no model and no network.")] = None,
     config: Config = None,
 ) -> None:
     """Solve cases with several arms and write every figure down. Prints progress on stderr."""
     code = _bench()
-    wanted = code.Wanted(out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute)
+    wanted = code.Wanted(out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay)
     done = _refusing(lambda: code.run_bench(_settings(config), wanted, lambda line: typer.echo(line, err=True)))
     typer.echo(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
 

@@ -1,7 +1,6 @@
-"""Arms on a few cases: the oracle is always right, models are asked or not run, and the product depends on evidence, not on names."""
+"""Arms on a few cases: the oracle is always right, models are not made up, and the product depends on evidence, not on names."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -9,14 +8,11 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.cluster.case import parse_case
-from graph.endpoint import Reply, Trouble
-from graph.prompts import Asked
-from graph.reasoner import BriefGuess, Declined, Judgement, Ranking, Spent
-from tests.bench.arm import Answer, Arm, NotRun
-from tests.bench.arms import ARMS, MODEL_FREE, why_not
-from tests.bench.arms_model import Access, AidAI, EverythingAndAsk, FreeAgent, ModelFailed, OneShot, RetrieveAndAsk
+from tests.bench.arm import Answer, Arm
+from tests.bench.arms import ARMS, MODEL_FREE, PARTS, why_not
 from tests.bench.arms_rules import Oracle, Product, Retrieval, TaxonomyOnly
 from tests.bench.generate import cases
+from tests.bench.line import Access
 from tests.bench.score import grounded
 from tests.bench.stand import everything, stand, without
 from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth
@@ -46,32 +42,9 @@ def solve(arm: Arm, raw: Mapping[str, Any]) -> Answer:
     return asyncio.run(run())
 
 
-class Saying:
-    """A reasoner that answers as told and counts."""
-
-    def __init__(self, *first: str, verdict: str = "inconclusive") -> None:
-        self.wanted, self.verdict, self.asked = first, verdict, list[str]()
-
-    async def brief(self, incident: str, text: str, hosts: object) -> BriefGuess | Declined:
-        return BriefGuess()
-
-    async def rank(self, incident: str, brief: object, facts_digest: str, labels: Any) -> Ranking | Declined:
-        self.asked.append("rank")
-        return Ranking(tuple(label for want in self.wanted for label in labels if want.startswith(label) or label == want))
-
-    async def judge(self, incident: str, hypothesis: Any, facts: Any) -> Judgement | Declined:
-        self.asked.append(hypothesis.label)
-        return Judgement(self.verdict if hypothesis.label in self.wanted else "rejected", cites=(0,))  # type: ignore[arg-type]
-
-    async def questions(self, *_: object) -> tuple[str, ...] | Declined:
-        return Declined("not here")
-
-    def spent(self, incident: str) -> Spent:
-        return Spent(len(self.asked), 100 * len(self.asked), 10, 0.001)
-
-
 def test_arms_that_need_a_model_say_so_and_are_never_made_up() -> None:
     assert set(MODEL_FREE) == {"B0", "B1", "B4r", "B5", "B8", "B10"}
+    assert all(name.partition("-")[0] == "B8" for name in PARTS)
     for name, row in ARMS.items():
         assert bool(why_not(name, None)) == row.model
         assert not why_not(name, ACCESS)
@@ -145,101 +118,6 @@ def test_another_attempt_meets_another_world_around_the_same_fault() -> None:
 
     first, second, again = asyncio.run(hashes())
     assert first == again != second
-
-
-def test_one_call_on_the_ticket_takes_the_models_first_label() -> None:
-    label = "GPU.BUS.Fallen_Off_Bus"
-    model = Saying(label)
-    answer = solve(OneShot(ACCESS, model), easy("G07"))
-    assert answer.labels == (label,)
-    assert (answer.cost.calls, answer.cost.checks) == (1, 0)
-    assert solve(OneShot(ACCESS, Saying(NO_FAULT)), easy("G07")).labels == (NO_FAULT,)
-    assert solve(OneShot(ACCESS, Saying()), easy("G07")).labels == (ABSTAIN,)
-
-
-def test_retrieval_with_a_call_offers_what_similar_incidents_were() -> None:
-    answer = solve(RetrieveAndAsk(ACCESS, Saying(*everything().taxonomy.leaves)), easy("G07"))
-    assert answer.cost.calls == 1
-    assert answer.labels[0] in everything().taxonomy.leaves
-
-
-def test_everything_and_a_call_pays_for_every_check() -> None:
-    answer = solve(EverythingAndAsk(ACCESS, Saying("GPU.BUS.Fallen_Off_Bus")), easy("G07"))
-    assert answer.labels == ("GPU.BUS.Fallen_Off_Bus",)
-    assert answer.cost.checks >= len(everything().checks) * len(easy("G07")["nodes"]) * 0.9
-
-
-def test_aidai_verifies_what_history_suggests_then_walks_and_looks_again_for_every_sibling() -> None:
-    label = "GPU.BUS.PCIe_Link_Downgraded"
-    model = Saying("GPU.BUS.Fallen_Off_Bus", label, verdict="confirmed")
-    model.wanted = (label,)
-    answer = solve(AidAI(ACCESS, model), easy("G09"))
-    assert answer.labels == (label,)
-    assert model.asked[-1] == label
-    assert answer.cost.checks > 0
-    assert answer.cost.calls == len(model.asked)
-
-
-def test_a_model_that_does_not_answer_is_no_result() -> None:
-    class Mute(Saying):
-        async def rank(self, *_: object, **__: object) -> Ranking | Declined:
-            return Declined("over budget")
-
-    with pytest.raises(NotRun, match="over budget"):
-        solve(OneShot(ACCESS, Mute()), easy("G07"))
-
-
-class Script:
-    """An endpoint that plays the free agent's part."""
-
-    model = "gpt-4o"
-
-    def __init__(self, *steps: dict[str, Any] | Trouble) -> None:
-        self.steps, self.heard = list(steps), list[str]()
-
-    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
-        self.heard.append(asked.user)
-        step = self.steps.pop(0)
-        return step if isinstance(step, Trouble) else Reply(json.dumps(step), 100, 10)
-
-
-def _run(host: str, command: str) -> dict[str, Any]:
-    return {"do": "run", "host": host, "command": command, "labels": [], "hosts": []}
-
-
-def test_a_free_agent_sees_what_it_runs_and_pays_for_it() -> None:
-    host = easy("G07")["faults"][0]["node"]
-    done = {"do": "answer", "host": "", "command": "", "labels": ["GPU.BUS.Fallen_Off_Bus"], "hosts": [host]}
-    script = Script(_run(host, "nvidia-smi -q -x"), done)
-    answer = solve(FreeAgent(ACCESS, lambda: script), easy("G07"))
-    assert (answer.labels, answer.hosts) == (("GPU.BUS.Fallen_Off_Bus",), (host,))
-    assert "nvidia_smi_log" in script.heard[1]
-    assert (answer.cost.calls, answer.cost.checks) == (2, 1)
-    assert answer.cost.makespan > 0
-
-
-def test_what_a_free_agent_may_not_run_is_refused_and_counted() -> None:
-    host = easy("G07")["nodes"][0]
-
-    async def run() -> int:
-        async with stand(parse_case(easy("G07")), everything()) as ready:
-            script = Script(
-                _run(host, "nvidia-smi -r"), _run(host, "reboot"), _run("nowhere", "ls"), _run(host, "'"), {"do": "answer", "labels": []}
-            )
-            answer = await FreeAgent(ACCESS, lambda: script).solve(ready.stage)
-            assert answer.labels == (ABSTAIN,)
-            assert ready.unchanged
-            return ready.cluster.unsafe_command_count
-
-    assert asyncio.run(run()) == 2
-
-
-def test_a_free_agent_that_never_answers_abstains() -> None:
-    host = easy("G07")["nodes"][0]
-    script = Script(*[_run(host, "uname -r")] * 3)
-    assert solve(FreeAgent(ACCESS, lambda: script, steps=3), easy("G07")).labels == (ABSTAIN,)
-    with pytest.raises(ModelFailed, match="gone"):
-        solve(FreeAgent(ACCESS, lambda: Script(Trouble("gone"))), easy("G07"))
 
 
 async def test_the_same_case_behind_real_ssh_is_solved_as_well() -> None:

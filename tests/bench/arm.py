@@ -7,7 +7,7 @@ oracle alone is handed the cluster, to prove that every case can be solved.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from deploy.sandbox.cluster.cluster import Cluster
 from deploy.sandbox.cluster.stage import CaseClock
@@ -17,6 +17,9 @@ from tools.check import Check
 from tools.inventory import Inventory
 from tools.sku import Sku
 from tools.transport import Transport
+
+if TYPE_CHECKING:
+    from tests.bench.line import Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One case as a solver meets it. `cluster` is set for the oracle only."""
+    """One case as a solver meets it. `cluster` is set for the oracle only, `line` where there is a language model."""
 
     text: str
     attachments: tuple[tuple[str, str], ...]
@@ -41,6 +44,7 @@ class Stage:
     clock: CaseClock
     knowledge: Knowledge
     cluster: Cluster | None = None
+    line: "Line | None" = None
 
     @property
     def now(self) -> datetime:
@@ -69,7 +73,8 @@ class Cost:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """`labels`: every cause named, surest first; `NO_FAULT` or `ABSTAIN` alone otherwise. `evidence`: (check, host) pairs cited.
-    `plans`: what would be done first about each cause, steps joined by " > ", with `@host` where it is one machine's."""
+    `plans`: what would be done first about each cause, steps joined by " > ", with `@host` where it is one machine's. `writes`: commands
+    that it asked for and that would have changed a machine; none was run."""
 
     labels: tuple[str, ...]
     hosts: tuple[str, ...] = ()
@@ -78,6 +83,7 @@ class Answer:
     cost: Cost = field(default_factory=Cost)
     confidence: float | None = None
     plans: tuple[str, ...] = ()
+    writes: int = 0
 
 
 class NotRun(Exception):

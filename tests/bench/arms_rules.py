@@ -1,6 +1,6 @@
 """Arms that need no language model: the prior, retrieval, run-everything with rules, the taxonomy alone, the product, and the oracle."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -16,9 +16,10 @@ from graph.walk import Walk, advance
 from kb.history import History
 from kb.nearest import Nearest
 from kb.taxonomy import Taxonomy
-from tests.bench.arm import Answer, Cost, Stage
+from tests.bench.arm import Answer, Cost, NotRun, Stage
+from tests.bench.keep import Kept
+from tests.bench.left_out import Partly
 from tests.bench.truth import ABSTAIN, NO_FAULT, culprit
-from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value
 from tools.fleet import Ask, Fleet, Wave
 
@@ -68,25 +69,31 @@ class TaxonomyOnly:
 
 
 class Product:
-    """B8 and B9: RackMedic as it is, without and with a model."""
+    """B8 and B9: RackMedic as it is, without and with a model. `declines` are questions that its model is not asked (`ablations`)."""
 
-    def __init__(self, model: Reasoner | None = None) -> None:
-        self._model = model
-        self._histories: dict[frozenset[str], History] = {}
+    def __init__(self, *, model: bool = False, declines: Collection[str] = (), fleet: type[Fleet] = Fleet) -> None:
+        self._with_model, self._declines, self._fleet = model, frozenset(declines), fleet
+        self._histories: dict[frozenset[tuple[str, str]], History] = {}
 
     async def solve(self, stage: Stage) -> Answer:
-        known, evidence = stage.knowledge, MemoryEvidence()
-        if known.removed not in self._histories:
-            self._histories[known.removed] = History(known.past)
-        fleet = Fleet(stage.transport, stage.inventory, known.checks, evidence, stage.clock, known.skus)
-        history = self._histories[known.removed]
-        ports = Ports(fleet, stage.inventory, known.taxonomy, history, evidence, stage.clock, model=self._model, skus=known.skus)
-        graph, incident = build_incident_graph(InMemorySaver()), f"inc-{id(stage)}"
+        known, evidence = stage.knowledge, Kept()
+        fleet = self._fleet(stage.transport, stage.inventory, known.checks, evidence, stage.clock, known.skus)
+        history = self._histories.setdefault(frozenset((row.id, row.label) for row in known.past), History(known.past))
+        model = self._model(stage)
+        ports = Ports(fleet, stage.inventory, known.taxonomy, history, evidence, stage.clock, model=model, skus=known.skus)
+        graph, incident = build_incident_graph(InMemorySaver()), "bench"
         attached = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
         item = Item(id="bench-1", kind="mention", incident=incident, at=stage.now, text=stage.text, attachments=attached)
         report = await run_turn(graph, ports, item)
         state = (await graph.aget_state({"configurable": {"thread_id": incident}})).values
         return answered(report, Stats.model_validate(state.get("stats") or {}), known.taxonomy)
+
+    def _model(self, stage: Stage) -> Reasoner | None:
+        if not self._with_model:
+            return None
+        if stage.line is None:
+            raise NotRun("no model")
+        return Partly(stage.line.reasoner(), self._declines)
 
 
 def answered(report: Report, stats: Stats, taxonomy: Taxonomy) -> Answer:
@@ -143,7 +150,7 @@ class Bench:
     def __init__(self, stage: Stage) -> None:
         self.stage, self.hosts = stage, tuple(stage.inventory.hosts)
         known = stage.knowledge
-        self._fleet = Fleet(stage.transport, stage.inventory, known.checks, MemoryEvidence(), stage.clock, known.skus)
+        self._fleet = Fleet(stage.transport, stage.inventory, known.checks, Kept(), stage.clock, known.skus)
         self.facts: list[Fact] = []
         self.cost = Cost()
         self.priors: dict[str, float] = {}

@@ -14,10 +14,11 @@ from bot.refusal import Refusal
 from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
 from tests.bench import report as reports
-from tests.bench.arms import ARMS, MODEL_FREE
-from tests.bench.arms_model import Access
+from tests.bench.arms import ARMS, MODEL_FREE, PARTS
 from tests.bench.generate import LAYERS, as_yaml, cases
+from tests.bench.line import Access
 from tests.bench.lint import problems
+from tests.bench.recording import begin, read_recording
 from tests.bench.run import Plan, Teller, run
 from tests.bench.run import names as arm_names
 
@@ -41,6 +42,8 @@ class Wanted:
     jobs: int = 1
     transport: str = "inprocess"
     permute: int | None = None
+    record: Path | None = None
+    replay: Path | None = None
 
 
 def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
@@ -59,17 +62,28 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
         max(1, wanted.attempts),
         max(1, wanted.jobs),
         wanted.transport,
-        access(settings),
+        access(settings, wanted.record, wanted.replay),
         wanted.permute,
         {"split": split, "layers": sorted({str(raw["layer"]) for raw in raws}), "python": platform.python_version(), "version": _version()},
     )
     return run(plan, wanted.out, Teller(say))
 
 
-def access(settings: Settings) -> Access | None:
-    """The model's endpoint that the settings name."""
+def access(settings: Settings, record: Path | None = None, replay: Path | None = None) -> Access | None:
+    """The model's endpoint that the settings name, or a recording in its place."""
+    if replay and record:
+        raise Refusal("--record and --replay: what is replayed is recorded already; name one", 2)
+    if replay:
+        digest = hashlib.sha256(replay.read_bytes()).hexdigest() if replay.is_file() else ""
+        return Access("", "", read_recording(replay).model, replay=replay.resolve(), tape=digest)
     key = settings.model_api_key.get_secret_value()
-    return Access(settings.model_url, key, settings.model_name, settings.model_seconds) if settings.model_url or key else None
+    if not (settings.model_url or key):
+        if record:
+            raise Refusal("--record: there is no model to record; set RACKMEDIC_MODEL_URL, or RACKMEDIC_MODEL_API_KEY for OpenAI", 2)
+        return None
+    if record:
+        begin(record, settings.model_name)
+    return Access(settings.model_url, key, settings.model_name, settings.model_seconds, record.resolve() if record else None)
 
 
 def _version() -> str:
@@ -77,10 +91,10 @@ def _version() -> str:
 
 
 def _arms(text: str) -> tuple[str, ...]:
-    found = MODEL_FREE if text == "free" else arm_names(text)
+    found = {"free": MODEL_FREE, "parts": ("B8", *PARTS)}.get(text) or arm_names(text)
     unknown = [name for name in found if name not in ARMS]
     if unknown:
-        raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join(ARMS)}, `free` and `all`", 2)
+        raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join(ARMS)}, `free`, `parts` and `all`", 2)
     return found
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.arms import ARMS
+from tests.bench.report_parts import left_out, not_run, stand_in, table, whole_arms
 from tests.bench.truth import ABSTAIN
 
 Doc = Mapping[str, Any]
@@ -50,6 +51,8 @@ def markdown(doc: Doc, made_by: str = "") -> str:
         _categories(doc),
         _costs(doc),
         _paired(doc),
+        left_out(doc, _present(doc)),
+        stand_in(doc),
         _not_run(doc),
         _hardest(doc),
     ]
@@ -57,7 +60,7 @@ def markdown(doc: Doc, made_by: str = "") -> str:
 
 
 def _ran(doc: Doc) -> dict[str, Any]:
-    return {name: row for name, row in doc["arms"].items() if "not_run" not in row}
+    return whole_arms(doc)
 
 
 def _head(doc: Doc, made_by: str) -> str:
@@ -82,7 +85,7 @@ def _layers(doc: Doc) -> str:
     for name, row in _ran(doc).items():
         cells = [_micro(row["by_layer"].get(layer), 3) for layer in layers]
         rows.append([name, ARMS[name].title, *cells])
-    return "## Micro F1 at the leaf, by layer\n\n" + _table(["arm", "what it is", *layers], rows)
+    return "## Micro F1 at the leaf, by layer\n\n" + table(["arm", "what it is", *layers], rows)
 
 
 def _micro(figures: Mapping[str, Any] | None, level: int) -> str:
@@ -115,7 +118,7 @@ def _gates(doc: Doc) -> str:
         for name, got, most, held in rows
     ]
     words = "The baselines are frozen: where one is too good, the layer is too easy. The oracle proves that every case has an answer."
-    return f"## Gates of the benchmark itself\n\n{words}\n\n" + _table(["arm", "limit", "measured", ""], shown)
+    return f"## Gates of the benchmark itself\n\n{words}\n\n" + table(["arm", "limit", "measured", ""], shown)
 
 
 def _figures(doc: Doc) -> str:
@@ -131,7 +134,7 @@ def _figures(doc: Doc) -> str:
         "Brier / ECE",
         "remedy correct (harmful)",
     ]
-    return "## All layers together\n\n" + _table(head, rows)
+    return "## All layers together\n\n" + table(head, rows)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -157,7 +160,7 @@ def _categories(doc: Doc) -> str:
     ran = _ran(doc)
     names = sorted({name for row in ran.values() for name in row["by_category"]})
     rows = [[name, *(_mean(row["by_category"].get(name)) for row in ran.values())] for name in names]
-    return "## Micro F1 at the leaf, by what was wrong\n\nPooled figures hide who is good at what.\n\n" + _table(["category", *ran], rows)
+    return "## Micro F1 at the leaf, by what was wrong\n\nPooled figures hide who is good at what.\n\n" + table(["category", *ran], rows)
 
 
 def _costs(doc: Doc) -> str:
@@ -193,7 +196,7 @@ def _costs(doc: Doc) -> str:
     ]
     return (
         "## What it takes, mean a case\n\nSeconds are the transport's (virtual in process).\n\n"
-        + _table(head, rows)
+        + table(head, rows)
         + f"\n\nSafety: {unsafe}."
     )
 
@@ -202,20 +205,17 @@ def _paired(doc: Doc) -> str:
     rows = [
         [pair, str(row["only_one"]), str(row["only_other"]), f"{row['p']:.2g}"]
         for pair, row in doc["paired"].items()
-        if "B10" not in pair and "B0" not in pair
+        if "B10" not in pair and "B0" not in pair and "-" not in pair
     ]
     return (
-        "## Two arms on the same cases (exact McNemar)\n\n" + _table(["pair", "only the first right", "only the second right", "p"], rows)
+        "## Two arms on the same cases (exact McNemar)\n\n" + table(["pair", "only the first right", "only the second right", "p"], rows)
         if rows
         else ""
     )
 
 
 def _not_run(doc: Doc) -> str:
-    rows = [f"- {name} ({ARMS[name].title}): {row['not_run']}" for name, row in doc["arms"].items() if "not_run" in row]
-    rows += [
-        f"- {name}: {row['failed']} runs failed ({'; '.join(row['why_failed'])})" for name, row in _ran(doc).items() if row.get("failed")
-    ]
+    rows = not_run(doc)
     return "## Not run\n\n" + "\n".join(rows) if rows else ""
 
 
@@ -260,11 +260,6 @@ def _explained(doc: Doc, case: str) -> str:
 
 def _modifiers(rows: Sequence[str]) -> str:
     return "; ".join(f"{MEANS.get(text.partition('(')[0].partition('@')[0], text)} (`{text}`)" for text in rows) or "nothing"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows])
 
 
 def draw(doc: Doc, folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -16,9 +17,9 @@ from typing import Any
 
 from bot.refusal import Refusal
 from tests.bench import score
-from tests.bench.arms import ARMS, why_not
-from tests.bench.arms_model import Access
+from tests.bench.arms import ARMS, BASELINES, why_not
 from tests.bench.generate import as_yaml
+from tests.bench.line import Access, is_stand_in
 from tests.bench.work import Job, marked, work
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +148,7 @@ def document(plan: Plan, journal: Journal, cannot: Mapping[str, str]) -> dict[st
         failed = [row for (_, arm, _), row in journal.rows.items() if arm == name and "failed" in row]
         if name not in cannot:
             arms[name] = _arm(plan, marks[name]) | {"failed": len(failed), "why_failed": sorted({row["failed"] for row in failed})[:5]}
+            arms[name] |= _asked(_answered(plan, journal)[name], failed) if ARMS[name].model else {}
             walls = [row["wall"] for row in _answered(plan, journal)[name]]
             arms[name]["wall_seconds_a_case"] = round(sum(walls) / len(walls), 4) if walls else None
     return {
@@ -157,8 +159,24 @@ def document(plan: Plan, journal: Journal, cannot: Mapping[str, str]) -> dict[st
         "transport": plan.transport,
         **plan.notes,
         "arms": {name: arms[name] for name in plan.arms},
-        "paired": _paired(marks),
+        "paired": _paired({name: rows for name, rows in marks.items() if not arms[name].get("stand_in")}),
         "case_rows": {name: _shown(raw) for name, raw in by_id.items()},
+    }
+
+
+def _asked(rows: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Who answered an arm, how often each question was put, and what went wrong. One answer of the sandbox's makes it no model's."""
+    by = sorted({who for row in rows for who in row["model"]["by"]})
+    questions = Counter[str]()
+    for row in rows:
+        questions.update(row["model"]["asked"])
+    return {
+        "answered_by": by,
+        "stand_in": any(map(is_stand_in, by)),
+        "questions": {name: round(n / len(rows), 3) for name, n in sorted(questions.items())},
+        "troubles": sum(row["model"]["troubles"] for row in rows),
+        "not_recorded": sum(bool(row.get("unrecorded")) for row in failed),
+        "would_have_written": sum(row["answer"]["writes"] for row in rows),
     }
 
 
@@ -223,7 +241,7 @@ def _shown(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Arms as typed: `all`, `free` (those without a model), or names separated by commas."""
+    """Arms as typed: `all` (but those with a part left out), or names separated by commas."""
     if text in ("all", ""):
-        return tuple(ARMS)
+        return tuple(BASELINES)
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

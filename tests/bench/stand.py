@@ -15,6 +15,7 @@ from deploy.sandbox.cluster.stage import CaseClock
 from kb.past import load_seeds
 from kb.taxonomy import Taxonomy, load_taxonomy
 from tests.bench.arm import Knowledge, Stage
+from tests.bench.line import Line
 from tools.check import Check
 from tools.checks import CHECKS
 from tools.fact import Fact
@@ -71,14 +72,14 @@ def world_seed(case: Case, attempt: int) -> int:
 
 @contextlib.asynccontextmanager
 async def stand(
-    case: Case, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False
+    case: Case, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False, line: Line | None = None
 ) -> AsyncIterator[Stand]:
     """Everything closed afterwards."""
     cluster = Cluster.from_case(case, world_seed(case, attempt))
     async with _reached(case, cluster, transport) as (reach, inventory):
         meter = Meter(reach, clock=getattr(reach, "clock", "real"))
         attached = tuple((row.name, row.text) for row in case.ticket.attachments)
-        stage = Stage(case.ticket.text, attached, inventory, meter, CaseClock(case.t0), knowledge, cluster if oracle else None)
+        stage = Stage(case.ticket.text, attached, inventory, meter, CaseClock(case.t0), knowledge, cluster if oracle else None, line)
         yield Stand(stage, cluster, meter, cluster.state_hash())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from deploy.sandbox.cluster.case import Case, parse_case
 from tests.bench.arm import Answer, Arm, Cost, NotRun
 from tests.bench.arms import ARMS
-from tests.bench.arms_model import Access
+from tests.bench.line import Access, Exchange, Line, ModelFailed, NotRecorded
 from tests.bench.score import Marked
 from tests.bench.stand import everything, renamed, stand, without
 from tests.bench.truth import read_truth
@@ -45,22 +45,39 @@ async def _row(case: Case, job: Job, name: str) -> dict[str, Any]:
     names = permutation(job.permuted) if job.permuted is not None else {}
     removed = frozenset(read_truth(case.truth, case.id).removed)
     knowledge = renamed(names) if names else without(removed)
-    async with stand(case, knowledge, attempt=job.attempt, transport=job.transport, oracle=ARMS[name].sees_cluster) as ready:
+    line = _exchange(job.access).line(case.id, name, job.attempt) if ARMS[name].model and job.access else None
+    async with stand(case, knowledge, attempt=job.attempt, transport=job.transport, oracle=ARMS[name].sees_cluster, line=line) as ready:
         try:
-            answer = await _arm(name, job.access).solve(ready.stage)
+            answer = await _arm(name).solve(ready.stage)
+            if line:
+                _answered(line)
         except NotRun as why:
-            return row | {"failed": str(why)}
+            return row | {"failed": str(why), "unrecorded": isinstance(why, NotRecorded)}
         back = {new: old for old, new in names.items()}
         # Rounded, so that the order in which a process adds floats up shows nowhere.
         sure = None if answer.confidence is None else round(answer.confidence, 6)
         row |= {"answer": asdict(answer) | {"labels": [back.get(label, label) for label in answer.labels], "confidence": sure}}
         row |= {"unsafe": ready.cluster.unsafe_command_count, "unchanged": ready.unchanged, "commands": ready.meter.commands}
+        row |= {"model": line.summary()} if line else {}
     return row | {"wall": round(time.perf_counter() - began, 4)}
 
 
+def _answered(line: Line) -> None:
+    """A case whose every question failed, or that no recording answers, says nothing about the model's arm."""
+    if line.missing:
+        raise NotRecorded(line.missing)
+    if line.dead:
+        raise ModelFailed(line.dead)
+
+
 @cache
-def _arm(name: str, access: Access | None) -> Arm:
-    return ARMS[name].make(access)
+def _arm(name: str) -> Arm:
+    return ARMS[name].make()
+
+
+@cache
+def _exchange(access: Access) -> Exchange:
+    return Exchange(access)
 
 
 @cache
@@ -85,6 +102,7 @@ def marked(row: Mapping[str, Any], raw: Mapping[str, Any]) -> Marked:
         cost=Cost(**told["cost"]),
         confidence=told["confidence"],
         plans=tuple(told["plans"]),
+        writes=told.get("writes", 0),
     )
     truth = read_truth(raw["truth"], str(raw["id"]))
     return Marked(str(raw["id"]), str(raw["layer"]), truth, answer, row["attempt"], row["unsafe"], row["unchanged"])

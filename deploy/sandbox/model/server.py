@@ -14,6 +14,9 @@ from typing import Any, Literal
 
 from aiohttp import web
 
+NAME = "sandbox"
+"""What it calls itself in every answer, whatever model is asked for: nobody may take it for one."""
+
 Fault = Literal["429", "500", "401", "hang", "drip", "garbage", "not_json", "truncated", "empty", "refusal", "disconnect", "no_usage"]
 
 
@@ -67,13 +70,29 @@ def questions(prompt: str) -> dict[str, Any]:
 RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {"brief": brief, "rank": rank, "judge": judge, "questions": questions}
 
 
+def by_shape(schema: Mapping[str, Any]) -> Any:
+    """An answer of any other shape: the first of what may be said, and nothing where anything may."""
+    match schema:
+        case {"enum": [first, *_]}:
+            return first
+        case {"type": "object"}:
+            return {name: by_shape(part) for name, part in schema.get("properties", {}).items()}
+        case {"type": "array", "items": {"enum": [_, *_]} as item}:
+            return [by_shape(item)]
+        case {"type": "array"}:
+            return []
+        case {"type": "integer"}:
+            return 0
+    return ""
+
+
 def completion(text: str, prompt: str, **choice: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, **choice.pop("message", {})}
     return {
         "id": "chatcmpl-sandbox",
         "object": "chat.completion",
         "created": 1779246600,
-        "model": "sandbox",
+        "model": NAME,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", **choice}],
         "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4, "total_tokens": (len(prompt) + len(text)) // 4},
     }
@@ -93,7 +112,7 @@ class SandboxModel:
         return app
 
     async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": "sandbox", "object": "model"}]})
+        return web.json_response({"object": "list", "data": [{"id": NAME, "object": "model"}]})
 
     async def plan(self, request: web.Request) -> web.Response:
         """Add steps to the script: a JSON list."""
@@ -114,7 +133,7 @@ class SandboxModel:
     def _by_rule(self, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
         shape = (body.get("response_format") or {}).get("json_schema") or {}
         rule = RULES.get(shape.get("name", ""))
-        return rule(prompt) if rule else {}
+        return rule(prompt) if rule else by_shape(shape.get("schema", {"type": "object"}))
 
     async def _faulty(self, request: web.Request, step: Mapping[str, Any], prompt: str) -> web.StreamResponse:
         fault: Fault = step["fault"]

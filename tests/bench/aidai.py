@@ -1,0 +1,190 @@
+"""B6: AidAI's online diagnosis (§4.2 of the paper, Algorithm 1), built again on this catalogue of checks and this taxonomy.
+
+Where the paper leaves something open the choice that favours it is taken, and said here: retrieval is BM25 with one call that puts the
+eight nearest in order (the paper: vectors and an LLM reranker, §5); the hosts of a job are looked at side by side (the paper measures one
+machine, Figure 10); what a check printed reaches the model as typed findings; the first suggestion of the third pipeline counts as a
+diagnosis (Table 3 counts it as resolved), and it may be that nothing is wrong.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from graph.model import Model
+from graph.reasoner import Declined
+from graph.spend import Budget
+from graph.state import Brief, Hypothesis
+from graph.summarise_text import understand
+from kb.history import History, Similar
+from tests.bench.arm import Answer, Stage
+from tests.bench.arms_model import Causes, answer_of, costing, every_label, kept, line_of, report_of
+from tests.bench.arms_rules import Bench
+from tests.bench.line import Line, Typed
+from tools.fact import Fact
+
+NEAREST, HYPOTHESES = 8, 2
+ROOM = Budget(calls=400, tokens=4_000_000, usd=20.0)
+"""Enough that the algorithm ends by itself: the paper knows no budget."""
+
+CATEGORY_CHECKS = {
+    "GPU": ("smi", "nvlink", "bw", "cuda"),
+    "SYSTEM_SOFTWARE": ("cuda", "mods", "dmesg", "sysd"),
+    "INTERCONNECT": ("nccl1", "ibstat", "nvlink", "lspci", "ibbw"),
+    "FRAMEWORK": ("e2e", "gemm", "store", "vers"),
+    "USER": ("e2e",),
+    "OTHER": (),
+}
+"""Table 7, row by row in this catalogue's checks: what verifies a main category. The level below has no scripts of its own there."""
+
+
+class Summary(Typed):
+    summary: str
+
+
+class Alike(Typed):
+    incidents: list[str]
+
+
+class Conclusion(Typed):
+    causes: list[str]
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of a verification result, and the fact behind it."""
+
+    line: str
+    fact: Fact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """A hypothesis that the reflection agent validated, with the findings that it cited."""
+
+    label: str
+    cites: tuple[Finding, ...]
+
+
+Memory = tuple[Finding, ...]
+
+
+@dataclass(slots=True)
+class Incident:
+    """One incident in AidAI's hands. `records` are the interactions of the second pipeline, for the third."""
+
+    stage: Stage
+    line: Line
+    model: Model
+    bench: Bench
+    brief: Brief = field(default_factory=Brief)
+    records: list[str] = field(default_factory=list)
+
+    async def summarised(self) -> None:
+        """Summarisation agent (§4.2, Appendix A): what the other agents read in place of the description."""
+        said = await self.line.put("summary", {}, {"Report": report_of(self.stage)}, Summary)
+        text = said.summary if said and said.summary.strip() else self.stage.text
+        rules = understand(self.stage.text, self.bench.hosts, self.stage.now)
+        self.brief = Brief(text=text, symptoms=rules.symptoms, signatures=rules.signatures, hosts=rules.hosts)
+
+    async def from_history(self) -> list[Valid]:
+        """Pipeline 1 (§4.2.1): the causes of the two most similar incidents are hypotheses, and every one is verified."""
+        valid: list[Valid] = []
+        for label in await self._similar():
+            valid += await self._validated(label, await self.interaction(label))
+        return valid
+
+    async def _similar(self) -> list[str]:
+        history = History(self.stage.knowledge.past)
+        near = [one for one in await history.similar(self.brief.text, NEAREST) if one.label in self.stage.knowledge.taxonomy.leaves]
+        await history.close()
+        order = await self._reranked(near) if len(near) > HYPOTHESES else near
+        return list(dict.fromkeys(one.label for one in order[:HYPOTHESES]))
+
+    async def _reranked(self, near: Sequence[Similar]) -> list[Similar]:
+        by_id = {f"p{n}": one for n, one in enumerate(near, 1)}
+        texts = "\n".join(f"{name}: {one.incident.text[:400]}" for name, one in by_id.items())
+        data = {"Report": self.brief.text, "What they were": texts}
+        said = await self.line.put("rerank", {"Past incidents": list(by_id)}, data, Alike, incidents=list(by_id))
+        first = kept(said.incidents, by_id) if said else ()
+        return [by_id[name] for name in (*first, *(name for name in by_id if name not in first))]
+
+    async def diagnosis(self, node: str, memory: Memory) -> list[Valid]:
+        """Algorithm 1. All that is valid below a node: a leaf is validated by reflection, elsewhere children are explored in order."""
+        children = self.stage.knowledge.taxonomy.children(node)
+        if not children:  # lines 3-6
+            return await self._validated(node, memory)
+        valid: list[Valid] = []
+        for child in await self._worth_exploring(children, memory):  # lines 8-9, 11
+            seen = await self.interaction(child)  # line 12
+            below = (*memory, *seen)  # line 13
+            valid += await self.diagnosis(child, below)  # line 14
+            # Line 15: what was collected for this child is no part of `memory`, and the next one's checks are run anew.
+        return valid
+
+    async def _worth_exploring(self, children: Sequence[str], memory: Memory) -> tuple[str, ...]:
+        """Planning agent: children in the model's order; those it leaves out are pruned, and none at all is an early stop."""
+        digest = "\n".join(one.line for one in memory)
+        said = await self.model.rank("aidai", self.brief, digest, children)
+        self.line.heard()
+        return () if isinstance(said, Declined) else said.labels
+
+    async def interaction(self, node: str) -> Memory:
+        """Execution agent: the scripts of a node, one after another; nothing that was seen before is remembered."""
+        taxonomy, known = self.stage.knowledge.taxonomy, self.stage.knowledge.checks
+        leaf = taxonomy.leaves.get(node)
+        scripts = dict.fromkeys((*leaf.checks, *leaf.confirms) if leaf else CATEGORY_CHECKS.get(node, ()))
+        ran = [check for check in scripts if check in known]
+        self.bench.forget()
+        for check in ran:
+            await self.bench.look([(host, check) for host in self.bench.hosts])
+        return self._seen(node if leaf else "", ran) if ran else ()
+
+    def _seen(self, label: str, ran: Sequence[str]) -> Memory:
+        now = self.bench.assessed
+        facts = self.bench.telling(label) if label else list(now.odd)
+        found = [Finding(f"{fact.host} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}"[:240], fact) for fact in facts]
+        found += [Finding(f"{row.host} {row.check}: could not look: {row.why}"[:240]) for row in now.could_not_look()]
+        return tuple(found) or (Finding(f"nothing abnormal: {', '.join(ran)}"),)
+
+    async def _validated(self, label: str, memory: Memory) -> list[Valid]:
+        """Reflection agent: the verdict on a hypothesis from what is in memory, the newest last."""
+        recent = memory[-60:]
+        lines = [one.line for one in recent] or ["no check could be run"]
+        verdict = await self.model.judge("aidai", Hypothesis(label=label, hosts=self.brief.hosts), lines)
+        self.line.heard()
+        if isinstance(verdict, Declined):
+            return []
+        self.records.append(f"{label}: {verdict.verdict}, {verdict.because}"[:200])
+        return [Valid(label, tuple(recent[n] for n in verdict.cites if n < len(recent)))] if verdict.verdict == "confirmed" else []
+
+    async def concluded(self, valid: Sequence[Valid]) -> Answer:
+        """Conclusion agent: the report; every validated cause is in it, primary ones first."""
+        labels = list(dict.fromkeys(one.label for one in valid))
+        lines = "\n".join(f"{one.label}: {finding.line}" for one in valid for finding in one.cites)
+        data = {"Report": self.brief.text, "Findings": lines or "none"}
+        said = await self.line.put("conclusion", {"Causes": labels}, data, Conclusion, causes=labels)
+        order = kept(said.causes, labels) if said else ()
+        facts = [finding.fact for one in valid for finding in one.cites if finding.fact]
+        hosts = [fact.host for fact in facts if fact.host]
+        return answer_of(
+            self.stage, [*order, *(label for label in labels if label not in order)], hosts, [(fact.check, fact.host) for fact in facts]
+        )
+
+    async def explored(self) -> Answer:
+        """Pipeline 3 (§4.2.3): other possible causes, from all labels and the records of the second pipeline. People try them."""
+        labels, hosts = every_label(self.stage), list(self.bench.hosts)
+        data = {"Report": self.brief.text, "Findings": "\n".join(self.records[-100:]) or "none"}
+        said = await self.line.put("causes", {"Causes": labels, "Hosts": hosts}, data, Causes, labels=labels, hosts=hosts)
+        return answer_of(self.stage, kept(said.labels, labels)[:1], kept(said.hosts, hosts)) if said else answer_of(self.stage, ())
+
+
+class AidAI:
+    """B6. History first, then the taxonomy until every branch worth it is explored, then suggestions; checks strictly one after another."""
+
+    async def solve(self, stage: Stage) -> Answer:
+        line = line_of(stage)
+        incident = Incident(stage, line, line.reasoner(ROOM), Bench(stage))
+        await incident.summarised()
+        valid = await incident.from_history() or await incident.diagnosis("", ())
+        answer = await incident.concluded(valid) if valid else await incident.explored()
+        return costing(answer, stage, incident.bench.cost)

@@ -1,0 +1,53 @@
+"""The product's own parts with something left out of them, for ablations: a model that is not asked everything, a fleet without parallel looks."""
+
+from collections.abc import Collection, Sequence
+
+from graph.reasoner import BriefGuess, Declined, Judgement, Ranking, Reasoner, Spent
+from graph.state import Brief, Hypothesis
+from tools.fleet import Ask, Fleet, Seen, Wave
+
+LEFT_OUT = "left out of this run"
+
+
+class Partly:
+    """A reasoner that is not asked some questions."""
+
+    def __init__(self, model: Reasoner, declines: Collection[str] = ()) -> None:
+        self._model, self._declines = model, declines
+
+    async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
+        return Declined(LEFT_OUT) if "brief" in self._declines else await self._model.brief(incident, text, hosts)
+
+    async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
+        return Declined(LEFT_OUT) if "rank" in self._declines else await self._model.rank(incident, brief, facts_digest, labels)
+
+    async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
+        return Declined(LEFT_OUT) if "judge" in self._declines else await self._model.judge(incident, hypothesis, facts)
+
+    async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
+        return (
+            Declined(LEFT_OUT) if "questions" in self._declines else await self._model.questions(incident, brief, facts_digest, ruled_out)
+        )
+
+    def spent(self, incident: str) -> Spent:
+        return self._model.spent(incident)
+
+
+class OneAtATime(Fleet):
+    """One look after another, one host after another: the makespan is the sum."""
+
+    async def look(
+        self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
+    ) -> Wave:
+        """See `Fleet.look`. Checks of several hosts together stay together."""
+        together = {ask.check for ask in asks if self.checks[ask.check].together}
+        waves = [await super().look(incident, [ask], seen, fresh=fresh, permitted=permitted) for ask in asks if ask.check not in together]
+        for name in sorted(together):
+            joint = [ask for ask in asks if ask.check == name]
+            waves.append(await super().look(incident, joint, seen, fresh=fresh, permitted=permitted))
+        return Wave(
+            tuple(answer for wave in waves for answer in wave.answers),
+            sum(wave.check_seconds for wave in waves),
+            sum(wave.makespan_seconds for wave in waves),
+            sum(wave.exclusive_gpu_seconds for wave in waves),
+        )

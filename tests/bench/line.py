@@ -1,0 +1,192 @@
+"""The language model as one case meets it. Every question of every arm goes through here: counted, recorded, or replayed.
+
+Rule it keeps: nothing answers in a model's place. Without an endpoint or a recording there is no line; what a recording lacks ends the
+case as a failure; and who answered is written beside every answer, so that the sandbox's stand-in is never taken for a model.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from deploy.sandbox.model.server import NAME as STAND_IN
+from graph.endpoint import Answering, Endpoint, Reply, Trouble
+from graph.model import Breaker, Model
+from graph.prices import price_of
+from graph.prompts import Asked, ask
+from graph.spend import Budget
+from tests.bench.arm import Cost, NotRun
+from tests.bench.recording import Key, add, digest_of, read_recording, without
+
+PROMPTS = Path(__file__).parent / "prompts"
+NOT_RECORDED = "not recorded"
+
+
+class Typed(BaseModel):
+    """What an arm wants to hear."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+A = TypeVar("A", bound=Typed)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the model is: an endpoint, or a recording of one. `tape` is the recording's digest."""
+
+    url: str
+    key: str = field(repr=False)
+    name: str
+    seconds: float = 30.0
+    record: Path | None = None
+    replay: Path | None = None
+    tape: str = ""
+
+
+class ModelFailed(NotRun):
+    """The endpoint did not answer. The run is then no result: it is counted apart, neither right nor wrong."""
+
+
+class NotRecorded(NotRun):
+    """A replayed case asks what nobody recorded: the prompts, the case or the code are other ones now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A question by its digest, and what came back."""
+
+    name: str
+    asked: str
+    answer: Reply | Trouble
+
+
+class Exchange:
+    """What the lines of a process share: one client, or one recording."""
+
+    def __init__(self, access: Access, endpoint: Answering | None = None) -> None:
+        self.access = access
+        self._recorded = read_recording(access.replay) if access.replay else None
+        self.endpoint = endpoint or (None if self._recorded else Endpoint(access.url, access.key, access.name, seconds=access.seconds))
+        self.model = self._recorded.model if self._recorded else access.name
+
+    def line(self, case: str, arm: str, attempt: int) -> "Line":
+        return Line(self, case, arm, attempt)
+
+    async def answer(self, key: Key, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble | None:
+        """From the recording (None where it has none), or asked now and recorded."""
+        if self._recorded is not None:
+            return self._recorded.answers.get(key)
+        assert self.endpoint is not None  # one of the two is there
+        answer = without(self.access.key, await self.endpoint.ask(asked, name, schema))
+        if self.access.record:
+            add(self.access.record, key, name, answer)
+        return answer
+
+    async def aclose(self) -> None:
+        if self.endpoint is not None:
+            await self.endpoint.aclose()
+
+
+class Line:
+    """A `graph.endpoint.Answering` for one case under one arm."""
+
+    def __init__(self, exchange: Exchange, case: str, arm: str, attempt: int) -> None:
+        self._exchange, self._scope, self._times = exchange, (case, arm, attempt), Counter[str]()
+        self.told: list[Told] = []
+        self.missing = ""
+        """Why this case cannot be replayed."""
+
+    @property
+    def model(self) -> str:
+        return self._exchange.model
+
+    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+        digest = digest_of(self.model, name, asked, schema)
+        key = Key(*self._scope, digest, self._times[digest])
+        self._times[digest] += 1
+        answer = await self._exchange.answer(key, asked, name, schema)
+        if answer is None:
+            self.missing = f"{NOT_RECORDED}: question {len(self.told) + 1}, {name}, {digest[:12]}"
+            raise NotRecorded(self.missing)
+        self.told.append(Told(name, digest, answer))
+        return answer
+
+    async def aclose(self) -> None:
+        """The exchange outlives the case."""
+
+    def reasoner(self, budget: Budget | None = None) -> Model:
+        """The product's client. Its breaker's clock stands still: how long something took must not change a replay."""
+        return Model(self, budget=budget, breaker=Breaker(clock=lambda: 0.0))
+
+    async def put(self, name: str, offered: dict[str, list[str]], data: dict[str, str], shape: type[A], **enums: list[str]) -> A | None:
+        """One of the benchmark's own prompts; None where the answer cannot be used. `enums`: ids that a list may hold."""
+        answer = await self.ask(ask(name, offered, data, PROMPTS), name, schema_of(shape, enums))
+        if isinstance(answer, Trouble):
+            if answer.provider:
+                raise ModelFailed(answer.why)
+            return None
+        return read(shape, answer.text)
+
+    def heard(self) -> None:
+        """ModelFailed where the last question met trouble of the provider: an arm that is nothing without its model stops there."""
+        last = self.told[-1].answer if self.told else None
+        if isinstance(last, Trouble) and last.provider:
+            raise ModelFailed(last.why)
+
+    @property
+    def cost(self) -> Cost:
+        """Of all questions so far."""
+        tokens = sum(one.answer.tokens_in for one in self.told), sum(one.answer.tokens_out for one in self.told)
+        return Cost(calls=len(self.told), tokens_in=tokens[0], tokens_out=tokens[1], usd=price_of(self.model).of(*tokens))
+
+    @property
+    def dead(self) -> str:
+        """Why nothing was answered at all; empty where something was, or nothing was asked."""
+        troubles = [one.answer.why for one in self.told if isinstance(one.answer, Trouble) and one.answer.provider]
+        return troubles[-1] if troubles and len(troubles) == len(self.told) else ""
+
+    def summary(self) -> dict[str, Any]:
+        """What is kept of it: who answered, what failed, and a digest of everything said."""
+        said = [[one.name, one.asked, _said(one.answer)] for one in self.told]
+        return {
+            "by": sorted({one.answer.by or "?" for one in self.told if isinstance(one.answer, Reply)}),
+            "asked": dict(Counter(one.name for one in self.told)),
+            "troubles": sum(isinstance(one.answer, Trouble) for one in self.told),
+            "transcript": hashlib.sha256(json.dumps(said).encode()).hexdigest(),
+        }
+
+
+def _said(answer: Reply | Trouble) -> str:
+    return answer.text if isinstance(answer, Reply) else f"trouble: {answer.why}"
+
+
+def is_stand_in(by: str) -> bool:
+    """Whether the answers are the sandbox's, which understands nothing."""
+    return by == STAND_IN
+
+
+def schema_of(shape: type[Typed], enums: Mapping[str, list[str]]) -> dict[str, Any]:
+    """As endpoints with strict shapes want it: everything required, nothing else allowed, ids from a list."""
+    properties = {name: _property(field.annotation, enums.get(name)) for name, field in shape.model_fields.items()}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _property(kind: Any, ids: list[str] | None) -> dict[str, Any]:
+    words = ids or list(get_args(kind) if get_origin(kind) is Literal else ())
+    text: dict[str, Any] = {"type": "string", "enum": words} if words else {"type": "string"}
+    return {"type": "array", "items": text} if kind == list[str] else text
+
+
+def read(shape: type[A], raw: str) -> A | None:
+    """The typed answer, or None."""
+    text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    try:
+        return shape.model_validate_json(text)
+    except ValidationError:
+        return None
