@@ -182,6 +182,13 @@ async def test_the_sandbox_s_slow_host_is_found_among_seven(fault: str, verdict:
     assert all(answer.seconds <= 45 * 3 for answer in wave.answers)
 
 
+async def test_a_slow_leaf_is_named_though_only_the_fabric_itself_knows_the_leaves() -> None:
+    of = cluster(*(f"N15@n{number}" for number in (0, 1, 2)), nodes=7)
+    wave = await fleet(of).look("i", [Ask(host, "nccl2") for host in of.hosts], permitted=True)
+    assert {fact.host: fact.value for fact in wave.facts if fact.key == "nccl.slow_leaf"} == dict.fromkeys(("n0", "n1", "n2"), "leaf-L2")
+    assert {fact.value for fact in wave.facts if fact.key == "nccl.suspect"} == {"clean"}
+
+
 async def test_without_nccl_tests_one_is_told_how_to_get_them() -> None:
     of = cluster(nodes=2)
     inventory = parse_inventory({"groups": {"g": {"hosts": "n0,n1", "nccl_tests": "/nowhere"}}})

@@ -220,7 +220,7 @@ class Fleet:
     async def _jointly(self, incident: str, check: Check, hosts: Sequence[str], seen: Seen | None, permitted: bool) -> list[Answer]:
         """A check of several hosts together."""
         now = self._clock.now()
-        hands = Hands(self._looker(incident), self._command, partial(self._facts_of, incident))
+        hands = Hands(self._looker(incident), self._looker(incident, fresh=False), self._command, partial(self._facts_of, incident))
         heard = await jointly(check, hosts, hands, self._inventory, self._skus, self._leases, now, permitted=permitted)
         return [await self._told(self._answer_of(host, check, row, now), seen) for host, row in heard.items()]
 
@@ -233,11 +233,11 @@ class Fleet:
         fact = skipped(check, use.why or "busy", f"{check.id} was not run on {host}: {use.says}")
         return Answer(host, check.id, (fact.at(host, time=self._clock.now()),), seconds, fact.line)
 
-    def _looker(self, incident: str) -> Looked:
+    def _looker(self, incident: str, *, fresh: bool = True) -> Looked:
         async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
             if name not in self._checks:
                 return (), 0.0
-            answer = await self._check(incident, host, self._checks[name], True)
+            answer = await self._check(incident, host, self._checks[name], fresh)
             return answer.facts, answer.seconds
 
         return looked

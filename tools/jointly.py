@@ -1,5 +1,6 @@
 """A check of several hosts together: who may take part, what each is told, and how a command of it is run. What it means is the check's own."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,9 +24,11 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What the fleet lends: `looked` asks a passive check now, `run` a command with more slots, `read` makes facts of what it printed."""
+    """What the fleet lends: `looked` asks a passive check now, `known` takes an answer that was had before where there is a fresh enough one,
+    `run` runs a command with more slots, `read` makes facts of what it printed."""
 
     looked: Looked
+    known: Looked
     run: Callable[[Host, Check, Command, Mapping[str, str]], Awaitable[Ran]]
     read: Callable[[Host, Check, Command, Ran, datetime], Awaitable[Iterable[Fact]]]
 
@@ -45,7 +48,7 @@ async def jointly(
     assert check.together is not None
     known = [host for host in hosts if host in inventory.hosts]
     async with permit(known, check, leases, None if permitted else hands.looked) as may:
-        parties = [await _party(inventory.hosts[host], hands, skus) for host in known if host in may.free]
+        parties = await asyncio.gather(*(_party(inventory.hosts[host], hands, skus) for host in known if host in may.free))
         joint = await check.together(parties, _sayer(check, hands, inventory, now)) if parties else Joint({})
     heard: dict[str, Heard] = {}
     for host in hosts:
@@ -74,7 +77,14 @@ async def _party(row: Host, hands: Hands, skus: Mapping[str, Sku]) -> Party:
     ports, _ = await hands.looked(row.name, "ibstat")
     up = sorted({fact.device for fact in ports if fact.key == "ib.state" and fact.device and fact.value == "Active"})
     expects: Callable[[str], object] = (lambda key: sku.expected(key, None)) if sku else (lambda key: None)
-    return Party(row.name, row.address, sku.gpus if sku else 8, row.leaf, row.launcher, row.controller, tuple(up), expects)
+    leaf = row.leaf or await _leaf(row.name, hands)
+    return Party(row.name, row.address, sku.gpus if sku else 8, leaf, row.launcher, row.controller, tuple(up), expects)
+
+
+async def _leaf(host: str, hands: Hands) -> str:
+    """The leaf switch that the fabric itself names, where the inventory does not; it does not move while an incident lasts."""
+    facts, _ = await hands.known(host, "fabric")
+    return next((str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value), "")
 
 
 def _sayer(check: Check, hands: Hands, inventory: Inventory, now: datetime) -> Say:
