@@ -170,14 +170,9 @@ def new_faults(case: Case, happenings: Sequence[Happening], now: float) -> set[s
 def unapproved(
     executions: Mapping[tuple[str, str, str], int], records: Sequence[Record], approved: Mapping[str, set[str]]
 ) -> list[list[str]]:
-    """What ran without as many different people having pressed Approve on exactly that as its quorum is. Counted from the clicks."""
-    wanted = {row.digest: (row.approval, row.terms.quorum) for row in records}
-    found = []
-    for host, remedy, digest in executions:
-        approval, quorum = wanted.get(digest, ("", 1))
-        if len(approved.get(approval, ())) < quorum:
-            found.append([host, remedy, digest])
-    return found
+    """What ran without as many different people having pressed Approve on exactly that as it needs. Counted from the clicks."""
+    quorum = {row.digest: row.terms.quorum for row in records}
+    return [list(key) for key in executions if len(approved.get(key[2], ())) < quorum.get(key[2], 1)]
 
 
 def refused(record: Record) -> bool:
@@ -197,7 +192,7 @@ def _action(record: Record, here: Room, approvers: Approvers) -> dict[str, Any]:
         "state": record.state.value,
         "outcome": record.outcome,
         "says": record.says[:200],
-        "approved": sorted(approvers.approved.get(record.approval, ())),
+        "approved": sorted(approvers.approved.get(record.digest, ())),
         "ran": sum(times for (_, _, digest), times in here.cluster.executions.items() if digest == record.digest),
         "refused": refused(record),
         "at": round((record.proposed_at - here.case.t0).total_seconds(), 1),

@@ -6,13 +6,12 @@ press a button, fill a form. Reading takes them minutes, by the clock that leaps
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from bot.views import reject_modal
+from bot.views import approval, reject_modal
 from deploy.sandbox.cluster.case import Case
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.slack import SlackSandbox
@@ -31,18 +30,28 @@ LOOKS = "run_check"
 AROUND = frozenset({"resume_node", "cancel_job"})
 """What goes with taking a machine out of service: right wherever the draining is."""
 
-APPROVE = re.compile(r"\w+\.approve(_\w+)?")
 NOT_SO = "this is not what this fault needs"
 
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """An Approve in the thread, and which actions it is about."""
+    """An Approve in the thread. `carries`: which actions it is about, each by its id and the digest that was shown."""
 
     ts: str
     action_id: str
     value: str
-    approvals: tuple[str, ...]
+    carries: tuple[tuple[str, str], ...]
+
+    @property
+    def approvals(self) -> tuple[str, ...]:
+        return tuple(approval for approval, _ in self.carries)
+
+    @classmethod
+    def of(cls, ts: str, element: Mapping[str, Any]) -> "Button":
+        """From a message as Slack shows it."""
+        told = json.loads(element["value"])
+        rows = told["each"] if "each" in told else [[told["approval"], told["digest"]]]
+        return cls(ts, element["action_id"], element["value"], tuple((str(name), str(digest)) for name, digest in rows))
 
 
 def steps_of(remedy: str) -> frozenset[str]:
@@ -78,7 +87,7 @@ def involved_of(case: Case) -> frozenset[str]:
 
 @dataclass
 class Approvers:
-    """`good`: whether an approval is right for the case; only `careful` asks."""
+    """`good`: whether an approval is right for the case; only `careful` asks. `at_once`: several click at the same time, and twice."""
 
     slack: SlackSandbox
     channel: str
@@ -87,66 +96,58 @@ class Approvers:
     seed: str
     good: Callable[[str], Awaitable[bool]]
     at_once: bool = False
-    """Several click at the same time, and more than once."""
     approved: dict[str, set[str]] = field(default_factory=dict)
-    """Approval → whose Approve Slack delivered."""
+    """Digest → who pressed Approve on it."""
     rejected: set[str] = field(default_factory=set)
     waited: float = 0.0
-    _clicked: set[tuple[Button, str]] = field(default_factory=set)
+    _passed_by: set[tuple[Button, str]] = field(default_factory=set)
 
     def wanted(self) -> tuple[Button, str] | None:
-        """A button that somebody may still press; None while everybody waits."""
+        """A button that somebody has still to think about; None while everybody waits."""
         if self.policy == "nobody":
             return None
-        return next(((row, who) for row in self.buttons() for who in APPROVERS if (row, who) not in self._clicked), None)
+        rows = sorted(self.buttons(), key=lambda row: -len(row.approvals))
+        return next(((row, who) for row in rows for who in APPROVERS if self._open_to(row, who)), None)
 
     def buttons(self) -> Iterator[Button]:
         """Every Approve that stands in the thread."""
         for message in self.slack.thread(self.channel, self.thread):
             for block in message.get("blocks", []):
                 for element in block["elements"] if block["type"] == "actions" else ():
-                    if APPROVE.fullmatch(element["action_id"]):
-                        value = str(element.get("value", ""))
-                        yield Button(message["ts"], element["action_id"], value, _approvals(value))
+                    if element["action_id"] in (approval.APPROVE, approval.APPROVE_ALL):
+                        yield Button.of(message["ts"], element)
 
     async def decide(self, button: Button, who: str) -> None:
         """Read the card, then press one of its buttons."""
-        seconds = dice(0, "approver", self.seed, button.value, who).uniform(*READS)
+        seconds = dice(0, "approver", self.seed, *button.approvals, who).uniform(*READS)
         await asyncio.sleep(seconds)
         self.waited += seconds
-        self._clicked.add((button, who))
         if button not in self.buttons():
+            self._passed_by.add((button, who))
             return  # somebody, or the clock, was quicker
         if self.policy == "careful" and not all([await self.good(name) for name in button.approvals]):
-            await self._reject(button, who)
-            return
-        if self.at_once:
-            self._clicked |= {(button, other) for other in APPROVERS}
+            await self._refuse(button, who)
+        elif self.at_once:
             await asyncio.gather(*(self._approve(button, other) for other in (*APPROVERS, *APPROVERS)))
         else:
             await self._approve(button, who)
         await self.slack.quiet(600)
 
+    def _open_to(self, button: Button, who: str) -> bool:
+        fresh = [digest for name, digest in button.carries if name not in self.rejected and who not in self.approved.get(digest, ())]
+        return bool(fresh) and (button, who) not in self._passed_by
+
     async def _approve(self, button: Button, who: str) -> None:
-        for name in button.approvals:
-            self.approved.setdefault(name, set()).add(who)
+        for _, digest in button.carries:
+            self.approved.setdefault(digest, set()).add(who)
         await self.slack.click(who, button.ts, button.action_id, value=button.value)
 
-    async def _reject(self, button: Button, who: str) -> None:
-        """The Reject beside it, and the form that it opens."""
-        self._clicked |= {(button, other) for other in APPROVERS}
+    async def _refuse(self, button: Button, who: str) -> None:
+        """The Reject beside it, and the form that it opens. What is about several at once is left, and each is looked at by itself."""
+        if len(button.approvals) > 1:
+            self._passed_by |= {(button, other) for other in APPROVERS}
+            return
         self.rejected |= set(button.approvals)
-        reject = button.action_id.replace("approve", "reject", 1)
-        await self.slack.click(who, button.ts, reject, value=button.value)
+        await self.slack.click(who, button.ts, approval.REJECT, value=button.value)
         view = await self.slack.wait_for(lambda: self.slack.view(who), 60)
         await self.slack.submit(who, view["id"], {reject_modal.REASON: NOT_SO})
-        await self.slack.quiet(600)
-
-
-def _approvals(value: str) -> tuple[str, ...]:
-    """The actions that a button carries, however many."""
-    try:
-        text = json.dumps(json.loads(value))
-    except ValueError:
-        text = value
-    return tuple(dict.fromkeys(re.findall(r"apr-[0-9a-f]{12}", text)))

@@ -1,0 +1,81 @@
+"""Plays cases in several processes, and writes rows and figures down as one document."""
+
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from bot.refusal import Refusal
+from tests.bench.loop import Play, played
+from tests.bench.loop_people import POLICIES
+from tests.bench.loop_score import Played, figures
+from tests.bench.truth import read_truth
+
+CASES_A_PROCESS = 60
+Raw = Mapping[str, Any]
+Job = tuple[Raw, Play]
+
+
+def plays_of(text: str, bots: int, attempts: int) -> list[Play]:
+    """As typed: policies with commas, or `all`. Refusal names what there is."""
+    names = POLICIES if text == "all" else tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    unknown = [name for name in names if name not in POLICIES]
+    if unknown or not names:
+        raise Refusal(f"--loop: there is no {', '.join(unknown) or 'such policy'}; there are {', '.join(POLICIES)} and `all`", 2)
+    return [Play(policy, bots, attempt) for policy in POLICIES if policy in names for attempt in range(attempts)]
+
+
+def run_loop(raws: Sequence[Raw], plays: Sequence[Play], jobs: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Figures by play: who approves, and by how many bots."""
+    began = time.perf_counter()
+    todo = [(raw, play) for play in plays for raw in raws]
+    rows: dict[str, list[Played]] = {play.name: [] for play in plays}
+    failed: dict[str, list[str]] = {play.name: [] for play in plays}
+    for n, ((raw, play), row) in enumerate(_done(todo, jobs), 1):
+        if "failed" in row:
+            failed[play.name].append(f"{raw['id']}: {row['failed']}")
+        else:
+            rows[play.name].append(Played(str(raw["id"]), str(raw["layer"]), read_truth(raw["truth"], str(raw["id"])), row))
+        if n % 10 == 0 or n == len(todo):
+            say(f"{n}/{len(todo)} plays, {time.perf_counter() - began:.0f} s")
+    order = {str(raw["id"]): n for n, raw in enumerate(raws)}
+    found = {name: figures(sorted(some, key=lambda play: order[play.case])) | {"failed": failed[name]} for name, some in rows.items()}
+    return {"loop": found, "wall_seconds": round(time.perf_counter() - began, 2)}
+
+
+def _done(todo: Sequence[Job], jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    if jobs <= 1 or len(todo) < 2:
+        yield from ((job, _work(job)) for job in todo)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=CASES_A_PROCESS) as pool:
+        tasks = {pool.submit(_work, job): job for job in todo}
+        try:
+            for task in as_completed(tasks):
+                yield tasks[task], task.result()
+        except BrokenProcessPool as why:
+            raise Refusal("a worker process was killed, most likely for memory; try --jobs 1") from why
+
+
+def _work(job: Job) -> dict[str, Any]:
+    """A play's row. What breaks is a row too, and never a good one."""
+    structlog.configure(processors=[_quiet])
+    try:
+        return played(*job)
+    except Exception as why:
+        return {"failed": f"{type(why).__name__}: {why}"[:300]}
+
+
+def _quiet(logger: Any, method: str, event: Any) -> Any:
+    """The bot's log of a play is read by nobody."""
+    raise structlog.DropEvent
+
+
+def write(found: Mapping[str, Any], out: Path) -> None:
+    """The document."""
+    out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
