@@ -47,3 +47,12 @@ async def test_an_incident_past_its_share_keeps_the_digest_only(tmp_path: Path) 
     second = await store.put("inc-1", "".join(chr(33 + i % 90) for i in range(5000)))
     assert await store.get(first) == "x" * 100
     assert "has used its share" in (await store.get(second) or "")
+
+
+async def test_two_processes_share_one_incidents_allowance(tmp_path: Path) -> None:
+    here, there = DirectoryEvidence(tmp_path, most=400), DirectoryEvidence(tmp_path, most=400)
+    for n in range(8):
+        await (here, there)[n % 2].put("inc-1", "".join(chr(33 + (i * (n + 3)) % 90) for i in range(90)))
+    last = await here.put("inc-1", "".join(chr(33 + i % 90) for i in range(500)))
+    assert "has used its share" in (await here.get(last) or "")
+    assert "has used its share" not in (await here.get(await here.put("inc-2", "x" * 100)) or "")

@@ -16,6 +16,8 @@ from tools.fact import Fact
 MOST_PER_INCIDENT = 256 << 20
 """Compressed bytes that one incident may keep; past it outputs are cut to their digest and a note."""
 
+MOST_TALLIES = 1000
+
 
 class EvidenceStore(Protocol):
     """Content-addressed: the same text has the same digest wherever it came from."""
@@ -41,8 +43,12 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, default=str)
+"""Made once: `json.dumps` would make one for every fact."""
+
+
 def _dump(facts: Sequence[Fact]) -> bytes:
-    return "\n".join(json.dumps(fact.to_json(), sort_keys=True, default=str) for fact in facts).encode()
+    return "\n".join(_ENCODER.encode(fact.to_json()) for fact in facts).encode()
 
 
 def _load(data: bytes) -> list[Fact]:
@@ -79,6 +85,7 @@ class DirectoryEvidence:
 
     def __init__(self, root: Path, most: int = MOST_PER_INCIDENT) -> None:
         self._root, self._most = root, most
+        self._tallies: dict[str, tuple[int, int]] = {}
         (root / "incidents").mkdir(parents=True, exist_ok=True, mode=0o700)
 
     async def put(self, incident: str, text: str) -> str:
@@ -89,15 +96,10 @@ class DirectoryEvidence:
         return None if data is None else data.decode()
 
     async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
-        return await asyncio.to_thread(self._keep, incident, _dump(facts))
+        return await asyncio.to_thread(lambda: self._keep(incident, _dump(facts)))
 
     async def facts(self, sha256: str) -> list[Fact]:
-        if not sha256:
-            return []
-        data = await asyncio.to_thread(self._read, sha256)
-        if data is None:
-            raise KeyError(sha256)
-        return _load(data)
+        return await asyncio.to_thread(self._facts, sha256) if sha256 else []
 
     def prune(self, older_than_days: float) -> int:
         """Remove what nobody touched for that long; returns how many outputs went."""
@@ -130,8 +132,26 @@ class DirectoryEvidence:
         return sha
 
     def _used(self, incident: str) -> int:
+        """What the tally adds up to; of a tally that has grown only the new lines are read, whoever wrote them."""
         tally = self._root / "incidents" / incident
-        return sum(int(line.split()[1]) for line in tally.read_text().splitlines()) if tally.exists() else 0
+        if not tally.exists():
+            return 0
+        read, used = self._tallies.pop(incident, (0, 0))
+        with tally.open("rb") as lines:
+            lines.seek(read)
+            new = lines.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        used += sum(int(line.split()[1]) for line in whole.splitlines())
+        self._tallies[incident] = (read + len(whole), used)
+        while len(self._tallies) > MOST_TALLIES:
+            self._tallies.pop(next(iter(self._tallies)), None)
+        return used
+
+    def _facts(self, sha256: str) -> list[Fact]:
+        data = self._read(sha256)
+        if data is None:
+            raise KeyError(sha256)
+        return _load(data)
 
     def _read(self, sha256: str) -> bytes | None:
         file = self._file(sha256)
