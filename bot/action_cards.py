@@ -114,7 +114,13 @@ class ActionCards:
         together = f"together:{approval_batch.phase(records)}"
         told = bool(await self._cards.get(record.action.incident, f"{together}:{batch}"))
         if not _replaced(record) and (len(shown) == 1 or told or approval_batch.wants_eyes(record)):
-            await self._post(origin, record, f"{OUTCOME}:{record.outcome or record.state}", record.approval, outcome.render(own))
+            await self._post(
+                origin,
+                record,
+                f"{OUTCOME}:{record.outcome or record.state}",
+                record.approval,
+                outcome.render(own, among_others=len(shown) > 1),
+            )
         if len(shown) > 1 and approval_batch.all_over(records) and not all(map(approval_batch.wants_eyes, records)):
             await self._post(origin, record, together, batch, outcome_batch.render(shown))
 

@@ -28,6 +28,10 @@ def test_names_fold_for_reading_and_unfold_again() -> None:
     assert fold(names) == "gpu-[001-003,117],login"
 
 
+def test_a_name_without_a_number_stands_beside_one_that_it_begins() -> None:
+    assert fold(["login", "login1", "login2"]) == "login,login[1-2]"
+
+
 @given(st.sets(st.integers(0, 3000), min_size=1, max_size=40), st.sampled_from(["gpu-{:04d}", "n{}", "ip-10-2-0-{}", "gpu-{:03d}.dc1"]))
 def test_expand_undoes_fold(numbers: set[int], shape: str) -> None:
     names = {shape.format(n) for n in numbers}

@@ -78,11 +78,11 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 def fold(names: Iterable[str]) -> str:
     """The inverse of `expand` for reading: `gpu-001 gpu-002 n5` → `gpu-[001-002],n5`."""
-    numbers: dict[tuple[str, str], list[str]] = {}
+    numbers: dict[tuple[str, str, bool], list[str]] = {}
     for name in sorted(set(names)):
         prefix, digits, rest = _parts(name)
-        numbers.setdefault((prefix, rest), []).append(digits)
-    return ",".join(_fold_one(prefix, found, rest) for (prefix, rest), found in numbers.items())
+        numbers.setdefault((prefix, rest, bool(digits)), []).append(digits)
+    return ",".join(_fold_one(prefix, found, rest) for (prefix, rest, _), found in numbers.items())
 
 
 def _fold_one(prefix: str, found: list[str], rest: str) -> str:

@@ -206,6 +206,13 @@ def buttons(record: Record) -> list[Block]:
             return []
 
 
+def buttons_weight(action: Action) -> int:
+    """The length of all texts of its buttons and their dialogs, in whichever state has most."""
+    deciding = blocks.weight(_sure(action)) + len("ApproveReject…Edit…")
+    vouching = sum(blocks.weight(_looked(action, label, ran)) + len(label) for label, ran in (("It ran", True), ("It did not run", False)))
+    return max(deciding, vouching, 200)
+
+
 def _reject(record: Record) -> Block:
     return blocks.button("Reject…", REJECT, carry(record), style="danger")
 
@@ -223,7 +230,11 @@ def _sure(action: Action) -> Block:
 
 
 def _settles(record: Record, label: str, action_id: str, ran: bool) -> Block:
+    return blocks.button(label, action_id, carry(record), ask=_looked(record.action, label, ran))
+
+
+def _looked(action: Action, label: str, ran: bool) -> Block:
     told: Part = "ran" if ran else "did not run"
-    host = exact(words.targets(record.action))
+    host = exact(words.targets(action))
     text = f"You looked at {host if len(host) < 150 else 'the host'} and vouch that it {told}. This is audited and unlocks the target."
-    return blocks.button(label, action_id, carry(record), ask=blocks.confirm("You have looked?", text, label))
+    return blocks.confirm("You have looked?", text, label)

@@ -32,9 +32,11 @@ def render(shown: Sequence[Shown], brakes: Brakes) -> Card:
         [
             blocks.header(head),
             *_asked(records, shown[0].group),
-            _what(records),
-            *(parts.warned(shown[0].warning[:WARNING])),
+            _what(shown),
+            *parts.warned(shown[0].warning[:WARNING]),
+            *_too_many(records, brakes),
             *rows,
+            blocks.divider(),
             *_must_hold(shown),
             _about(records, shown[0], brakes),
             *_buttons(records),
@@ -58,9 +60,9 @@ def gist(records: Sequence[Record]) -> tuple[str, str]:
         return words.MARKS[State.PENDING], f"Approve {states[State.PENDING]}?"
     if states[State.UNKNOWN]:
         return words.MARKS[State.UNKNOWN], f"{states[State.UNKNOWN]} in doubt:"
-    for state, begins in ((State.EXECUTING, "Running:"), (State.APPROVED, "Approved:")):
+    for state, begins in ((State.EXECUTING, "Running"), (State.APPROVED, "Approved")):
         if states[state]:
-            return words.MARKS[state], begins
+            return words.MARKS[state], f"{begins} {states[state]} of {len(records)}:"
     if any(record.state is State.DONE and not record.outcome for record in records):
         return words.MARKS[State.DONE], words.HEADS[State.DONE]
     return _over(records)
@@ -132,9 +134,9 @@ def _asked(records: Sequence[Record], group: str) -> list[Block]:
     return [blocks.section((*parts.mentioned(group), *until, ", each by itself or all at once below."))]
 
 
-def _what(records: Sequence[Record]) -> Block:
+def _what(shown: Sequence[Shown]) -> Block:
     """Where, whom it disturbs, and where all of them stand."""
-    actions = [record.action for record in records]
+    actions = [one.record.action for one in shown]
     hosts = words.folded([action.target for action in actions])
     named: tuple[Part, ...] = (": ", exact_code(hosts)) if len(hosts) <= HOSTS else (", each named below",)
     via = {action.via for action in actions if action.via != action.target}
@@ -142,7 +144,23 @@ def _what(records: Sequence[Record]) -> Block:
     return blocks.section(
         (bold("On"), f" {len(actions)} hosts", *named, *runs),
         (bold(exact(actions[0].risk)), f" on each: {words.blast(actions[0])}"),
+        tally(shown),
     )
+
+
+def _too_many(records: Sequence[Record], brakes: Brakes) -> list[Block]:
+    """What the ledger will not let run, said before anybody presses "Approve all"."""
+    coming = [record for record in records if record.state in OPEN and record.terms.changes]
+    if not coming:
+        return []
+    terms, said = coming[0].terms, list[Line]()
+    if len(coming) > (window := brakes.window_of(terms.group_size)):
+        trips = f"More than {window} hosts of {exact(terms.group) if terms.group else 'a group'} changed in {brakes.window_seconds // 60} min trip its breaker."
+        said.append(("⚠ ", bold(trips), " The next one does not start, and nothing else there either until an approver resets it."))
+    if len(coming) > (most := brakes.blast_hosts):
+        within = f"One incident may change {most} hosts in {brakes.blast_seconds // 60} min."
+        said.append(("⚠ ", bold(within), " The others wait, expire and are asked again."))
+    return [blocks.section(*said)] if said else []
 
 
 def _must_hold(shown: Sequence[Shown]) -> list[Block]:
@@ -185,15 +203,10 @@ def _brakes(records: Sequence[Record], brakes: Brakes) -> list[Line]:
     if len(coming) < 2:
         return []
     terms = coming[0].terms
-    at_once, window = brakes.at_once_of(terms.group_size), brakes.window_of(terms.group_size)
-    said: list[Part] = [bold("brakes"), f": {at_once} host{'s' if at_once > 1 else ''} of "]
-    said += [code(terms.group) if terms.group else "the group", " at once; the others wait and say why, "]
-    said += [f"and one that has not started {terms.start_seconds // 60} min after its approval expires"]
-    if len(coming) > window:
-        said += [f"; more than {window} in {brakes.window_seconds // 60} min trip the group's breaker"]
-    if len(coming) > brakes.blast_hosts:
-        said += [f"; one incident changes {brakes.blast_hosts} hosts in {brakes.blast_seconds // 60} min"]
-    return [tuple(said)]
+    at_once = brakes.at_once_of(terms.group_size)
+    one = f"{at_once} host{'s' if at_once > 1 else ''} of "
+    late = f" at once; the others wait and say why. One that has not started {terms.start_seconds // 60} min after its approval expires."
+    return [(bold("brakes"), ": ", one, code(terms.group) if terms.group else "the group", late)]
 
 
 def _buttons(records: Sequence[Record]) -> list[Block]:
@@ -211,13 +224,17 @@ def _approve_all(pending: Sequence[Record]) -> Block:
 
 
 def _told(pending: Sequence[Record]) -> str:
-    """Slack's dialog before the votes: every host, whole."""
-    names = [record.action.target for record in pending]
-    for hosts in (", ".join(names), words.folded(names)):
-        told = f"Your vote for each of {len(names)}: {exact(hosts)}. Each runs once, by itself, as its row on the card shows."
-        if size(plain(told)) <= approval.CONFIRM:
-            return told
-    return f"Your vote for each of {len(names)} hosts, too many to name in this dialog; read them on the card. Each runs once, by itself."
+    """Slack's dialog before the votes: every host whole, and the command where it is the same and fits."""
+    hosts = [record.action.target for record in pending]
+    commands = {approval.command(record.action) for record in pending}
+    same = f" {exact(commands.pop())}" if len(commands) == 1 else " each command as its row shows it."
+    votes = f"One vote for each of {len(hosts)} actions; each runs once and is proved by itself."
+    for what in (same, " each command as its row shows it."):
+        for names in (", ".join(hosts), words.folded(hosts)):
+            told = f"On {exact(names)}:{what}\n{votes}"
+            if size(plain(told)) <= approval.CONFIRM:
+                return told
+    return f"The {len(hosts)} hosts are too long for this dialog; read them on the card. {votes}"
 
 
 def _too_large(records: Sequence[Record]) -> Card:

@@ -19,8 +19,8 @@ from tools.ledger.states import OPEN, State
 
 BELOW = 300
 """Room below the command: preconditions, votes, how it went."""
-BESIDE = 460
-"""Room for the row's buttons with their dialogs, and for the words of a later state."""
+STANDS = 50
+"""Room for the words that say where it stands."""
 ROOM = 8600
 """What the rows of one card may weigh together, so that a message holds them with all that is said once for all."""
 PREFIX = 16
@@ -30,27 +30,28 @@ MOST_VOTES = 2
 def render(shown: Shown) -> list[Block]:
     """The row in its present state."""
     record = shown.record
-    return [blocks.framed(_above(record, shown.held), approval.command(record.action), _below(shown), BELOW), *approval.buttons(record)]
+    text = blocks.framed((_above(record, shown.held),), approval.command(record.action), _below(shown), BELOW)
+    return [blocks.divider(), text, *approval.buttons(record)]
 
 
 def weight(action: Action) -> int:
     """What the row may come to at most; more than all the room where it cannot be a row."""
     try:
-        core = blocks.framed(_place(action), approval.command(action), (), 0)
+        core = blocks.framed(((*words.place(action), *_digest(action)),), approval.command(action), (), 0)
     except TooLong:
         return ROOM + 1
-    return blocks.weight(core) + BELOW + BESIDE if blocks.weight(core) + BELOW < blocks.SECTION else ROOM + 1
+    text = blocks.weight(core) + STANDS + BELOW
+    return text + approval.buttons_weight(action) if text < blocks.SECTION else ROOM + 1
 
 
-def _above(record: Record, held: str) -> list[Line]:
+def _above(record: Record, held: str) -> Line:
     mark, word = words.standing(record, held)
-    first, second = _place(record.action)
     count: Line = (" · ", parts.count(record)) if record.state is State.PENDING else ()
-    return [(f"{mark} ", *first, " · ", bold(word)), (*second, *count)]
+    return (f"{mark} ", *words.place(record.action), " · ", bold(word), *count, *_digest(record.action))
 
 
-def _place(action: Action) -> list[Line]:
-    return [words.place(action), ("digest ", code(f"{action.digest[:PREFIX]}…"))]
+def _digest(action: Action) -> Line:
+    return (" · digest ", code(f"{action.digest[:PREFIX]}…"))
 
 
 def _below(shown: Shown) -> list[Line]:

@@ -8,10 +8,11 @@ from bot.views import approval_parts as parts
 from bot.views.approval import Shown
 
 
-def render(shown: Shown) -> Card:
-    """How it ended, and what proves it."""
+def render(shown: Shown, *, among_others: bool = False) -> Card:
+    """How it ended, and what proves it. Among others it is called what its row on the card calls it."""
     record = shown.record
-    head = words.headline(record)
+    mark, word = words.standing(record)
+    head = f"{mark} {word.capitalize()}: {words.what(record.action)}" if among_others else words.headline(record)
     return blocks.card(
         head,
         [
