@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from graph.gather import EVENTS
 from graph.lens import Lens, is_text, may_be_text
 from graph.subjects import Hits, Seen, Subject, subjects
 from kb.keys import find
@@ -187,7 +188,7 @@ def looked_at(facts: Iterable[Fact]) -> dict[str, set[str]]:
 def _weigh(leaf: Leaf, subject: Subject, start: float, hits: Hits, matcher: Matcher) -> Belief:
     best: dict[str, tuple[Clue, Fact]] = {}
     for clue, fact in hits:
-        if clue.id not in best or _better(fact, best[clue.id][1]):
+        if clue.id not in best or _worth(fact, leaf) < _worth(best[clue.id][1], leaf):
             best[clue.id] = (clue, fact)
     matches = [Match(clue, fact, _weight(clue, fact), matcher.say(clue, fact)) for clue, fact in best.values()]
     trusted = [m.weight for m in matches if may_be_text(leaf) or not _doubtful(m.fact)]
@@ -213,11 +214,9 @@ def _doubtful(fact: Fact) -> bool:
     return not fact.host or is_text(fact.key)
 
 
-def _better(new: Fact, old: Fact) -> bool:
-    """Of several facts for one clue: seen on a host before handed in, recent before aged, earliest before later (causes come first)."""
-    return _worth(new) < _worth(old)
-
-
-def _worth(fact: Fact) -> tuple[bool, bool, float, str, str]:
-    when = fact.time.timestamp() if fact.time else math.inf
-    return (not fact.host, bool(fact.attrs.get("aged")), when, fact.host, fact.device or "")
+def _worth(fact: Fact, leaf: Leaf) -> tuple[bool, bool, float, str, str, int]:
+    """Of several facts for one clue: seen on a host before handed in, recent before aged, earliest before later (causes come first),
+    and of what one host says the check that the leaf names first."""
+    when = fact.time.timestamp() if fact.time and fact.key.startswith(EVENTS) else math.inf
+    place = leaf.checks.index(fact.check) if fact.check in leaf.checks else len(leaf.checks)
+    return (not fact.host, bool(fact.attrs.get("aged")), when, fact.host, fact.device or "", place)

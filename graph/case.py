@@ -16,7 +16,7 @@ from tools.inventory import Inventory
 MOST_RECENT = 6
 """Fact snapshots and assessments kept in memory."""
 
-MOST_UNNAMED = 16
+MOST_UNNAMED = 64
 """Hosts looked at when the reporter named none: a small channel's whole fleet, but never a large one's."""
 
 

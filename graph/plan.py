@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 
 from graph.case import MOST_UNNAMED, Case, folded_asks, read_case, visible_hosts, weigh
 from graph.engine import Assessment
+from graph.named import hosts_in
 from graph.ports import Ports, Progress
 from graph.prior import past_priors, ranked_priors, together, word_priors
 from graph.questions import digest_of, questions_for
@@ -20,6 +21,9 @@ from graph.walk import Walk, advance
 from tools.hostlist import fold
 
 MOST_ROUNDS, MOST_RANKED = 10, 12
+MOST_BESIDE, MOST_JOBS = 16, 2
+"""Hosts looked at beside those named once a cause is known, and jobs whose hosts are."""
+
 MOST_AGAIN = 2
 """A fault that shows in one look of three is found in three looks; "no fault" is said after as many."""
 
@@ -65,7 +69,7 @@ async def _go_on(case: Case, walk: Walk, ports: Ports, rounds: int) -> tuple[Tie
     visit = advance(walk, now)
     if visit:
         return "taxonomy", list(visit.asks)
-    if now.finding != "diagnosed" and (more := _wider(case, ports)):
+    if more := await _wider(case, now, ports):
         return "taxonomy", first_wave(now.lens, more)
     if now.finding != "diagnosed" and case.turn.again < MOST_AGAIN and (answering := seen_hosts(now)):
         case.turn.again += 1
@@ -78,14 +82,25 @@ async def _go_on(case: Case, walk: Walk, ports: Ports, rounds: int) -> tuple[Tie
     return "done", []
 
 
-def _wider(case: Case, ports: Ports) -> tuple[str, ...]:
-    """People may blame the wrong host: before giving up, the rest of a small fleet is looked at too."""
+async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
+    """The next hosts to look at. People may blame the wrong host, and one cause may hide another: the rest of a small fleet is
+    looked at too. In a large one only hosts that run the same job, and those that its errors name, which costs nobody anything."""
     visible = visible_hosts(ports.inventory, case.origin)
-    more = tuple(host for host in visible if host not in case.hosts)
-    if not case.hosts or not more or len(visible) > MOST_UNNAMED:
-        return ()
-    case.turn.hosts = fold((*case.hosts, *more))
+    few = MOST_BESIDE if now.finding == "diagnosed" else MOST_UNNAMED
+    near = visible if case.hosts and len(visible) <= few else await _near(case, visible, ports)
+    more = tuple(host for host in near if host not in case.hosts)
+    if more:
+        case.turn.hosts = fold((*case.hosts, *more))
     return more
+
+
+async def _near(case: Case, visible: tuple[str, ...], ports: Ports) -> tuple[str, ...]:
+    """Hosts that the errors seen so far name, and those of a job that runs where we looked."""
+    said = "\n".join(fact.line for fact in case.facts if fact.key == "job.error" and fact.line)
+    jobs = sorted({str(fact.attrs["job"]) for fact in case.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")})
+    mates = [host for job in jobs[:MOST_JOBS] for host in await ports.job_hosts(job)]
+    named = (*hosts_in(said, visible).hosts[:MOST_BESIDE], *hosts_in(" ".join(mates), visible).hosts[:MOST_UNNAMED])
+    return tuple(dict.fromkeys(named))
 
 
 def seen_hosts(now: Assessment) -> list[str]:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from graph.belief import Belief
 from graph.engine import Assessment
 from graph.lens import Lens
+from kb.keys import find
 from tools.check import Check
 
 WORTH_TESTING = 0.1
 """Posterior from which a cause deserves a check that takes a machine for itself."""
 
+DEVICES = ("gpu", "hca")
+"""Scopes whose device has to be known before anybody can mend it."""
 
 FEWEST = {"pair": 2, "group": 3}
 """Hosts from which a check of several can tell who is guilty: it needs all of the incident's, the good ones to compare with."""
@@ -32,10 +35,11 @@ def first_wave(lens: Lens, hosts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def exclusive_offers(now: Assessment) -> list[Offer]:
-    """Exclusive checks that could still decide something, best gain a second first."""
+    """Exclusive checks that could still decide something, best gain a second first; then those that tell which device of a host it is."""
     checks = [check for check in now.lens.checks.values() if check.exclusive]
     offers = [offer for check in checks if (offer := _offer(check, now))]
-    return sorted(offers, key=lambda offer: (-offer.gain, offer.check))
+    placing = [offer for check in checks if (offer := _placing(check, now))]
+    return sorted(offers, key=lambda offer: (-offer.gain, offer.check)) + sorted(placing, key=lambda offer: (-offer.gain, offer.check))
 
 
 def _offer(check: Check, now: Assessment) -> Offer | None:
@@ -46,6 +50,19 @@ def _offer(check: Check, now: Assessment) -> Offer | None:
         unasked = tuple(now.hosts) if len(unasked) == len(hosts) and len(now.hosts) >= FEWEST[check.scope] else ()
     gain = sum(_bits(row.posterior) for row in open_rows) / max(check.seconds, 1.0)
     return Offer(check.id, unasked, gain) if unasked and gain else None
+
+
+def _placing(check: Check, now: Assessment) -> Offer | None:
+    """For a proven fault of one device of which only the host is known: a check that states such a fault of each device by itself."""
+    rows = [row for row in now.roots if row.leaf.scope in DEVICES and not row.subject.device and check.id in row.leaf.confirms]
+    rows = [row for row in rows if any(_names(row.leaf.scope, key, check) for key in now.lens.decisive_keys(row.leaf))]
+    hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in now.coverage.asked))
+    return Offer(check.id, hosts, len(rows) / max(check.seconds, 1.0)) if hosts and check.scope == "host" else None
+
+
+def _names(scope: str, key: str, check: Check) -> bool:
+    row = find(key)
+    return row is not None and row.scope == scope and key in check.establishes
 
 
 def _unsettled(now: Assessment) -> list[Belief]:

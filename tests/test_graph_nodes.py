@@ -99,7 +99,7 @@ async def test_the_first_plan_is_one_wave_over_the_named_hosts() -> None:
 
 
 async def test_a_large_fleet_is_not_searched_for_an_unnamed_host() -> None:
-    update = await plan(state(rounds=0, brief={"text": "it hangs"}), runtime=runtime(World(hosts="n[1-17]")))
+    update = await plan(state(rounds=0, brief={"text": "it hangs"}), runtime=runtime(World(hosts="n[1-65]")))
     assert update["to_look"] == []
     assert update["turn"]["questions"][0].startswith("Which hosts")
 

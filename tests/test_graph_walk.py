@@ -1,9 +1,12 @@
 """The walk down the taxonomy, and which look is bought next."""
 
+from dataclasses import replace
+
 from graph.engine import Assessment, assess
 from graph.schedule import exclusive_offers, first_wave
 from graph.walk import Walk, advance
-from tests.fakes_graph import CHECKS, HOT, LOST, NOW, OOM, SLOW_LINK, fact, healthy, instead, lens
+from kb.taxonomy import Taxonomy
+from tests.fakes_graph import CHECKS, HOT, LOST, NOW, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact
 
 HOSTS = ("n1", "n2")
@@ -87,3 +90,27 @@ def test_an_exclusive_check_is_bought_once() -> None:
         fact("n2", "nccl1", "nccl.busbw_max", 390.0),
     ]
     assert exclusive_offers(look(facts, {SLOW_LINK: 2.0})) == []
+
+
+def test_a_device_of_which_only_the_host_is_known_is_looked_for() -> None:
+    sick = leaf(
+        "GPU.EXECUTION.Wrong",
+        "gpu",
+        clue("wrong", "nccl.wrong", "value > 0", 9, decisive=True),
+        clue("mismatch", "sdc.mismatches", "value > 0", 9, decisive=True),
+        confirms=("nccl1", "sdc"),
+    )
+    checks = {
+        **CHECKS,
+        "sdc": check("sdc", "sdc.mismatches", seconds=180, exclusive=True),
+        "nccl1": check("nccl1", "nccl.wrong", exclusive=True),
+    }
+    known = replace(lens(Taxonomy({sick.label: sick}, {})), checks=checks)
+
+    def offers(*facts: Fact) -> list[tuple[str, tuple[str, ...]]]:
+        now = assess(instead(healthy(*HOSTS), *facts), known, HOSTS, {}, NOW)
+        return [(offer.check, offer.hosts) for offer in exclusive_offers(now)]
+
+    wrong = fact("n2", "nccl1", "nccl.wrong", 20)
+    assert offers(wrong) == [("sdc", ("n2",))]
+    assert offers(wrong, fact("n2", "sdc", "sdc.mismatches", 7, "gpu3")) == []

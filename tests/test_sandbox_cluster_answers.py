@@ -40,6 +40,11 @@ def test_the_order_of_questions_does_not_matter() -> None:
     assert backwards == everything(again, "n1")
 
 
+def test_who_looks_at_a_case_for_long_reads_no_wrong_clock() -> None:
+    of = cluster("G01")
+    assert of.answer("n1", argv("time.clock"), 240.0) == of.answer("n1", argv("time.clock"), 0.0)
+
+
 def test_looking_changes_nothing() -> None:
     of = cluster("N02", "S10@n2")
     before = of.state_hash()
