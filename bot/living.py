@@ -1,4 +1,5 @@
 """The living cards: one message an incident, painted as often as Slack allows. News that come faster are folded; the latest wins.
+The first sight of a card waits for no other card.
 
 News are worth no failure: after three refusals in a row a card is left alone until the next turn, and the diagnosis goes on.
 """
@@ -61,6 +62,9 @@ class LivingCards:
         self._living[news.incident] = progress.follow(self._living.pop(news.incident, Living(news.incident)), news)
         while len(self._living) > MOST_CARDS:
             self._forget(next(iter(self._living)))
+        if news.stage == "queued":  # somebody waits for a sign of life; posting has a limit of its own, apart from that of edits
+            self._tasks.spawn("first_card", self._latest(news.incident))
+            return
         self._dirty.setdefault(news.incident)
         if not self._painting:
             self._painting = True

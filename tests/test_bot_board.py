@@ -66,7 +66,7 @@ class Place:
         return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence)
 
     async def origin(self, incident: str) -> Origin | None:
-        return Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread) if incident == "i1" else None
+        return Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread) if incident in ("i1", "i2") else None
 
     def state(self, **more: Any) -> Incident:
         origin = Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread)
@@ -138,6 +138,18 @@ async def test_another_process_edits_the_same_card_and_finishes_it(place: Place)
     await place.board().report("i1", place.state(), REPORT)
     assert len(place.said()) == 2
     assert "✅ Done" in str(place.said()[0]["blocks"])
+
+
+async def test_a_first_card_does_not_wait_for_edits_of_others(place: Place) -> None:
+    board = place.board()
+    for n in range(20):
+        await news(board, n)
+        await place.background.idle()
+    began = place.time.now
+    await board.progress(Progress("i2", "queued", "On it."))
+    await place.background.idle()
+    assert place.time.now == began
+    assert len(place.said()) == 2
 
 
 async def test_the_greeting_of_a_slower_process_does_not_overwrite_news(place: Place) -> None:
