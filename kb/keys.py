@@ -158,6 +158,7 @@ KEYS = _rows("""
     ib.lid                           | int   | hca     |      | base LID
     ib.sm_lid                        | int   | hca     |      | LID of the subnet manager, 0 when there is none
     ib.firmware                      | str   | hca     |      | firmware version
+    ib.bdf                           | str   | hca    |      | PCI address
     ib.error                         | str   | host    |      | ibstat failed: ibpanic no_devices
     ib.pkeys                         | list  | hca     |      | partition keys
     ib.link_downed                   | int   | hca     |      | counter

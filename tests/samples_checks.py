@@ -602,6 +602,10 @@ NODE_JSON = (
     json.dumps({"meta": {}, "nodes": [{"name": "gpu-017", "state": ["IDLE", "DRAIN"], "reason": "planned work"}], "errors": []}) + "\n"
 )
 SACCT = "809|COMPLETED|0:0|2026-05-19T01:00:00|2026-05-19T05:00:00\n812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00\n"
+HCA_LINKS = "total 0\n" + "".join(
+    f"lrwxrwxrwx 1 root root 0 May 20 02:11 {name} -> ../../devices/pci0000:58/0000:58:01.0/{bdf}/infiniband/{name}\n"
+    for name, bdf in (("mlx5_0", "0000:5c:00.0"), ("mlx5_1", "0000:9a:00.0"), ("rocep186s0", "0000:ba:00.0"))
+)
 HEADERS = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
 HEADERS_SLOW = "HTTP/1.1 503 Slow Down\r\nRetry-After: 1\r\n\r\n"
 HEADERS_PROXY = "HTTP/1.1 200 Connection established\r\n\r\nHTTP/2 502 \r\nserver: envoy\r\n\r\n"
@@ -626,7 +630,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "nvlink": (NVLINK_STATUS, NVLINK_ERRORS),
     "dmesg": (RING, JOURNAL, BOOT_ID),
     "lspci": (LSPCI, BRIDGES),
-    "ibstat": (IBSTAT, COUNTERS),
+    "ibstat": (IBSTAT, COUNTERS, HCA_LINKS),
     "sysd": (UNITS, UNIT_JOURNAL),
     "mods": (LSMOD, PROC_VERSION, "550.90.07\n", DKMS, "5.15.0-107-generic\n"),
     "disk": (DF, DF_INODES, FINDMNT),

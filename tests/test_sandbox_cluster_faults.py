@@ -167,3 +167,9 @@ def test_a_fault_that_comes_later_is_not_there_yet() -> None:
     of = cluster(faults=[{"id": "G17", "node": "n1", "gpu": 2, "t": 90}])
     assert not of.world(0).nodes["n1"].gpus[2].reasons.app_clocks
     assert of.world(120).nodes["n1"].gpus[2].reasons.app_clocks
+
+
+@pytest.mark.parametrize("fault", ["N04", "N10"])
+async def test_an_adapter_that_the_kernel_speaks_of_by_its_address_is_called_by_its_name(fault: str) -> None:
+    found = await facts(cluster(fault), ["dmesg", "ibstat"], ["n1"])
+    assert {fact.device for fact in found if fact.key == "kernel.mlx5"} == {"mlx5_3" if fault == "N04" else "mlx5_4"}

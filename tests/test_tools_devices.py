@@ -84,3 +84,46 @@ def test_a_gpu_that_is_not_listed_is_told_by_name() -> None:
     assert missing_gpus(name_devices([*listed(BUS[0]), *pci(*BUS[:2])])) != []
     assert missing_gpus([], BUS) == []
     assert missing_gpus(listed("0000:01:00.0"), BUS) == []
+
+
+HCAS = dict(enumerate(("18", "3a", "4d", "5c", "9a", "ba", "cc", "dc")))
+
+
+def adapters(*numbers: int) -> list[Fact]:
+    return [Fact("ibstat", "ib.bdf", f"0000:{HCAS[number]}:00.0", f"mlx5_{number}") for number in numbers]
+
+
+def event(bus: str) -> Fact:
+    return Fact("dmesg", "kernel.mlx5", "health_compromised", f"0000:{bus}:00.0")
+
+
+def named_event(facts: list[Fact], bus: str) -> str | None:
+    return devices(name_devices([*facts, event(bus)]), "kernel.mlx5")[0]
+
+
+def test_the_kernel_s_address_of_an_adapter_becomes_its_name() -> None:
+    named = name_devices([*adapters(*range(8)), event("9a")])
+    assert devices(named, "kernel.mlx5") == ["mlx5_4"]
+    assert named[-1].attrs == {"bdf": "0000:9a:00.0"}
+
+
+def test_an_adapter_that_is_gone_is_named_by_the_one_number_that_is_free_there() -> None:
+    assert named_event(adapters(0, 1, 2, 3, 5, 6, 7), "9a") == "mlx5_4"
+    assert named_event(adapters(1, 2, 3), "18") == "mlx5_0"
+
+
+def test_where_the_gap_does_not_tell_the_address_stays() -> None:
+    assert named_event(adapters(0, 1, 2, 3, 6, 7), "9a") == "0000:9a:00.0", "two numbers are free"
+    assert named_event(adapters(0, 1, 2, 3), "9a") == "0000:9a:00.0", "beyond the last nobody knows"
+    assert named_event(adapters(0, 1, 2), "99") == "0000:99:00.0"
+    assert named_event([], "9a") == "0000:9a:00.0"
+    two = name_devices([*adapters(0, 2), event("3a"), event("39")])
+    assert devices(two, "kernel.mlx5") == ["0000:3a:00.0", "0000:39:00.0"], "two addresses, one number"
+
+
+def test_names_that_do_not_follow_the_bus_tell_nothing_of_a_gap() -> None:
+    odd = [Fact("ibstat", "ib.bdf", "0000:18:00.0", "mlx5_2"), Fact("ibstat", "ib.bdf", "0000:9b:00.0", "mlx5_0")]
+    assert named_event(odd, "3a") == "0000:3a:00.0"
+    roce = [Fact("ibstat", "ib.bdf", "0000:18:00.0", "rocep24s0"), Fact("ibstat", "ib.bdf", "0000:5c:00.0", "mlx5_2")]
+    assert named_event(roce, "3a") == "0000:3a:00.0"
+    assert named_event(roce, "18") == "rocep24s0"

@@ -1,16 +1,17 @@
-"""Names of GPUs: PCI addresses become gpuN, and nvidia-smi's running numbers become the GPU's place on the bus.
+"""Names of devices: PCI addresses become gpuN and mlx5_N, and nvidia-smi's running numbers become the GPU's place on the bus.
 
-The place on the bus does not move when a GPU disappears; nvidia-smi's numbers do.
+The place on the bus does not move when a GPU disappears; nvidia-smi's numbers do. An adapter that disappears is named by the gap it leaves.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kb.keys import find
 from tools.fact import Fact, Status
 
 _BDF = re.compile(r"(?i)(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?")
+_MLX5 = re.compile(r"mlx5_(\d{1,3})")
 _SMI = ("smi", "topo", "nvlink")
 """Checks whose gpuN is the number nvidia-smi gave."""
 
@@ -36,7 +37,8 @@ def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
     if not places:
         places = {address: f"gpu{number}" for number, address in listed.items()}
     numbers = {f"gpu{number}": places[address] for number, address in listed.items() if address in places}
-    return [_named(fact, places, numbers) for fact in facts]
+    names = {"gpu": places, "hca": _adapters(facts)}
+    return [_named(fact, names, numbers) for fact in facts]
 
 
 def missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:
@@ -87,12 +89,30 @@ def _in_order(some: Sequence[str], order: Sequence[str]) -> bool:
     return all(address in rest for address in some)
 
 
-def _named(fact: Fact, places: dict[str, str], numbers: dict[str, str]) -> Fact:
+def _named(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: Mapping[str, str]) -> Fact:
     if not fact.device:
         return fact
     if fact.check in _SMI and fact.device in numbers:
         return replace(fact, device=numbers[fact.device])
     key = find(fact.key)
-    if key is None or key.scope != "gpu" or fact.device not in places:
-        return fact
-    return replace(fact, device=places[fact.device], attrs={**fact.attrs, "bdf": fact.device})
+    name = names.get(key.scope, {}).get(fact.device) if key else None
+    return replace(fact, device=name, attrs={**fact.attrs, "bdf": fact.device}) if name else fact
+
+
+def _adapters(facts: Sequence[Fact]) -> dict[str, str]:
+    """Address → name: as the host lists them, and those that are gone by the one number that is free where their address lies."""
+    known = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
+    spoken = {f.device for f in facts if f.device and bdf(f.device) and (key := find(f.key)) and key.scope == "hca"}
+    order = [(address, _MLX5.fullmatch(name)) for address, name in sorted(known.items())]
+    placed = [(address, int(name[1])) for address, name in order if name]
+    if len(placed) < len(order) or [number for _, number in placed] != sorted({number for _, number in placed}):
+        return known
+    gone = {address: _free(address, placed) for address in spoken - known.keys()}
+    return known | {a: f"mlx5_{number}" for a, number in gone.items() if number is not None and list(gone.values()).count(number) == 1}
+
+
+def _free(address: str, placed: Sequence[tuple[str, int]]) -> int | None:
+    """The number between those of its neighbours, where it is the only one. Beyond the last one nobody knows whether there was another."""
+    below = max((number for other, number in placed if other < address), default=-1)
+    above = min((number for other, number in placed if other > address), default=below)
+    return below + 1 if above - below == 2 else None

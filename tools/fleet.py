@@ -243,11 +243,11 @@ class Fleet:
         return looked
 
     def _named(self, host: str, answers: list[Answer]) -> list[Answer]:
-        """PCI addresses become gpuN, by what nvidia-smi said of this host now or lately, else by its SKU's bus table."""
+        """PCI addresses become gpuN and mlx5_N, by what nvidia-smi and ls said of this host now or lately, else by its SKU's bus table."""
         row = self._inventory.hosts.get(host)
         sku = self._skus.get(row.sku) if row else None
         kept = (
-            [fact for k in self._minds[host].kept.values() for fact in k.answer.facts if fact.key == "gpu.bdf"]
+            [fact for k in self._minds[host].kept.values() for fact in k.answer.facts if fact.key in ("gpu.bdf", "ib.bdf")]
             if host in self._minds
             else []
         )

@@ -10,6 +10,7 @@ CA 'mlx5_3'
                 Link layer: InfiniBand
 /sys/class/infiniband/mlx5_3/ports/1/counters/link_downed:37
 /sys/class/infiniband/mlx5_3/ports/1/pkeys/0:0xffff
+lrwxrwxrwx 1 root root 0 May 20 02:11 mlx5_3 -> ../../devices/pci0000:58/0000:58:01.0/0000:5c:00.0/infiniband/mlx5_3
 """
 
 import re
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from tools.check import Check, Command, Format, Unreadable
+from tools.devices import bdf
 from tools.fact import Fact, Status, Value
 
 CHECK = "ibstat"
@@ -39,6 +41,10 @@ _COUNTERS = {
     "out_of_sequence": "ib.out_of_sequence",
     "roce_adp_retrans": "ib.roce_adp_retrans",
 }
+_LINK = re.compile(
+    r"l\S{9,11} .{0,120} ([A-Za-z0-9_.-]{1,40}) -> \S{0,300}/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/infiniband/\1\s*$"
+)
+_LISTING = re.compile(r"total \d{1,6}\s*$|ls: .{0,60}/sys/class/infiniband.{0,60}No such file")
 Fields = dict[str, tuple[str, str]]
 """Field name in lower case → value and line."""
 
@@ -160,6 +166,19 @@ def parse_counters(text: str) -> Sequence[Fact]:
     return found + lists
 
 
+def is_addresses(text: str) -> bool:
+    """Whether the text is a long listing of /sys/class/infiniband, or ls's complaint that there is none."""
+    head = text.lstrip("\n")[:8192].splitlines()[:3]
+    return bool(head) and (bool(_LISTING.match(head[0])) or any(_LINK.match(line) for line in head))
+
+
+def parse_addresses(text: str) -> Sequence[Fact]:
+    """Where each adapter sits on the bus: the kernel speaks of addresses, everybody else of names."""
+    rows = [row for row in map(_LINK.match, text.splitlines()) if row]
+    found = [Fact(CHECK, "ib.bdf", str(bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if bdf(row[2])]
+    return found or [Fact(CHECK, "ib.bdf", status=Status.ABSENT, line="no adapter below /sys/class/infiniband")]
+
+
 _FIND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -path */counters/* -o -path */hw_counters/* -o -path */pkeys/* ) -exec grep -H . {} +"
 
 CHECKS = (
@@ -173,9 +192,14 @@ CHECKS = (
                 tuple(_FIND.split()),
                 optional=True,
             ),
+            Command("addresses", ("ls", "-l", "/sys/class/infiniband"), optional=True),
         ),
-        formats=(Format("ibstat", is_ibstat, parse_ibstat), Format("infiniband counters", is_counters, parse_counters)),
-        establishes=("ib.count", "ib.error", "ib.pkeys", *(key for key, *_ in _FIELDS), *_COUNTERS.values()),
+        formats=(
+            Format("ibstat", is_ibstat, parse_ibstat),
+            Format("infiniband counters", is_counters, parse_counters),
+            Format("adapters' addresses", is_addresses, parse_addresses),
+        ),
+        establishes=("ib.count", "ib.bdf", "ib.error", "ib.pkeys", *(key for key, *_ in _FIELDS), *_COUNTERS.values()),
         seconds=2.0,
     ),
 )

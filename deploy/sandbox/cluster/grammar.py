@@ -30,6 +30,12 @@ _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
     "bdf": r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
     "watts": r"[0-9]+(\.[0-9]+)?",
     "signal": r"TERM|KILL",
+    "module": r"nvidia[a-z_-]*|gdrdrv",
+    "unit": r"nvidia-(dcgm|persistenced|fabricmanager)|docker|chronyd",
+    "verb": r"start|stop|restart",
+    "instances": r"-dci|-dgi",
+    "container": r"[0-9a-f]{64}",
+    "minutes": r"[1-9][0-9]{3,4}",
     "pid": r"[0-9]{1,10}",
     "node": r"[A-Za-z0-9][A-Za-z0-9._-]*",
     "job": r"[0-9]+(_[0-9]+)?",
@@ -58,6 +64,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "dmesg.boot": _words("cat /proc/sys/kernel/random/boot_id"),
     "ibstat.ports": ("ibstat",),
     "ibstat.counters": ("find", "-L", "/sys/class/infiniband", "-maxdepth", "5", "-type", "f", *_COUNTER_FILES, "-exec", "grep", "-H", ".", "{}", "+"),
+    "ibstat.addresses": _words("ls -l /sys/class/infiniband"),
     "sysd.units": ("systemctl", "show", "--no-pager", "-p", "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus", *_UNITS),
     "mods.loaded": ("lsmod",),
     "mods.module": _words("cat /proc/driver/nvidia/version"),
@@ -143,6 +150,8 @@ READS: Mapping[str, tuple[str, ...]] = {
     "procs.users": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader"),
     "procs.users_of": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader -i <bdf>"),
     "mods.table": _words("cat /proc/modules"),
+    "disk.root": _words("df --output=pcent,ipcent /"),
+    "ipmi.status": _words("ipmitool chassis power status"),
 }
 """What conditions of remedies read, and whoever proposes one."""
 

@@ -35,6 +35,7 @@ RENDERERS: Mapping[str, Callable[[View], Answer]] = {
     "lspci.bridges": pcie.bridges,
     "ibstat.ports": infiniband.ibstat,
     "ibstat.counters": infiniband.counters,
+    "ibstat.addresses": infiniband.addresses,
     "sysd.units": services.units,
     "sysd.journal": services.journal,
     "mods.loaded": modules.lsmod,
@@ -101,5 +102,7 @@ FILES: Mapping[str, Callable[[View], Answer]] = {
     "procs.users": nvidia.users,
     "procs.users_of": nvidia.users,
     "mods.table": modules.table,
+    "disk.root": disks.root,
+    "ipmi.status": surroundings.power_status,
 }
 """What no check asks for, but a condition of a remedy."""

@@ -26,6 +26,16 @@ def counters(view: View) -> Answer:
     return said("".join(rows))
 
 
+def addresses(view: View) -> Answer:
+    """`ls -l /sys/class/infiniband`."""
+    rows = [
+        f"lrwxrwxrwx 1 root root 0 May 20 02:11 {hca.name} -> ../../devices/pci{hca.bdf[:7]}/{hca.bdf[:7]}:01.0/{hca.bdf}/infiniband/{hca.name}\n"
+        for hca in view.node.hcas
+        if hca.present
+    ]
+    return said("".join(["total 0\n", *rows]))
+
+
 def _now(hca: HcaState, name: str, value: int, at: float) -> int:
     return value + int(hca.rising.get(name, 0) * at)
 
