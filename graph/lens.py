@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from kb.keys import find
@@ -64,9 +65,14 @@ class Lens:
 
     def deciding(self, leaf: Leaf) -> list[Check]:
         """Passive checks that can decide for a leaf."""
-        return [
-            check for check in self.passive() if any(_covers(have, key) for key in self.decisive_keys(leaf) for have in check.establishes)
-        ]
+        keys = tuple(self.decisive_keys(leaf))
+        return [check for check in self.passive() if _covers_any(check.establishes, keys)]
+
+
+@lru_cache(maxsize=1 << 13)
+def _covers_any(haves: tuple[str, ...], keys: tuple[str, ...]) -> bool:
+    """Whether a check can set one of these keys. A catalogue has few pairs of them, and every assessment asks for all."""
+    return any(_covers(have, key) for key in keys for have in haves)
 
 
 def _covers(have: str, key: str) -> bool:

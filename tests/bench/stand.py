@@ -15,18 +15,13 @@ from deploy.sandbox.cluster.stage import CaseClock
 from kb.past import load_seeds
 from kb.taxonomy import Taxonomy, load_taxonomy
 from tests.bench.arm import Knowledge, Stage
+from tests.bench.keep import remembering
 from tests.bench.line import Line
-from tools.check import Check
 from tools.checks import CHECKS
-from tools.fact import Fact
 from tools.inventory import Inventory, load_inventory, parse_inventory
 from tools.sku import load_skus
 from tools.ssh import Limits, Ssh
 from tools.transport import Ran, Transport
-
-MOST_READ = 64
-"""Outputs of a check whose facts are kept, so that a text that many arms meet is parsed once. Parsing is pure. More than a case's own
-would only fill the memory."""
 
 
 @dataclass(slots=True)
@@ -72,15 +67,16 @@ def world_seed(case: Case, attempt: int) -> int:
 
 @contextlib.asynccontextmanager
 async def stand(
-    case: Case, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False, line: Line | None = None
-) -> AsyncIterator[Stand]:
-    """Everything closed afterwards."""
+    case: Case, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False, line: Line | None = None,
+    before: str = "",
+) -> AsyncIterator[Stand]:  # fmt: skip
+    """Everything closed afterwards. `before`: the digest of this world where it is known."""
     cluster = Cluster.from_case(case, world_seed(case, attempt))
     async with _reached(case, cluster, transport) as (reach, inventory):
         meter = Meter(reach, clock=getattr(reach, "clock", "real"))
         attached = tuple((row.name, row.text) for row in case.ticket.attachments)
         stage = Stage(case.ticket.text, attached, inventory, meter, CaseClock(case.t0), knowledge, cluster if oracle else None, line)
-        yield Stand(stage, cluster, meter, cluster.state_hash())
+        yield Stand(stage, cluster, meter, before or cluster.state_hash())
 
 
 @contextlib.asynccontextmanager
@@ -108,7 +104,7 @@ async def _reached(case: Case, cluster: Cluster, transport: str) -> AsyncIterato
 @cache
 def everything() -> Knowledge:
     """What RackMedic knows. Parsed outputs are kept."""
-    checks = {name: _remembering(check) for name, check in CHECKS.items()}
+    checks = {name: remembering(check) for name, check in CHECKS.items()}
     return Knowledge(load_taxonomy(), load_seeds(), checks, load_skus())
 
 
@@ -122,26 +118,13 @@ def without(removed: frozenset[str]) -> Knowledge:
     return replace(known, taxonomy=known.taxonomy.without(*removed), past=past, removed=removed)
 
 
-def renamed(names: dict[str, str]) -> Knowledge:
+def renamed(names: dict[str, str], removed: frozenset[str] = frozenset()) -> Knowledge:
     """The same under other labels: a solver that reads evidence, not names, must do as well."""
-    known = everything()
+    known = without(removed)
     leaves = {
         names[label]: replace(leaf, label=names[label], suppresses=tuple(names.get(other, other) for other in leaf.suppresses))
         for label, leaf in known.taxonomy.leaves.items()
     }
     past = tuple(replace(row, label=names.get(row.label, row.label)) for row in known.past)
-    return replace(known, taxonomy=Taxonomy(leaves, known.taxonomy.branches), past=past)
-
-
-def _remembering(check: Check) -> Check:
-    """The same check, reading an output that it has met before from memory."""
-
-    @lru_cache(maxsize=MOST_READ)
-    def read(text: str) -> tuple[Fact, ...]:
-        return check.read(text)
-
-    class Remembering(Check):
-        def read(self, text: str) -> tuple[Fact, ...]:
-            return read(text)
-
-    return Remembering(**{name: getattr(check, name) for name in Check.__slots__})
+    gone = frozenset(names.get(label, label) for label in removed)
+    return replace(known, taxonomy=Taxonomy(leaves, known.taxonomy.branches), past=past, removed=gone)

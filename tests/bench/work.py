@@ -1,19 +1,26 @@
 """One case under several arms, in a worker process: what each answered, as plain JSON. A broken arm is a row too, and never a wrong answer."""
 
 import asyncio
+import gc
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from deploy.sandbox.cluster.case import Case, parse_case
-from tests.bench.arm import Answer, Arm, Cost, NotRun
+from deploy.sandbox.cluster.cluster import Cluster
+from tests.bench.arm import Answer, Arm, Cost, Knowledge, NotRun
 from tests.bench.arms import ARMS
 from tests.bench.line import Access, Exchange, Line, ModelFailed, NotRecorded
 from tests.bench.score import Marked
-from tests.bench.stand import everything, renamed, stand, without
+from tests.bench.stand import everything, renamed, stand, without, world_seed
 from tests.bench.truth import read_truth
+
+CRASHED = "CRASHED"
+"""What an arm that raised is marked as having said: never right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +43,31 @@ def work(job: Job) -> list[dict[str, Any]]:
     global _runner  # one loop a process: clients and indexes outlive a case
     _runner = _runner or asyncio.Runner()
     case = parse_case(dict(job.raw), str(job.raw.get("id", "case")))
-    return [_runner.run(_row(case, job, name)) for name in job.arms]
+    before = Cluster.from_case(case, world_seed(case, job.attempt)).state_hash()
+    gc.disable()  # a case makes a million small rows and hardly a cycle: a tenth of the time went into looking for them
+    try:
+        return [_runner.run(_row(case, job, name, before)) for name in job.arms]
+    finally:
+        gc.enable()
 
 
-async def _row(case: Case, job: Job, name: str) -> dict[str, Any]:
+async def _row(case: Case, job: Job, name: str, before: str) -> dict[str, Any]:
     row: dict[str, Any] = {"case": case.id, "arm": name, "attempt": job.attempt}
     began = time.perf_counter()
-    names = permutation(job.permuted) if job.permuted is not None else {}
     removed = frozenset(read_truth(case.truth, case.id).removed)
-    knowledge = renamed(names) if names else without(removed)
+    names, knowledge = ({}, without(removed)) if job.permuted is None else (permutation(job.permuted), _permuted(job.permuted, removed))
     line = _exchange(job.access).line(case.id, name, job.attempt) if ARMS[name].model and job.access else None
-    async with stand(case, knowledge, attempt=job.attempt, transport=job.transport, oracle=ARMS[name].sees_cluster, line=line) as ready:
+    async with stand(case, knowledge, attempt=job.attempt, transport=job.transport, oracle=ARMS[name].sees_cluster, line=line,
+                     before=before) as ready:  # fmt: skip
         try:
             answer = await _arm(name).solve(ready.stage)
             if line:
                 _answered(line)
         except NotRun as why:
             return row | {"failed": str(why), "unrecorded": isinstance(why, NotRecorded)}
+        except Exception as why:  # whatever it is, the arm has no answer to this case
+            answer = Answer((CRASHED,))
+            row |= {"crashed": f"{type(why).__name__}: {why}"[:300], "where": _place(why)}
         back = {new: old for old, new in names.items()}
         # Rounded, so that the order in which a process adds floats up shows nowhere.
         sure = None if answer.confidence is None else round(answer.confidence, 6)
@@ -60,6 +75,12 @@ async def _row(case: Case, job: Job, name: str) -> dict[str, Any]:
         row |= {"unsafe": ready.cluster.unsafe_command_count, "unchanged": ready.unchanged, "commands": ready.meter.commands}
         row |= {"model": line.summary()} if line else {}
     return row | {"wall": round(time.perf_counter() - began, 4)}
+
+
+def _place(why: Exception) -> str:
+    """The line that it came from."""
+    frames = traceback.extract_tb(why.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 def _answered(line: Line) -> None:
@@ -78,6 +99,11 @@ def _arm(name: str) -> Arm:
 @cache
 def _exchange(access: Access) -> Exchange:
     return Exchange(access)
+
+
+@lru_cache(maxsize=4)
+def _permuted(seed: int, removed: frozenset[str]) -> Knowledge:
+    return renamed(permutation(seed), removed)
 
 
 @cache
