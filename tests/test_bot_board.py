@@ -66,7 +66,7 @@ class Place:
         return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence)
 
     async def origin(self, incident: str) -> Origin | None:
-        return Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread) if incident in ("i1", "i2") else None
+        return Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread) if incident in ("i1", "i9") else None
 
     def state(self, **more: Any) -> Incident:
         origin = Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread)
@@ -146,7 +146,7 @@ async def test_a_first_card_does_not_wait_for_edits_of_others(place: Place) -> N
         await news(board, n)
         await place.background.idle()
     began = place.time.now
-    await board.progress(Progress("i2", "queued", "On it."))
+    await board.progress(Progress("i9", "queued", "On it."))
     await place.background.idle()
     assert place.time.now == began
     assert len(place.said()) == 2
