@@ -140,11 +140,13 @@ def unsound(of: Cluster, host: str = NODE) -> list[str]:
         "nvlink": any(not link.active or link.crc for gpu in node.gpus for link in gpu.links),
         "adapters": any(not hca.present or hca.state != "Active" or hca.rate != node.profile.hca_rate or hca.pkeys != ("0xffff", "0x8001")
                         or set(hca.rising) > {"port_rcv_data", "port_xmit_data"} for hca in node.hcas),
-        "software": node.driver != node.driver_user or node.fm_version != node.driver or "nvidia_peermem" not in node.modules,
+        "software": node.driver != node.driver_user or node.fm_version != node.driver or not {"nvidia", "nvidia_peermem"} <= set(node.modules),
         "services": any(service.active == "failed" for service in node.services.values()),
         "memory": bool(sum(node.oom_kills.values())) or node.memlock_kib >= 0,
         "disks": any(mount.used >= mount.size or mount.options.startswith("ro") for mount in node.mounts),
-        "clock": bool(node.skew),
+        "clock": bool(node.skew) or not node.around.synchronised,
+        "containers": node.around.devices_lost or "nvidia" not in node.around.runtimes,
+        "governor": node.around.governor != "performance",
         "processes": any(proc.user == "bob" or "kworker" in proc.comm for proc in node.procs),
     }  # fmt: skip
     return [name for name, wrong in rows.items() if wrong]

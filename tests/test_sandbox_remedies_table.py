@@ -14,7 +14,9 @@ FABRIC = "systemctl restart nvidia-fabricmanager.service"
 MENDS = {
     "G01": RESET, "G03": RESET, "G07": REBOOT, "G09": REBOOT, "G10": RESET, "G12": RESET, "G13": RESET, "G17": "nvidia-smi -i {bdf} -rac",
     "G18": "nvidia-smi -pl 700", "S01": REBOOT, "S04": FABRIC, "S08": "modprobe nvidia-peermem", "S15": REBOOT, "S18": "kill -TERM 31882",
-    "N01": RESET, "N03": REBOOT, "N10": REBOOT,
+    "N01": RESET, "N03": REBOOT, "N10": REBOOT, "G19": "nvidia-smi -i {bdf} -mig 0", "G20": "nvidia-smi -i {bdf} -c 0",
+    "S07": "nvidia-ctk runtime configure --runtime=docker && systemctl restart docker.service", "S03": "dkms autoinstall && modprobe nvidia",
+    "S17": "systemctl start chronyd.service && chronyc waitsync 6 0 0 5 && chronyc makestep", "S19": "cpupower frequency-set -g performance",
 }  # fmt: skip
 """The catalogue's fix where a command of a remedy can make it."""
 
@@ -25,6 +27,9 @@ DOES_NOT = {
     RESET: "G02 G04 G05 G06 G07 G08 G09 G15 G16 G20 S01 S02 S03 S04 S06 S15 S18 S19 N02 N05 N07 N13 F01 F03 U01 U02 U05",
     REBOOT: "G02 G05 G08 G19 S02 S06 S07 S08 S09 S10 S11 S12 S13 S14 S17 N04 N09 N12 N14 F05 F07 U04 U05 U09 O03 O06",
     FABRIC: "S05 N03",
+    "systemctl restart docker.service": "S07 S09",
+    "chronyc makestep": "S17",
+    "modprobe nvidia": "S03",
     "nvidia-smi -pl 700": "G16",
     "nvidia-smi -i {bdf} -rac": "G15 G16",
     "nvidia-smi -i {bdf} -rgc": "G17",
@@ -42,7 +47,7 @@ def test_the_right_command_mends_the_machine(fault: str, command: str) -> None:
     of.break_(fault, NODE, gpu=5, outcome="cures")
     assert unsound(of)
     do(of, "scancel 4711")
-    assert do(of, command) == 0
+    assert [do(of, part) for part in command.split(" && ")] == [0] * len(command.split(" && "))
     assert (faults_of(of), unsound(of)) == ([], [])
     clock.go(hours=9)
     of.next_run()

@@ -60,6 +60,8 @@ class Around:
     last_job: str = ""
     stuck: set[str] = field(default_factory=set)
     runtimes: tuple[str, ...] = ("io.containerd.runc.v2", "nvidia", "runc")
+    configured: bool = False
+    """The NVIDIA runtime stands in the engine's configuration, and counts from its next start."""
     image: Image = field(default_factory=Image)
     shm_bytes: int = 64 << 30
     devices_lost: bool = False

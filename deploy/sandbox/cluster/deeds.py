@@ -14,6 +14,7 @@ from deploy.sandbox.cluster.profiles import branch
 from deploy.sandbox.cluster.state import ControllerState, EccCounts, GpuState, NodeState, World
 
 FM = "nvidia-fabricmanager"
+SIZES = {"nvidia": 56_778_752, "nvidia_uvm": 1_515_520, "nvidia_modeset": 1_306_624, "nvidia_drm": 77_824, "nvidia_peermem": 16_384}
 KERNEL_STARTS = 45.0
 """The kernel starts this long before the machine answers, unless it went down later than that."""
 
@@ -131,9 +132,10 @@ def _reuse(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
 
 def _fabricmanager(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     """A restart as the journal tells it."""
-    unit = f"{FM}.service"
+    unit, service = f"{FM}.service", node.services[FM]
     rows: list[tuple[int, str, str]] = [(6, "systemd", "Starting NVIDIA fabric manager service...")]
     if deed.args["works"]:
+        service.active, service.sub, service.result, service.exit_status = "active", "running", "success", 0
         rows += [
             (6, "nv-fabricmanager", "Successfully configured all the available NVSwitches to route GPU NVLink traffic."),
             (6, "systemd", "Started NVIDIA fabric manager service."),
@@ -144,7 +146,6 @@ def _fabricmanager(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
             (4, "systemd", f"{unit}: Control process exited, code=exited, status=1/FAILURE"),
             (4, "systemd", f"{unit}: Failed with result 'exit-code'."),
         ]
-        service = node.services[FM]
         service.active, service.sub, service.result, service.exit_status = "failed", "failed", "exit-code", 1
     node.journal += [JournalLine(deed.at, unit, who, priority, text) for priority, who, text in rows]
 
@@ -166,12 +167,53 @@ def _inhibit(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     node.inhibited = True
 
 
+def _module(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
+    """A module comes or goes. What is in the driver's own memory is left to the faults that put it there."""
+    if deed.args["loaded"]:
+        node.modules[deed.args["name"]] = SIZES.get(deed.args["name"], 16384)
+    else:
+        node.modules.pop(deed.args["name"], None)
+
+
+def _service(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
+    service, name = node.services[deed.args["unit"]], f"{deed.args['unit']}.service"
+    running = bool(deed.args["active"])
+    service.active, service.sub = ("active", "running") if running else ("inactive", "dead")
+    service.result, service.exit_status = "success", 0
+    node.journal.append(JournalLine(deed.at, name, "systemd", 6, f"{'Started' if running else 'Stopped'} {name}."))
+
+
+def _built(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
+    """The driver stands on disk for the running kernel."""
+    node.kernel, node.driver_disk = deed.args["kernel"], node.driver_user
+    node.dkms = [f"nvidia/{node.driver_user}, {node.kernel}, x86_64: installed"]
+
+
+def _configured(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
+    node.around.configured = True
+
+
+def _mig_leaves(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
+    node.gpus[deed.args["gpu"]].mig_leaves = True
+
+
+def _persistence(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
+    for gpu in node.gpus:
+        gpu.persistence = True
+
+
 def _nothing(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     """`cancel` and `job` are read where the runs of the job are."""
 
 
 DEEDS: Mapping[str, Callable[[NodeState, Deed, Job, int], None]] = {
     "boot": _boot,
+    "built": _built,
+    "configured": _configured,
+    "mig_leaves": _mig_leaves,
+    "module": _module,
+    "persistence": _persistence,
+    "service": _service,
     "cancel": _nothing,
     "down": _down,
     "drain": _drain,

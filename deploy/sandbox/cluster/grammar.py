@@ -35,7 +35,7 @@ _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
     "verb": r"start|stop|restart",
     "instances": r"-dci|-dgi",
     "container": r"[0-9a-f]{64}",
-    "minutes": r"[1-9][0-9]{3,4}",
+    "older_than": r"\+[1-9][0-9]{3,4}",
     "pid": r"[0-9]{1,10}",
     "node": r"[A-Za-z0-9][A-Za-z0-9._-]*",
     "job": r"[0-9]+(_[0-9]+)?",

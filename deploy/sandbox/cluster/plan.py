@@ -26,8 +26,8 @@ class Happening:
 
 
 What = Literal[
-    "boot", "cancel", "down", "drain", "fabricmanager", "gpu_reset", "hold", "inhibit", "job", "kill", "nothing", "power_limit", "resume",
-    "reuse", "scar",
+    "boot", "built", "cancel", "configured", "down", "drain", "fabricmanager", "gpu_reset", "hold", "inhibit", "job", "kill", "mig_leaves",
+    "module", "nothing", "persistence", "power_limit", "resume", "reuse", "scar", "service",
 ]  # fmt: skip
 
 

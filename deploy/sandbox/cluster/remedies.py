@@ -16,8 +16,9 @@ from deploy.sandbox.cluster.plan import Deed, Happening, Plan
 from deploy.sandbox.cluster.state import GpuState
 
 Operation = Literal[
-    "gpu_reset", "reboot", "application_clocks", "locked_clocks", "power_limit", "restart_fabricmanager", "modprobe", "kill"
-]
+    "gpu_reset", "reboot", "application_clocks", "locked_clocks", "power_limit", "restart_fabricmanager", "modprobe", "kill",
+    "mig_off", "compute_mode", "load_driver", "restart_docker", "restart_container", "step_clock", "governor", "cleanup", "power_cycle",
+]  # fmt: skip
 Scar = Callable[[GpuState], None]
 
 
@@ -95,6 +96,25 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     ("S04", "restart_fabricmanager"): CURES,
     ("S08", "modprobe"): CURES,
     ("S18", "kill"): CURES,
+    ("G19", "mig_off"): CURES,
+    ("G20", "compute_mode"): CURES,
+    ("S06", "restart_container"): CURES,
+    ("S07", "restart_docker"): CURES,
+    ("S10", "cleanup"): CURES,
+    ("S17", "step_clock"): CURES,
+    ("S19", "governor"): CURES,
+    # the driver unloaded and loaded, or built and loaded: what lives in it is new
+    ("S01", "load_driver"): CURES,
+    ("S03", "load_driver"): CURES,
+    ("G17", "load_driver"): HEAVY,
+    ("G18", "load_driver"): HEAVY,
+    ("G20", "load_driver"): HEAVY,
+    # power cut and restored: the boot that follows does the rest
+    ("G07", "power_cycle"): Effect("cures", chance=0.95, otherwise=REPEATS),
+    ("G09", "power_cycle"): Effect("cures", chance=0.6),
+    ("G13", "power_cycle"): Effect("cures", chance=0.85, otherwise=REPEATS, heavy=True),
+    ("N03", "power_cycle"): Effect("cures", chance=0.9, otherwise=REPEATS, heavy=True),
+    ("N10", "power_cycle"): Effect("cures", chance=0.9, otherwise=REPEATS, heavy=True),
 }
 
 

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from deploy.sandbox.cluster import remedies, turns
-from deploy.sandbox.cluster.instruments import Outcome, Place, outcome
+from deploy.sandbox.cluster.instruments import outcome
+from deploy.sandbox.cluster.place import Outcome, Place
 from deploy.sandbox.cluster.plan import Plan, What
 from deploy.sandbox.cluster.simulation import NoSuchThing, Simulation
 
@@ -26,15 +27,15 @@ class Repairable(Simulation):
         """What a tool of the node kit would do; None when no remedy has that command. Nothing happens."""
         world, now = self.world(at), self._now(at)
         told = {row.fault: row.args for row in self._plan.happenings if host in row.nodes and row.ended is None and row.at <= now}
-        return outcome(Place(world, host, now, told, self.scheduler_refuses), argv)
+        return outcome(Place(world, host, now, told, self.scheduler_refuses, self._plan.seed), argv)
 
     def carry_out(self, host: str, argv: Sequence[str], at: float = 0.0) -> Outcome | None:
         """The same, and it happens: the cluster is another afterwards. A reboot is left to whoever has a clock."""
         found, now = self.foresee(host, argv, at), self._now(at)
         if found is not None and found.changes:
             plan = replace(self._plan, deeds=(*self._plan.deeds, *found.deeds))
-            if found.operation:
-                plan = remedies.struck(plan, remedies.Blow(found.operation, host, now, found.gpu, self._scale))
+            for operation in filter(None, (found.operation, *found.also)):
+                plan = remedies.struck(plan, remedies.Blow(operation, host, now, found.gpu, self._scale))
             self._change(plan)
             if any(deed.what == "resume" for deed in found.deeds) and not self.waits_for():
                 self.next_run(at)

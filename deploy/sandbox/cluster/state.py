@@ -98,6 +98,8 @@ class GpuState:
     pcie_replay: int = 0
     compute_mode: str = "Default"
     mig: bool = False
+    mig_leaves: bool = False
+    """MIG goes off with the next reset."""
     persistence: bool = True
     fabric_state: str = "N/A"
     fabric_status: str = "N/A"

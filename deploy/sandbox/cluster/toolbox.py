@@ -16,6 +16,7 @@ from deploy.sandbox.cluster.answer import Answer
 from deploy.sandbox.cluster.cluster import Cluster
 from deploy.sandbox.cluster.grammar import recognise
 from deploy.sandbox.cluster.render.kernel import dashed
+from deploy.sandbox.cluster.render.modules import proc_modules
 from deploy.sandbox.cluster.render.procfs import environment, stat_line
 from deploy.sandbox.cluster.sessions import end_sessions, runner_of
 from deploy.sandbox.cluster.state import NodeState
@@ -31,8 +32,9 @@ GRACE = 0.15
 
 OURS = (
     "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel",
-    "dmesg", "journalctl", "lspci", "docker", "sminfo", "iblinkinfo", "ipmitool",
-    "reboot", "shutdown", "poweroff", "halt", "rmmod", "insmod", "pkill", "killall", "mount", "umount", "ip", "service",
+    "rmmod", "dkms", "lsmod", "docker", "nvidia-ctk", "chronyc", "cpupower", "find", "df", "ipmitool",
+    "dmesg", "journalctl", "lspci", "sminfo", "iblinkinfo",
+    "reboot", "shutdown", "poweroff", "halt", "insmod", "pkill", "killall", "mount", "umount", "ip", "service",
 )  # fmt: skip
 """Stubs. The last ones are in no remedy: calling them is counted."""
 
@@ -200,8 +202,7 @@ class Toolbox:
         if world.controller and host == world.controller.name:
             return {"sys/kernel/random/boot_id": dashed(world.controller.boot_id) + "\n", "modules": ""}
         node: NodeState = world.nodes[host]
-        modules = "".join(f"{name} {size} 0 - Live 0x0000000000000000\n" for name, size in node.modules.items())
-        files = {"sys/kernel/random/boot_id": dashed(node.boot_id) + "\n", "modules": modules}
+        files = {"sys/kernel/random/boot_id": dashed(node.boot_id) + "\n", "modules": proc_modules(node)}
         files |= {f"{proc.pid}/stat": stat_line(node, proc) for proc in node.procs}
         return files | {f"{pid}/environ": text for pid, text in environment(node, world.job).items()}
 

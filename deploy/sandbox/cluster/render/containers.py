@@ -96,8 +96,13 @@ def _running(view: View) -> bool:
     return view.job.ended is None
 
 
+def container_id(seed: int, node: str, job: str) -> str:
+    """The id of a job's container on a node."""
+    return token(seed, node, job, "container")[:64]
+
+
 def _id(view: View) -> str:
-    return token(view.seed, view.node.name, view.job.id, "container")[:64]
+    return container_id(view.seed, view.node.name, view.job.id)
 
 
 def _image(view: View) -> str:

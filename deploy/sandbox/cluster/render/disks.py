@@ -21,6 +21,14 @@ def space(view: View) -> Answer:
     return said("\n".join(rows) + "\n")
 
 
+def root(view: View) -> Answer:
+    """`df --output=pcent,ipcent /`."""
+    mount = view.node.mount("/")
+    free = max(0, int(mount.size * (1 - _RESERVED.get(mount.fstype, 0.0))) - mount.used)
+    inodes = _percent(mount.inodes_used, mount.inodes) if mount.inodes else "-"
+    return said(f"Use% IUse%\n{_percent(mount.used, mount.used + free):>4} {inodes:>5}\n")
+
+
 def inodes(view: View) -> Answer:
     """`df -P -i`."""
     rows = ["Filesystem               Inodes     IUsed      IFree IUse% Mounted on"]

@@ -2,6 +2,7 @@
 
 from deploy.sandbox.cluster.answer import Answer, said
 from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.state import NodeState
 
 _USERS = {
     "nvidia": "nvidia_uvm,nvidia_peermem,gdrdrv,nvidia_modeset", "nvidia_modeset": "nvidia_drm", "mlx5_core": "mlx5_ib",
@@ -51,4 +52,10 @@ def uname(view: View) -> Answer:
 
 def table(view: View) -> Answer:
     """`cat /proc/modules`."""
-    return said("".join(f"{name} {size} 0 - Live 0x0000000000000000\n" for name, size in view.node.modules.items()))
+    return said(proc_modules(view.node))
+
+
+def proc_modules(node: NodeState) -> str:
+    """With how many hold it: every CUDA program holds nvidia_uvm."""
+    users = {"nvidia_uvm": sum(len(gpu.procs) for gpu in node.gpus)}
+    return "".join(f"{name} {size} {users.get(name, 0)} - Live 0x0000000000000000\n" for name, size in node.modules.items())

@@ -196,6 +196,11 @@ def fans(view: View) -> Answer:
     return said("".join(f"{f'Fan{i}':<16} | {48 + i:02X}h | ok  | 30.{i} | {9120 + 60 * i} RPM\n" for i in range(1, 7)))
 
 
+def power_status(view: View) -> Answer:
+    """`ipmitool chassis power status`."""
+    return said("Chassis Power is on\n")
+
+
 def power(view: View) -> Answer:
     """`ipmitool sdr type "Power Supply"`."""
     if not view.as_root:
