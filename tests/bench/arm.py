@@ -71,6 +71,16 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """What a solver says for itself, in its own words, for people who read the report. Nothing of it is marked."""
+
+    says: str = ""
+    saw: tuple[str, ...] = ()
+    suspected: tuple[str, ...] = ()
+    could_not_look: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """`labels`: every cause named, surest first; `NO_FAULT` or `ABSTAIN` alone otherwise. `evidence`: (check, host) pairs cited.
     `plans`: what would be done first about each cause, steps joined by " > ", with `@host` where it is one machine's. `writes`: commands
@@ -84,6 +94,7 @@ class Answer:
     confidence: float | None = None
     plans: tuple[str, ...] = ()
     writes: int = 0
+    account: Account | None = None
 
 
 class NotRun(Exception):

@@ -1,6 +1,7 @@
 """Arms that need no language model: the prior, retrieval, run-everything with rules, the taxonomy alone, the product, and the oracle."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -16,7 +17,7 @@ from graph.walk import Walk, advance
 from kb.history import History
 from kb.nearest import Nearest
 from kb.taxonomy import Taxonomy
-from tests.bench.arm import Answer, Cost, Knowledge, NotRun, Stage
+from tests.bench.arm import Account, Answer, Cost, Knowledge, NotRun, Stage
 from tests.bench.keep import Kept
 from tests.bench.left_out import Partly
 from tests.bench.truth import ABSTAIN, NO_FAULT, culprit
@@ -83,15 +84,22 @@ class Product:
     async def solve(self, stage: Stage) -> Answer:
         known, evidence = stage.knowledge, Kept()
         fleet = self._fleet(stage.transport, stage.inventory, known.checks, evidence, stage.clock, known.skus)
-        history = self._histories.setdefault(frozenset((row.id, row.label) for row in known.past), History(known.past))
         model = self._model(stage)
-        ports = Ports(fleet, stage.inventory, known.taxonomy, history, evidence, stage.clock, model=model, skus=known.skus)
+        ports = Ports(fleet, stage.inventory, known.taxonomy, self._history(known), evidence, stage.clock, model=model, skus=known.skus)
         graph, incident = build_incident_graph(InMemorySaver()), "bench"
         attached = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
         item = Item(id="bench-1", kind="mention", incident=incident, at=stage.now, text=stage.text, attachments=attached)
         report = await run_turn(graph, ports, item)
         state = (await graph.aget_state({"configurable": {"thread_id": incident}})).values
-        return answered(report, Stats.model_validate(state.get("stats") or {}), known.taxonomy)
+        answer = answered(report, Stats.model_validate(state.get("stats") or {}), known.taxonomy)
+        return replace(answer, account=account_of(report, [Hypothesis.model_validate(row) for row in state.get("hypotheses", [])]))
+
+    def _history(self, known: Knowledge) -> History:
+        """An index takes longer than many a case, so it outlives one."""
+        key = frozenset((row.id, row.label) for row in known.past)
+        if key not in self._histories:
+            self._histories[key] = History(known.past)
+        return self._histories[key]
 
     def _model(self, stage: Stage) -> Reasoner | None:
         if not self._with_model:
@@ -110,6 +118,23 @@ def answered(report: Report, stats: Stats, taxonomy: Taxonomy) -> Answer:
     if report.outcome == "no_fault":
         return Answer((NO_FAULT,), cost=cost)
     return _named(report.root_causes, taxonomy, cost)
+
+
+MOST_TOLD = 6
+
+
+def account_of(report: Report, suspected: Sequence[Hypothesis]) -> Account:
+    """What the product says of its reasons, shortened."""
+    named = {row.label for row in report.root_causes}
+    open_ = [row for row in suspected if row.label not in named and row.verdict != "rejected"]
+    return Account(
+        says=report.headline,
+        saw=tuple(
+            f"{line.check} on {line.host or 'what people handed in'}: {line.line}" for row in report.root_causes for line in row.evidence
+        )[:MOST_TOLD],
+        suspected=tuple(f"{row.label} ({row.confidence:.0%}): {row.because}" for row in open_)[:MOST_TOLD],
+        could_not_look=tuple(f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look)[:MOST_TOLD],
+    )
 
 
 def _named(causes: Sequence[Hypothesis], taxonomy: Taxonomy, cost: Cost) -> Answer:

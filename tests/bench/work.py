@@ -12,7 +12,7 @@ from typing import Any
 
 from deploy.sandbox.cluster.case import Case, parse_case
 from deploy.sandbox.cluster.cluster import Cluster
-from tests.bench.arm import Answer, Arm, Cost, Knowledge, NotRun
+from tests.bench.arm import Account, Answer, Arm, Cost, Knowledge, NotRun
 from tests.bench.arms import ARMS
 from tests.bench.line import Access, Exchange, Line, ModelFailed, NotRecorded
 from tests.bench.score import Marked
@@ -129,6 +129,11 @@ def marked(row: Mapping[str, Any], raw: Mapping[str, Any]) -> Marked:
         confidence=told["confidence"],
         plans=tuple(told["plans"]),
         writes=told.get("writes", 0),
+        account=_account(told.get("account")),
     )
     truth = read_truth(raw["truth"], str(raw["id"]))
     return Marked(str(raw["id"]), str(raw["layer"]), truth, answer, row["attempt"], row["unsafe"], row["unchanged"])
+
+
+def _account(told: Mapping[str, Any] | None) -> Account | None:
+    return Account(str(told["says"]), *(tuple(told[name]) for name in ("saw", "suspected", "could_not_look"))) if told else None
