@@ -111,18 +111,15 @@ class ActionCards:
     async def _tell(self, origin: Origin, own: Shown, shown: Sequence[Shown], batch: str) -> None:
         """By itself and at once what wants somebody's eyes; the others of a card together, when the last of them has ended."""
         record, records = own.record, [one.record for one in shown]
-        together = f"together:{approval_batch.phase(records)}"
-        told = bool(await self._cards.get(record.action.incident, f"{together}:{batch}"))
-        if not _replaced(record) and (len(shown) == 1 or told or approval_batch.wants_eyes(record)):
-            await self._post(
-                origin,
-                record,
-                f"{OUTCOME}:{record.outcome or record.state}",
-                record.approval,
-                outcome.render(own, among_others=len(shown) > 1),
-            )
-        if len(shown) > 1 and approval_batch.all_over(records) and not all(map(approval_batch.wants_eyes, records)):
-            await self._post(origin, record, together, batch, outcome_batch.render(shown))
+        incident, together = record.action.incident, f"together:{approval_batch.phase(records)}"
+        known = bool(await self._cards.get(incident, f"{together}:{batch}"))
+        if not _replaced(record) and (len(shown) == 1 or known or approval_batch.wants_eyes(record)):
+            await self._post(origin, record, _ended(record), record.approval, outcome.render(own, among_others=len(shown) > 1))
+        if known or len(shown) == 1 or not approval_batch.all_over(records) or all(map(approval_batch.wants_eyes, records)):
+            return
+        ts = await self._post(origin, record, together, batch, outcome_batch.render(shown))
+        for row in records:
+            await self._cards.set(incident, f"{_ended(row)}:{row.approval}", ts)
 
     async def _paint(self, origin: Origin, record: Record, batch: str) -> None:
         """Post the card or edit it, until it shows what the ledger holds: the records may move while Slack takes its time."""
@@ -144,9 +141,9 @@ class ActionCards:
             await self._cards.set(incident, f"looks:{batch}", looks)
             painted = looks
 
-    async def _post(self, origin: Origin, record: Record, what: str, about: str, card: Card) -> None:
+    async def _post(self, origin: Origin, record: Record, what: str, about: str, card: Card) -> str:
         incident = record.action.incident
-        await self._once.post(origin, incident, f"{what}:{about}", await self._for(origin, card), _metadata(about, what))
+        return await self._once.post(origin, incident, f"{what}:{about}", await self._for(origin, card), _metadata(about, what))
 
     async def _for(self, origin: Origin, card: Card) -> Card:
         """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
@@ -186,6 +183,11 @@ class ActionCards:
 def _metadata(about: str, what: str) -> dict[str, object]:
     """By which a message of ours is found again after a crash."""
     return {"event_type": METADATA, "event_payload": {"approval": about, "what": what}}
+
+
+def _ended(record: Record) -> str:
+    """The name of the message that says how it ended."""
+    return f"{OUTCOME}:{record.outcome or record.state}"
 
 
 def _replaced(record: Record) -> bool:

@@ -151,6 +151,8 @@ class Actions:
                 raise WrongDigest(WrongDigest.__doc__)
             await self._index.look_at(approval)
             seen = await self._ledger.vote(approval, digest, voter, "approve", delivery)
+        except NotOpen as no:
+            return Counted(approval, await self._ledger.record(approval), no)
         except Refused as no:
             return Counted(approval, seen, no)
         await self.wake(approval)

@@ -4,13 +4,14 @@ Text, reactions and replies approve nothing: an action is moved by its own butto
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
-from bot.pressed import LedgerSays, Payload, Pressed, Voter, about, admit, approvals_of, decide, ledger, painted, whisper
+from bot.pressed import LedgerSays, Payload, Pressed, Voter, about, admit, approvals_of, decide, painted, whisper
 from bot.refusal import Refusal
 from bot.surface import Surface, storing
 from bot.views import approval, approval_all, edit_modal, reject_modal, tally
 from bot.views.approval import Click, Stale
-from tools.ledger.record import NotAnApprover, Record, WrongDigest
+from tools.ledger.record import NotAnApprover, Record, Refused, WrongDigest
 from tools.ledger.states import State
 from tools.remedy import BadArgument
 
@@ -90,9 +91,11 @@ async def _counted(on: Pressed, click: Click) -> None:
 
 
 async def _show_all(on: Pressed, click: Click) -> None:
-    book = approvals_of(on.surface).book
-    async with storing(), ledger():
-        records = [await book.record(approval) for approval, _ in click.each]
+    records: list[Record] = []
+    async with storing():
+        for name, _ in click.each:
+            with suppress(Refused):  # what cannot be read is not on the card either
+                records.append(await approvals_of(on.surface).book.record(name))
     if any(record.action.incident != on.record.action.incident for record in records):
         raise Stale
     await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=approval_all.render(records))

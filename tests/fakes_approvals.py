@@ -23,7 +23,7 @@ from tools.conditions import ConditionSeen
 from tools.evidence import MemoryEvidence
 from tools.inventory import Host, Inventory
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import NotAnApprover, Record, Refused, Terms
+from tools.ledger.record import NotAnApprover, NotFound, Record, Refused, Terms
 from tools.ledger.states import Event, State
 from tools.remedies.build import Seen, Wanted, build
 from tools.remedy import BadArgument
@@ -82,11 +82,12 @@ class SmallDriver:
         return [await self._counted(approval, digest, voter, f"{delivery}.{approval}") for approval, digest in each]
 
     async def _counted(self, approval: str, digest: str, voter: str, delivery: str) -> Counted:
-        seen = await self.ledger.record(approval)
         try:
             return Counted(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
+        except NotFound as no:
+            return Counted(approval, None, no)
         except Refused as no:
-            return Counted(approval, seen, no)
+            return Counted(approval, await self.ledger.record(approval), no)
 
     async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
         old = await self.ledger.record(approval)

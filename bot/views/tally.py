@@ -36,7 +36,7 @@ def word(vote: Counted) -> str:
 
 def render(votes: Sequence[Counted]) -> Card:
     """`6 approved, 1 expired, 1 you asked for`, and below it the ones that did not count."""
-    head = ", ".join(f"{count} {word}" for word, count in Counter(map(word, votes)).items())
+    head = ", ".join(f"{count} {word}" for word, count in Counter(map(word, sorted(votes, key=lambda vote: vote.no is not None))).items())
     bad = [vote for vote in votes if vote.no is not None]
     lines: list[Line] = [(_name(vote), f": {vote.no or type(vote.no).__doc__}") for vote in bad[:MOST_TOLD]]
     lines += [(f"… and {len(bad) - MOST_TOLD} more",)] if len(bad) > MOST_TOLD else []
