@@ -74,7 +74,9 @@ def test_no_job_is_an_answer() -> None:
     settle_env, settle_log = CHECKS["env"].settle, CHECKS["joblog"].settle
     assert settle_env is not None
     assert settle_log is not None
-    assert [fact.status for fact in settle_env([])] == [Status.ABSENT]
+    (gone,) = settle_env([])
+    assert gone.status.blind, "what the environment of a dead job was cannot be said"
+    assert "no process of a job is left" in gone.line
     assert [(fact.key, fact.value) for fact in settle_log([])] == [("job.log", False)]
     missing = read("joblog", "find: ‘/var/log/jobs’: No such file or directory\n")
     assert [(fact.key, fact.value) for fact in missing] == [("job.log", False)]
@@ -94,3 +96,29 @@ def test_a_quiet_log_says_that_nothing_known_is_in_it() -> None:
     facts = read("joblog", "==> /var/log/jobs/1/rank_0.log <==\nstep 1 loss 2.0\n")
     assert [fact.status for fact in facts if fact.key == "job.error"] == [Status.ABSENT]
     assert [fact.value for fact in facts if fact.key == "job.log"] == [True]
+
+
+def test_what_started_the_ranks_tells_the_environment_where_no_rank_is_left() -> None:
+    (fact,) = read("env", "== no GPU process\n900 NCCL_IB_GID_INDEX=0\n")
+    assert (fact.key, fact.value, fact.attrs["of"]) == ("env.NCCL_IB_GID_INDEX", "0", "launcher")
+    assert [fact.status.blind for fact in read("env", "== no GPU process\n")] == [True]
+
+
+def test_the_log_tells_the_environment_as_far_as_nccl_prints_it() -> None:
+    log = (
+        "==> /var/log/jobs/812/rank_00.log <==\n"
+        "n1:41233:41240 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to docker0\n"
+        "n1:41233:41240 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.\n"
+        "[1,0]<stdout>:n1:41233:41240 [0] NCCL INFO NCCL_IB_HCA set to mlx5_0,mlx5_1\n"
+        "n1:41234:41241 [1] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0\n"
+        "n1:41233:41240 [0] NCCL INFO NCCL_SECRET set by somebody to x\n"
+        "NCCL INFO HOME set by environment to /root\n"
+    )
+    found = {(fact.key, fact.value): fact for fact in read("joblog", log) if fact.key.startswith("env.")}
+    assert found.keys() == {
+        ("env.NCCL_SOCKET_IFNAME", "docker0"),
+        ("env.NCCL_SOCKET_IFNAME", "eth0"),
+        ("env.NCCL_IB_GID_INDEX", "0"),
+        ("env.NCCL_IB_HCA", "mlx5_0,mlx5_1"),
+    }
+    assert found["env.NCCL_SOCKET_IFNAME", "eth0"].attrs == {"of": "log", "differs": True}

@@ -478,6 +478,20 @@ def test_look_tells_the_communication_settings_of_gpu_processes_and_nothing_else
     assert said.status == 0
 
 
+def test_look_tells_the_settings_of_what_started_the_ranks_where_no_rank_is_left(node: Node) -> None:
+    node.stub("nvidia-smi", ":")
+    for pid, environ in {
+        "900": b"HOME=/root\0MASTER_ADDR=n0\0HF_TOKEN=secret\0NCCL_DEBUG=INFO\0",
+        "901": b"HOME=/root\0PATH=/bin\0",
+        "902": b"XNCCL_A=1\0",
+    }.items():
+        (node.root / "proc" / pid).mkdir()
+        (node.root / "proc" / pid / "environ").write_bytes(environ)
+    said = node.look("env.job")
+    assert [said.first, *said.rest.splitlines()] == ["== no GPU process", "900 MASTER_ADDR=n0", "900 NCCL_DEBUG=INFO"]
+    assert said.status == 0
+
+
 def test_look_says_when_it_could_not_look(node: Node) -> None:
     node.stub("nvidia-smi", "echo NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver; exit 9")
     said = node.look("env.job")

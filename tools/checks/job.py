@@ -1,6 +1,7 @@
 """What a job itself says: its environment, as the node kit prints it, and the tails of its logs. All of it is the tenant's: low trust.
 
 41233 NCCL_IB_HCA=mlx5_0,mlx5_1
+NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
 ==> /var/log/jobs/812/rank_03.log <==
 [rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 """
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from kb.logs.event import Event
 from kb.logs.job import read_job
 from tools.check import Check, Command, Format
-from tools.fact import Fact, Status
+from tools.fact import Fact, Status, blind
 
 _VARIABLE = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
 WANTED = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
@@ -23,9 +24,15 @@ _DEVICE = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a
 _NO_LOGS = re.compile(r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open")
 
 
+_NO_GPU_PROCESS = "== no GPU process"
+"""The kit's word that what follows is of other processes than the ranks."""
+_SET = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set (?:by (?:environment|plugin) )?to (\S{1,400}?)\.?\s*$")
+"""What a rank prints of its environment with NCCL_DEBUG=INFO."""
+
+
 def is_env(text: str) -> bool:
-    """Whether the first lines are `PID NAME=VALUE`."""
-    return any(_VARIABLE.match(line) for line in text[:8192].splitlines()[:5])
+    """Whether the first lines are `PID NAME=VALUE`, or the kit's that no rank is left."""
+    return text.lstrip().startswith(_NO_GPU_PROCESS) or any(_VARIABLE.match(line) for line in text[:8192].splitlines()[:5])
 
 
 def parse_env(text: str) -> Sequence[Fact]:
@@ -36,21 +43,23 @@ def parse_env(text: str) -> Sequence[Fact]:
         if row and WANTED.fullmatch(row[2]):
             groups.setdefault((row[2], row[3][:1000]), []).append(int(row[1]))
     values = Counter(name for name, _ in groups)
+    of = {"of": "launcher"} if _NO_GPU_PROCESS in text[:200] else {}
     return [
         Fact(
             "env",
             f"env.{name}",
             value,
             line=f"{name}={value}"[:500],
-            attrs={"pids": pids[:_MOST], "processes": len(pids), "differs": values[name] > 1},
+            attrs={"pids": pids[:_MOST], "processes": len(pids), "differs": values[name] > 1, **of},
         )
         for (name, value), pids in groups.items()
     ]
 
 
 def settle_env(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Nothing printed and nothing wrong: no process of a job is there."""
-    return facts or [Fact("env", "env.*", status=Status.ABSENT, line="no GPU process with such variables")]
+    """Nothing printed: the job is gone and its environment with it. What it was cannot be said, so it is not called fine."""
+    why = "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
+    return facts or [blind("env", Status.UNREADABLE, why)]
 
 
 def is_job_log(text: str) -> bool:
@@ -65,6 +74,7 @@ def parse_job_log(text: str) -> Sequence[Fact]:
         return [Fact("joblog", "job.log", False, line=text.strip()[:200])]
     log = read_job(body)
     found = [_error(event) for event in log.events]
+    variables = _printed(body)
     if not found:
         found.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
     if log.first_rank is not None:
@@ -82,7 +92,26 @@ def parse_job_log(text: str) -> Sequence[Fact]:
         if ranks
     ]
     files = body.count("==> ")
-    return [*found, Fact("joblog", "job.ranks", len(log.ranks)), Fact("joblog", "job.log", True, line=f"{files or 1} log files")]
+    return [
+        *found,
+        *variables,
+        Fact("joblog", "job.ranks", len(log.ranks)),
+        Fact("joblog", "job.log", True, line=f"{files or 1} log files"),
+    ]
+
+
+def _printed(text: str) -> list[Fact]:
+    """The environment as far as NCCL prints it: one fact per variable and value."""
+    lines: dict[tuple[str, str], str] = {}
+    for line in text.splitlines() if "NCCL INFO NCCL_" in text else ():
+        if "NCCL INFO NCCL_" in line and (row := _SET.search(line[:1000])):
+            lines.setdefault((row[1], row[2]), line.strip()[:500])
+    values = Counter(name for name, _ in lines)
+    return [
+        Fact("joblog", f"env.{name}", value, line=line, attrs={"of": "log", "differs": values[name] > 1})
+        for (name, value), line in lines.items()
+        if WANTED.fullmatch(name)
+    ]
 
 
 def _error(event: Event) -> Fact:
@@ -113,7 +142,7 @@ CHECKS = (
         asks="Which rank of the job failed first, and with what error?",
         commands=(Command("tail", tuple(_TAIL.split()), optional=True),),
         formats=(Format("job log", is_job_log, parse_job_log),),
-        establishes=("job.error", "job.nccl_version", "job.ranks", "job.first_error_rank", "job.log"),
+        establishes=("job.error", "job.nccl_version", "job.ranks", "job.first_error_rank", "job.log", "env.*"),
         seconds=2.0,
         timeout=30.0,
         settle=settle_log,

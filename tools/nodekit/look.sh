@@ -9,14 +9,30 @@ cd / || exit 4
 unset IFS ENV BASH_ENV CDPATH OLDPWD TMPDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
 exec </dev/null
 
-job_environment() { # of every process that uses a GPU: the variables that decide how it communicates
+job_environment() { # of every process that uses a GPU, or of what started them where none is left: the variables that decide how it communicates
   pids=$(timeout -k 2 15 nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>&1) ||
     { printf 'rackmedic-look: nvidia-smi cannot list the processes: %s\n' "$pids" >&2; exit 1; }
-  for pid in $pids; do
-    case $pid in *[!0-9]*) continue ;; esac
-    [ -r "$PROC/$pid/environ" ] && tr '\000\n' '\n ' <"$PROC/$pid/environ" 2>/dev/null | communication "$pid"
-  done
+  told=$(
+    for pid in $pids; do
+      case $pid in *[!0-9]*) continue ;; esac
+      [ -r "$PROC/$pid/environ" ] && tr '\000\n' '\n ' <"$PROC/$pid/environ" 2>/dev/null | communication "$pid"
+    done
+  )
+  if [ -n "$told" ]; then printf '%s\n' "$told"; else launchers; fi
   exit 0
+}
+
+launchers() { # the same of processes that name a master or a number of ranks, 32 of them at most
+  printf '== no GPU process\n'
+  set +f
+  left=32
+  for pid in $(grep -lsE '(^|[^A-Z_])(MASTER_ADDR|WORLD_SIZE|NCCL_[A-Z])' "$PROC"/[0-9]*/environ); do
+    pid=${pid%/environ} pid=${pid##*/}
+    case $pid in *[!0-9]*) continue ;; esac
+    [ "$left" -gt 0 ] || break
+    left=$((left - 1))
+    tr '\000\n' '\n ' <"$PROC/$pid/environ" 2>/dev/null | communication "$pid"
+  done
 }
 
 communication() { # PID, and its environment on stdin
