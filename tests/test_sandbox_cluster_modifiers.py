@@ -106,6 +106,7 @@ async def test_a_check_that_cannot_be_made_says_how() -> None:
     assert (gone.exit_status, b"dkms: command not found" in gone.stderr) == (127, True)
     assert (await transport.run("n1", argv("mods.kernel"), timeout=20, cap=1000)).exit_status == 0
     assert (await transport.run("n2", argv("dmesg.ring"), timeout=20, cap=1 << 20)).exit_status == 0
+    assert (await transport.run("n1", argv("dmesg.boot"), timeout=20, cap=1000)).exit_status == 0, "no fix could be made of a nameless boot"
     assert not of.unsafe_commands
 
 
