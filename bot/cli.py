@@ -32,8 +32,10 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run an async command; its value is the exit code, Ctrl-C is 130."""
     import asyncio
 
+    from bot.collector import calm
     from bot.refusal import Refusal
 
+    calm()
     try:
         code = asyncio.run(work())
     except KeyboardInterrupt:
@@ -78,7 +80,10 @@ def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a fre
 
 
 @app.command()
-def serve(config: Config = None) -> None:
+def serve(
+    config: Config = None,
+    front: Annotated[bool, typer.Option("--front", help="Only listen: workers on the same Redis do the rest.")] = False,
+) -> None:
     """The bot: listen to Slack, diagnose, hand off. Stops cleanly on SIGTERM; everything resumes at the next start."""
     settings = _settings(config)
     from bot.settings import missing_for_serve
@@ -88,8 +93,18 @@ def serve(config: Config = None) -> None:
             typer.echo(problem, err=True)
         fail(f"{len(problems)} setting(s) missing", 2)
     from bot.serve import serve as run
+    from bot.workers import own_command
 
-    _run(lambda: run(settings))
+    worker = own_command("worker", "--beside", *(["--config", str(config)] if config else []))
+    _run(lambda: run(settings, worker, front=front))
+
+
+@app.command()
+def worker(config: Config = None, beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False) -> None:
+    """Diagnose and repair what front ends on the same Redis took in. Run as many as you like, on any machine."""
+    from bot.serve import work
+
+    _run(lambda: work(_settings(config), beside=beside))
 
 
 @app.command()
@@ -322,11 +337,13 @@ def bench_run(
     permute: Annotated[int | None, typer.Option(help="Run with the labels' names shuffled by this seed.")] = None,
     record: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep every answer of the model there, without its key.")] = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answer from a recording, with no model and no network.")] = None,
+    loop: Annotated[str, typer.Option(help="Play cases to their end instead, approvers being `yes`, `careful`, `nobody` or `all`.")] = "",
+    bots: Annotated[int, typer.Option(min=1, max=4, help="With --loop: so many bots share the work, and approvers click at once.")] = 1,
     config: Config = None,
 ) -> None:
     """Solve cases with several arms and write every figure down. Prints progress on stderr."""
     code = _bench()
-    wanted = code.Wanted(out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay)
+    wanted = code.Wanted(out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots)
     done = _refusing(lambda: code.run_bench(_settings(config), wanted, lambda line: typer.echo(line, err=True)))
     typer.echo(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
 

@@ -44,6 +44,8 @@ class Wanted:
     permute: int | None = None
     record: Path | None = None
     replay: Path | None = None
+    loop: str = ""
+    bots: int = 1
 
 
 def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
@@ -55,6 +57,14 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
     seed, split = _seed(wanted)
     raws = _from_folder(wanted.cases) if wanted.cases else _generated(wanted, seed, split)
     shown = f"sealed:{hashlib.sha256(seed.encode()).hexdigest()[:12]}" if split == "sealed" else seed
+    notes = {
+        "split": split,
+        "layers": sorted({str(raw["layer"]) for raw in raws}),
+        "python": platform.python_version(),
+        "version": _version(),
+    }
+    if wanted.loop:
+        return _played(raws, wanted, {"seed": shown, **notes}, say)
     plan = Plan(
         raws,
         _arms(wanted.arms),
@@ -64,9 +74,16 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
         wanted.transport,
         access(settings, wanted.record, wanted.replay),
         wanted.permute,
-        {"split": split, "layers": sorted({str(raw["layer"]) for raw in raws}), "python": platform.python_version(), "version": _version()},
+        notes,
     )
     return run(plan, wanted.out, Teller(say))
+
+
+def _played(raws: list[Mapping[str, Any]], wanted: Wanted, notes: Mapping[str, Any], say: Say) -> dict[str, Any]:
+    """The closed loop in place of arms."""
+    from tests.bench.loop_run import document  # the whole bot comes with it
+
+    return document(raws, wanted.loop, max(1, wanted.bots), max(1, wanted.attempts), max(1, wanted.jobs), wanted.out, notes, say)
 
 
 def access(settings: Settings, record: Path | None = None, replay: Path | None = None) -> Access | None:
@@ -158,7 +175,7 @@ def lint(folder: Path, say: Say) -> int:
 def write_report(results: Path, out: Path, made_by: str = "") -> list[Path]:
     """REPORT.md and its pictures beside it. The difficulty gates' outcome is in it."""
     doc = read_results(results)
-    pictures = reports.draw(doc, out.parent / "report")
+    pictures = reports.draw(doc, out.parent / "report") if doc["arms"] else []
     text = reports.markdown(doc, made_by)
     shown = "\n".join(f"![{path.stem}](report/{path.name})" for path in pictures)
     out.write_text(f"{text}\n{shown}\n")

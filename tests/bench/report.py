@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.arms import ARMS
+from tests.bench.loop_report import section as closed_loop
 from tests.bench.report_parts import left_out, not_run, stand_in, table, whole_arms
 from tests.bench.truth import ABSTAIN
 
@@ -43,19 +44,25 @@ CAVEAT = (
 
 def markdown(doc: Doc, made_by: str = "") -> str:
     """The whole report."""
-    parts = [
-        _head(doc, made_by),
-        _layers(doc),
-        _gates(doc),
-        _figures(doc),
-        _categories(doc),
-        _costs(doc),
-        _paired(doc),
-        left_out(doc, _present(doc)),
-        stand_in(doc),
-        _not_run(doc),
-        _hardest(doc),
-    ]
+    played = closed_loop(doc)
+    parts = (
+        [_head(doc, made_by), played]
+        if not doc["arms"]
+        else [
+            _head(doc, made_by),
+            _layers(doc),
+            _gates(doc),
+            _figures(doc),
+            _categories(doc),
+            _costs(doc),
+            _paired(doc),
+            left_out(doc, _present(doc)),
+            stand_in(doc),
+            _not_run(doc),
+            _hardest(doc),
+            played,
+        ]
+    )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
