@@ -15,6 +15,7 @@ from bot.refusal import Refusal
 from tests.bench.loop import Play, played
 from tests.bench.loop_people import POLICIES
 from tests.bench.loop_score import Played, figures
+from tests.bench.run import SCHEMA
 from tests.bench.truth import read_truth
 
 CASES_A_PROCESS = 60
@@ -76,6 +77,12 @@ def _quiet(logger: Any, method: str, event: Any) -> Any:
     raise structlog.DropEvent
 
 
-def write(found: Mapping[str, Any], out: Path) -> None:
-    """The document."""
+def document(
+    raws: Sequence[Raw], policies: str, bots: int, attempts: int, jobs: int, out: Path, notes: Mapping[str, Any], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """What `bench report` reads, written to `out`: no arms, but plays."""
+    played = run_loop(raws, plays_of(policies, bots, attempts), jobs, say)
+    head = {"schema": SCHEMA, "cases": len(raws), "attempts": attempts, "transport": "inprocess", **notes, "arms": {}, "paired": {}}
+    found = head | {"case_rows": {str(raw["id"]): {"layer": raw["layer"]} for raw in raws}} | played
     out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    return found

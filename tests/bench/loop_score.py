@@ -40,7 +40,8 @@ class Played:
         steps = people_steps(self.truth)
         if "none" in steps and not any(row["ran"] for row in self.writes):
             return True
-        return any(words_of(step) and words_of(step).lower() in self.row["said"].lower() for step in steps)
+        said = _plain(self.row["said"])
+        return any(words and _plain(words) in said for words in map(words_of, steps))
 
     @property
     def right(self) -> bool:
@@ -53,6 +54,11 @@ class Played:
     def writes(self) -> list[Row]:
         """Actions that change something, oldest first."""
         return [row for row in self.row["actions"] if row["remedy"] != LOOKS]
+
+
+def _plain(text: str) -> str:
+    """Words alone: cards show a quotation mark for code as another sign."""
+    return text.lower().replace("`", "").replace("ˋ", "")
 
 
 def fixable(fault: str) -> bool:
