@@ -96,7 +96,7 @@ async def test_a_key_that_an_endpoint_repeats_is_struck_out_of_answer_and_record
     tape = tmp_path / "tape.jsonl"
     begin(tape, "gpt-4o")
     for said in (f'{{"labels": ["{SECRET}"], "hosts": []}}', Trouble(f"the endpoint refuses {SECRET}", provider=False)):
-        done = await solve(OneShot(), unsure()[0], FakeModel(lambda *_, said=said: said), record=tape)  # type: ignore[misc]
+        done = await solve(OneShot(), unsure()[0], FakeModel(lambda *_, said=said: said), record=tape)
         assert SECRET not in repr(done.line.told)
     assert tape.read_text().count("[key]") == 2
     assert SECRET not in tape.read_text()

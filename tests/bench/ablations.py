@@ -7,10 +7,12 @@ own ablation have no row here: without the taxonomy there is nothing but the mod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from graph.reasoner import Reasoner
 from kb.taxonomy import Clue, Leaf, Taxonomy
 from tests.bench.arm import Answer, Knowledge, Stage
 from tests.bench.arms_rules import Product
 from tests.bench.left_out import OneAtATime
+from tests.bench.two_models import Liar, Sage
 from tools.fleet import Fleet
 
 MUTE = "Something is wrong with our training job."
@@ -20,20 +22,22 @@ Change = Callable[[Stage], Stage]
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """One part left out. `knows` changes what is known, `stage` what is given besides; `declines` are the model's questions."""
+    """One part left out, or put in its place. `knows` changes what is known, `stage` what is given besides; `declines` are the model's
+    questions; `model` answers them all, and is told what is true."""
 
-    without: str
+    says: str
     knows: Callable[[Knowledge], Knowledge] | None = None
     stage: Change | None = None
     fleet: type[Fleet] = Fleet
     declines: tuple[str, ...] = ()
+    model: Callable[[Stage], Reasoner] | None = None
 
 
 class Ablated:
     """The product without that part."""
 
     def __init__(self, row: Ablation, *, model: bool = False) -> None:
-        self._row, self._product = row, Product(model=model, declines=row.declines, fleet=row.fleet)
+        self._row, self._product = row, Product(model=model, declines=row.declines, fleet=row.fleet, reasoner=row.model)
         self._known: dict[int, tuple[Knowledge, Knowledge]] = {}
 
     async def solve(self, stage: Stage) -> Answer:
@@ -103,21 +107,23 @@ def no_job_log(stage: Stage) -> Stage:
 # fmt: off
 ABLATIONS: Mapping[str, Ablation] = {
     # without a model
-    "B8-history":     Ablation("similar past incidents", no_history),
-    "B8-ticket":      Ablation("the ticket's words", stage=mute),
-    "B8-exclusive":   Ablation("checks that take a machine for themselves", no_exclusive),
-    "B8-suppression": Ablation("setting consequences aside", no_suppression),
-    "B8-peers":       Ablation("comparing machines with each other", no_peers),
-    "B8-contrary":    Ablation("evidence against a cause", no_contrary),
-    "B8-profiles":    Ablation("knowing what a machine should look like", no_profiles),
-    "B8-kernel":      Ablation("kernel logs", blind_to("dmesg")),
-    "B8-joblog":      Ablation("job logs", blind_to("joblog"), stage=no_job_log),
-    "B8-parallel":    Ablation("looking at many things at once", fleet=OneAtATime),
+    "B8-history":     Ablation("without similar past incidents", no_history),
+    "B8-ticket":      Ablation("without the ticket's words", stage=mute),
+    "B8-exclusive":   Ablation("without checks that take a machine for themselves", no_exclusive),
+    "B8-suppression": Ablation("without setting consequences aside", no_suppression),
+    "B8-peers":       Ablation("without comparing machines with each other", no_peers),
+    "B8-contrary":    Ablation("without evidence against a cause", no_contrary),
+    "B8-profiles":    Ablation("without knowing what a machine should look like", no_profiles),
+    "B8-kernel":      Ablation("without kernel logs", blind_to("dmesg")),
+    "B8-joblog":      Ablation("without job logs", blind_to("joblog"), stage=no_job_log),
+    "B8-parallel":    Ablation("without looking at many things at once", fleet=OneAtATime),
+    "B8-liar":        Ablation("with a model that knows the truth and always lies", model=Liar),
+    "B8-sage":        Ablation("with a model that knows the truth and says it", model=Sage),
     # with one
-    "B9-history":     Ablation("similar past incidents", no_history),
-    "B9-brief":       Ablation("the model's reading of the ticket", declines=("brief",)),
-    "B9-rank":        Ablation("the model's order of causes", declines=("rank",)),
-    "B9-judge":       Ablation("the model's judgement (reflection)", declines=("judge",)),
-    "B9-parallel":    Ablation("looking at many things at once", fleet=OneAtATime),
+    "B9-history":     Ablation("without similar past incidents", no_history),
+    "B9-brief":       Ablation("without the model's reading of the ticket", declines=("brief",)),
+    "B9-rank":        Ablation("without the model's order of causes", declines=("rank",)),
+    "B9-judge":       Ablation("without the model's judgement (reflection)", declines=("judge",)),
+    "B9-parallel":    Ablation("without looking at many things at once", fleet=OneAtATime),
 }
 # fmt: on

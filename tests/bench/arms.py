@@ -46,7 +46,7 @@ BASELINES: Mapping[str, Row] = {
 def _ablated(name: str) -> Row:
     whole, row = name.partition("-")[0], ABLATIONS[name]
     model = BASELINES[whole].model
-    return Row(f"{whole} without {row.without}", partial(Ablated, row, model=model), model=model, part=whole)
+    return Row(f"{whole} {row.says}", partial(Ablated, row, model=model), model=model, sees_cluster=row.model is not None, part=whole)
 
 
 ARMS: Mapping[str, Row] = {**BASELINES, **{name: _ablated(name) for name in ABLATIONS}}

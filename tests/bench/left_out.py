@@ -40,11 +40,12 @@ class OneAtATime(Fleet):
         self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
     ) -> Wave:
         """See `Fleet.look`. Checks of several hosts together stay together."""
-        together = {ask.check for ask in asks if self.checks[ask.check].together}
-        waves = [await super().look(incident, [ask], seen, fresh=fresh, permitted=permitted) for ask in asks if ask.check not in together]
-        for name in sorted(together):
-            joint = [ask for ask in asks if ask.check == name]
-            waves.append(await super().look(incident, joint, seen, fresh=fresh, permitted=permitted))
+        groups: dict[tuple[str, str], list[Ask]] = {}
+        for ask in asks:
+            groups.setdefault(("" if self.checks[ask.check].together else ask.host, ask.check), []).append(ask)
+        waves = []
+        for group in groups.values():
+            waves.append(await super().look(incident, group, seen, fresh=fresh, permitted=permitted))
         return Wave(
             tuple(answer for wave in waves for answer in wave.answers),
             sum(wave.check_seconds for wave in waves),

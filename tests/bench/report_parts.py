@@ -19,7 +19,7 @@ def left_out(doc: Doc, layers: Sequence[str]) -> str:
     for name, row in doc["arms"].items():
         whole = doc["arms"].get(ARMS[name].part, {})
         if ARMS[name].part and not {"not_run", "stand_in"} & {key for key in row if row[key]} and whole.get("by_layer"):
-            rows.append([f"without {ARMS[name].title.partition(' without ')[2]}", *_against(doc, name, row, whole, layers)])
+            rows.append([ARMS[name].title.partition(" ")[2], *_against(doc, name, row, whole, layers)])
     if not rows:
         return ""
     whole = next(doc["arms"][ARMS[name].part] for name in doc["arms"] if ARMS[name].part in doc["arms"])
