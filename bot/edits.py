@@ -8,12 +8,13 @@ from tools.fact import Fact, Status
 from tools.remedies import REMEDIES
 from tools.remedy import BadArgument, check_args
 
-FREE = frozenset({"watts", "signal", "check"})
+FREE = frozenset({"watts", "signal", "check", "hours", "service"})
 """Kinds whose every admitted value is about the target alone."""
 
 SHOWN: Mapping[str, Callable[[Fact], str]] = {
     "bdf": lambda fact: str(fact.value).lower() if fact.key == "gpu.bdf" else "",
     "job": lambda fact: str(fact.attrs.get("job") or "") if fact.key == "proc.gpu_memory" else "",
+    "container": lambda fact: str(fact.attrs.get("id") or "") if fact.key == "container.nvml" else "",
     "pid": lambda fact: str(fact.attrs.get("pid") or "") if fact.key in ("proc.gpu_memory", "proc.orphan") else "",
 }
 """Kinds whose value must be one that the target shows: an incident changes nobody else's GPU, job or process."""

@@ -90,6 +90,8 @@ def _after_the_end(ladder: Ladder, event: Event) -> Ladder:
 def _done(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     rung = present(ladder)
     if rung.part == "prepare":
+        if event.outcome == "worse":
+            return ended(ladder, "ticket", event.says)
         held = {"drained": True} if rung.remedy == "drain_node" else {}
         return next_rung(ladder.model_copy(update=held), yard)
     if rung.remedy == "run_check":

@@ -73,14 +73,20 @@ def ladders_for(causes: Iterable[Hypothesis], yard: Yard, known: Sequence[Ladder
 
 
 def _hosts(leaf: Leaf, cause: Hypothesis, yard: Yard) -> list[Host]:
-    if leaf.scope not in SCOPES:
+    if not _of_hosts(leaf):
         return []
     return [yard.inventory.hosts[name] for name in cause.hosts if name in yard.inventory.hosts]
 
 
+def _of_hosts(leaf: Leaf) -> bool:
+    """Whether a host can be mended of it: also where a job suffers from something that a command mends on the host it runs on."""
+    first = leaf.remedies[0].split(" > ")[0] if leaf.remedies else ""
+    return leaf.scope in SCOPES or (leaf.scope == "job" and first in REMEDY_OF)
+
+
 def _elsewhere(leaf: Leaf, cause: Hypothesis) -> list[str]:
     """What is to be done where no host is to be changed."""
-    if leaf.scope in SCOPES and cause.hosts:
+    if _of_hosts(leaf) and cause.hosts:
         return []
     said = [words for step in leaf.remedies[0].split(" > ") if (words := words_of(step))] if leaf.remedies else []
     return [f"{leaf.title}: {', then '.join(said)}."] if said else []

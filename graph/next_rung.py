@@ -56,10 +56,11 @@ def _people_between(ladder: Ladder, plan: int, later: int) -> bool:
 
 def _by_catalogue(ladder: Ladder, rung: Rung) -> Rung | None:
     """The remedy's own heavier one, unless it was tried or needs values of its own."""
-    heavier = REMEDIES[rung.remedy].heavier
-    if heavier == "kill_gpu_process":
-        harder = {"args": {**rung.args, "signal": "KILL"}, "plan": rung.plan + 1}
-        return None if rung.args.get("signal") == "KILL" else rung.model_copy(update=harder)
+    row = REMEDIES[rung.remedy]
+    heavier = row.heavier
+    if heavier == row.id:
+        args = {**rung.args, **row.harder}
+        return None if args == rung.args else rung.model_copy(update={"args": args, "plan": rung.plan + 1})
     if not heavier or REMEDIES[heavier].args or any(row.remedy == heavier for row in ladder.rungs):
         return None
     return Rung(remedy=heavier, plan=rung.plan + 1)

@@ -14,6 +14,7 @@ from graph.verdict import WORTH_SAYING
 from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.ledger.record import Outcome
+from tools.remedies import REMEDIES
 from tools.remedy import fill
 
 
@@ -88,7 +89,8 @@ def _label(action: Action, now: Assessment, lens: Lens) -> Proof:
     rows = [row for row in now.rows if row.label == leaf.label and _concerns(action, row.subject.named)]
     still = next((row for row in rows if row in now.roots), None) or next((row for row in rows if row.proven), None)
     if still is not None:
-        return Proof("unchanged", f"still there: {still.deciding[0].says}")
+        later = REMEDIES[action.remedy].then if action.remedy in REMEDIES else ""
+        return Proof("unchanged", f"as expected, it counts from {later} on" if later else f"still there: {still.deciding[0].says}")
     blind, _ = now.coverage.gaps(leaf)
     if blind:
         return Proof("unchanged", f"could not be proved: {blind[0]}", looked=False)

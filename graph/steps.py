@@ -5,7 +5,7 @@ Arguments come from facts that a machine stated of itself, never from anybody's 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from graph.state import Hypothesis, Rung
@@ -31,8 +31,25 @@ REMEDY_OF: Mapping[str, str] = {
     "modprobe_peermem": "modprobe_peermem",
     "kill_pid": "kill_gpu_process",
     "kill_gpu_process": "kill_gpu_process",
+    "mig_off": "mig_off",
+    "compute_mode_default": "compute_mode_default",
+    "persistence_on": "persistence_on",
+    "reload_driver": "reload_driver",
+    "dkms_rebuild": "dkms_rebuild",
+    "restart_service(docker)": "restart_service",
+    "restart_service(nvidia-persistenced)": "restart_service",
+    "restart_service(nvidia-dcgm)": "restart_service",
+    "configure_nvidia_runtime": "configure_runtime",
+    "restart_container": "restart_container",
+    "cleanup": "cleanup",
+    "makestep": "chrony_makestep",
+    "cpu_performance": "governor_performance",
+    "power_cycle": "power_cycle",
 }
 """Steps that the catalogue of remedies can do."""
+
+OLD_HOURS = "72"
+"""Files that nobody wrote to for so long go first; the catalogue knows what is harder."""
 
 WORDS: Mapping[str, str] = {
     "none": "",
@@ -46,18 +63,16 @@ WORDS: Mapping[str, str] = {
     "escalate_storage": "tell the storage team",
     "escalate_service": "tell whoever runs that service",
     "report_user": "tell the owner of the job",
-    "power_cycle": "cut and restore its power through the BMC",
-    "reload_driver": "unload and load the NVIDIA driver while nothing uses a GPU",
-    "dkms_rebuild": "rebuild the driver module for this kernel",
+    "restart_job": "start the job again",
+    "restart_container(shm_size)": "start the container again with more shared memory (--shm-size), which only its owner can give it",
+    "raise_memlock": "set LimitMEMLOCK=infinity in the unit that starts jobs (slurmd, docker, containerd), then restart that unit",
+    "raise_nofile": "raise LimitNOFILE in the unit that starts jobs, then restart that unit",
+    "set_mtu": "set the interface's MTU as everywhere else, in the network configuration, so that it stays",
+    "fix_resolver": "mend the name service of the node (resolv.conf, systemd-resolved)",
     "boot_previous_kernel": "boot the previous kernel",
     "driver_upgrade": "upgrade the NVIDIA driver",
-    "mig_off": "turn MIG off on the GPU",
     "install_fabricmanager": "install the fabric manager of the driver's version",
-    "compute_mode_default": "set the GPU's compute mode to Default",
-    "configure_nvidia_runtime": "configure the NVIDIA container runtime",
-    "makestep": "step the clock (`chronyc makestep`)",
-    "cpu_performance": "set the CPU governor to performance",
-    "disable_acs": "turn ACS off on the PCIe bridges",
+    "disable_acs": "turn ACS off on the PCIe bridges, in firmware or at every boot",
 }
 """Steps that people do. One that is not listed here is said as it is spelt."""
 
@@ -75,6 +90,8 @@ class Ground:
     cause: Hypothesis
     job: str = ""
     """The job as people named it; counts only when the host shows it."""
+    detail: str = ""
+    """What stands in the brackets of the step."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -93,11 +110,11 @@ def rungs_of(step: str, ground: Ground, plan: int) -> list[Rung]:
         via = via_of(remedy, ground.host, ground.hosts)
     except NoController as why:
         raise NoRung(f"{_verb(remedy.id)} {ground.host.name} by hand: its group has no Slurm controller in the inventory") from why
-    filled = ARGUMENTS[remedy.id](ground)
+    filled = ARGUMENTS[remedy.id](replace(ground, detail=_detail(step)))
     if not via.kit:
         commands = "; ".join(f"`{' '.join(fill(word, _slots(args)) for word in remedy.command)}`" for args, _ in filled)
         raise NoRung(f"run {commands} on {via.name} by hand: it has no node kit")
-    part = PARTS.get(remedy.id, "fix")
+    part = PARTS.get(remedy.id, "prepare" if remedy.then else "fix")
     return [Rung(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
 
 
@@ -107,6 +124,11 @@ def words_of(step: str) -> str:
     name, detail = (match[1], match[2]) if match else (step, None)
     words = WORDS.get(step, WORDS.get(name, name.replace("_", " ")))
     return f"{words} ({detail})" if words and detail else words
+
+
+def _detail(step: str) -> str:
+    match = _STEP.fullmatch(step)
+    return (match[2] or "") if match else ""
 
 
 PARTS: Mapping[str, Part] = {"drain_node": "prepare", "cancel_job": "prepare", "resume_node": "restore"}
@@ -185,6 +207,24 @@ def _job(ground: Ground) -> Filled:
     return [({"job": jobs.pop()}, ())]
 
 
+def _service(ground: Ground) -> Filled:
+    return [({"service": ground.detail}, ())]
+
+
+def _old_files(ground: Ground) -> Filled:
+    return [({"hours": OLD_HOURS}, ())]
+
+
+def _containers(ground: Ground) -> Filled:
+    """Those in which NVML fails as it does after a daemon-reload; the kit asks each again before it touches it."""
+    lost = [fact for fact in ground.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
+    ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
+    whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(KINDS["container"].pattern, name)}
+    if not whole:
+        raise NoRung(f"restart the container on {ground.host.name} by hand: no check saw which one lost its GPUs")
+    return [({"container": name}, (f"{ground.host.name}/{device}",)) for name, device in whole.items()]
+
+
 ARGUMENTS: Mapping[str, Callable[[Ground], Filled]] = {
     "drain_node": _node,
     "resume_node": _node,
@@ -196,6 +236,18 @@ ARGUMENTS: Mapping[str, Callable[[Ground], Filled]] = {
     "restart_fabricmanager": _nothing,
     "modprobe_peermem": _nothing,
     "reboot": _nothing,
+    "power_cycle": _nothing,
+    "reload_driver": _nothing,
+    "dkms_rebuild": _nothing,
+    "configure_runtime": _nothing,
+    "chrony_makestep": _nothing,
+    "governor_performance": _nothing,
+    "persistence_on": _nothing,
+    "compute_mode_default": _bdf,
+    "mig_off": _bdf,
+    "restart_service": _service,
+    "restart_container": _containers,
+    "cleanup": _old_files,
 }
 
 

@@ -77,6 +77,7 @@ class Remedy:
     `at`: where the kit runs it: on the target, via the group's controller, or nowhere (`fleet`: an exclusive check under the claim).
     `needs`: controller readings that must hold where the site has a controller (`drained`).
     `heavier` is the next rung when the proof fails; `undo` the remedy that takes it back; `covers` what it makes needless.
+    `then`: the remedy from which on it counts; until that is done nothing looks different.
     `harder`: with which arguments it follows itself, where `heavier` is the row's own id.
     `back`: for people, how to take it back where no remedy does.
     `refusals`: words of the real tool's own refusal → what it means and what to do, for the card.
@@ -98,6 +99,7 @@ class Remedy:
     heavier: str = ""
     covers: tuple[str, ...] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
+    then: str = ""
     harder: Mapping[str, str] = field(default_factory=dict)
     back: str = ""
 

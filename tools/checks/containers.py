@@ -169,7 +169,11 @@ def framed(inside: Callable[[str], bool]) -> Callable[[str], bool]:
 def parse_devices(text: str) -> Sequence[Fact]:
     """Whether `nvidia-smi -L` inside the containers finds GPUs. An image without nvidia-smi says nothing."""
     return [
-        Fact(CHECK, "container.nvml", value, _short(name), line=(said.strip().splitlines() or [""])[0][:200] or f"exit status {status}")
+        Fact(
+            *(CHECK, "container.nvml", value, _short(name)),
+            line=(said.strip().splitlines() or [""])[0][:200] or f"exit status {status}",
+            attrs={"id": name},
+        )
         for name, said, status in answers(text)
         if (value := _nvml(said, status))
     ]

@@ -96,6 +96,7 @@ ROWS: tuple[Remedy, ...] = (
         limit_seconds=120,
         proof=("smi",),
         blast="one GPU and every slice of it; before Hopper it takes effect with the reset that follows",
+        then="gpu_reset",
         conditions=(IDLE_GPU,),
         needs=("drained",),
         refusals={

@@ -73,6 +73,7 @@ ROWS: tuple[Remedy, ...] = (
         limit_seconds=60,
         proof=("docker",),
         blast="/etc/docker/daemon.json of one node; nothing that runs is touched",
+        then="restart_service",
         refusals={
             "No such file": "the NVIDIA container toolkit is not installed: install nvidia-container-toolkit, then ask again",
             "unable to load config": "Docker's daemon.json is no valid JSON: mend it by hand first",
