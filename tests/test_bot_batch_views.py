@@ -58,7 +58,7 @@ def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
         assert f"```\n{approval.command(record.action)}\n```" in row
         assert f"`{record.digest[:16]}…`" in row
         assert "*pending*" in row
-        assert "✓ 1 precondition holds" in row
+        assert "✓ 1 of 1 precondition holds" in row
     words = str(card.blocks)
     assert words.count(f"<!subteam^{GROUP}>") == 1
     assert "gpu-[001-004]" in card.text

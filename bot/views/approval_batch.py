@@ -109,7 +109,8 @@ def tally(shown: Iterable[Shown]) -> Line:
     counted = Counter(words.standing(one.record, one.held) for one in shown)
     rows: list[Part] = []
     for (mark, word), count in counted.items():
-        rows += [" · " if rows else "", f"{mark} ", bold(f"{count} {word}")]
+        said = {"passes now": "pass now", "waits": "wait"}.get(word, word) if count > 1 else word
+        rows += [" · " if rows else "", f"{mark} ", bold(f"{count} {said}")]
     return tuple(rows)
 
 

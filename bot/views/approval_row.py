@@ -3,8 +3,6 @@
 Host and command are whole, or the action gets a card of its own (`weight`); what stands below them is cut to `BELOW`.
 """
 
-from collections.abc import Sequence
-
 from bot import blocks
 from bot.blocks import Block, TooLong
 from bot.text import Line, bold, code
@@ -13,7 +11,6 @@ from bot.views import approval
 from bot.views import approval_parts as parts
 from bot.views.approval import Shown
 from tools.action import Action
-from tools.conditions import ConditionSeen
 from tools.ledger.record import Record
 from tools.ledger.states import OPEN, State
 
@@ -66,10 +63,6 @@ def _held(shown: Shown) -> list[Line]:
     if not shown.seen:
         return []
     bad = [one for one in shown.seen if one.ok is not True]
-    good = len(shown.seen) - len(bad)
-    return [*map(parts.saw, bad), *([_good(shown.seen, good)] if good else [])]
-
-
-def _good(seen: Sequence[ConditionSeen], good: int) -> Line:
-    every = "all " if good == len(seen) and good > 1 else ""
-    return (f"✓ {every}{good} precondition{'s hold' if good > 1 else ' holds'}",)
+    good, every = len(shown.seen) - len(bad), len(shown.seen)
+    held: Line = (f"✓ {good} of {every} precondition{'s' if every > 1 else ''} hold{'s' if good == 1 else ''}",)
+    return [*map(parts.saw, bad), *([held] if good else [])]
