@@ -16,7 +16,7 @@ from kb.taxonomy import SYMPTOMS
 from tests.bench.cli import SEAL
 from tests.bench.generate import LAYERS, OUTSIDE, as_yaml, cases
 from tests.bench.lint import problems
-from tests.bench.report import MEANS
+from tests.bench.modifier_words import MEANS
 from tests.bench.tickets import bank, sentences
 from tests.bench.truth import ABSTAIN, NO_FAULT, controls, read_truth, table
 

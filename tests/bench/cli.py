@@ -18,8 +18,9 @@ from tests.bench.arms import ARMS, MODEL_FREE, PARTS
 from tests.bench.generate import LAYERS, as_yaml, cases
 from tests.bench.line import Access
 from tests.bench.lint import problems
+from tests.bench.plan import Plan
 from tests.bench.recording import begin, read_recording
-from tests.bench.run import Plan, Teller, run
+from tests.bench.run import Teller, run
 from tests.bench.run import names as arm_names
 
 HERE = Path(__file__).parent

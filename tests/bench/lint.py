@@ -70,7 +70,7 @@ def _silent(case: Case, hosts: Sequence[str]) -> bool:
 
 def _differs(case: Case, healthy: Case, host: str, checks: Sequence[str]) -> bool:
     sick, well = (Cluster.from_case(one, world_seed(case, 0)) for one in (case, healthy))
-    for argv in _commands(checks):
+    for argv in commands(checks):
         said = [sick.answer(host, argv) for _ in range(LOOKS)]
         calm = well.answer(host, argv)
         if any((one.stdout, one.status, one.hangs) != (calm.stdout, calm.status, calm.hangs) for one in said):
@@ -78,7 +78,7 @@ def _differs(case: Case, healthy: Case, host: str, checks: Sequence[str]) -> boo
     return False
 
 
-def _commands(checks: Sequence[str]) -> Iterable[tuple[str, ...]]:
+def commands(checks: Sequence[str]) -> Iterable[tuple[str, ...]]:
     """What these checks run, where it can be said without knowing the host."""
     for check in (CHECKS[name] for name in checks if name in CHECKS):
         for command in check.commands:

@@ -1,41 +1,19 @@
 """Results as Markdown and figures as SVG: tables with intervals, what was not run and why, and the hardest cases explained. Pure but for the files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.bench.arms import ARMS
+from tests.bench.hardest import told
 from tests.bench.loop_report import section as closed_loop
 from tests.bench.report_parts import left_out, not_run, stand_in, table, whole_arms
-from tests.bench.truth import ABSTAIN
 
 Doc = Mapping[str, Any]
 LAYERS = ("easy", "hard", "composite", "unseen", "control")
 GATES = {"B4r": 0.85, "B1": 0.45}
 """What the frozen baselines may reach on the hard layer; more, and the layer is too easy to say anything."""
 
-MEANS = {
-    "R1": "old log lines of another trouble",
-    "R2": "a flood of harmless kernel lines",
-    "R3": "harmless corrected memory errors on a GPU",
-    "R4": "the ticket blames what is innocent",
-    "R5": "text written to mislead where a tenant can write",
-    "R6": "a check that would show it fails",
-    "R7": "another time zone and a clock that is off",
-    "R8": "a small unrelated fault on another machine",
-    "R9": "the log is cut",
-    "R10": "another driver branch",
-    "R11": "it shows in one look of three",
-    "R12": "it heals while being looked for",
-    "H01": "an Xid 79 from before the last boot",
-    "H02": "thousands of harmless adapter complaints",
-    "H03": "remapped rows that are fine",
-    "H04": "no job log at all",
-    "H05": "slower because the sequences are longer",
-    "H06": "no fabric manager where none is needed",
-    "H07": "a port that is down by design",
-    "H08": "Xids that a user's Ctrl-C left",
-}
 CAVEAT = (
     "Every figure carries a 95 % bootstrap interval in brackets. These clusters are simulated, and the rules and the simulator read the same "
     "public documents: figures compare ways of diagnosing on equal terms, and say nothing of how often a real cluster is diagnosed right."
@@ -59,7 +37,7 @@ def markdown(doc: Doc, made_by: str = "") -> str:
             left_out(doc, _present(doc)),
             stand_in(doc),
             _not_run(doc),
-            _hardest(doc),
+            told(doc),
             played,
         ]
     )
@@ -224,49 +202,6 @@ def _paired(doc: Doc) -> str:
 def _not_run(doc: Doc) -> str:
     rows = not_run(doc)
     return "## Not run\n\n" + "\n".join(rows) if rows else ""
-
-
-def hardest(doc: Doc, most: int = 10) -> list[str]:
-    """Cases that most arms that look get wrong, those first that the product gets wrong; the oracle is none of them."""
-    marks = {name: {row["case"]: row for row in figures["per_case"]} for name, figures in _ran(doc).items() if ARMS[name].looks}
-    wrong = {case: [name for name, rows in marks.items() if case in rows and not rows[case]["right"]] for case in doc["case_rows"]}
-    order = sorted((case for case in wrong if wrong[case]), key=lambda case: ("B8" not in wrong[case], -len(wrong[case]), case))
-    kinds: dict[tuple[str, ...], list[str]] = {}
-    for case in order:  # one of each kind before a second of any
-        kinds.setdefault(tuple(doc["case_rows"][case]["faults"]), []).append(case)
-    return [
-        case for turn in range(max(map(len, kinds.values()), default=0)) for cases in kinds.values() for case in cases[turn : turn + 1]
-    ][:most]
-
-
-def _hardest(doc: Doc) -> str:
-    shown = [_explained(doc, case) for case in hardest(doc)]
-    return "## The hardest cases\n\n" + "\n\n".join(shown) if shown else ""
-
-
-def _explained(doc: Doc, case: str) -> str:
-    row = doc["case_rows"][case]
-    ticket = " ".join(row["ticket"].split())
-    truth = f"{ABSTAIN} (its label is unknown to the solver)" if row["unseen"] else " + ".join(row["labels"])
-    said = []
-    for name, figures in _ran(doc).items():
-        answer = next((one for one in figures["per_case"] if one["case"] == case), None)
-        if answer and ARMS[name].looks:
-            said.append(f"{name} {'✓' if answer['right'] else '✗'} {', '.join(answer['labels'])}")
-    return "\n".join(
-        [
-            f"### {case} ({row['layer']}, {', '.join(row['faults']) or 'healthy'}, {row['nodes']} nodes)",
-            f"> {ticket}",
-            "",
-            f"- true: {truth}" + (f"; shown by {', '.join(row['shows'])}" if row["shows"] else ""),
-            f"- in the way: {_modifiers(row['modifiers'])}",
-            f"- answers: {'; '.join(said)}",
-        ]
-    )
-
-
-def _modifiers(rows: Sequence[str]) -> str:
-    return "; ".join(f"{MEANS.get(text.partition('(')[0].partition('@')[0], text)} (`{text}`)" for text in rows) or "nothing"
 
 
 def draw(doc: Doc, folder: Path) -> list[Path]:

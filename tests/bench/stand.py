@@ -10,6 +10,7 @@ from pathlib import Path
 
 from deploy.sandbox.cluster.case import Case
 from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.grammar import TARGETS
 from deploy.sandbox.cluster.inprocess import InProcess
 from deploy.sandbox.cluster.stage import CaseClock
 from kb.past import load_seeds
@@ -85,7 +86,7 @@ async def _reached(case: Case, cluster: Cluster, transport: str) -> AsyncIterato
         groups = {"job": {"hosts": ",".join(case.nodes), "sku": cluster.profile}}
         reach: Transport = InProcess(cluster)
         try:
-            yield reach, parse_inventory({"defaults": {"kit": True}, "groups": groups}, case.id)
+            yield reach, parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups}, case.id)
         finally:
             await reach.aclose()
         return
