@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,8 +79,7 @@ class Watch:
         finally:
             for task in (looking, stopped):
                 task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            await asyncio.wait({looking, stopped})  # not awaited one by one: a look that broke must not leave the other behind
 
     async def _seen(self, answer: Answer) -> None:
         self.answers.append(answer)

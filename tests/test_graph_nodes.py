@@ -1,5 +1,6 @@
 """Nodes by themselves: state in, update out."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,7 @@ from tests.fakes_graph import (
 )
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, blind
+from tools.fleet import Wave
 from tools.inventory import parse_inventory
 
 HOSTS = ("n1", "n2", "n3", "n4")
@@ -117,6 +119,16 @@ async def test_execute_with_nothing_to_ask_asks_nothing() -> None:
     world = World()
     assert (await execute(state(to_look=[]), runtime=runtime(world)))["to_look"] == []
     assert world.fleet.asked == []
+
+
+async def test_a_fleet_that_breaks_leaves_nobody_listening() -> None:
+    class Broken(FakeFleet):
+        async def look(self, *_: object, **__: object) -> Wave:
+            raise RuntimeError("no room for another file")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        await execute(state(to_look=[{"hosts": "n1", "check": "smi"}]), runtime=runtime(World(fleet=Broken(healthy(*HOSTS)))))
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_judgement_without_citation_moves_nothing() -> None:
