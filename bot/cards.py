@@ -13,7 +13,8 @@ KEEP_CLOSED = timedelta(days=30)
 
 
 class Cards:
-    """One hash an incident. Names: `living`, `report:ITEM`, `ticket`, `ticket_shown`, `file`."""
+    """One hash an incident. Names: `living`, `report:ITEM`, `ticket`, `ticket_shown`, `file`; those of actions are in `bot.action_cards`,
+    `bot.action_shown` and `bot.batches`."""
 
     def __init__(self, redis: Redis, *, prefix: str = "rm", keep_closed: timedelta = KEEP_CLOSED) -> None:
         self._redis = redis

@@ -30,6 +30,7 @@ from tools.ledger.states import OPEN, TERMINAL, Event, State
 log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
 RETRY, RETRY_SHOWING = timedelta(seconds=10), timedelta(seconds=30)
+ANNOUNCE_SECONDS = 5.0
 KEEP_THREAD = timedelta(days=30)
 EDITED = "edited by"
 StateOf = Callable[[str], Awaitable[Incident]]
@@ -93,9 +94,10 @@ class Driver:
                 await _release(lease)
 
     async def announce(self, approval: str) -> None:
-        """It runs now: people see it at once."""
+        """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
         try:
-            await self.show.changed(await self.ledger.record(approval))
+            async with asyncio.timeout(ANNOUNCE_SECONDS):
+                await self.show.changed(await self.ledger.record(approval))
         except Exception as why:
             log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
 

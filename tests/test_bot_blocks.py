@@ -139,7 +139,7 @@ def test_a_card_of_any_size_fits_and_keeps_its_buttons(lines: int, rows: int, wi
     buttons = [blocks.actions(blocks.button("x", f"a.{n}", "v")) for n in range(rows)]
     fitted = blocks.fit([blocks.header("top"), *[blocks.say("y" * width)] * lines, *buttons])
     assert len(fitted) <= blocks.MOST_BLOCKS
-    assert sum(map(blocks._weight, fitted)) <= blocks.MOST_TEXT
+    assert sum(map(blocks.weight, fitted)) <= blocks.MOST_TEXT
     assert [block for block in fitted if block["type"] == "actions"] == buttons
 
 
