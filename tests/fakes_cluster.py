@@ -1,8 +1,9 @@
 """The simulated cluster in the hands of a test: cases from a line, commands by name, facts by the real fleet and the real parsers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from deploy.sandbox.cluster import grammar
@@ -11,12 +12,14 @@ from deploy.sandbox.cluster.case import parse_case
 from deploy.sandbox.cluster.case_values import T0
 from deploy.sandbox.cluster.cluster import Cluster
 from deploy.sandbox.cluster.inprocess import InProcess
+from tools.check import Check
 from tools.checks import CHECKS
-from tools.evidence import MemoryEvidence
+from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact
 from tools.fleet import Ask, Fleet
 from tools.inventory import parse_inventory
-from tools.sku import load_skus
+from tools.sku import Sku, load_skus
+from tools.transport import Transport
 
 _SLOTS = {"<node>": "n1", "<gpus>": "8", "<job_logs>": "/var/log/jobs", "<nccl_tests>": "/usr/local/nccl-tests/build"}
 _SLOTS |= {
@@ -76,11 +79,23 @@ class StillClock:
         return self.moment
 
 
+@cache
+def profiles() -> Mapping[str, Sku]:
+    """The built-in ones, read once."""
+    return load_skus()
+
+
 async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = ()) -> list[Fact]:
     """What the real fleet and parsers make of it, jobs or no jobs. All checks by default; those of several hosts where there are several."""
-    inventory = parse_inventory({"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}})
-    fleet = Fleet(InProcess(of), inventory, CHECKS, MemoryEvidence(), StillClock(of.t0), load_skus())
     asked = list(hosts) or list(of.hosts)
     names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]
-    wave = await fleet.look("test", [Ask(host, check) for host in asked for check in names], permitted=True)
+    wave = await fleet(of, InProcess(of)).look("test", [Ask(host, check) for host in asked for check in names], permitted=True)
     return wave.facts
+
+
+def fleet(of: Cluster, reach: Transport, checks: Mapping[str, Check] = CHECKS, evidence: EvidenceStore | None = None) -> Fleet:
+    """The real fleet over a simulated cluster."""
+    inventory = parse_inventory(
+        {"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
+    )
+    return Fleet(reach, inventory, checks, evidence or MemoryEvidence(), StillClock(of.t0), profiles())
