@@ -6,7 +6,7 @@ import fcntl
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bot.refusal import Refusal
 
@@ -24,6 +24,7 @@ class Journal:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as why:
+            self._file.close()
             raise Refusal(f"{path}: another run writes these results; wait for it, or give another --json", 2) from why
         self._read({"journal": SCHEMA, "digest": digest})
         self.kept = len(self.rows)
@@ -53,7 +54,10 @@ class Journal:
         row = self.rows.get((case, arm, attempt), {})
         return row if "answer" in row else None
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def _write(self, text: str) -> None:

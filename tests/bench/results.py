@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.bench import score
+from tests.bench.arm import Account
 from tests.bench.arms import ARMS
 from tests.bench.hardest import case_row, hardest, traces
 from tests.bench.journal import Journal
@@ -95,8 +96,13 @@ def _case_row(row: score.Marked) -> dict[str, Any]:
         "plans": list(row.answer.plans),
         "checks": row.answer.cost.checks,
         "makespan": row.answer.cost.makespan,
-        **({"account": asdict(row.answer.account)} if row.answer.account else {}),
+        **({"account": _plain(row.answer.account)} if row.answer.account else {}),
     }
+
+
+def _plain(account: Account) -> dict[str, Any]:
+    """As it reads back from its file."""
+    return {name: list(told) if isinstance(told, tuple) else told for name, told in asdict(account).items()}
 
 
 def _paired(marks: Mapping[str, Sequence[score.Marked]]) -> dict[str, Any]:

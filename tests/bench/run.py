@@ -25,8 +25,7 @@ Tell = Callable[[int, int, Sequence[Mapping[str, Any]]], None]
 def run(plan: Plan, out: Path, tell: Tell | None = None) -> dict[str, Any]:
     """The results as one document, which is written to `out`."""
     began = time.perf_counter()
-    journal = Journal(out.with_suffix(out.suffix + ".journal"), digest_of(plan))
-    try:
+    with Journal(out.with_suffix(out.suffix + ".journal"), digest_of(plan)) as journal:
         cannot = {name: why for name in plan.arms if (why := why_not(name, plan.access))}
         jobs = list(_jobs(plan, [name for name in plan.arms if name not in cannot], journal))
         spent = 0.0
@@ -37,8 +36,6 @@ def run(plan: Plan, out: Path, tell: Tell | None = None) -> dict[str, Any]:
                 tell(n, len(jobs), rows)
         took = {"wall_seconds": round(time.perf_counter() - began, 2), "cpu_seconds": round(spent, 2), "asked_now": len(jobs)}
         results = document(plan, journal, cannot) | took
-    finally:
-        journal.close()
     _write(out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     return results
 
