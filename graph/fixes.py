@@ -11,7 +11,7 @@ from graph.case import Case, merged
 from graph.climb import Event, climb
 from graph.cursor import after_repairs, cursors
 from graph.engine import Assessment
-from graph.ladder import Yard, ladders_for, read_ladders, write_ladders
+from graph.ladder import Yard, ladders_for, mended_on, read_ladders, write_ladders
 from graph.ladder_end import HELD, describe, held_by, settled, stopped, withdrawn
 from graph.looks import look_ladders
 from graph.planned import planned_actions
@@ -81,7 +81,7 @@ def yard_of(case: Case, ports: Ports) -> Yard:
 def _diagnosed(case: Case, now: Assessment, ports: Ports, known: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
     report: Report = update["report"]
     yard = yard_of(case, ports)
-    believed = {(cause.label, host) for cause in report.root_causes for host in cause.hosts}
+    believed = {(cause.label, host) for cause in report.root_causes for host in mended_on(cause, yard)}
     kept = withdrawn(known, believed) if report.outcome in ("diagnosed", "no_fault") else known
     built = ladders_for(report.root_causes, yard, kept, anew=case.item.kind == "recheck")
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []

@@ -62,31 +62,39 @@ def ladders_for(causes: Iterable[Hypothesis], yard: Yard, known: Sequence[Ladder
         leaf = yard.taxonomy.leaves.get(cause.label)
         if leaf is None:
             continue
-        for host in _hosts(leaf, cause, yard):
+        hosts = [host for name in mended_on(cause, yard) if (host := yard.inventory.hosts.get(name))]
+        for host in hosts:
             if any((row.label, row.target) == (cause.label, host.name) for row in blocking):
                 continue
             ladder, words = _ladder(leaf, cause, host, yard, [*known, *built])
             by_hand += words
             built += [ladder] if ladder and len(built) + len(known) < MOST_LADDERS else []
-        by_hand += _elsewhere(leaf, cause)
+        by_hand += _elsewhere(leaf, cause) if not hosts else []
     return Built(tuple(built), tuple(dict.fromkeys(by_hand)))
 
 
-def _hosts(leaf: Leaf, cause: Hypothesis, yard: Yard) -> list[Host]:
-    if not _of_hosts(leaf):
-        return []
-    return [yard.inventory.hosts[name] for name in cause.hosts if name in yard.inventory.hosts]
-
-
-def _of_hosts(leaf: Leaf) -> bool:
-    """Whether a host can be mended of it: also where a job suffers from something that a command mends on the host it runs on."""
+def mended_on(cause: Hypothesis, yard: Yard) -> tuple[str, ...]:
+    """The hosts on which a fix of this cause begins. A job has none of its own; where a command mends it, those that show what is to be mended."""
+    leaf = yard.taxonomy.leaves.get(cause.label)
+    if leaf is None or leaf.scope in SCOPES:
+        return cause.hosts
     first = leaf.remedies[0].split(" > ")[0] if leaf.remedies else ""
-    return leaf.scope in SCOPES or (leaf.scope == "job" and first in REMEDY_OF)
+    if leaf.scope != "job" or first not in REMEDY_OF:
+        return ()
+    hosts = (yard.inventory.hosts.get(name) for name in sorted({fact.host for fact in yard.facts}))
+    return tuple(host.name for host in hosts if host and _can(first, Ground(host, yard.inventory.hosts, yard.of(host.name), cause)))
+
+
+def _can(step: str, ground: Ground) -> bool:
+    try:
+        return bool(rungs_of(step, ground, 0))
+    except NoRung:
+        return False
 
 
 def _elsewhere(leaf: Leaf, cause: Hypothesis) -> list[str]:
     """What is to be done where no host is to be changed."""
-    if _of_hosts(leaf) and cause.hosts:
+    if leaf.scope in SCOPES and cause.hosts:
         return []
     said = [words for step in leaf.remedies[0].split(" > ") if (words := words_of(step))] if leaf.remedies else []
     return [f"{leaf.title}: {', then '.join(said)}."] if said else []

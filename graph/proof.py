@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from graph.belief import Belief
 from graph.cursor import after_repairs, skews_of
 from graph.engine import Assessment, assess
-from graph.lens import Lens
+from graph.lens import Lens, is_text
 from graph.verdict import WORTH_SAYING
 from tools.action import Action, Condition
 from tools.fact import Fact
@@ -87,7 +88,7 @@ def _label(action: Action, now: Assessment, lens: Lens) -> Proof:
     if leaf is None:
         return Proof("passes_now", "the command succeeded")
     rows = [row for row in now.rows if row.label == leaf.label and _concerns(action, row.subject.named)]
-    still = next((row for row in rows if row in now.roots), None) or next((row for row in rows if row.proven), None)
+    still = next((row for row in rows if row in now.roots), None) or next((row for row in rows if row.proven or _shows(row)), None)
     if still is not None:
         later = REMEDIES[action.remedy].then if action.remedy in REMEDIES else ""
         return Proof("unchanged", f"as expected, it counts from {later} on" if later else f"still there: {still.deciding[0].says}")
@@ -100,6 +101,11 @@ def _label(action: Action, now: Assessment, lens: Lens) -> Proof:
     if likely is not None:
         return Proof("unchanged", f"still likely: {likely.support[0].says}")
     return Proof("passes_now", f"{leaf.title} shows no more on {', '.join(action.devices) or action.target}")
+
+
+def _shows(row: Belief) -> bool:
+    """Whether the host itself still says what decides for it, however rare the fault: alone, a host has nobody to be compared with."""
+    return any(not is_text(match.fact.key) for match in row.deciding)
 
 
 def _concerns(action: Action, named: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.climb import Event, climb
-from graph.ladder import Built, Yard, ladders_for
+from graph.ladder import Built, Yard, ladders_for, mended_on
 from graph.state import Hypothesis, Ladder
 from graph.steps import REMEDY_OF, WORDS, words_of
 from kb.taxonomy import load_taxonomy
@@ -93,7 +93,8 @@ def yard(*facts: Fact) -> Yard:
 def built(fault: str, *facts: Fact, device: str = "gpu3") -> Built:
     leaf = LEAVES.leaves[FAULTS[fault].label]
     devices = (f"n1/{device}",) if leaf.scope == "gpu" else ()
-    return ladders_for([Hypothesis(label=leaf.label, hosts=("n1",), devices=devices, verdict="confirmed")], yard(*facts))
+    hosts = () if leaf.scope == "job" else ("n1",)
+    return ladders_for([Hypothesis(label=leaf.label, hosts=hosts, devices=devices, verdict="confirmed")], yard(*facts))
 
 
 def only(made: Built) -> Ladder:
@@ -137,8 +138,14 @@ def test_docker_is_restarted_after_its_configuration_and_with_the_node_drained()
 
 def test_a_container_that_no_check_saw_is_left_to_people() -> None:
     made = built("S06", FINE)
-    assert made.ladders == ()
-    assert "no check saw which one lost its GPUs" in made.by_hand[0]
+    assert (made.ladders, made.by_hand) == ((), ("A running container lost its GPUs: restart container.",))
+
+
+def test_a_jobs_fault_is_mended_on_the_host_that_shows_it_and_stays_believed() -> None:
+    cause = Hypothesis(label=FAULTS["S06"].label, verdict="confirmed")
+    assert mended_on(cause, yard(LOST, FINE)) == ("n1",)
+    assert mended_on(cause, yard(FINE)) == ()
+    assert only(built("S06", LOST)).devices == ()
 
 
 def test_what_counts_later_is_no_failure_and_what_made_it_worse_is() -> None:

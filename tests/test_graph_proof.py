@@ -1,0 +1,41 @@
+"""The verdict on a remedy by the real taxonomy and the real catalogue of checks, where the host is alone with what it says."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from graph.lens import Lens
+from graph.proof import Proof, prove
+from kb.taxonomy import load_taxonomy
+from tests.fakes_graph import NOW, fact
+from tools.action import Action
+from tools.checks import CHECKS
+from tools.fact import Fact
+
+RUNTIME = "SYSTEM_SOFTWARE.CONTAINER.NVIDIA_Runtime_Missing"
+SERVICE = fact("n1", "sysd", "service.state", "active", "docker")
+
+
+def proved(remedy: str, *after: Fact, **more: Any) -> Proof:
+    action = Action(
+        approval="apr-1", incident="inc-1", remedy=remedy, args={}, argv=(), command=(), limit_seconds=1, risk="disruptive", target="n1",
+        via="n1", proof=("docker",), proves=RUNTIME, **more,
+    )  # fmt: skip
+    looked = [replace(row, time=NOW + timedelta(minutes=2)) for row in after]
+    before = [fact(host, "docker", "docker.nvidia_runtime", host != "n1") for host in ("n1", "n2", "n3")]
+    return prove(action, before, looked, Lens(load_taxonomy(), CHECKS), NOW)
+
+
+def test_what_a_host_still_says_is_no_pass_however_rare_the_fault() -> None:
+    proof = proved("restart_service", fact("n1", "docker", "docker.nvidia_runtime", False), SERVICE)
+    assert (proof.outcome, proof.says) == ("unchanged", "still there: the container engine knows no NVIDIA runtime")
+
+
+def test_what_counts_only_later_is_said_so() -> None:
+    proof = proved("configure_runtime", fact("n1", "docker", "docker.nvidia_runtime", False), SERVICE)
+    assert (proof.outcome, proof.says) == ("unchanged", "as expected, it counts from restart_service on")
+
+
+def test_what_decides_and_shows_no_more_passes() -> None:
+    proof = proved("restart_service", fact("n1", "docker", "docker.nvidia_runtime", True), SERVICE)
+    assert proof.outcome == "passes_now"
