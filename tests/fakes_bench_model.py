@@ -1,12 +1,15 @@
 """A model for the benchmark's arms, in this process: answers by the name of the question, and keeps what it was asked."""
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from deploy.sandbox.cluster.case import parse_case
+from deploy.sandbox.model.server import SandboxModel, serve
 from graph.endpoint import Reply, Trouble
 from graph.prompts import Asked
 from tests.bench.arm import Answer, Arm
@@ -67,3 +70,24 @@ async def solve(arm: Arm, raw: Mapping[str, Any], model: FakeModel | None = None
         answer = await arm.solve(ready.stage)
         assert ready.unchanged
         return Solved(answer, line, ready.cluster.unsafe_command_count)
+
+
+class Served:
+    """The sandbox's endpoint over HTTP, in a thread: what is tested keeps its own loop."""
+
+    def __init__(self) -> None:
+        self.sandbox, self._loop = SandboxModel(), asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._runner, self.url = asyncio.run_coroutine_threadsafe(serve(self.sandbox), self._loop).result(10)
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        return self.sandbox.script.asked
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self.sandbox.script.released.set)
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()

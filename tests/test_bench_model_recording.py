@@ -1,8 +1,6 @@
 """Recording and replay: what a model said is kept by the digest of what was asked, and a replay needs neither network nor key (I22)."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,6 @@ import pytest
 
 from bot.refusal import Refusal
 from bot.settings import Settings, load
-from deploy.sandbox.model.server import SandboxModel, serve
 from graph.endpoint import Reply, Trouble
 from graph.prompts import Asked, ask
 from tests.bench import report
@@ -23,31 +20,10 @@ from tests.bench.generate import cases
 from tests.bench.line import Access, Exchange, NotRecorded, Typed, schema_of
 from tests.bench.recording import Key, add, begin, digest_of, read_recording
 from tests.bench.work import Job, work
-from tests.fakes_bench_model import FakeModel, solve
+from tests.fakes_bench_model import FakeModel, Served, solve
 
 SECRET = "sk-very-secret-1"
 ASKING = ("B2", "B3", "B4", "B7", "B9")
-
-
-class Served:
-    """The sandbox's model behind HTTP, in a thread: what is tested keeps its own loop."""
-
-    def __init__(self) -> None:
-        self.sandbox, self._loop = SandboxModel(), asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._runner, self.url = asyncio.run_coroutine_threadsafe(serve(self.sandbox), self._loop).result(10)
-
-    @property
-    def asked(self) -> list[dict[str, Any]]:
-        return self.sandbox.script.asked
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self.sandbox.script.released.set)
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
 
 
 @pytest.fixture(scope="module")
