@@ -19,6 +19,7 @@ from bot.propose import Proposer
 from bot.refusal import Refusal
 from bot.settings import Settings
 from bot.store import Store
+from bot.tasks import end
 from bot.tending import Tender
 from bot.wakeups import LocalWakeups, StreamWakeups, Wakeups
 from graph.acting import ActionPorts, NotNow
@@ -78,8 +79,11 @@ async def open_actions(
     people: Directory,
     show: ShowOf,
     wake: Callable[[str], Awaitable[None]],
+    alone: bool | None = None,
+    works: bool = True,
 ) -> AsyncIterator[Acting]:
-    """Build and start; `wake` wakes the desk. Raises Refusal for what must be mended first."""
+    """Build and start; `wake` wakes the desk. `alone`: no other process works on this store, by default where it is no server;
+    `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
     inventory, clock = ports.inventory, ports.clock
     warning = await _warning(settings, store)
     ledger = await open_ledger(settings, store, inventory, clock)
@@ -122,25 +126,24 @@ async def open_actions(
     proposer = Proposer(world.transport, inventory, rights, acting.catalogue, facts_of)
     tender = Tender(ledger, threads, leases, index, delivery, proposer, ports.evidence, state_of, wake_actions, clock)
     actions = Actions(ledger, driver, tender, index, rights, acting, state_of)
-    async with _working(actions, store):
+    travels = store.kind == "server" if alone is None else not alone
+    async with _working(actions, store.url if travels else None, works):
         yield Acting(actions, ledger, rights, cards, warning)
 
 
 @contextlib.asynccontextmanager
-async def _working(actions: Actions, store: Store) -> AsyncIterator[None]:
+async def _working(actions: Actions, url: str | None, works: bool) -> AsyncIterator[None]:
     """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
     wakeups: Wakeups = LocalWakeups(actions.advance)
-    if store.url is not None and store.kind == "server":
-        wakeups = StreamWakeups(store.url, actions.advance, stream=STREAM)
+    if url is not None:
+        wakeups = StreamWakeups(url, actions.advance, receive=works, stream=STREAM)
     actions.use(wakeups)
     await wakeups.start()
-    sweeping = asyncio.create_task(actions.run())
+    sweeping = [asyncio.create_task(actions.run())] if works else []
     try:
         yield
     finally:
-        sweeping.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sweeping
+        await end(*sweeping)
         await actions.drain()
         await wakeups.aclose()
 

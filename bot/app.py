@@ -52,11 +52,12 @@ async def open_world(
     inventory: Inventory | None = None,
     clock: Clock | None = None,
     lasting: bool = False,
+    recalls: bool = True,
     book: "SpendBook | None" = None,
     leases: Leases | None = None,
 ) -> AsyncIterator[World]:
     """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
-    folder and the index is ready before the first question. `book` keeps what a model cost,
+    folder and, where it `recalls` anything, the index is ready before the first question. `book` keeps what a model cost,
     `leases` which hosts are held for a check that needs their GPUs.
 
     Raises Refusal.
@@ -79,7 +80,7 @@ async def open_world(
         job_hosts=SlurmJobs(reach, fleet_rows).hosts,
         waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )
-    if lasting:
+    if lasting and recalls:
         await history.start()
     try:
         yield World(settings, ports, reach)

@@ -1,10 +1,14 @@
-"""The bot put together: desk, acting half and Slack side over one store and one world. Started in order, stopped in the reverse."""
+"""The bot put together: desk, acting half and Slack side over one store and one world. Started in order, stopped in the reverse.
+
+A process plays one of three roles. Parts that its role does not need are built all the same, and are never woken.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Literal
 
 from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_sdk.errors import SlackApiError
@@ -38,6 +42,9 @@ from bot.wakeups import Wakeups, wakeups_for
 from graph.checkpoint import RedisSaver
 from graph.ports import Ports
 
+Role = Literal["all", "front", "worker"]
+"""`front`: Slack's events into inboxes and ledger. `worker`: turns and remedies. `all`: both in one process."""
+
 
 class LaterWake:
     """How the desk is woken, for parts that are built before it. A wake-up lost before then costs one sweep."""
@@ -61,6 +68,7 @@ class Parts:
     settings: Settings
     store: Store
     world: World
+    role: Role
     client: AsyncWebClient
     inbox: Inbox
     cards: Cards
@@ -73,9 +81,9 @@ class Parts:
 
 
 @contextlib.asynccontextmanager
-async def assembled(settings: Settings, store: Store, world: World) -> AsyncIterator[Desk]:
-    """The bot, listening and working. Raises Refusal for what must be mended first."""
-    parts = _parts(settings, store, world)
+async def assembled(settings: Settings, store: Store, world: World, role: Role = "all") -> AsyncIterator[Desk]:
+    """The bot, listening and working as its role says. Raises Refusal for what must be mended first."""
+    parts = _parts(settings, store, world, role)
     try:
         async with _acting(parts) as acting, _working(parts, acting) as desk, _listening(parts, acting):
             yield desk
@@ -83,7 +91,7 @@ async def assembled(settings: Settings, store: Store, world: World) -> AsyncIter
         await parts.background.aclose()
 
 
-def _parts(settings: Settings, store: Store, world: World) -> Parts:
+def _parts(settings: Settings, store: Store, world: World, role: Role) -> Parts:
     client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
     background, people = Background(), People(client)
     inbox, cards = Inbox(store.redis, world.ports.clock), Cards(store.redis)
@@ -91,7 +99,7 @@ def _parts(settings: Settings, store: Store, world: World) -> Parts:
     board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
     turns = GraphTurns(RedisSaver(store.redis), ports, fetch=Fetch(client, ports.evidence))
-    return Parts(settings, store, world, client, inbox, cards, people, board, ports, turns, background, LaterWake())
+    return Parts(settings, store, world, role, client, inbox, cards, people, board, ports, turns, background, LaterWake())
 
 
 @contextlib.asynccontextmanager
@@ -107,6 +115,8 @@ async def _acting(parts: Parts) -> AsyncIterator[Acting]:
         people=parts.people,
         show=cards_over(parts.client, parts.cards, parts.people, parts.inbox.origin, parts.ports, parts.world.transport),
         wake=parts.wake,
+        alone=_alone(parts),
+        works=parts.role != "front",
     )
     async with opened as acting:
         yield acting
@@ -119,21 +129,29 @@ async def _working(parts: Parts, acting: Acting) -> AsyncIterator[Desk]:
     leases = Leases(parts.store.redis, clock, seconds=settings.lease_seconds)
     limits = Limits(keep_closed=timedelta(days=settings.closed_days))
     desk = Desk(parts.inbox, leases, parts.turns, acting.watching(parts.board), clock=clock, timers=timers_after, limits=limits)
-    wakeups = wakeups_for(parts.store.url, desk.advance, alone=parts.store.kind != "server")
+    wakeups = wakeups_for(parts.store.url, desk.advance, alone=_alone(parts), receive=parts.role != "front")
     parts.wake.use(wakeups)
     await wakeups.start()
-    sweeping = asyncio.create_task(Sweeper(parts.inbox, wakeups).run())
+    sweeping = [asyncio.create_task(Sweeper(parts.inbox, wakeups).run())] if parts.role != "front" else []
     try:
         yield desk
     finally:
-        await end(sweeping)
+        await end(*sweeping)
         await desk.drain()
         await wakeups.aclose()
+
+
+def _alone(parts: Parts) -> bool:
+    """Whether nobody else works on this store, so that wake-ups need not travel."""
+    return parts.role == "all" and parts.store.kind != "server"
 
 
 @contextlib.asynccontextmanager
 async def _listening(parts: Parts, acting: Acting) -> AsyncIterator[None]:
     """Slack's events reach us; the first thing to stop."""
+    if parts.role == "worker":
+        yield
+        return
     try:
         app = await slack_app(_surface(parts, acting))
     except SlackApiError as why:

@@ -356,7 +356,7 @@ def bench_report(
 ) -> None:
     """Results as Markdown with intervals, pictures, gates and the hardest cases."""
     code = _bench()
-    for path in _refusing(lambda: code.write_report(results, out, made_by)):
+    for path in _refusing(lambda: code.write_report(results, out, made_by, texts=True)):
         typer.echo(path)
 
 

@@ -1,14 +1,18 @@
-"""`rackmedic serve`: one process that listens to Slack and works through inboxes, until SIGTERM. Any number of them may share one Redis."""
+"""`rackmedic serve` and `rackmedic worker`: the bot until SIGTERM. Any number of either may share one Redis.
+
+`serve` listens to Slack and starts worker processes for everything else, unless others on the same Redis do that work, or there is
+no Redis to share.
+"""
 
 import asyncio
 import contextlib
-import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import structlog
 
-from bot.app import open_world
-from bot.assemble import assembled
+from bot.app import World, open_world
+from bot.assemble import Role, assembled
+from bot.collector import after_start
 from bot.health import Health, health_server
 from bot.host_leases import RedisLeases
 from bot.logs import set_up_logs
@@ -16,31 +20,80 @@ from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from bot.spend import RedisBook
 from bot.store import Store, StoreUnavailable, open_store
+from bot.workers import on_signals, tied, workers
 
 log = structlog.get_logger()
 
 
-async def serve(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; the exit code. Raises Refusal for what must be mended first."""
+async def serve(settings: Settings, worker: Sequence[str], *, front: bool = False) -> int:
+    """Run until SIGTERM or SIGINT; the exit code. `worker` starts one, `front`: start none. Raises Refusal for what must be mended first."""
     set_up_logs(settings.log_level, settings.log_format)
-    stop = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    health = Health()
-    async with (
-        _store(settings) as store,
-        open_world(settings, lasting=True, book=RedisBook(store.redis), leases=RedisLeases(store.redis)) as world,
-        health_server(settings.health_port, health, store.redis),
-    ):
+    stop, health = asyncio.Event(), Health()
+    on_signals(stop)
+    async with _store(settings) as store:
         log.info("serve.store", what=store.describe())
-        async with assembled(settings, store, world) as desk:
+        beside = 0 if front or store.forgets else settings.workers
+        role: Role = "front" if front or beside else "all"
+        _shared(store, role)
+        async with (
+            health_server(settings.health_port, health, store.redis),
+            workers(worker, beside) as ready,
+            _world(settings, store, role) as world,
+            _after(ready),
+            assembled(settings, store, world, role) as desk,
+        ):
+            after_start()
             health.ready = True
-            log.info("serve.listening", hosts=len(world.ports.inventory.hosts), model=settings.model_name if world.ports.model else "none")
+            log.info("serve.listening", hosts=len(world.ports.inventory.hosts), model=_model(world), workers=beside)
             await stop.wait()
             health.ready = False
             log.info("serve.stopping")
             await desk.drain()
     return 0
+
+
+async def work(settings: Settings, *, beside: bool) -> int:
+    """A worker until SIGTERM, or until the process that it was started `beside` is gone."""
+    set_up_logs(settings.log_level, settings.log_format)
+    stop, health = asyncio.Event(), Health()
+    on_signals(stop, tied=beside)
+    async with contextlib.AsyncExitStack() as stack:
+        ready = await stack.enter_async_context(tied(stop)) if beside else lambda: None
+        store = await stack.enter_async_context(_store(settings))
+        _shared(store, "worker")
+        await stack.enter_async_context(health_server(0 if beside else settings.health_port, health, store.redis))
+        world = await stack.enter_async_context(_world(settings, store, "worker"))
+        desk = await stack.enter_async_context(assembled(settings, store, world, "worker"))
+        after_start()
+        health.ready = True
+        log.info("worker.working", hosts=len(world.ports.inventory.hosts), model=_model(world))
+        ready()
+        await stop.wait()
+        health.ready = False
+        log.info("worker.stopping")
+        await desk.drain()
+    return 0
+
+
+@contextlib.asynccontextmanager
+async def _after(ready: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Slack is listened to once somebody can work."""
+    await ready()
+    yield
+
+
+def _shared(store: Store, role: Role) -> None:
+    if role != "all" and store.forgets:
+        raise Refusal(f"{PREFIX}REDIS_URL: a front end and its workers meet in one Redis; name it, or run `rackmedic serve` alone")
+
+
+def _model(world: World) -> str:
+    return world.settings.model_name if world.ports.model else "none"
+
+
+def _world(settings: Settings, store: Store, role: Role) -> contextlib.AbstractAsyncContextManager[World]:
+    book, leases = RedisBook(store.redis), RedisLeases(store.redis)
+    return open_world(settings, lasting=True, recalls=role != "front", book=book, leases=leases)
 
 
 @contextlib.asynccontextmanager

@@ -58,6 +58,7 @@ class Settings(BaseModel):
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
+    workers: int = Field(1, ge=0, le=64, description="processes that `serve` starts to diagnose and repair; 0: it does that itself")
 
     @field_validator("data_dir", "inventory", "kb_dir", mode="after")
     @classmethod

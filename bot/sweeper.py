@@ -41,7 +41,7 @@ class Sweeper:
         wakeups: Wakeups,
         *,
         every: float = 5.0,
-        patience: timedelta = timedelta(seconds=60),
+        patience: timedelta = timedelta(seconds=15),
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._inbox = inbox

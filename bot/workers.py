@@ -1,0 +1,142 @@
+"""Worker processes beside the Slack front end, so that a diagnosis at work never keeps Slack waiting for its acknowledgement.
+
+Rules it keeps: a worker never outlives the process that started it, however that ends (a socket between them, whose end both see);
+one that dies is started again; one that cannot start at all stops the start.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import structlog
+
+from bot.refusal import Refusal
+from bot.tasks import end
+
+log = structlog.get_logger()
+READY = b"ready\n"
+READY_WITHIN = 120.0
+STOP_WITHIN = 30.0
+"""Seconds for a worker to bring its turns to a stored step."""
+AGAIN_AFTER = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds before a worker that died is started again, longer each time until one becomes ready."""
+
+
+class Worker:
+    """One worker process, kept running."""
+
+    def __init__(self, command: Sequence[str], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._command, self.pause = command, pause
+        self._process: asyncio.subprocess.Process | None = None
+        self._said: asyncio.StreamReader | None = None
+        self._line: asyncio.StreamWriter | None = None
+
+    async def start(self) -> None:
+        """Start it and wait until it works."""
+        await self.launch()
+        await self.ready()
+
+    async def launch(self) -> None:
+        """Start it."""
+        await self._hang_up()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(*self._command, stdin=theirs.fileno())
+        self._said, self._line = await asyncio.open_connection(sock=ours)
+
+    async def ready(self) -> None:
+        """Wait until it works. Raises Refusal when it does not come so far; its own words are on stderr."""
+        with contextlib.suppress(TimeoutError, OSError):
+            async with asyncio.timeout(READY_WITHIN):
+                if self._said is not None and await self._said.readline() == READY:
+                    return
+        await self.stop()
+        raise Refusal("the worker process did not start; what it said stands above")
+
+    async def keep(self) -> None:
+        """Start it again whenever it has died, until cancelled."""
+        failed = 0
+        while True:
+            if self._process is not None:
+                log.error("worker.died", code=await self._process.wait())
+            await self.pause(AGAIN_AFTER[min(failed, len(AGAIN_AFTER) - 1)])
+            try:
+                await self.start()
+            except (Refusal, OSError) as why:
+                failed += 1
+                log.warning("worker.not_started", times=failed, why=str(why))
+            else:
+                failed = 0
+                log.info("worker.started_again")
+
+    async def stop(self) -> None:
+        """Let it finish its steps, then end it."""
+        await self._hang_up()
+        if self._process is None or self._process.returncode is not None:
+            return
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_WITHIN)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    async def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            with contextlib.suppress(OSError):
+                await self._line.wait_closed()
+            self._line = None
+
+
+@contextlib.asynccontextmanager
+async def workers(command: Sequence[str], count: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """So many of them, stopped at the end. Yields how to wait until all are ready; from then on they are kept."""
+    several = [Worker(command) for _ in range(count)]
+    keeping: list[asyncio.Task[None]] = []
+
+    async def ready() -> None:
+        for worker in several:
+            await worker.ready()
+        keeping.extend(asyncio.create_task(worker.keep()) for worker in several)
+
+    try:
+        for worker in several:
+            await worker.launch()
+        yield ready
+    finally:
+        await end(*keeping)
+        await asyncio.gather(*(worker.stop() for worker in several))
+
+
+@contextlib.asynccontextmanager
+async def tied(stop: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
+    """For a worker started by `workers`: set `stop` when whoever started it is gone. Yields how to say that it is ready."""
+    line = socket.socket(fileno=sys.stdin.fileno())
+    said, back = await asyncio.open_connection(sock=line)
+
+    async def listen() -> None:
+        with contextlib.suppress(OSError):
+            await said.read()
+        stop.set()
+
+    listening = asyncio.create_task(listen())
+    try:
+        yield lambda: back.write(READY)
+    finally:
+        await end(listening)
+        back.close()
+
+
+def own_command(*words: str) -> tuple[str, ...]:
+    """This program as a child process."""
+    return (sys.executable, "-m", "bot.cli", *words)
+
+
+def on_signals(stop: asyncio.Event, *, tied: bool = False) -> None:
+    """Stop on SIGTERM, and on Ctrl-C; a worker beside a front end is told by that instead, in its turn."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGINT, (lambda: None) if tied else stop.set)
