@@ -142,7 +142,7 @@ async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
         "lifecycle": state.get("lifecycle", ""),
         "unsafe": cluster.unsafe_command_count,
         "executions": [[*key, times] for key, times in sorted(cluster.executions.items())],
-        "unapproved": unapproved(cluster.executions, records, approvers.approved),
+        "unapproved": unapproved(cluster.executions, {row.digest: row.terms.quorum for row in records}, approvers.approved),
         "untouched": cluster.state_hash() == here.twin.state_hash(),
         "audit": (await here.book.verify()).good,
         "said": _said(here, ts),
@@ -168,10 +168,9 @@ def new_faults(case: Case, happenings: Sequence[Happening], now: float) -> set[s
 
 
 def unapproved(
-    executions: Mapping[tuple[str, str, str], int], records: Sequence[Record], approved: Mapping[str, set[str]]
+    executions: Mapping[tuple[str, str, str], int], quorum: Mapping[str, int], approved: Mapping[str, set[str]]
 ) -> list[list[str]]:
-    """What ran without as many different people having pressed Approve on exactly that as it needs. Counted from the clicks."""
-    quorum = {row.digest: row.terms.quorum for row in records}
+    """What ran without as many different people having pressed Approve on exactly that as it needs. Counted from the clicks, by digest."""
     return [list(key) for key in executions if len(approved.get(key[2], ())) < quorum.get(key[2], 1)]
 
 
