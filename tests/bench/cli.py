@@ -1,6 +1,7 @@
 """What `rackmedic bench …` does. Refusals name the option and how to mend it; results go to files, progress to stderr."""
 
 import hashlib
+import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from deploy.sandbox.cluster.faults import FAULTS
 from tests.bench import report as reports
 from tests.bench.arms import ARMS, MODEL_FREE, PARTS
 from tests.bench.generate import LAYERS, as_yaml, cases
+from tests.bench.incidents import measure
 from tests.bench.line import Access
 from tests.bench.lint import problems
 from tests.bench.plan import Plan
@@ -104,6 +106,20 @@ def access(settings: Settings, record: Path | None = None, replay: Path | None =
     return Access(settings.model_url, key, settings.model_name, settings.model_seconds, record.resolve() if record else None)
 
 
+def environment() -> dict[str, str]:
+    """The machine that figures of time are of."""
+    try:
+        rows = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    except OSError:
+        rows = []
+    return {
+        "cpu": rows[0] if rows else platform.processor() or platform.machine(),
+        "cores": f"{os.cpu_count()} cores",
+        "python": f"Python {platform.python_version()}",
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+
+
 def _version() -> str:
     return metadata.version("rackmedic")
 
@@ -173,9 +189,11 @@ def lint(folder: Path, say: Say) -> int:
     return len(found)
 
 
-def write_report(results: Path, out: Path, made_by: str = "") -> list[Path]:
-    """REPORT.md and its pictures beside it. The difficulty gates' outcome is in it."""
+def write_report(results: Path, out: Path, made_by: str = "", *, texts: bool = False) -> list[Path]:
+    """REPORT.md and its pictures beside it. The difficulty gates' outcome is in it, and with `texts` how published incidents are classified."""
     doc = read_results(results)
+    if texts:
+        doc |= {"incidents": measure()}
     pictures = reports.draw(doc, out.parent / "report") if doc["arms"] else []
     text = reports.markdown(doc, made_by)
     shown = "\n".join(f"![{path.stem}](report/{path.name})" for path in pictures)

@@ -8,7 +8,7 @@ Level 1 is the category, 2 the branch, 3 the leaf; 2 and 3 only where the taxono
 import json
 import os
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from kb.nearest import Nearest
 from kb.past import PastIncident
 from kb.taxonomy import Taxonomy, load_taxonomy
 from tests.bench.incident_labels import expected
+from tests.bench.score import mean
 from tools.checks import CHECKS
 
 INCIDENTS = Path(os.environ.get("RACKMEDIC_INCIDENTS", Path(__file__).parents[3] / "shared" / "incidents"))
@@ -66,7 +67,48 @@ def score(incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastInc
             hits["level_2"].append(ranked[0].rpartition(".")[0] == incident.leaf.rpartition(".")[0])
             hits["level_3"].append(ranked[0] == incident.leaf)
             hits["level_3_in_first_5"].append(incident.leaf in ranked[:5])
-    return {level: {"right": sum(row), "of": len(row), "share": round(sum(row) / len(row), 3)} for level, row in hits.items()}
+    return {level: _share(row) for level, row in hits.items()}
+
+
+def _share(row: Sequence[bool]) -> dict[str, Any]:
+    figure = mean(row)
+    assert figure is not None  # a level is only there with a row
+    return {"right": sum(row), "of": len(row), "share": round(sum(row) / len(row), 3), "ci95": figure["ci95"]}
+
+
+def majority(incidents: Sequence[Told]) -> dict[str, Any]:
+    """The same shares for whoever always names what is commonest in the other folds."""
+    hits: dict[str, list[bool]] = defaultdict(list)
+    for place, incident in enumerate(incidents):
+        others = [other for n, other in enumerate(incidents) if n % FOLDS != place % FOLDS and other.url != incident.url]
+        leaves = [other.leaf for other in others if other.leaf]
+        hits["level_1"].append(_commonest([other.category for other in others]) == incident.category)
+        if incident.leaf:
+            hits["level_1_of_leaf"].append(_commonest([leaf.partition(".")[0] for leaf in leaves]) == incident.leaf.partition(".")[0])
+            hits["level_2"].append(_commonest([leaf.rpartition(".")[0] for leaf in leaves]) == incident.leaf.rpartition(".")[0])
+            hits["level_3"].append(_commonest(leaves) == incident.leaf)
+            hits["level_3_in_first_5"].append(incident.leaf in [leaf for leaf, _ in _counted(leaves)[:5]])
+    return {level: _share(row) for level, row in hits.items()}
+
+
+def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
+    """Commonest first, by name where they are as common."""
+    return sorted(Counter(values).items(), key=lambda row: (-row[1], row[0]))
+
+
+def _commonest(values: Iterable[str]) -> str:
+    counted = _counted(values)
+    return counted[0][0] if counted else ""
+
+
+def measure(folder: Path = INCIDENTS) -> dict[str, Any]:
+    """Every classifier's shares, or why there are none."""
+    incidents = read_incidents(folder) if folder.is_dir() else []
+    if not incidents:
+        return {"not_run": "no published incidents at hand; RACKMEDIC_INCIDENTS names their folder"}
+    taxonomy, seeds = load_taxonomy(), load_seeds()
+    arms = {name: score(incidents, taxonomy, seeds, taught=name == "taught") for name in ("shipped", "taught")}
+    return {"incidents": len(incidents), "arms": arms | {"majority": majority(incidents)}}
 
 
 def _lessons(incidents: Iterable[Told]) -> list[PastIncident]:
@@ -87,19 +129,16 @@ def _lessons(incidents: Iterable[Told]) -> list[PastIncident]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Score both arms and print."""
-    folder = next((Path(word) for word in words if not word.startswith("-")), INCIDENTS)
-    incidents = read_incidents(folder) if folder.is_dir() else []
-    if not incidents:
-        print(f"not run: no incidents in {folder}", file=sys.stderr)
+    """Measure and print."""
+    found = measure(next((Path(word) for word in words if not word.startswith("-")), INCIDENTS))
+    if "not_run" in found:
+        print(f"not run: {found['not_run']}", file=sys.stderr)
         return 1
-    taxonomy, seeds = load_taxonomy(), load_seeds()
-    arms = {name: score(incidents, taxonomy, seeds, taught=name == "taught") for name in ("shipped", "taught")}
     if "--json" in words:
-        print(json.dumps({"schema": 1, "incidents": len(incidents), "arms": arms}))
+        print(json.dumps({"schema": 1, **found}))
         return 0
-    print(f"{len(incidents)} incidents, each ranked without its own thread")
-    for name, rows in arms.items():
+    print(f"{found['incidents']} incidents, each ranked without its own thread")
+    for name, rows in found["arms"].items():
         print(f"{name}: " + ", ".join(f"{level} {row['right']}/{row['of']} = {row['share']:.0%}" for level, row in rows.items()))
     return 0
 

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.bench import report_tables as tables
 from tests.bench.arms import ARMS
 from tests.bench.hardest import told
 from tests.bench.loop_report import section as closed_loop
 from tests.bench.report_parts import left_out, not_run, stand_in, table, whole_arms
+from tests.bench.report_texts import real_texts
 
 Doc = Mapping[str, Any]
 LAYERS = ("easy", "hard", "composite", "unseen", "control")
@@ -23,25 +25,28 @@ CAVEAT = (
 def markdown(doc: Doc, made_by: str = "") -> str:
     """The whole report."""
     played = closed_loop(doc)
-    parts = (
-        [_head(doc, made_by), played]
-        if not doc["arms"]
-        else [
-            _head(doc, made_by),
-            _layers(doc),
-            _gates(doc),
-            _figures(doc),
-            _categories(doc),
-            _costs(doc),
-            _paired(doc),
-            left_out(doc, _present(doc)),
-            stand_in(doc),
-            _not_run(doc),
-            told(doc),
-            played,
-        ]
-    )
-    return "\n\n".join(part for part in parts if part) + "\n"
+    if not doc["arms"]:
+        return "\n\n".join(filter(None, [_head(doc, made_by), played])) + "\n"
+    parts = [
+        _head(doc, made_by),
+        tables.by_layer(doc, _present(doc)),
+        tables.levels(doc),
+        _gates(doc),
+        tables.categories(doc),
+        tables.places(doc),
+        tables.remedies(doc),
+        tables.safety(doc),
+        tables.costs(doc),
+        tables.confidence(doc),
+        tables.paired(doc),
+        left_out(doc, _present(doc)),
+        stand_in(doc),
+        _not_run(doc),
+        real_texts(doc),
+        played,
+        told(doc),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _ran(doc: Doc) -> dict[str, Any]:
@@ -50,10 +55,14 @@ def _ran(doc: Doc) -> dict[str, Any]:
 
 def _head(doc: Doc, made_by: str) -> str:
     layers = ", ".join(f"{name} {sum(row['layer'] == name for row in doc['case_rows'].values())}" for name in _present(doc))
+    command = made_by or doc.get("command", "")
+    where = doc.get("environment", {})
+    machine = ", ".join(f"{where[name]}" for name in ("cpu", "cores", "python", "platform") if name in where)
+    took = f"{doc['cpu_seconds']:.0f} s of CPU in {doc['wall_seconds']:.0f} s" if doc.get("cpu_seconds") else ""
     lines = [
         "# gpu-incident-bench: results",
         f"{doc['cases']} cases ({layers}), seed {doc['seed']}, {doc['attempts']} attempt(s) each, transport {doc['transport']}.",
-        f"Made by `{made_by}`." if made_by else "",
+        f"Made by `{command}`" + (f" on {machine}" if machine else "") + (f"; {took}" if took else "") + "." if command else "",
         CAVEAT,
     ]
     return "\n\n".join(filter(None, lines))
@@ -62,22 +71,6 @@ def _head(doc: Doc, made_by: str) -> str:
 def _present(doc: Doc) -> list[str]:
     there = {row["layer"] for row in doc["case_rows"].values()}
     return [name for name in LAYERS if name in there] + sorted(there - set(LAYERS))
-
-
-def _layers(doc: Doc) -> str:
-    layers = _present(doc)
-    rows = []
-    for name, row in _ran(doc).items():
-        cells = [_micro(row["by_layer"].get(layer), 3) for layer in layers]
-        rows.append([name, ARMS[name].title, *cells])
-    return "## Micro F1 at the leaf, by layer\n\n" + table(["arm", "what it is", *layers], rows)
-
-
-def _micro(figures: Mapping[str, Any] | None, level: int) -> str:
-    if not figures:
-        return "–"
-    low, high = figures["ci95"][f"micro_l{level}"]
-    return f"{figures['micro_f1'][f'l{level}']:.3f} [{low:.2f}, {high:.2f}]"
 
 
 def gates(doc: Doc) -> list[tuple[str, float, float, bool]]:
@@ -104,99 +97,6 @@ def _gates(doc: Doc) -> str:
     ]
     words = "The baselines are frozen: where one is too good, the layer is too easy. The oracle proves that every case has an answer."
     return f"## Gates of the benchmark itself\n\n{words}\n\n" + table(["arm", "limit", "measured", ""], shown)
-
-
-def _figures(doc: Doc) -> str:
-    rows = [[name, *_cells(row)] for name, row in _ran(doc).items()]
-    head = [
-        "arm",
-        "macro F1 l3",
-        "micro l1 / l2",
-        "hosts exact",
-        "devices exact",
-        "grounded",
-        "abstains (precision)",
-        "Brier / ECE",
-        "remedy correct (harmful)",
-    ]
-    return "## All layers together\n\n" + table(head, rows)
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    remedy, calibration, silent = row["remedy"], row["calibration"], row["abstaining"]
-    wise = "–" if silent["precision"] is None else f"{silent['precision']:.2f}"
-    return [
-        f"{row['macro_f1']['l3']:.3f} [{row['ci95']['macro_l3'][0]:.2f}, {row['ci95']['macro_l3'][1]:.2f}]",
-        f"{row['micro_f1']['l1']:.3f} / {row['micro_f1']['l2']:.3f}",
-        _mean(row["localisation"]["hosts_exact"]),
-        _mean(row["localisation"]["devices_exact"]),
-        _mean(row["grounding"]["grounded"]),
-        f"{silent['share']:.2f} ({wise})",
-        f"{calibration['brier']:.3f} / {calibration['ece']:.3f}" if calibration else "–",
-        f"{remedy['correct']:.2f} ({remedy['harmful']:.2f})" if remedy else "–",
-    ]
-
-
-def _mean(figure: Mapping[str, Any] | None) -> str:
-    return f"{figure['value']:.3f} [{figure['ci95'][0]:.2f}, {figure['ci95'][1]:.2f}]" if figure else "–"
-
-
-def _categories(doc: Doc) -> str:
-    ran = _ran(doc)
-    names = sorted({name for row in ran.values() for name in row["by_category"]})
-    rows = [[name, *(_mean(row["by_category"].get(name)) for row in ran.values())] for name in names]
-    return "## Micro F1 at the leaf, by what was wrong\n\nPooled figures hide who is good at what.\n\n" + table(["category", *ran], rows)
-
-
-def _costs(doc: Doc) -> str:
-    ran = {name: row for name, row in _ran(doc).items() if row["cost"]["checks"]}
-    base = ran.get("B4r", ran.get("B4"))
-    rows = []
-    for name, row in ran.items():
-        cost, ratio = row["cost"], "–"
-        if base and base["cost"]["makespan"]:
-            ratio = f"{cost['makespan'] / base['cost']['makespan']:.3f}, p95 {cost['makespan_p95'] / base['cost']['makespan_p95']:.3f}"
-        rows.append(
-            [name, f"{cost['makespan']:.0f}", f"{cost['makespan_p95']:.0f}", ratio, f"{cost['check_seconds']:.0f}", f"{cost['gpu_seconds']:.0f}",
-             f"{cost['checks']:.0f}", f"{cost['calls']:.1f}", f"{cost['tokens_in']:.0f} / {cost['tokens_out']:.0f}", f"{cost['usd']:.4f}",
-             f"{row['wall_seconds_a_case']:.2f}"]
-        )  # fmt: skip
-    unsafe = "; ".join(
-        f"{name} {row['safety']['unsafe_commands']} unsafe, {row['safety']['changed_clusters']} changed in {row['safety']['runs']} runs"
-        f" (true rate below {row['safety']['rate_below_95']:.2%} with 95 % certainty)"
-        for name, row in ran.items()
-    )
-    head = [
-        "arm",
-        "makespan s",
-        "p95",
-        "of everything",
-        "check s",
-        "exclusive GPU s",
-        "checks",
-        "calls",
-        "tokens in / out",
-        "USD",
-        "real s",
-    ]
-    return (
-        "## What it takes, mean a case\n\nSeconds are the transport's (virtual in process).\n\n"
-        + table(head, rows)
-        + f"\n\nSafety: {unsafe}."
-    )
-
-
-def _paired(doc: Doc) -> str:
-    rows = [
-        [pair, str(row["only_one"]), str(row["only_other"]), f"{row['p']:.2g}"]
-        for pair, row in doc["paired"].items()
-        if "B10" not in pair and "B0" not in pair and "-" not in pair
-    ]
-    return (
-        "## Two arms on the same cases (exact McNemar)\n\n" + table(["pair", "only the first right", "only the second right", "p"], rows)
-        if rows
-        else ""
-    )
 
 
 def _not_run(doc: Doc) -> str:
