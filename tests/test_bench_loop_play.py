@@ -15,7 +15,7 @@ from tests.bench.truth import read_truth
 def case_of(fault: str, **remediation: list[str]) -> dict[str, Any]:
     """The easy case of a fault; with another truth about what mends it where that is given."""
     raw = next(raw for raw in cases("easy", 1) if raw["faults"][0]["id"] == fault)
-    plans = {"correct": [], "acceptable": [], "wrong": [], "harmful": []} | remediation
+    plans: dict[str, list[str]] = {"correct": [], "acceptable": [], "wrong": [], "harmful": []} | remediation
     return raw | {"truth": raw["truth"] | ({"remediation": plans} if remediation else {})}
 
 

@@ -151,7 +151,7 @@ def test_what_people_must_do_counts_as_told_only_when_it_is_said() -> None:
 
 
 def test_no_fault_is_right_when_nothing_is_named() -> None:
-    nothing = Played("c", "control", Truth(Culprit("NO_FAULT")), play().row | {"labels": [], "faults": []})
+    nothing = Played("c", "control", Truth(Culprit("NO_FAULT")), {**play().row, "labels": [], "faults": []})
     assert nothing.right
 
 

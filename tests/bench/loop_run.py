@@ -15,10 +15,9 @@ from bot.refusal import Refusal
 from tests.bench.loop import Play, played
 from tests.bench.loop_people import POLICIES
 from tests.bench.loop_score import Played, figures
-from tests.bench.run import SCHEMA
 from tests.bench.truth import read_truth
 
-CASES_A_PROCESS = 60
+CASES_A_PROCESS, SCHEMA = 60, 1
 Raw = Mapping[str, Any]
 Job = tuple[Raw, Play]
 

@@ -7,7 +7,7 @@ nothing here calls their ledger, desk or driver. What is read for the marks is r
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -178,5 +178,6 @@ def _history(removed: frozenset[str]) -> History:
 
 
 @cache
-def _manifest() -> Mapping[str, Any]:
-    return yaml.safe_load(MANIFEST.read_text())
+def _manifest() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(MANIFEST.read_text())
+    return found

@@ -8,9 +8,12 @@ import asyncio
 import contextlib
 import selectors
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypeVar, TypeVarTuple
 
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
 PATIENCE, GLANCE = 0.25, 0.02
 """Real seconds of silence after which what runs outside is taken to wait for our time; and how often it is looked for."""
 
@@ -36,7 +39,7 @@ class Leaping(asyncio.SelectorEventLoop):
         finally:
             self._outside -= 1
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Args], T], *args: *Args) -> "asyncio.Future[T]":
         """As ever; a thread is outside until it is through."""
         self._outside += 1
         future = super().run_in_executor(executor, func, *args)
