@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
-from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -25,7 +24,6 @@ from bot.desk import Desk, Limits
 from bot.fetch import Fetch
 from bot.inbox import Inbox
 from bot.lease import Leases
-from bot.listeners import slack_app
 from bot.living import LivingCards
 from bot.people import People
 from bot.policy import bindings
@@ -152,6 +150,10 @@ async def _listening(parts: Parts, acting: Acting) -> AsyncIterator[None]:
     if parts.role == "worker":
         yield
         return
+    from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler  # a worker needs none of it
+
+    from bot.listeners import slack_app
+
     try:
         app = await slack_app(_surface(parts, acting))
     except SlackApiError as why:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
@@ -91,6 +90,8 @@ async def open_store(url: str | None, directory: Path | None, *, path: str | Non
         return await _connect(url)
     binary = find_server(path)
     if directory is None or binary is None:
+        from fakeredis import FakeAsyncRedis  # eight megabytes that a real store does not need
+
         return Store(FakeAsyncRedis(), "memory", None)
     try:
         private = await start_private_redis(binary, directory)
