@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.ablations import ABLATIONS, MUTE
 from tests.bench.arm import Knowledge, Stage
-from tests.bench.arms import ARMS, BASELINES, PARTS
+from tests.bench.arms import ARMS, BASELINES, BOUNDS, PARTS
 from tests.bench.generate import cases
 from tests.bench.report_parts import left_out
 from tests.bench.stand import everything
@@ -31,8 +31,8 @@ def test_every_row_leaves_a_part_out_of_an_arm_that_is_there() -> None:
         assert ARMS[name].part == whole
         assert ARMS[name].model == BASELINES[whole].model
         assert ARMS[name].title.startswith(f"{whole} with")
-        assert row.knows or row.stage or row.declines or row.model or row.fleet.__name__ != "Fleet"
-    assert {name for name in ABLATIONS if name.startswith("B8")} == set(PARTS)
+        assert row.knows or row.stage or row.declines or row.fleet.__name__ != "Fleet"
+    assert {name for name in ABLATIONS if name.startswith("B8")} == set(PARTS) - BOUNDS.keys()
 
 
 TAKES: Mapping[str, Callable[[Knowledge], int]] = {
@@ -86,6 +86,13 @@ def test_a_model_that_always_lies_makes_nothing_named_that_nothing_proves(layer:
             if answer["labels"] not in (["NO_FAULT"], ["ABSTAIN"]):
                 assert answer["evidence"]
     assert layer == "control" or asked  # else it had no say
+
+
+def test_aidai_with_a_model_that_is_always_right_names_the_cause_and_asks_more() -> None:
+    found = answers(hard()[0], "B6-sage", "B8-sage")
+    assert set(found["B6-sage"]["labels"]) == {hard()[0]["truth"]["primary"]["label"]}
+    assert found["B6-sage"]["cost"]["calls"] >= 7 > found["B8-sage"]["cost"]["calls"]
+    assert found["B6-sage"]["cost"]["makespan"] > found["B8-sage"]["cost"]["makespan"]
 
 
 def test_the_report_shows_what_each_part_is_worth() -> None:

@@ -7,12 +7,10 @@ own ablation have no row here: without the taxonomy there is nothing but the mod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from graph.reasoner import Reasoner
 from kb.taxonomy import Clue, Leaf, Taxonomy
 from tests.bench.arm import Answer, Knowledge, Stage
 from tests.bench.arms_rules import Product
 from tests.bench.left_out import OneAtATime
-from tests.bench.two_models import Liar, Sage
 from tools.fleet import Fleet
 
 MUTE = "Something is wrong with our training job."
@@ -22,22 +20,20 @@ Change = Callable[[Stage], Stage]
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """One part left out, or put in its place. `knows` changes what is known, `stage` what is given besides; `declines` are the model's
-    questions; `model` answers them all, and is told what is true."""
+    """One part left out. `knows` changes what is known, `stage` what is given besides; `declines` are the model's questions."""
 
     says: str
     knows: Callable[[Knowledge], Knowledge] | None = None
     stage: Change | None = None
     fleet: type[Fleet] = Fleet
     declines: tuple[str, ...] = ()
-    model: Callable[[Stage], Reasoner] | None = None
 
 
 class Ablated:
     """The product without that part."""
 
     def __init__(self, row: Ablation, *, model: bool = False) -> None:
-        self._row, self._product = row, Product(model=model, declines=row.declines, fleet=row.fleet, reasoner=row.model)
+        self._row, self._product = row, Product(model=model, declines=row.declines, fleet=row.fleet)
         self._known: dict[int, tuple[Knowledge, Knowledge]] = {}
 
     async def solve(self, stage: Stage) -> Answer:
@@ -117,8 +113,6 @@ ABLATIONS: Mapping[str, Ablation] = {
     "B8-kernel":      Ablation("without kernel logs", blind_to("dmesg")),
     "B8-joblog":      Ablation("without job logs", blind_to("joblog"), stage=no_job_log),
     "B8-parallel":    Ablation("without looking at many things at once", fleet=OneAtATime),
-    "B8-liar":        Ablation("with a model that knows the truth and always lies", model=Liar),
-    "B8-sage":        Ablation("with a model that knows the truth and says it", model=Sage),
     # with one
     "B9-history":     Ablation("without similar past incidents", no_history),
     "B9-brief":       Ablation("without the model's reading of the ticket", declines=("brief",)),

@@ -11,6 +11,7 @@ from tests.bench.aidai import AidAI
 from tests.bench.arm import Arm
 from tests.bench.free_agent import FreeAgent
 from tests.bench.line import Access
+from tests.bench.two_models import Liar, Sage, With
 
 NO_MODEL = "no model endpoint is set: RACKMEDIC_MODEL_URL, or RACKMEDIC_MODEL_API_KEY for OpenAI, or --replay with a recording"
 
@@ -46,13 +47,20 @@ BASELINES: Mapping[str, Row] = {
 def _ablated(name: str) -> Row:
     whole, row = name.partition("-")[0], ABLATIONS[name]
     model = BASELINES[whole].model
-    return Row(f"{whole} {row.says}", partial(Ablated, row, model=model), model=model, sees_cluster=row.model is not None, part=whole)
+    return Row(f"{whole} {row.says}", partial(Ablated, row, model=model), model=model, part=whole)
 
 
-ARMS: Mapping[str, Row] = {**BASELINES, **{name: _ablated(name) for name in ABLATIONS}}
+BOUNDS: Mapping[str, Row] = {
+    "B6-sage": Row("B6 with a model that is always right", lambda: With(AidAI(), Sage), sees_cluster=True, part="B6"),
+    "B8-sage": Row("B8 with a model that is always right", lambda: With(rules.Product(model=True), Sage), sees_cluster=True, part="B8"),
+    "B8-liar": Row("B8 with a model that is always wrong", lambda: With(rules.Product(model=True), Liar), sees_cluster=True, part="B8"),
+}
+"""What a model could do at best and at worst, with no model: one that knows the truth stands in its place."""
+
+ARMS: Mapping[str, Row] = {**BASELINES, **{name: _ablated(name) for name in ABLATIONS}, **BOUNDS}
 MODEL_FREE = tuple(name for name, row in BASELINES.items() if not row.model)
-PARTS = tuple(name for name, row in ARMS.items() if row.part and not row.model)
-"""Ablations that need no model."""
+PARTS = tuple(name for name, row in ARMS.items() if row.part == "B8")
+"""The product without a model, with one part left out or a model's best and worst put in."""
 
 
 def why_not(name: str, access: Access | None) -> str:

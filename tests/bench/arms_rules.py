@@ -1,6 +1,6 @@
 """Arms that need no language model: the prior, retrieval, run-everything with rules, the taxonomy alone, the product, and the oracle."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -75,18 +75,10 @@ class TaxonomyOnly:
 
 
 class Product:
-    """B8 and B9: RackMedic as it is, without and with a model. `declines` are questions that its model is not asked, `reasoner` one that
-    stands in the model's place (`ablations`)."""
+    """B8 and B9: RackMedic as it is, without and with a model. `declines` are questions that its model is not asked (`ablations`)."""
 
-    def __init__(
-        self,
-        *,
-        model: bool = False,
-        declines: Collection[str] = (),
-        fleet: type[Fleet] = Fleet,
-        reasoner: Callable[[Stage], Reasoner] | None = None,
-    ) -> None:
-        self._with_model, self._declines, self._fleet, self._reasoner = model, frozenset(declines), fleet, reasoner
+    def __init__(self, *, model: bool = False, declines: Collection[str] = (), fleet: type[Fleet] = Fleet) -> None:
+        self._with_model, self._declines, self._fleet = model, frozenset(declines), fleet
         self._histories: dict[frozenset[tuple[str, str]], History] = {}
 
     async def solve(self, stage: Stage) -> Answer:
@@ -110,8 +102,6 @@ class Product:
         return self._histories[key]
 
     def _model(self, stage: Stage) -> Reasoner | None:
-        if self._reasoner:
-            return self._reasoner(stage)
         if not self._with_model:
             return None
         if stage.line is None:

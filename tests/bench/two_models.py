@@ -1,43 +1,73 @@
 """Two models that know what is true of a case: one says it at every question, one says the opposite. No real model is worse than the second or
-better than the first at what it is asked, so they show how much the product lets any model decide.
+better than the first at what it is asked, so they show how much a design lets any model decide, and the least that it asks of one.
 """
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from graph.reasoner import BriefGuess, Declined, Judgement, Ranking, Spent
-from graph.state import Brief, Hypothesis
-from tests.bench.arm import Stage
+from graph.endpoint import Reply, Trouble
+from graph.prompts import Asked
+from tests.bench.arm import Answer, Arm, Stage
+from tests.bench.line import Access, Exchange
 from tests.bench.truth import culprit
+
+PRICED_AS = "gpt-4o"
+A_TOKEN = 4
+"""Characters, roughly."""
 
 
 class Sage:
-    """Right at every question."""
+    """Right at every question. A `graph.endpoint.Answering`."""
+
+    model = PRICED_AS
 
     def __init__(self, stage: Stage) -> None:
         assert stage.cluster is not None  # the runner hands it to arms that see the cluster
         causes = [culprit(row) for row in stage.cluster.happenings]
         self._labels = frozenset(row.label for row in causes)
         self._hosts = frozenset(host for row in causes for host in row.hosts)
-        self._calls = 0
 
-    async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
-        self._calls += 1
-        return BriefGuess(hosts=tuple(host for host in hosts if self.holds(host in self._hosts)))
+    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+        said = json.dumps(self._said(name, asked.user))
+        size = len(asked.system) + len(asked.user) + len(json.dumps(schema))
+        return Reply(said, size // A_TOKEN, max(1, len(said) // A_TOKEN), "one who knows")
 
-    async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
-        self._calls += 1
-        return Ranking(tuple(label for label in labels if self.holds(label in self._labels)))
+    async def aclose(self) -> None:
+        """Holds nothing."""
 
-    async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
-        self._calls += 1
-        guilty = self.holds(hypothesis.label in self._labels)
-        return Judgement("confirmed" if guilty else "rejected", "I know", tuple(range(len(facts))))
+    def _said(self, name: str, text: str) -> dict[str, Any]:
+        match name:
+            case "brief":
+                hosts = [host for host in listed(text, "Hosts") if self.holds(host in self._hosts)]
+                return {"symptoms": [], "hosts": hosts, "job": "", "signatures": []}
+            case "rank":
+                return {"labels": [path for path in listed(text, "Causes") if self.holds(self._leads(path))]}
+            case "judge":
+                guilty = self.holds(listed(text, "Suspected cause")[0].partition(" of ")[0] in self._labels)
+                findings = len(re.findall(r"^\d+: ", text, re.MULTILINE))
+                return {"verdict": "confirmed" if guilty else "rejected", "because": "I know.", "cites": list(range(findings))}
+            case "questions":
+                return {"questions": ["Is it so?"]}
+            case "summary":
+                return {"summary": text.partition("Report:\n")[2]}
+            case "rerank":
+                return {"incidents": self._alike(text)}
+            case "conclusion":
+                return {"causes": listed(text, "Causes"), "report": "It is so."}
+        return {
+            "labels": [label for label in listed(text, "Causes") if self.holds(label in self._labels)],
+            "hosts": [host for host in listed(text, "Hosts") if self.holds(host in self._hosts)],
+        }
 
-    async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
-        return Declined("it knows")
+    def _leads(self, path: str) -> bool:
+        return any(label == path or label.startswith(f"{path}.") for label in self._labels)
 
-    def spent(self, incident: str) -> Spent:
-        return Spent(self._calls)
+    def _alike(self, text: str) -> list[str]:
+        """It judges incidents by their words, as everybody has to: what they were is not shown."""
+        return listed(text, "Past incidents")[:2]
 
     def holds(self, true: bool) -> bool:
         """What it says of what is true."""
@@ -50,3 +80,20 @@ class Liar(Sage):
     def holds(self, true: bool) -> bool:
         """See `Sage.holds`."""
         return not true
+
+
+def listed(text: str, title: str) -> list[str]:
+    """The ids of a list in a question."""
+    block = re.search(rf"^{re.escape(title)}:\n((?:- .*\n?)*)", text, re.MULTILINE)
+    return [line[2:] for line in block[1].splitlines()] if block else []
+
+
+class With:
+    """An arm with one of them in the model's place."""
+
+    def __init__(self, arm: Arm, model: Callable[[Stage], Sage]) -> None:
+        self._arm, self._model = arm, model
+
+    async def solve(self, stage: Stage) -> Answer:
+        line = Exchange(Access("", "", PRICED_AS), self._model(stage)).line("", "", 0)
+        return await self._arm.solve(replace(stage, line=line, cluster=None))
