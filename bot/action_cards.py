@@ -8,7 +8,8 @@ the driver, which shows it again later; what Slack will never take is dropped.
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 import structlog
@@ -43,20 +44,24 @@ GONE = frozenset({"message_not_found", "channel_not_found", "is_archived", "cant
 """Slack will never take it: trying again is no use."""
 
 
+class BeingPosted(Exception):
+    """Another process posts this card at this moment, with our action on it. Whoever asked asks again later."""
+
+
 class ActionCards:
     """`bot.action_board.Show` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
 
     def __init__(self, client: AsyncWebClient, cards: Cards, people: People, sources: Sources) -> None:
-        self._client, self._cards, self._people, self._from = client, cards, people, sources
+        self._client, self._cards, self._people, self.sources = client, cards, people, sources
         self._once, self._batches, self._viewer = Once(client, cards), Batches(cards), Viewer(cards, people, sources)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def approval(self, record: Record, incident_state: Incident) -> None:
         """Post the card, or join one of its kind, with what a dry run of its conditions sees."""
-        origin = await self._from.origin_of(record.action.incident)
+        origin = await self.sources.origin_of(record.action.incident)
         if origin is None or origin.kind != "slack":
             return
-        batch = await self._batches.join(record, await self._beside(record), self._from.clock.now())
+        batch = await self._batches.join(record, await self._beside(record), self.sources.clock.now())
         async with self._lock(f"look at {batch}"):
             await asyncio.gather(*(self._viewer.look(row) for row in await self._rows(record, batch)))
         await self._show(record, CARD)
@@ -95,7 +100,7 @@ class ActionCards:
         return self._locks.setdefault(name, asyncio.Lock())
 
     async def _do(self, record: Record, batch: str, what: str) -> None:
-        origin = await self._from.origin_of(record.action.incident)
+        origin = await self.sources.origin_of(record.action.incident)
         if origin is None or origin.kind != "slack":
             return
         if what == CARD:
@@ -130,26 +135,44 @@ class ActionCards:
             if not before and all(one.record.state in TERMINAL for one in shown):
                 return
             card = await self._for(
-                origin, approval.render(shown[0]) if len(shown) == 1 else approval_batch.render(shown, self._from.brakes)
+                origin, approval.render(shown[0]) if len(shown) == 1 else approval_batch.render(shown, self.sources.brakes)
             )
             looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
             if looks == painted:
                 return
-            ts = await self._once.post(origin, incident, name, card, _metadata(batch, CARD))
-            if before and (before == POSTING or looks != await self._cards.get(incident, f"looks:{batch}")):
+            ts = before if before not in ("", POSTING) else await self._first(origin, incident, batch, card, looks)
+            if looks != await self._cards.get(incident, f"looks:{batch}"):
                 await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
-            await self._cards.set(incident, f"looks:{batch}", looks)
+                await self._cards.set(incident, f"looks:{batch}", looks)
             painted = looks
+
+    async def _first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
+        """Post the card; one that is posted meanwhile, or was before a crash, shows something older."""
+        async with self._alone(incident, name := f"{CARD}:{batch}"):
+            new = not await self._cards.get(incident, name)
+            ts = await self._once.post(origin, incident, name, card, _metadata(batch, CARD))
+            if new:
+                await self._cards.set(incident, f"looks:{batch}", looks)
+            return ts
 
     async def _post(self, origin: Origin, record: Record, what: str, about: str, card: Card) -> str:
         incident = record.action.incident
-        return await self._once.post(origin, incident, f"{what}:{about}", await self._for(origin, card), _metadata(about, what))
+        async with self._alone(incident, name := f"{what}:{about}"):
+            return await self._once.post(origin, incident, name, await self._for(origin, card), _metadata(about, what))
+
+    @asynccontextmanager
+    async def _alone(self, incident: str, name: str) -> AsyncIterator[None]:
+        """Actions of one card may be driven by different processes; one of them posts."""
+        async with self._cards.alone(incident, name) as alone:
+            if not alone:
+                raise BeingPosted(BeingPosted.__doc__)
+            yield
 
     async def _for(self, origin: Origin, card: Card) -> Card:
         """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
         try:
             shared = await self._people.shared(origin.channel)
-            policy.serve(Place(origin.team, origin.channel, shared=shared), self._from.bound)
+            policy.serve(Place(origin.team, origin.channel, shared=shared), self.sources.bound)
         except policy.NotServed as no:
             return refusal.render(str(no))
         return card
@@ -165,7 +188,7 @@ class ActionCards:
         found: list[Record] = []
         for name in await self._batches.rows(record.action.incident, batch):
             try:
-                found.append(await self._from.record_of(name))
+                found.append(await self.sources.record_of(name))
             except Refused as why:
                 log.warning("action_cards.unreadable", approval=name, why=str(why)[:200])
                 found += [record] if name == record.approval else []
@@ -174,7 +197,7 @@ class ActionCards:
     async def _beside(self, record: Record) -> list[Record]:
         """What else the incident put up; nothing where that cannot be read."""
         try:
-            return await self._from.of_incident(record.action.incident)
+            return await self.sources.of_incident(record.action.incident)
         except Refused as why:
             log.warning("action_cards.alone", approval=record.approval, why=str(why)[:200])
             return []

@@ -3,12 +3,16 @@
 A card is `posting` before it is posted and then its ts: whoever finds `posting` knows that a crash may lie between, and looks.
 """
 
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 from redis.asyncio import Redis
 
 POSTING = "posting"
+LET_GO = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 KEEP_CLOSED = timedelta(days=30)
 
 
@@ -37,6 +41,17 @@ class Cards:
     async def drop(self, incident: str, name: str) -> None:
         """Nothing is known of the card any more: it was not posted."""
         await _awaited(self._redis.hdel(self._key(incident), name))
+
+    @asynccontextmanager
+    async def alone(self, incident: str, name: str, patience: timedelta = timedelta(seconds=20)) -> AsyncIterator[bool]:
+        """True for one holder at a time; whoever dies over it holds it for so long. A lock of its own, for what must not be posted twice."""
+        key, ours = f"{self._key(incident)}:{name}:alone", secrets.token_hex(8)
+        held = bool(await _awaited(self._redis.set(key, ours, nx=True, px=patience)))
+        try:
+            yield held
+        finally:
+            if held:
+                await _awaited(self._redis.eval(LET_GO, 1, key, ours))
 
     async def run(self, script: str, incident: str, *args: str) -> str:
         """A Lua script over what is kept of the incident, as one step; KEYS[1] is its hash."""

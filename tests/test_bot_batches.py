@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bot.action_cards import ActionCards, BeingPosted
 from bot.batches import MOST, Batches
 from bot.cards import Cards
 from bot.views import approval, reject_modal
@@ -267,6 +268,50 @@ async def test_two_processes_that_join_at_the_same_moment_agree(place: Ward) -> 
     joined = await asyncio.gather(*(side.join(record, records[: n + 1], now) for n, record in enumerate(records) for side in (here, there)))
     assert len(set(joined)) == 1
     assert sorted(await here.rows(place.incident, joined[0])) == sorted(record.approval for record in records)
+
+
+async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: Ward) -> None:
+    terms = Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
+    made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(4)]
+    records = [await place.ledger.propose(one, terms) for one in made]
+    other = ActionCards(place.bot.surface.client, Cards(place.bot.redis), place.bot.surface.people, place.cards.sources)
+    sides = [place.cards, other]
+    shown = await asyncio.gather(*(sides[n % 2].approval(record, Incident()) for n, record in enumerate(records)), return_exceptions=True)
+    assert all(why is None or isinstance(why, BeingPosted) for why in shown)
+    for side in sides:  # as the driver does it again
+        for record in records:
+            await side.approval(record, Incident())
+    [card] = cards(place)
+    assert all(f"`{record.action.target}` · " in str(card["blocks"]) for record in records)
+
+
+async def test_while_another_process_posts_the_card_nobody_else_does(place: Ward) -> None:
+    terms = Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
+    made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(2)]
+    first, second = [await place.ledger.propose(one, terms) for one in made]
+    theirs = Cards(place.bot.redis)
+    batch = await Batches(theirs).join(first, [first, second], place.clock.now())
+    async with theirs.alone(place.incident, f"card:{batch}") as alone:
+        assert alone
+        assert await theirs.claim(place.incident, f"card:{batch}") == ""
+        with pytest.raises(BeingPosted):
+            await place.cards.approval(second, Incident())
+        assert cards(place) == []
+    await place.cards.approval(second, Incident())
+    [card] = cards(place)
+    assert "Approve all 2" in str(card["blocks"])
+
+
+async def test_a_card_that_another_process_posted_meanwhile_is_brought_up_to_date(place: Ward) -> None:
+    [first, *_] = await put_up(place, ["gpu-001"])
+    [card] = cards(place)
+    batch = card["metadata"]["event_payload"]["approval"]
+    second = await place.ledger.propose(
+        action(target="gpu-002", via="gpu-002", incident=place.incident), Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
+    )
+    assert await Batches(Cards(place.bot.redis)).join(second, [first, second], place.clock.now()) == batch == first.approval
+    await place.cards.changed(first)
+    assert "Approve all 2" in str(cards(place)[0]["blocks"])
 
 
 async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> None:
