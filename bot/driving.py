@@ -30,7 +30,6 @@ from tools.ledger.states import OPEN, TERMINAL, Event, State
 log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
 RETRY, RETRY_SHOWING = timedelta(seconds=10), timedelta(seconds=30)
-ANNOUNCE_SECONDS = 5.0
 KEEP_THREAD = timedelta(days=30)
 EDITED = "edited by"
 StateOf = Callable[[str], Awaitable[Incident]]
@@ -77,6 +76,7 @@ class Driver:
     state_of: StateOf
     clock: Clock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    announce_seconds: float = 5.0
 
     async def drive(self, approval: str) -> None:
         """Bring the action as far as it goes now."""
@@ -96,7 +96,7 @@ class Driver:
     async def announce(self, approval: str) -> None:
         """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
         try:
-            async with asyncio.timeout(ANNOUNCE_SECONDS):
+            async with asyncio.timeout(self.announce_seconds):
                 await self.show.changed(await self.ledger.record(approval))
         except Exception as why:
             log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure

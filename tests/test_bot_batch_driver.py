@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.decisions import Counted
-from tests.fakes_actions import ANN, BOB, Office
+from tests.fakes_actions import ANN, BOB, Office, Wall
 from tests.test_bot_actions import site, slow
 from tools.ledger.ledger import Brakes
 from tools.ledger.record import AlreadyVoted, BreakerOpen, FleetLimit, NotAnApprover, NotOpen, Record, Replayed, Stopped, WrongDigest
@@ -175,3 +176,17 @@ async def test_all_of_them_are_proposed_before_the_first_is_shown(store: Redis) 
     office = Watching(store, site(slow("n1"), slow("n2"), slow("n3")))
     await asked(office)
     assert office.beside == 3
+
+
+class Stuck(Wall):
+    """Slack that takes a card and does not answer."""
+
+    async def changed(self, record: Record) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_command_that_may_run_waits_for_nobodys_card(store: Redis) -> None:
+    office = office_of(store, "n1")
+    _, [row] = await asked(office, "n1")
+    stuck = replace(office.driver, show=Stuck(), announce_seconds=0.01)
+    await asyncio.wait_for(stuck.announce(row.approval), 5)
