@@ -1,0 +1,47 @@
+"""The loop closes: mention, approve, run by the node kit's own scripts, prove, prove again. One whole bot and one broken machine a fault,
+by a clock that leaps over waiting."""
+
+from typing import Any
+
+import pytest
+
+from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.plan import Happening
+from tests.bench.loop import Play, played
+from tests.bench.truth import truth_of
+
+NODES = ["gpu-017", "gpu-018", "gpu-019"]
+SICK = "gpu-018"
+
+AROUND = ("drain_node", "resume_node")
+TAKES: dict[str, list[str]] = {
+    "G19": ["mig_off", "gpu_reset"],
+    "G20": ["compute_mode_default"],
+    "S01": ["reload_driver"],
+    "S03": ["dkms_rebuild"],
+    "S06": ["restart_container"],
+    "S07": ["configure_runtime", "restart_service"],
+    "S10": ["cleanup"],
+    "S17": ["chrony_makestep"],
+    "S19": ["governor_performance"],
+}
+"""Fault → what mends it. What takes a driver, a container engine or a whole GPU is done on a drained node, which returns afterwards."""
+
+DRAINED = {"G19", "S01", "S03", "S07"}
+
+
+def case(fault: str) -> dict[str, Any]:
+    truth = truth_of([Happening(fault, (SICK,), -620.0, (5,))], NODES).write()
+    rows = [{"id": fault, "node": SICK, "gpu": 5}]
+    ticket = {"text": f"training on gpu-[017-019] broke, job 4711 ({FAULTS[fault].scope})"}
+    return {"id": f"close-{fault}", "profile": "dgx-h100-8", "nodes": NODES, "faults": rows, "ticket": ticket, "truth": truth}
+
+
+@pytest.mark.parametrize("fault", TAKES)
+def test_a_fault_is_mended_by_its_remedies_and_stays_so(fault: str) -> None:
+    row = played(case(fault), Play())
+    fix = [AROUND[0], *TAKES[fault], AROUND[1]] if fault in DRAINED else TAKES[fault]
+    assert [(action["remedy"], action["state"], action["ran"]) for action in row["actions"]] == [(name, "done", 1) for name in fix]
+    assert [found["is"] for found in row["faults"]] == ["recovered"]
+    assert [ladder["outcome"] for ladder in row["ladders"]] == ["cured"]
+    assert (row["drained"], row["new_faults"], row["lost"]) == ([], [], [])
