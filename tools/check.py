@@ -5,12 +5,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tools.clean import clean
 from tools.fact import Fact, Status, blind
 
 Reading = Fact
 """A fact before it knows its host and time."""
 
 MIB = 1 << 20
+DAMAGED = "\ufffd"
+"""What a byte that is no UTF-8 becomes."""
 
 
 class Unreadable(Exception):
@@ -154,12 +157,23 @@ class Check:
     settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
     statuses: frozenset[int] | None = None
     """Exit statuses after which the output may be read; None where the formats tell an error from an answer themselves."""
+    damage: Literal["refuse", "tell", "ignore"] = "refuse"
+    """What bytes that are no UTF-8 do: a count cannot be trusted beside them, a log can but for the line, what tenants write may hold any."""
 
     def read(self, text: str) -> tuple[Reading, ...]:
         """Facts of one command's output, whichever of the check's commands printed it.
 
         Never raises: a text of no known shape, or of a known shape but broken, is one `unreadable` fact with the reason.
         """
+        text = clean(text)
+        facts = self._read(text)
+        if DAMAGED not in text or self.damage == "ignore":
+            return facts
+        why = blind(self.id, Status.UNREADABLE, "it holds bytes that are no UTF-8, so what was read of it may lack something")
+        whole = (fact for fact in facts if DAMAGED not in f"{fact.device} {fact.value}")
+        return (*whole, why) if self.damage == "tell" else (why,)
+
+    def _read(self, text: str) -> tuple[Reading, ...]:
         for shape in self.formats:
             if shape.sniff(text):
                 try:

@@ -135,6 +135,7 @@ CHECKS = (
         formats=(Format("environment", is_env, parse_env),),
         establishes=("env.*",),
         seconds=1.0,
+        damage="ignore",
         settle=settle_env,
     ),
     Check(
@@ -144,6 +145,7 @@ CHECKS = (
         formats=(Format("job log", is_job_log, parse_job_log),),
         establishes=("job.error", "job.nccl_version", "job.ranks", "job.first_error_rank", "job.log", "env.*"),
         seconds=2.0,
+        damage="ignore",
         timeout=30.0,
         settle=settle_log,
     ),

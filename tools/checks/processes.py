@@ -186,6 +186,7 @@ CHECKS = (
         formats=(Format("compute apps", is_apps, parse_apps), Format("ps", is_listing, parse_listing)),
         establishes=("proc.gpu_memory", "proc.orphan", "proc.blocked", "proc.busy_kernel", "proc.listed"),
         seconds=2.0,
+        damage="ignore",
         settle=settle,
     ),
 )

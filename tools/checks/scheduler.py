@@ -101,6 +101,7 @@ CHECKS = (
         formats=(Format("scontrol show node", is_node, parse_node), Format("sacct", is_jobs, parse_jobs)),
         establishes=("sched.state", "sched.reason", "sched.job"),
         seconds=2.0,
+        damage="ignore",
         settle=settle,
     ),
 )
