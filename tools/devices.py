@@ -93,7 +93,7 @@ def _named(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: Mapping[
     if not fact.device:
         return fact
     if fact.check in _SMI and fact.device in numbers:
-        return replace(fact, device=numbers[fact.device])
+        return fact if numbers[fact.device] == fact.device else replace(fact, device=numbers[fact.device])
     key = find(fact.key)
     name = names.get(key.scope, {}).get(fact.device) if key else None
     return replace(fact, device=name, attrs={**fact.attrs, "bdf": fact.device}) if name else fact

@@ -330,7 +330,10 @@ class Fleet:
         if boot:
             self._booted(host.name, boot)
         known = boot or self._minds.setdefault(host.name, _HostMind()).boot_id
-        dated = tuple(f.at(host.name, time=now, boot_id=f.boot_id or known, sha256=f.sha256) for f in facts)
+        dated = tuple(  # most were dated when they were read; a second copy of each would take as long as reading them
+            f if f.host and (f.boot_id or not known) else f.at(host.name, time=now, boot_id=f.boot_id or known, sha256=f.sha256)
+            for f in facts
+        )
         blinds = [f.line for f in dated if f.status.blind and not f.key]
         return Answer(host.name, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(blinds)))
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from kb.keys import BY_NAME
 from tools.checks.cells import read, standing
@@ -25,8 +25,7 @@ DERIVED = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gp
 KEYS = tuple(row.key for row in FIELDS) + DERIVED
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A field's text and the line that shows it."""
 
     text: str
@@ -88,8 +87,8 @@ def _beside(row: Fact, found: list[Fact]) -> Mapping[str, object]:
 
 def _errors(leaves: Leaves) -> tuple[list[tuple[str, Cell]], Cell | None]:
     """Fields answered with an error, and the cell that says the GPU is lost (or that every other field failed)."""
-    lost = next((cell for _, cell in leaves.all if "gpu is lost" in cell.text.lower()), None)
-    errors = [(path, cell) for path, cell in leaves.all if cell.text and standing(cell.text) is Status.UNREADABLE]
+    lost = next((cell for _, cell in leaves.all if len(cell.text) > 10 and "gpu is lost" in cell.text.lower()), None)
+    errors = [row for row in leaves.all if row[1].text and standing(row[1].text) is Status.UNREADABLE]
     if lost is None and len(errors) > 10 and len(errors) * 2 > sum(standing(cell.text) is not Status.ABSENT for _, cell in leaves.all):
         lost = errors[0][1]
     return errors, lost
@@ -118,7 +117,7 @@ def _whole(field: Field, leaves: Leaves) -> Fact | None:
 
 
 def _read_path(field: Field, path: str, leaves: Leaves) -> Fact | None:
-    cells = [cell for part in path.split("+") if (cell := leaves.get(part))]
+    cells = [cell for part in _parts(path) if (cell := leaves.get(part))]
     if not cells:
         return None
     read_ok = [cell for cell in cells if standing(cell.text) is Status.OK]
@@ -129,6 +128,11 @@ def _read_path(field: Field, path: str, leaves: Leaves) -> Fact | None:
     if any(value is None for value in values):
         return Fact(CHECK, field.key, status=Status.UNREADABLE, line=read_ok[0].line)
     return Fact(CHECK, field.key, _sum(values), line=next((c.line for c, v in zip(read_ok, values, strict=True) if v), read_ok[0].line))
+
+
+@lru_cache(maxsize=512)
+def _parts(path: str) -> list[str]:
+    return path.split("+")
 
 
 def _sum(values: list[Value]) -> Value:
