@@ -134,6 +134,10 @@ def test_the_brakes_are_told_before_anybody_presses() -> None:
     assert "1 host of `h200` at once; the others wait and say why" in words
     assert "More than 3 hosts of h200 changed in 10 min trip its breaker" in words
     assert "One incident may change 4 hosts in 60 min" in words
+    ran = [replace(record, terms=group, state=state) for record, state in zip(rows_of(4), [State.DONE] * 3 + [State.PENDING], strict=True)]
+    assert "trip its breaker" in str(render(ran).blocks)
+    over = [replace(record, state=State.DONE) for record in ran]
+    assert "trip its breaker" not in str(render(over).blocks)
     few = str(render([replace(record, terms=group) for record in rows_of(3)]).blocks)
     assert "breaker" not in few
 

@@ -22,6 +22,10 @@ HOSTS = 400
 CONDITIONS, PROOF, WARNING = 500, 200, 300
 
 
+_UNTOUCHED = frozenset({State.DENIED, State.EXPIRED, State.REVOKED, State.SUPERSEDED})
+"""Ends after which a host was not changed."""
+
+
 def render(shown: Sequence[Shown], brakes: Brakes) -> Card:
     """The card in its present state. All are of one remedy and one cause."""
     records = [one.record for one in shown]
@@ -150,9 +154,9 @@ def _what(shown: Sequence[Shown]) -> Block:
 
 
 def _too_many(records: Sequence[Record], brakes: Brakes) -> list[Block]:
-    """What the ledger will not let run, said before anybody presses "Approve all"."""
-    coming = [record for record in records if record.state in OPEN and record.terms.changes]
-    if not coming:
+    """What the ledger will not let run, said before anybody presses "Approve all". What ran already counts too."""
+    coming = [record for record in records if record.terms.changes and record.state not in _UNTOUCHED and not words.is_refused(record)]
+    if not any(record.state in OPEN for record in coming):
         return []
     terms, said = coming[0].terms, list[Line]()
     if len(coming) > (window := brakes.window_of(terms.group_size)):
