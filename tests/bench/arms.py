@@ -62,6 +62,8 @@ MODEL_FREE = tuple(name for name, row in BASELINES.items() if not row.model)
 PARTS = tuple(name for name, row in ARMS.items() if row.part == "B8")
 """The product without a model, with one part left out or a model's best and worst put in."""
 
+GROUPS: Mapping[str, tuple[str, ...]] = {"free": MODEL_FREE, "parts": ("B8", *PARTS, "B6-sage"), "all": tuple(BASELINES)}
+
 
 def why_not(name: str, access: Access | None) -> str:
     """Why an arm cannot run here; empty when it can."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.arms import BASELINES, why_not
+from tests.bench.arms import GROUPS, why_not
 from tests.bench.generate import as_yaml
 from tests.bench.journal import Journal
 from tests.bench.plan import Plan
@@ -88,7 +88,6 @@ def digest_of(plan: Plan) -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Arms as typed: `all` (but those with a part left out), or names separated by commas."""
-    if text in ("all", ""):
-        return tuple(BASELINES)
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    """Arms as typed: names and groups of them, separated by commas; nothing means all."""
+    typed = [part.strip() for part in (text or "all").split(",") if part.strip()]
+    return tuple(dict.fromkeys(name for part in typed for name in GROUPS.get(part, (part,))))
