@@ -320,6 +320,13 @@ def _refusing(act: Callable[[], Any]) -> Any:
         fail(str(why), why.code)
 
 
+def _typed() -> str:
+    """The command as it was typed, to be stated beside its figures."""
+    import shlex
+
+    return shlex.join(["rackmedic", *sys.argv[1:]])
+
+
 @bench.command(name="run")
 def bench_run(
     out: Annotated[Path, typer.Option("--json", metavar="OUT", help="Where results go; a journal beside it lets a broken run go on.")],
@@ -343,7 +350,9 @@ def bench_run(
 ) -> None:
     """Solve cases with several arms and write every figure down. Prints progress on stderr."""
     code = _bench()
-    wanted = code.Wanted(out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots)
+    wanted = code.Wanted(
+        out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _typed()
+    )
     done = _refusing(lambda: code.run_bench(_settings(config), wanted, lambda line: typer.echo(line, err=True)))
     typer.echo(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
 
@@ -352,11 +361,32 @@ def bench_run(
 def bench_report(
     results: Annotated[Path, typer.Argument(help="What `bench run` wrote.")],
     out: Annotated[Path, typer.Option("--out", help="The Markdown file; pictures go beside it.")] = Path("REPORT.md"),
-    made_by: Annotated[str, typer.Option(help="The command that made the results, to be stated.")] = "",
+    made_by: Annotated[str, typer.Option(help="The command that made the results; default: what they say themselves.")] = "",
+    gates: Annotated[Path | None, typer.Option(metavar="FILE", help="What `bench gates --json` wrote.")] = None,
+    loop: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="What `bench run --loop` wrote; may be given again.")] = None,
 ) -> None:
     """Results as Markdown with intervals, pictures, gates and the hardest cases."""
     code = _bench()
-    for path in _refusing(lambda: code.write_report(results, out, made_by, texts=True)):
+    for path in _refusing(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
+        typer.echo(path)
+
+
+@bench.command(name="publish")
+def bench_publish(
+    out: Annotated[Path, typer.Option("--out", help="The Markdown file; pictures go beside it.")] = Path("tests/bench/REPORT.md"),
+    seed: Annotated[str, typer.Option(help="Other seeds make other cases.")] = "1",
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Cases of each layer; default: the layer's own size.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    loop: Annotated[
+        str, typer.Option(help="Policies of the closed loop to be played as well: yes, careful, nobody, `all`; default: none.")
+    ] = "",
+    work: Annotated[Path, typer.Option(help="Where results lie, so that a broken run goes on.")] = Path("out/publish"),
+    config: Config = None,
+) -> None:
+    """The whole report in one command: every arm that can run, the gates, the closed loop if wanted, published incidents."""
+    code = _bench()
+    wanted = code.Publishing(out, seed, n, jobs, loop, work)
+    for path in _refusing(lambda: code.publish(_settings(config), wanted, lambda line: typer.echo(line, err=True))):
         typer.echo(path)
 
 
@@ -370,6 +400,20 @@ def bench_new_case(
     """Write one case to begin from; edit it and check it with `bench lint`."""
     code = _bench()
     typer.echo(_refusing(lambda: code.new_case(out, layer, seed, fault)))
+
+
+@bench.command(name="gates")
+def bench_gates(
+    seed: Annotated[str, typer.Option(help="Of the cases.")] = "1",
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Cases of each layer; default: the layer's own size.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    freeze: Annotated[bool, typer.Option("--freeze", help="Measure the baselines anew and write down what they score.")] = False,
+    out: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="The same as JSON, for `bench report --gates`.")] = None,
+) -> None:
+    """Whether the benchmark is honest: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when it is not."""
+    code = _bench()
+    if not _refusing(lambda: code.try_gates(seed, n, jobs, out, lambda line: typer.echo(line, err=True), typer.echo, anew=freeze)):
+        raise typer.Exit(1)
 
 
 @bench.command(name="lint")

@@ -1,10 +1,11 @@
 """What `rackmedic bench …` does. Refusals name the option and how to mend it; results go to files, progress to stderr."""
 
 import hashlib
+import json
 import os
 import platform
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import yaml
 from bot.refusal import Refusal
 from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
+from tests.bench import gates as gating
 from tests.bench import report as reports
-from tests.bench.arms import ARMS, MODEL_FREE, PARTS
+from tests.bench.arms import ARMS, BASELINES, GROUPS
 from tests.bench.generate import LAYERS, as_yaml, cases
 from tests.bench.incidents import measure
 from tests.bench.line import Access
@@ -26,7 +28,7 @@ from tests.bench.run import Teller, run
 from tests.bench.run import names as arm_names
 
 HERE = Path(__file__).parent
-SEAL = HERE / "sealed.sha256"
+SEAL = gating.SEAL
 Say = Callable[[str], None]
 
 
@@ -49,6 +51,7 @@ class Wanted:
     replay: Path | None = None
     loop: str = ""
     bots: int = 1
+    command: str = ""
 
 
 def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
@@ -63,8 +66,9 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
     notes = {
         "split": split,
         "layers": sorted({str(raw["layer"]) for raw in raws}),
-        "python": platform.python_version(),
         "version": _version(),
+        "command": wanted.command,
+        "environment": environment(),
     }
     if wanted.loop:
         return _played(raws, wanted, {"seed": shown, **notes}, say)
@@ -125,10 +129,10 @@ def _version() -> str:
 
 
 def _arms(text: str) -> tuple[str, ...]:
-    found = {"free": MODEL_FREE, "parts": ("B8", *PARTS)}.get(text) or arm_names(text)
+    found = arm_names(text)
     unknown = [name for name in found if name not in ARMS]
     if unknown:
-        raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join(ARMS)}, `free`, `parts` and `all`", 2)
+        raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join((*ARMS, *GROUPS))}", 2)
     return found
 
 
@@ -189,11 +193,18 @@ def lint(folder: Path, say: Say) -> int:
     return len(found)
 
 
-def write_report(results: Path, out: Path, made_by: str = "", *, texts: bool = False) -> list[Path]:
-    """REPORT.md and its pictures beside it. The difficulty gates' outcome is in it, and with `texts` how published incidents are classified."""
+def write_report(
+    results: Path, out: Path, made_by: str = "", *, texts: bool = False, gates: Path | None = None, loops: Sequence[Path] = ()
+) -> list[Path]:
+    """REPORT.md and its pictures beside it: of results, the gates' outcome, plays to the end, and with `texts` published incidents."""
     doc = read_results(results)
-    if texts:
-        doc |= {"incidents": measure()}
+    doc |= {"incidents": measure()} if texts else {}
+    doc |= {"gates": read_results(gates)["gates"]} if gates else {}
+    doc |= (
+        {"loop": {**(doc.get("loop") or {}), **{name: row for path in loops for name, row in read_results(path)["loop"].items()}}}
+        if loops
+        else {}
+    )
     pictures = reports.draw(doc, out.parent / "report") if doc["arms"] else []
     text = reports.markdown(doc, made_by)
     shown = "\n".join(f"![{path.stem}](report/{path.name})" for path in pictures)
@@ -201,10 +212,53 @@ def write_report(results: Path, out: Path, made_by: str = "", *, texts: bool = F
     return [out, *pictures]
 
 
+def try_gates(seed: str, n: int | None, jobs: int, out: Path | None, progress: Say, say: Say, *, anew: bool = False) -> bool:
+    """Print every gate, and whether all hold."""
+    found = gating.everything(seed, jobs, progress, n, anew=anew)
+    for gate in found:
+        say(f"{'held' if gate.held else 'BROKEN':7}{gate.name}: {gate.measured} ({gate.limit}); {gate.says}")
+    if out:
+        out.write_text(json.dumps({"schema": 1, "gates": [gate.plain() for gate in found]}, indent=1) + "\n")
+    return all(gate.held for gate in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """`bench publish` as typed."""
+
+    out: Path
+    seed: str = "1"
+    n: int | None = None
+    jobs: int = 2
+    loop: str = ""
+    work: Path = Path("out/publish")
+
+    @property
+    def command(self) -> str:
+        """What makes the same report again."""
+        more = [f"--seed {self.seed}"] if self.seed != "1" else []
+        more += [f"--n {self.n}"] if self.n else []
+        more += [f"--loop {self.loop}"] if self.loop else []
+        return " ".join(["rackmedic bench publish", *more])
+
+
+def publish(settings: Settings, wanted: Publishing, say: Say) -> list[Path]:
+    """Everything that the report holds, from one command. What is done already is not done again."""
+    wanted.work.mkdir(parents=True, exist_ok=True)
+    results, gates, played = (wanted.work / name for name in ("results.json", "gates.json", "loop.json"))
+    many = Wanted(results, layer="all", n=wanted.n, arms=",".join(BASELINES), seed=wanted.seed, jobs=wanted.jobs, command=wanted.command)
+    say("arms")
+    run_bench(settings, many, say)
+    say("gates")
+    try_gates(wanted.seed, wanted.n, wanted.jobs, gates, say, say)
+    if wanted.loop:
+        say("closed loop")
+        run_bench(settings, replace(many, out=played, layer="hard,composite", loop=wanted.loop), say)
+    return write_report(results, wanted.out, texts=True, gates=gates, loops=[played] if wanted.loop else [])
+
+
 def read_results(path: Path) -> dict[str, Any]:
     """What `bench run` wrote."""
-    import json
-
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError) as why:

@@ -43,6 +43,7 @@ def _some(work: Callable[[Job], Done], jobs: Sequence[Job], processes: int) -> I
         pool.shutdown(wait=False, cancel_futures=True)
         for process in running:
             process.terminate()
+            process.join(10)
 
 
 def _follow() -> None:

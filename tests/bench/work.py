@@ -53,7 +53,7 @@ def work(job: Job) -> list[dict[str, Any]]:
 
 async def _row(case: Case, job: Job, name: str, before: str) -> dict[str, Any]:
     row: dict[str, Any] = {"case": case.id, "arm": name, "attempt": job.attempt}
-    began, spent = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
     removed = frozenset(read_truth(case.truth, case.id).removed)
     names, knowledge = ({}, without(removed)) if job.permuted is None else (permutation(job.permuted), _permuted(job.permuted, removed))
     line = _exchange(job.access).line(case.id, name, job.attempt) if ARMS[name].model and job.access else None
@@ -74,7 +74,7 @@ async def _row(case: Case, job: Job, name: str, before: str) -> dict[str, Any]:
         row |= {"answer": asdict(answer) | {"labels": [back.get(label, label) for label in answer.labels], "confidence": sure}}
         row |= {"unsafe": ready.cluster.unsafe_command_count, "unchanged": ready.unchanged, "commands": ready.meter.commands}
         row |= {"model": line.summary()} if line else {}
-    return row | {"wall": round(time.perf_counter() - began, 4), "cpu": round(time.process_time() - spent, 4)}
+    return row | {"wall": round(time.perf_counter() - began, 4)}
 
 
 def _place(why: Exception) -> str:
