@@ -11,7 +11,7 @@ from tests.bench.ablations import ABLATIONS, MUTE
 from tests.bench.arm import Knowledge, Stage
 from tests.bench.arms import ARMS, BASELINES, BOUNDS, PARTS
 from tests.bench.generate import cases
-from tests.bench.report_parts import left_out
+from tests.bench.report_parts import least, left_out
 from tests.bench.stand import everything
 from tests.bench.work import Job, work
 
@@ -105,7 +105,26 @@ def test_the_report_shows_what_each_part_is_worth() -> None:
         "paired": {"B8 / B8-peers": {"only_one": 21, "only_other": 1, "p": 0.00002}},
     }
     text = left_out(doc, ["hard"])
+    assert "| B8 | F1, hard |" in text
     assert "| nothing left out | 0.900 | 0.10 | 20 | 3 |  |  |" in text
     assert "| without comparing machines with each other | 0.800 (-0.100) | 0.10 | 20 | 3 | 21 / 1 | 2e-05 |" in text
     assert "history" not in text
     assert left_out({"arms": {"B8": row(0.9)}, "paired": {}}, ["hard"]) == ""
+
+
+def test_the_report_sets_what_designs_ask_beside_what_was_published() -> None:
+    cost = {
+        "calls": 1.5,
+        "tokens_in": 600.4,
+        "tokens_out": 30.0,
+        "usd": 0.0018,
+        "makespan": 20.0,
+        "check_seconds": 300.0,
+        "gpu_seconds": 50.0,
+    }
+    doc = {"arms": {"B8-sage": {"cost": cost}, "B6-sage": {"not_run": "no run of it succeeded"}}}
+    text = least(doc)
+    assert "| B8-sage: B8 with a model that is always right | 1.50 | 600 / 30 | 0.0018 | 20 | 300 | 50 |" in text
+    assert "other data, private" in text
+    assert "B6-sage:" not in text
+    assert least({"arms": {}}) == ""

@@ -15,21 +15,50 @@ def whole_arms(doc: Doc) -> dict[str, Any]:
 
 def left_out(doc: Doc, layers: Sequence[str]) -> str:
     """Every part that was left out, beside the whole on the same cases."""
-    rows = []
-    for name, row in doc["arms"].items():
-        whole = doc["arms"].get(ARMS[name].part, {})
-        if ARMS[name].part and not {"not_run", "stand_in"} & {key for key in row if row[key]} and whole.get("by_layer"):
-            rows.append([ARMS[name].title.partition(" ")[2], *_against(doc, name, row, whole, layers)])
-    if not rows:
-        return ""
-    whole = next(doc["arms"][ARMS[name].part] for name in doc["arms"] if ARMS[name].part in doc["arms"])
-    rows.insert(0, ["nothing left out", *_cells(whole, layers), "", ""])
-    head = ["RackMedic", *(f"F1, {layer}" for layer in layers), "abstains", "makespan s", "exclusive GPU s", "lost / won", "p"]
+    tables = []
+    head = ["", *(f"F1, {layer}" for layer in layers), "abstains", "makespan s", "exclusive GPU s", "lost / won", "p"]
+    for whole, figures in whole_arms(doc).items():
+        rows = [[_says(name), *_against(doc, name, row, figures, layers)] for name, row in doc["arms"].items() if _counts(name, row, whole)]
+        if rows:
+            tables.append(table([whole, *head[1:]], [["nothing left out", *_cells(figures, layers), "", ""], *rows]))
     words = (
         "The product with one part left out, on the same cases. F1 is micro at the leaf; lost are cases that only the whole product has right, "
-        "won those that only the rest has, p is the exact McNemar test's."
+        "won those that only the rest has, p is the exact McNemar test's. A model that knows the truth and says it (or the opposite) at every "
+        "question shows the most (and the least) that any model could make of it."
     )
-    return f"## What each part is worth\n\n{words}\n\n{table(head, rows)}"
+    return "\n\n".join(["## What each part is worth", words, *tables]) if tables else ""
+
+
+def _counts(name: str, row: Mapping[str, Any], whole: str) -> bool:
+    return ARMS[name].part == whole and "not_run" not in row and not row.get("stand_in")
+
+
+def _says(name: str) -> str:
+    return ARMS[name].title.partition(" ")[2]
+
+
+AIDAI = ["AidAI, published (other data, private)", "10.20", "31801 / 2225", "0.1020", "304", "–", "–"]
+"""Table 5 and Figure 10 of the paper: GPT-4o, one machine, seconds of real scripts."""
+
+
+def least(doc: Doc) -> str:
+    """What two designs ask of the same model that is always right: calls, tokens and looks."""
+    shown = [name for name in ("B6-sage", "B8-sage") if "not_run" not in doc["arms"].get(name, {"not_run": ""})]
+    rows = []
+    for name in shown:
+        cost = doc["arms"][name]["cost"]
+        tokens = f"{cost['tokens_in']:.0f} / {cost['tokens_out']:.0f}"
+        looks = [f"{cost['makespan']:.0f}", f"{cost['check_seconds']:.0f}", f"{cost['gpu_seconds']:.0f}"]
+        rows.append([f"{name}: {ARMS[name].title}", f"{cost['calls']:.2f}", tokens, f"{cost['usd']:.4f}", *looks])
+    if not rows:
+        return ""
+    words = (
+        "A model that knows the truth and says it at every question stands in a model's place, so this is the least that a design asks of one; "
+        "nothing here says how right a real one is. Tokens are four characters each, the shape of the answer counted as asked; its answers are "
+        "shorter than a model's. USD at GPT-4o's prices. Published seconds are of another catalogue: only ratios of one run may be compared."
+    )
+    head = ["design", "calls", "tokens in / out", "USD", "makespan s", "check s", "exclusive GPU s"]
+    return f"## The least that a design asks of a model\n\n{words}\n\n{table(head, [*rows, AIDAI])}"
 
 
 def _against(doc: Doc, name: str, row: Mapping[str, Any], whole: Mapping[str, Any], layers: Sequence[str]) -> list[str]:
