@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -242,3 +243,23 @@ async def test_only_the_address_of_the_inventory_is_asked_and_for_headers_only()
 def test_an_address_with_credentials_or_of_another_kind_is_refused(address: str) -> None:
     with pytest.raises(BadInventory, match="must be an address"):
         parse_inventory({"groups": {"g": {"hosts": "n1", "tracker": address}}})
+
+
+HALF = {name: CHECKS[name] for name in ("ibstat", "smi", "dmesg", "joblog")}
+
+
+@pytest.mark.parametrize("ran", [{"exit_status": 124, "timed_out": True}, {"truncated": True}, {"exit_status": None}])
+async def test_half_a_table_is_not_counted_and_half_a_log_is_read_up_to_its_last_whole_line(ran: dict[str, Any]) -> None:
+    ports = (
+        "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n\t\tLink layer: InfiniBand\nCA 'mlx5_1'\n"
+    )
+    kernel = "kern  :warn  : 2026-05-20T03:01:10,000000+00:00 NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
+    said = {"ibstat": ports, "dmesg": kernel + kernel.replace("79", "48")[:70]}
+    hosts = FakeHosts(lambda host, argv: Ran(said.get({"ibstat": "ibstat", "sudo": "dmesg"}.get(argv[0], ""), "").encode(), **ran))
+    it = Fleet(hosts, HOSTS, HALF, MemoryEvidence(), SetClock())
+    wave = await it.look("inc-1", [Ask("n1", "ibstat"), Ask("n1", "dmesg")])
+    found = {(fact.check, fact.key, fact.value) for fact in wave.facts if fact.status is Status.OK}
+    assert not {row for row in found if row[0] == "ibstat"}
+    assert ("dmesg", "kernel.xid", 79) in found
+    assert ("dmesg", "kernel.xid", 48) not in found
+    assert {fact.check for fact in wave.facts if fact.status.blind} == {"ibstat", "dmesg"}

@@ -157,6 +157,8 @@ class Check:
     settle: Callable[[Sequence[Fact]], Sequence[Fact]] | None = None
     statuses: frozenset[int] | None = None
     """Exit statuses after which the output may be read; None where the formats tell an error from an answer themselves."""
+    partial: bool = False
+    """What was printed before it broke off may be read: its formats notice what is missing, or it is a log."""
     damage: Literal["refuse", "tell", "ignore"] = "refuse"
     """What bytes that are no UTF-8 do: a count cannot be trusted beside them, a log can but for the line, what tenants write may hold any."""
 

@@ -19,7 +19,7 @@ from tools.inventory import Host, Inventory
 from tools.jointly import Hands, Heard, jointly
 from tools.sku import Sku
 from tools.transport import Ran, Transport, Unreachable
-from tools.trouble import no_target, trouble_of
+from tools.trouble import broke_off, no_target, trouble_of
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 """How privileged commands are asked for where the node kit is installed. sudoers names this path and nothing else."""
@@ -346,6 +346,8 @@ class Fleet:
             facts = facts or [
                 blind(check.id, Status.UNREADABLE, f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}")
             ]
+        elif broke_off(ran) and not check.exclusive:
+            facts += check.read(ran.text[: ran.text.rfind("\n") + 1]) if check.partial and "\n" in ran.text else ()
         elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
             facts += check.read(text)
         return [fact.at(host.name, time=now, sha256=sha) for fact in facts]

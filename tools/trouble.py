@@ -1,5 +1,7 @@
 """Why the answer of a command cannot be trusted whole, or was not had: what the transport, sudo, a missing program or setting left behind."""
 
+import re
+
 from tools.check import Check, Command
 from tools.fact import Fact, Status, blind
 from tools.transport import Ran
@@ -14,9 +16,18 @@ REFUSALS = (
 )
 
 
+OLD_KIT = re.compile(r"rackmedic-look: no such question: this kit is ([0-9a-f]{12})")
+"""What the node kit says of a question that came into the catalogue after it was installed."""
+
+
 def no_target(check: Check, setting: str) -> Fact:
     """The fact that a question was not asked because the site names nobody to ask. Neither healthy nor sick."""
     return Fact(check.id, "check.no_target", setting, line=f"could not look: no target is set ({setting} in the inventory)")
+
+
+def broke_off(ran: Ran) -> bool:
+    """Whether the output may end anywhere: half a table counts wrong."""
+    return ran.timed_out or ran.truncated or ran.exit_status is None
 
 
 def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:
@@ -34,6 +45,9 @@ def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:
 def _failed(check: Check, command: Command, ran: Ran, name: str) -> Fact | None:
     silent = not ran.stdout.strip()
     complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if old := OLD_KIT.search(complaint):
+        why = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
+        return blind(check.id, Status.DENIED, f"{name}: {why}")
     if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSALS):
         return blind(check.id, Status.DENIED, f"{name}: {complaint.splitlines()[-1][:200]}")
     if ran.exit_status in (126, 127):

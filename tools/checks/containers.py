@@ -216,6 +216,7 @@ CHECKS = (
             *("container.status", "container.shm_bytes", "container.cuda", "container.nvml"),
         ),
         seconds=4.0,
+        partial=True,
         damage="ignore",
         timeout=30.0,
         settle=settle,

@@ -106,6 +106,7 @@ CHECKS = (
         formats=(Format("boot id", is_boot_id, parse_boot_id), Format("kernel log", is_kernel_log, parse_kernel_log)),
         establishes=("host.boot_id", *(key.name for key in KEYS if key.name.startswith("kernel.") and key.name != "kernel.release")),
         seconds=3.0,
+        partial=True,
         damage="tell",
         timeout=30.0,
         settle=settle_host,
