@@ -10,6 +10,7 @@ from datetime import datetime
 from graph.belief import Belief
 from graph.cursor import after_repairs, skews_of
 from graph.engine import Assessment, assess
+from graph.ladder import SCOPES
 from graph.lens import Lens, is_text
 from graph.verdict import WORTH_SAYING
 from tools.action import Action, Condition
@@ -62,7 +63,7 @@ def prove(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: L
     now = assess(seen, lens, [target])
     if lost := _fewer_gpus(before, seen, target):
         return Proof("worse", lost)
-    if new := _new_roots(action, was, now):
+    if new := _new_roots(action, was, now, lens):
         return Proof("worse", f"new on {target}: {', '.join(lens.taxonomy.title(label) for label in new)}", new)
     return _label(action, now, lens)
 
@@ -77,10 +78,12 @@ def _gpus(facts: Sequence[Fact], target: str) -> int | None:
     return counts[-1] if counts else None
 
 
-def _new_roots(action: Action, was: Assessment, now: Assessment) -> tuple[str, ...]:
-    """Proven now and not before. What was proven then, though another cause explained it, is not new; our own label is judged by itself."""
+def _new_roots(action: Action, was: Assessment, now: Assessment, lens: Lens) -> tuple[str, ...]:
+    """Proven of the host now and not before. What was proven then, though another cause explained it, is not new; our own label is judged by
+    itself; and what is wrong with a job, a switch or the storage, no remedy of a host has done: the next run of the job meets it again."""
     known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in now.roots}
-    return tuple(dict.fromkeys(row.label for row in now.roots if (row.label, row.subject) not in known))
+    own = [row for row in now.roots if lens.taxonomy.leaves[row.label].scope in SCOPES]
+    return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known))
 
 
 def _label(action: Action, now: Assessment, lens: Lens) -> Proof:

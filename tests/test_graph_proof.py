@@ -39,3 +39,11 @@ def test_what_counts_only_later_is_said_so() -> None:
 def test_what_decides_and_shows_no_more_passes() -> None:
     proof = proved("restart_service", fact("n1", "docker", "docker.nvidia_runtime", True), SERVICE)
     assert proof.outcome == "passes_now"
+
+
+def test_what_no_remedy_of_a_host_can_cause_is_not_made_worse_by_one() -> None:
+    well = fact("n1", "docker", "docker.nvidia_runtime", True)
+    proof = proved("restart_service", well, SERVICE, fact("n1", "store", "store.mount", "timeout", "/data"))
+    assert proof.outcome == "passes_now", "the file server fails every host, and the job that runs again meets it"
+    harmed = proved("restart_service", well, SERVICE, fact("n1", "smi", "gpu.remap.failure", True, "gpu3"))
+    assert harmed.outcome == "worse"
