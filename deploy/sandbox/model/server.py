@@ -124,11 +124,12 @@ class SandboxModel:
         self.script.asked.append(body)
         step = self.script.next.popleft() if self.script.next else {}
         prompt = "\n".join(str(message["content"]) for message in body["messages"])
+        paid = prompt + json.dumps(body.get("response_format") or "")  # the shape of an answer is charged for like the rest
         if "fault" in step:
-            return await self._faulty(request, step, prompt)
+            return await self._faulty(request, step, paid)
         if "text" in step:
-            return web.json_response(completion(step["text"], prompt))
-        return web.json_response(completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), prompt))
+            return web.json_response(completion(step["text"], paid))
+        return web.json_response(completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), paid))
 
     def _by_rule(self, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
         shape = (body.get("response_format") or {}).get("json_schema") or {}
