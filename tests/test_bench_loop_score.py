@@ -18,7 +18,14 @@ N1 = frozenset({"n1"})
 
 
 def action(remedy: str, host: str = "n1", **more: Any) -> dict[str, Any]:
-    made = {"approval": f"apr-{remedy}-{host}", "remedy": remedy, "targets": [host], "state": "done", "outcome": "passes_now"}
+    made = {
+        "approval": f"apr-{remedy}-{host}",
+        "proves": "GPU.MEMORY.DBE_Row_Remap_Pending",
+        "remedy": remedy,
+        "targets": [host],
+        "state": "done",
+        "outcome": "passes_now",
+    }
     return made | {"ran": 1, "refused": False, "approved": ["U0PRIYA"]} | more
 
 
@@ -112,6 +119,14 @@ def test_cured_is_no_cure_where_the_cluster_does_not_agree() -> None:
     assert false_cures(play(action("gpu_reset", outcome="cured"))) == 0
     assert false_cures(play(action("gpu_reset", outcome="cured"), ends="masked")) == 1
     assert noticed(play(action("gpu_reset", outcome="recurred"), ends="unchanged"))
+
+
+def test_an_action_is_judged_by_the_fault_that_it_is_about() -> None:
+    done = play(action("gpu_reset", outcome="cured"))
+    other = {"fault": "S17", "nodes": ["n1"], "is": "unchanged", "at": None, "back": False}
+    both = Played(done.case, done.layer, done.truth, {**done.row, "faults": [*done.row["faults"], other]})
+    assert false_cures(both) == 0
+    assert figures([both])["by_remedy"]["gpu_reset"]["recovered"] == 1
 
 
 def test_figures_count_ends_safety_remedies_and_faults() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from deploy.sandbox.cluster.faults import FAULTS
 from graph.steps import REMEDY_OF, words_of
 from tests.bench.loop_people import LOOKS, right, steps_of
 from tests.bench.score import bare_plan, mean
@@ -111,9 +112,14 @@ def noticed(play: Played) -> bool:
 
 
 def false_cures(play: Played) -> int:
-    """Fixes that the bot calls cured, on machines where the cluster is not well."""
-    ill = {node for fault in play.row["faults"] if fault["is"] != "recovered" for node in fault["nodes"]}
-    return sum(row["outcome"] == "cured" and bool(ill & set(row["targets"])) for row in play.writes)
+    """Fixes that the bot calls cured, where the cluster does not agree."""
+    return sum(row["outcome"] == "cured" and any(fault["is"] != "recovered" for fault in meant(play, row)) for row in play.writes)
+
+
+def meant(play: Played, row: Row) -> list[Row]:
+    """The faults that an action was about: those of its label on its machines, else all on them."""
+    there = [fault for fault in play.row["faults"] if set(fault["nodes"]) & set(row["targets"])]
+    return [fault for fault in there if FAULTS[fault["fault"]].label == row["proves"]] or there
 
 
 # -- figures ------------------------------------------------------------------------------------------------------------
@@ -209,7 +215,7 @@ def by_remedy(plays: Sequence[Played]) -> dict[str, dict[str, int]]:
 def _true_end(play: Played, row: Row) -> str:
     if play.row["new_faults"] or set(play.row["lost"]) & set(row["targets"]):
         return "worse"
-    ends = {fault["is"] for fault in play.row["faults"] if set(fault["nodes"]) & set(row["targets"])}
+    ends = {fault["is"] for fault in meant(play, row)}
     return next((word for word in ("unchanged", "masked", "recovered") if word in ends), "well_before")
 
 
