@@ -32,6 +32,7 @@ from tools.transport import Unreachable
 log = structlog.get_logger()
 GRACE = timedelta(minutes=2)
 """What was proposed this lately may be ahead of the stored ladders."""
+LONG_AGO = timedelta(days=30)
 PATIENCE = timedelta(seconds=60)
 EVERY: Mapping[str, timedelta] = {
     "approval": timedelta(minutes=1),
@@ -109,7 +110,7 @@ class Tender:
     async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
         match ladder.waiting_for:
             case "approval":
-                return await self.propose(incident, ladder) if ladder.approval not in records else ""
+                return await self._ask(incident, ladder, records) if ladder.approval not in records else ""
             case "idle":
                 await self._idle(incident, ladder)
             case "node_back":
@@ -117,6 +118,25 @@ class Tender:
             case "proof":
                 await self._reprove(incident, ladder, records)
         return ""
+
+    async def _ask(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
+        """Put it up, unless it was before and the fault has since gone by itself: nobody is called again for what is not there."""
+        if gone := await self._gone(ladder, records):
+            await self._hear(incident, ladder, "needless", says=gone)
+            return ""
+        return await self.propose(incident, ladder)
+
+    async def _gone(self, ladder: Ladder, records: Mapping[str, Record]) -> str:
+        """What a look at the host says where it shows the fault no more. What the kernel said long ago counts as showing it."""
+        rung = ladder.now
+        if rung is None or rung.part != "fix" or ladder.attempt == 1 or ladder.drained:
+            return ""
+        same = (ladder.target, ladder.label, rung.remedy)
+        before = [row for row in records.values() if (row.action.target, row.action.proves, row.action.remedy) == same]
+        if not before or rung.remedy == "run_check":
+            return ""
+        proof, _ = await self.threads.again(before[-1], ladder.since or before[-1].proposed_at - LONG_AGO)
+        return proof.says if proof.looked and proof.outcome == "passes_now" else ""
 
     async def propose(self, incident: str, ladder: Ladder) -> str:
         """Put the present rung up for decision, its approval id; where it is withheld the ladder hears why."""

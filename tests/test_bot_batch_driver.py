@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.decisions import Counted
-from tests.fakes_actions import ANN, BOB, Office, Wall
+from tests.fakes_actions import ANN, BOB, Office, Wall, hung
 from tests.test_bot_actions import site, slow
 from tools.ledger.ledger import Brakes
 from tools.ledger.record import AlreadyVoted, BreakerOpen, FleetLimit, NotAnApprover, NotOpen, Record, Replayed, Stopped, WrongDigest
@@ -116,6 +116,30 @@ async def test_one_that_changed_is_refused_and_the_others_run(store: Redis) -> N
     assert sorted(host for host, _, _ in office.site.effects) == ["n1", "n3"]
     [again] = await office.pending(incident)
     assert (again.action.target, again.votes) == ("n2", ())
+
+
+async def test_one_that_was_refused_is_not_asked_again_where_the_fault_has_gone_by_itself(store: Redis) -> None:
+    office = office_of(store, "n1", "n2")
+    incident, rows = await asked(office, "n1 n2")
+    office.site.boots["n2"] = "another boot"
+    office.site.sick(replace(slow("n2"), value=False))
+    await press(office, rows)
+    await office.settle(incident)
+    assert [row.state for row in await now(office, rows)] == [State.DONE, State.SUPERSEDED]
+    assert await office.pending(incident) == []
+    [gone] = [row for row in await office.ladders(incident) if row["target"] == "n2"]
+    assert (gone["outcome"], "shows no more" in gone["says"]) == ("withdrawn", True)
+
+
+async def test_an_old_line_of_the_kernel_is_no_sign_that_the_fault_has_gone(store: Redis) -> None:
+    office = Office(store, site(hung("m1")))
+    incident, [row] = await asked(office, "m1")
+    office.site.boots["m1"] = "another boot"
+    for who in (ANN, BOB):
+        await press(office, [row], who, delivery=who)
+    await office.settle(incident)
+    [again] = await office.pending(incident)
+    assert (again.action.remedy, again.action.target, again.approval != row.approval) == (row.action.remedy, "m1", True)
 
 
 async def test_what_the_ledger_refuses_keeps_no_other_from_counting(store: Redis) -> None:
