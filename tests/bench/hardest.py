@@ -2,6 +2,7 @@
 made of it and why that was wrong or right. Every sentence is made from results; nothing is known of any case here.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,9 @@ from tools.hostlist import fold
 Doc = Mapping[str, Any]
 MOST, MOST_LINES, LONGEST = 10, 2, 150
 PRODUCT = "B8"
+_TROUBLE = re.compile(
+    r"(?i)\b(?:error|err|fail\w*|warn\w*|xid|not|no|denied|refused|timed? ?out|killed|mismatch|slow\w*|disabled|inactive|down|full|fatal|lost)\b"
+)
 
 
 def case_row(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,7 +91,8 @@ def _lines(case: Case, well: Case, host: str, check: str) -> list[str]:
                 return ["the command hangs"]
             new = [line.strip() for line in answer.stdout.decode("utf-8", "replace").splitlines() if line.strip() and line not in known]
             if new:
-                return [f"`{line[:LONGEST].replace('`', chr(39))}`" for line in new[:MOST_LINES]]
+                telling = sorted(new, key=lambda line: not _TROUBLE.search(line))  # stable: in order, what complains first
+                return [f"`{line[:LONGEST].replace('`', chr(39))}`" for line in telling[:MOST_LINES]]
     return []
 
 
