@@ -94,6 +94,12 @@ def test_a_row_says_in_a_word_where_its_action_stands(changes: dict[str, Any], h
     assert any(f"`gpu-001` · *{word}*" in row and held in row for row in sections(card))
 
 
+def test_a_precondition_that_the_host_found_otherwise_is_told_as_such() -> None:
+    first, second = rows_of(2, state=State.FAILED, says="no process uses this GPU: found '4711'")
+    assert "Not so any more: no process uses this GPU: found '4711'" in str(render([first, second]).blocks)
+    assert "Not so any more" not in str(render([replace(first, says="the host went away"), replace(second, exit_status=1)]).blocks)
+
+
 def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_other() -> None:
     records = rows_of(MOST)
     records[2] = replace(records[2], state=State.EXPIRED)

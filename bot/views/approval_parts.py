@@ -54,7 +54,7 @@ def stands(record: Record, names: Names, began: datetime | None, held: str) -> l
 def stands_lines(record: Record, names: Names, began: datetime | None, held: str) -> list[Line]:
     """The same as lines."""
     says = people_named(record.says, names)
-    said: list[Line] = [(says,)] if says else []
+    said: list[Line] = [(f"Not so any more: {says}" if _by_a_condition(record) else says,)] if says else []
     who = named(record.ended_by, names) if record.ended_by else ""
     match record.state:
         case State.APPROVED:
@@ -75,6 +75,12 @@ def stands_lines(record: Record, names: Names, began: datetime | None, held: str
             return [*said, ("Nothing was run.",)]
         case _:
             return []
+
+
+def _by_a_condition(record: Record) -> bool:
+    """Whether what the host's kit said is a precondition that it found otherwise."""
+    refused = record.state is State.FAILED and record.exit_status is None
+    return refused and any(record.says.startswith(f"{condition.says}:") for condition in record.action.conditions)
 
 
 def _ended(record: Record, who: str) -> list[Line]:
