@@ -12,8 +12,8 @@ from bot.refusal import Refusal
 from bot.settings import load
 from tests.bench import report
 from tests.bench.cli import SEAL, Wanted, access, lint, new_case, read_results, run_bench, write_report
-from tests.bench.generate import cases
 from tests.bench.gates import DIFFICULTY
+from tests.bench.generate import cases
 from tests.bench.hardest import hardest
 from tests.bench.pool import spread
 from tests.bench.run import Journal, Plan, digest_of, names, run
