@@ -74,6 +74,7 @@ class Endpoint:
         self._left_out: set[str] = set()
         self._client: Any = None
         self._http: Any = None
+        self._opening = asyncio.Lock()
 
     async def aclose(self) -> None:
         if self._http is not None:
@@ -81,6 +82,7 @@ class Endpoint:
 
     async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
         """One reply of the asked shape, if the endpoint keeps to shapes; the caller reads and checks it."""
+        await self._open()
         begun = time.monotonic()
         trouble = Trouble("no answer")
         try:
@@ -101,7 +103,7 @@ class Endpoint:
         import openai
 
         try:
-            message = await self._chat().ainvoke([("system", asked.system), ("user", asked.user)], **self._options(name, schema))
+            message = await self._client.ainvoke([("system", asked.system), ("user", asked.user)], **self._options(name, schema))
         except openai.BadRequestError as e:
             return self._refused(e)
         except openai.OpenAIError as e:
@@ -126,24 +128,29 @@ class Endpoint:
             return Trouble(f"the model's endpoint does not know {named[0]}", provider=False, again=True, wait=0.0)
         return Trouble(f"the model's endpoint refuses the question ({said[:160]})", provider=False)
 
-    def _chat(self) -> Any:
-        if self._client is None:
-            import openai
-            from langchain_openai import ChatOpenAI
-            from pydantic import SecretStr
+    async def _open(self) -> None:
+        """The client, in a thread: its libraries take seconds to import, and the loop has others to serve meanwhile."""
+        async with self._opening:
+            if self._client is None:
+                self._client, self._http = await asyncio.to_thread(self._chat)
 
-            # Its own HTTP client: the library shares one between all, and so between event loops.
-            self._http = openai.DefaultAsyncHttpxClient(timeout=self._seconds)
-            self._client = ChatOpenAI(
-                model=self.model,
-                base_url=self._url,
-                api_key=SecretStr(self._key),
-                timeout=self._seconds,
-                max_retries=0,
-                http_async_client=self._http,
-                use_responses_api=False,
-            )
-        return self._client
+    def _chat(self) -> tuple[Any, Any]:
+        import openai
+        from langchain_openai import ChatOpenAI
+        from pydantic import SecretStr
+
+        # Its own HTTP client: the library shares one between all, and so between event loops.
+        http = openai.DefaultAsyncHttpxClient(timeout=self._seconds)
+        client = ChatOpenAI(
+            model=self.model,
+            base_url=self._url,
+            api_key=SecretStr(self._key),
+            timeout=self._seconds,
+            max_retries=0,
+            http_async_client=http,
+            use_responses_api=False,
+        )
+        return client, http
 
 
 def read_message(message: Any, asked: Asked) -> Reply | Trouble:

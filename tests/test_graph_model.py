@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -311,3 +312,36 @@ def test_a_long_text_keeps_its_two_ends() -> None:
     assert cut.startswith("A" * 200)
     assert cut.endswith("Z" * 100)
     assert "1700 characters left out" in cut
+
+
+WATCHED = """
+import asyncio, sys, threading
+from graph.endpoint import Endpoint
+from graph.prompts import ask
+
+held_up = []
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("openai", "langchain_openai") and threading.current_thread() is threading.main_thread():
+            held_up.append(name)
+
+sys.meta_path.insert(0, Watch())
+
+async def main():
+    endpoint = Endpoint("http://127.0.0.1:9/v1", "k", "m", tries=1)
+    both = await asyncio.gather(*(endpoint.ask(ask("questions", {}, {"Report": "slow"}), "questions", {}) for _ in range(2)))
+    await endpoint.aclose()
+    print([answer.why for answer in both], held_up)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_libraries_of_the_client_are_loaded_beside_the_loop() -> None:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WATCHED, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[1]
+    )
+    said, _ = await child.communicate()
+    assert said.decode().split("] ")[1].strip() == "[]"
+    assert said.decode().count("cannot be reached") == 2
