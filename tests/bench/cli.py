@@ -10,14 +10,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bot.refusal import Refusal
 from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
 from tests.bench import gates as gating
 from tests.bench import report as reports
 from tests.bench.arms import ARMS, BASELINES, GROUPS
+from tests.bench.folder import case_files, read_case, read_folder
 from tests.bench.generate import LAYERS, as_yaml, cases
 from tests.bench.incidents import measure
 from tests.bench.line import Access
@@ -61,7 +60,7 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
     if not wanted.out.parent.is_dir():
         raise Refusal(f"--json {wanted.out}: {wanted.out.parent} is no folder; create it", 2)
     seed, split = _seed(wanted)
-    raws = _from_folder(wanted.cases) if wanted.cases else _generated(wanted, seed, split)
+    raws = read_folder(wanted.cases) if wanted.cases else _generated(wanted, seed, split)
     shown = f"sealed:{hashlib.sha256(seed.encode()).hexdigest()[:12]}" if split == "sealed" else seed
     notes = {
         "split": split,
@@ -157,40 +156,21 @@ def _generated(wanted: Wanted, seed: str, split: str) -> list[Mapping[str, Any]]
     return [raw for layer in layers for raw in cases(layer, seed, wanted.n, split)]
 
 
-def _from_folder(folder: Path) -> list[Mapping[str, Any]]:
-    files = case_files(folder)
-    found: list[Mapping[str, Any]] = [_read(path) for path in files]
-    if bad := [problem for raw in found for problem in problems(raw)]:
-        raise Refusal("\n".join(["--cases: not every case can be marked:", *bad]), 2)
-    return found
-
-
-def case_files(folder: Path) -> list[Path]:
-    """The case files of a folder, or the one file."""
-    files = [folder] if folder.is_file() else sorted(folder.rglob("*.yaml"))
-    if not files:
-        raise Refusal(f"{folder}: no case file (*.yaml) there; make some with `rackmedic bench new-case`", 2)
-    return files
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        raw = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as why:
-        raise Refusal(f"{path}: cannot be read: {' '.join(str(why).split())}", 2) from why
-    if not isinstance(raw, dict):
-        raise Refusal(f"{path}: is no case; it must be a mapping", 2)
-    return {"faults": [], "modifiers": [], "layer": "", "id": path.stem, "truth": {}, "ticket": {}} | raw
-
-
 def lint(folder: Path, say: Say) -> int:
     """How many problems the cases of a folder have."""
     files = case_files(folder)
-    found = [f"{path.name}: {problem}" for path in files for problem in problems(_read(path))]
+    found = [problem for path in files for problem in _wrong(path)]
     for line in found:
         say(line)
     say(f"{len(files)} case(s), {len(found)} problem(s)")
     return len(found)
+
+
+def _wrong(path: Path) -> list[str]:
+    try:
+        return [f"{path}: {problem}" for problem in problems(read_case(path))]
+    except Refusal as why:
+        return [str(why)]
 
 
 def write_report(
@@ -205,9 +185,9 @@ def write_report(
         if loops
         else {}
     )
-    pictures = reports.draw(doc, out.parent / "report") if doc["arms"] else []
+    pictures = reports.draw(doc, out.parent / "pictures") if doc["arms"] else []
     text = reports.markdown(doc, made_by)
-    shown = "\n".join(f"![{path.stem}](report/{path.name})" for path in pictures)
+    shown = "\n".join(f"![{path.stem}](pictures/{path.name})" for path in pictures)
     out.write_text(f"{text}\n{shown}\n")
     return [out, *pictures]
 

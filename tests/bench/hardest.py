@@ -16,6 +16,7 @@ from tests.bench.modifier_words import modifiers
 from tests.bench.report_parts import whole_arms
 from tests.bench.stand import world_seed
 from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth, table
+from tests.bench.work import scored_as
 from tools.hostlist import fold
 
 Doc = Mapping[str, Any]
@@ -32,7 +33,7 @@ def case_row(raw: Mapping[str, Any]) -> dict[str, Any]:
     case = parse_case(dict(raw), name)
     truth = read_truth(case.truth, name)
     return {
-        "layer": case.layer,
+        "layer": scored_as(str(raw["layer"])),
         "faults": [row.fault for row in case.faults],
         "happened": [_happened(row.fault, row.nodes, row.gpus, row.at) for row in case.faults],
         "modifiers": list(raw.get("modifiers") or ()),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import Happening
@@ -113,21 +114,55 @@ class BadTruth(ValueError):
     """A case whose `truth` cannot be scored. Says what is missing."""
 
 
+class _Guilty(BaseModel):
+    label: str
+    hosts: list[str] | None = None
+    devices: list[str] | None = None
+
+
+class _Proof(BaseModel):
+    check: str
+    host: str = "*"
+
+
+class _Plans(BaseModel):
+    correct: list[str] | None = None
+    acceptable: list[str] | None = None
+    wrong: list[str] | None = None
+    harmful: list[str] | None = None
+
+
+class _Truth(BaseModel):
+    """What a case file may say under `truth`. Fields that it does not know are notes."""
+
+    primary: _Guilty
+    also: list[_Guilty] | None = None
+    secondary_ok: list[str] | None = None
+    causal_path: list[str] | None = None
+    decisive_evidence: list[_Proof] | None = None
+    remediation: _Plans | None = None
+    must_not: list[str] | None = None
+    removed: list[str] | None = None
+
+
 def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
-    """The truth of a case file; BadTruth when it cannot be scored."""
+    """The truth of a case file; BadTruth names every field that keeps it from being scored."""
     try:
-        return Truth(
-            primary=_culprit(data["primary"]),
-            also=tuple(_culprit(row) for row in data.get("also") or ()),
-            secondary_ok=tuple(data.get("secondary_ok") or ()),
-            causal_path=tuple(data.get("causal_path") or ()),
-            proofs=tuple((str(row["check"]), str(row.get("host", "*"))) for row in data.get("decisive_evidence") or ()),
-            remediation=Plans(**{name: tuple(plans) for name, plans in (data.get("remediation") or {}).items()}),
-            must_not=tuple(data.get("must_not") or ()),
-            removed=tuple(data.get("removed") or ()),
-        )
-    except (KeyError, TypeError) as why:
-        raise BadTruth(f"{source}: truth: {type(why).__name__} {why}; it needs primary: {{label, hosts, devices}}") from why
+        read = _Truth.model_validate(data)
+    except ValidationError as why:
+        problems = [f"truth.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in why.errors()]
+        raise BadTruth(f"{source}: {'; '.join(problems)}") from why
+    plans = read.remediation or _Plans()
+    return Truth(
+        primary=_culprit(read.primary),
+        also=tuple(_culprit(row) for row in read.also or ()),
+        secondary_ok=tuple(read.secondary_ok or ()),
+        causal_path=tuple(read.causal_path or ()),
+        proofs=tuple((row.check, row.host) for row in read.decisive_evidence or ()),
+        remediation=Plans(*(tuple(getattr(plans, name) or ()) for name in ("correct", "acceptable", "wrong", "harmful"))),
+        must_not=tuple(read.must_not or ()),
+        removed=tuple(read.removed or ()),
+    )
 
 
 @cache
@@ -213,8 +248,8 @@ def _union(parts: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for part in parts for one in part))
 
 
-def _culprit(data: Mapping[str, Any]) -> Culprit:
-    return Culprit(str(data["label"]), tuple(data.get("hosts") or ()), tuple(data.get("devices") or ()))
+def _culprit(row: _Guilty) -> Culprit:
+    return Culprit(row.label, tuple(row.hosts or ()), tuple(row.devices or ()))
 
 
 def _plain(row: Culprit) -> dict[str, Any]:

@@ -132,7 +132,12 @@ def marked(row: Mapping[str, Any], raw: Mapping[str, Any]) -> Marked:
         account=_account(told.get("account")),
     )
     truth = read_truth(raw["truth"], str(raw["id"]))
-    return Marked(str(raw["id"]), str(raw["layer"]), truth, answer, row["attempt"], row["unsafe"], row["unchanged"])
+    return Marked(str(raw["id"]), scored_as(str(raw["layer"])), truth, answer, row["attempt"], row["unsafe"], row["unchanged"])
+
+
+def scored_as(layer: str) -> str:
+    """Look-alikes and faults of several machines are hard ones."""
+    return "hard" if layer in ("lookalike", "multinode") else layer
 
 
 def _account(told: Mapping[str, Any] | None) -> Account | None:
