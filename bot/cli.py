@@ -210,6 +210,23 @@ def remedies(json: Json = False) -> None:
     show("Remedies", remedy_rows(), json)
 
 
+@app.command(name="dry-run")
+def dry_run(
+    remedy: Annotated[str, typer.Argument(help="A remedy's id, see `rackmedic remedies`.")],
+    host: Annotated[str, typer.Argument(help="The host that would be changed.")],
+    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Its arguments: bdf=0000:9b:00.0.")] = None,
+    inventory: Inventory = None,
+    sandbox: Annotated[Path | None, typer.Option("--sandbox", help="A case file: try it on its simulated cluster.")] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """What a remedy would run, where, and what would stop it now. Reads only. Exit 1 where something that must be true is not."""
+    from bot.rehearse import Asked, rehearse
+
+    asked = Asked(remedy, host, tuple(values or ()), inventory, sandbox, json)
+    _run(lambda: rehearse(_settings(config), asked))
+
+
 @app.command(name="node-kit")
 def node_kit(out: Annotated[Path, typer.Option("--out", help="Folder to write into.")] = Path("rackmedic-kit")) -> None:
     """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""

@@ -19,6 +19,7 @@ from tools.checks import CHECKS
 from tools.hostlist import BadRange, fold
 from tools.inventory import BadInventory, Inventory
 from tools.inventory_sources import open_inventory
+from tools.kit import KitState, current_version, kit_of
 from tools.ssh import Limits, Ssh
 from tools.transport import Unreachable
 
@@ -158,6 +159,8 @@ async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> 
     ssh = Ssh(inventory, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
     try:
         answers = await asyncio.gather(*(_try(ssh, name) for name in names))
+        there = [name for name, why in zip(names, answers, strict=True) if not why and inventory.hosts[name].kit]
+        kits = _kits(there, await asyncio.gather(*(kit_of(name, ssh) for name in there)))
     finally:
         await ssh.aclose()
     by_answer: dict[str, list[str]] = {}
@@ -165,10 +168,34 @@ async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> 
         by_answer.setdefault(answer, []).append(name)
     good = by_answer.pop("", [])
     rows = [Finding("ssh", "ok", f"{len(good)} of {len(names)} hosts answer, host keys verified")] if good else []
-    return rows + [
-        Finding("ssh", "fail", f"{fold(hosts)}: {why}", "see the reason; `known_hosts`, `user` and `key` are set in the inventory")
-        for why, hosts in by_answer.items()
-    ]
+    return (
+        rows
+        + [
+            Finding("ssh", "fail", f"{fold(hosts)}: {why}", "see the reason; `known_hosts`, `user` and `key` are set in the inventory")
+            for why, hosts in by_answer.items()
+        ]
+        + kits
+    )
+
+
+def _kits(names: list[str], states: list[KitState]) -> list[Finding]:
+    """One line for hosts that can run every remedy, one for each way in which others cannot."""
+    by_state: dict[tuple[str, str], list[str]] = {}
+    for name, kit in zip(names, states, strict=True):
+        by_state.setdefault((kit.state, kit.version if kit.state == "older" else kit.says), []).append(name)
+    rows = []
+    for (state, detail), hosts in sorted(by_state.items()):
+        says = {
+            "current": f"{len(hosts)} of {len(names)} hosts have it, version {current_version()}",
+            "older": f"{fold(hosts)}: version {detail}, not {current_version()}: newer remedies and privileged checks are refused there",
+            "missing": f"{fold(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
+            "unknown": f"{fold(hosts)}: could not be asked ({detail})",
+        }[state]
+        good = state == "current"
+        rows.append(
+            Finding("node kit", "ok" if good else "fail", says, "" if good else "install it anew: `rackmedic node-kit`, its install.sh")
+        )
+    return rows
 
 
 async def _try(ssh: Ssh, name: str) -> str:

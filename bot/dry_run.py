@@ -1,10 +1,11 @@
-"""What an action's conditions look like before anybody decides. Reading changes nothing, and promises nothing: all are read again at the start."""
+"""What an action's conditions look like before anybody decides, in the time that a card can wait. Reading changes nothing."""
 
 import asyncio
 from collections.abc import Sequence
 
-from tools.action import Action, Condition
-from tools.conditions import ConditionSeen, see
+from tools.action import Action
+from tools.conditions import ConditionSeen
+from tools.dryrun import preview
 from tools.inventory import Inventory
 from tools.transport import Transport
 
@@ -13,13 +14,10 @@ SECONDS = 10.0
 
 
 async def dry_run(action: Action, transport: Transport, inventory: Inventory) -> Sequence[ConditionSeen]:
-    """Every condition as it is now, and whether the host still runs the boot that was looked at."""
+    """Every condition as it is now, whether the host still runs the boot that was looked at, and what is wrong with its node kit."""
     target = inventory.hosts.get(action.target)
-    controller = (target.controller if target else "") or action.via
-    boot = Condition("node", "the host has not booted since it was looked at", ("cat", "/proc/sys/kernel/random/boot_id"), action.boot_id)
-    asked = [*([boot] if action.boot_id else []), *action.conditions]
     try:
         async with asyncio.timeout(SECONDS):
-            return await asyncio.gather(*(see(one, action.via if one.kind == "node" else controller, transport) for one in asked))
+            return await preview(action, transport, controller=target.controller if target else "")
     except TimeoutError:
-        return [ConditionSeen(one.says, None, f"no answer within {SECONDS:.0f} s") for one in asked]
+        return [ConditionSeen(one.says, None, f"no answer within {SECONDS:.0f} s") for one in action.conditions]

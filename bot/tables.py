@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from bot.settings import PREFIX, Settings
 from kb.taxonomy import load_taxonomy
@@ -22,7 +24,10 @@ PEOPLE: Mapping[str, tuple[str, ...]] = {
     "Remedies": ("id", "does", "risk", "conditions", "proof", "blast"),
     "Taxonomy": ("id", "title", "owner", "decided_by"),
 }
-"""Columns that people see where a row holds more than a line does."""
+"""Columns that people see where a row holds more than a line does; the second says what the row is."""
+
+WIDE = 140
+"""From so many characters on, those columns stand beside each other."""
 
 
 def show(title: str, rows: Rows, as_json: bool) -> None:
@@ -30,13 +35,35 @@ def show(title: str, rows: Rows, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"schema": 1, "items": list(rows)}, default=str))
         return
+    console = Console()
+    if title in PEOPLE and console.width < WIDE:
+        _blocks(console, title, rows)
+        return
     table = Table(title=f"{title} ({len(rows)})", header_style="bold", row_styles=("", "dim"))
     columns = PEOPLE.get(title, tuple(rows[0]))
     for name in columns:
         table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "id")
     for row in rows:
         table.add_row(*(_cell(row[name]) for name in columns))
-    Console().print(table)
+    console.print(table)
+
+
+def _blocks(console: Console, title: str, rows: Rows) -> None:
+    """A row as a paragraph: its id, what it is, then a line for each thing more. Six columns have no room in a narrow terminal."""
+    _, what, *more = PEOPLE[title]
+    console.print(Text(f"{title} ({len(rows)})", style="bold"))
+    for row in rows:
+        console.print()
+        console.print(Text(str(row["id"]), style="bold cyan"))
+        console.print(Padding(Text(_cell(row[what])), (0, 0, 0, 2)))
+        for name in more:
+            if said := _said(row[name]):
+                console.print(Padding(Text.assemble((f"{name.replace('_', ' ')}: ", "dim"), said), (0, 0, 0, 2)))
+
+
+def _said(value: Any) -> str:
+    """As a cell, but what is a list reads as one."""
+    return "; ".join(map(str, value)) if isinstance(value, list | tuple) else _cell(value)
 
 
 def _cell(value: Any) -> str:

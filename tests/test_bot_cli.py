@@ -110,12 +110,21 @@ def test_an_unknown_check_lists_the_known_ones() -> None:
     assert "smi" in ran.stderr
 
 
-@pytest.mark.parametrize("table", ["checks", "taxonomy", "settings"])
+@pytest.mark.parametrize("table", ["checks", "remedies", "taxonomy", "settings"])
 def test_tables_are_one_document_for_machines_and_a_table_for_people(table: str) -> None:
     document = json.loads(rackmedic(table, "--json").stdout)
     assert document["schema"] == 1
     assert all(row["id"] for row in document["items"])
     assert document["items"][0]["id"] in rackmedic(table).stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize("table", ["checks", "remedies", "taxonomy"])
+def test_a_narrow_terminal_shows_a_row_as_a_paragraph(table: str) -> None:
+    items = json.loads(rackmedic(table, "--json").stdout)["items"]
+    lines = rackmedic(table, environ={"COLUMNS": "80"}).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line and not line.startswith(" ")][1:] == [row["id"] for row in items]
+    assert not [line for line in lines if "│" in line or "┃" in line]
 
 
 def test_serve_without_settings_tells_all_that_is_missing_at_once() -> None:

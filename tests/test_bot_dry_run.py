@@ -7,6 +7,7 @@ from bot.dry_run import dry_run
 from tests.fakes_approvals import IDLE, action
 from tests.fakes_ledger import BOOT, OTHER_BOOT
 from tools.inventory import Host, Inventory
+from tools.kit import current_version
 from tools.remedies.build import DRAINED
 from tools.transport import Ran, Unreachable
 
@@ -31,10 +32,11 @@ class Answers:
 
 
 async def test_node_conditions_are_asked_on_the_node_and_the_schedulers_on_its_controller() -> None:
-    hosts = Answers({("gpu-017", "cat"): BOOT, ("gpu-017", "nvidia-smi"): "", ("ctl-1", "sinfo"): "drained"})
+    kit = {("gpu-017", "sudo"): current_version()}
+    hosts = Answers({("gpu-017", "cat"): BOOT, ("gpu-017", "nvidia-smi"): "", ("ctl-1", "sinfo"): "drained", **kit})
     seen = await dry_run(action(conditions=(IDLE, DRAINED)), hosts, INVENTORY)
     assert [(one.ok, one.saw) for one in seen] == [(True, BOOT), (True, ""), (True, "drained")]
-    assert sorted(hosts.asked) == [("ctl-1", "sinfo"), ("gpu-017", "cat"), ("gpu-017", "nvidia-smi")]
+    assert sorted(hosts.asked) == [("ctl-1", "sinfo"), ("gpu-017", "cat"), ("gpu-017", "nvidia-smi"), ("gpu-017", "sudo")]
 
 
 async def test_what_does_not_hold_and_what_cannot_be_seen_are_told_apart() -> None:

@@ -366,6 +366,13 @@ async def test_the_card_says_what_is_wrong_with_a_kit_and_what_a_human_can_run(d
     assert state == "current" or sentence.endswith("as root on gpu-017: nvidia-smi --gpu-reset -i 0000:9b:00.0")
 
 
+def test_a_remedy_that_an_older_kit_lacks_is_refused_in_words_that_say_what_to_do() -> None:
+    said = read_answer(Ran(b"refused no such remedy in kit 0123456789ab\n", b"", 3))
+    assert said.word == "refused"
+    assert said.says.startswith(f"the node kit there is version 0123456789ab, not {current_version()}, and has no such remedy")
+    assert "rackmedic node-kit" in said.says
+
+
 def test_every_refusal_of_the_catalogue_is_explained_whatever_its_letters() -> None:
     for remedy in REMEDIES.values():
         for words in remedy.refusals:

@@ -13,6 +13,7 @@ from tools.action import Action, Condition
 from tools.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
 from tools.dryrun import preview
 from tools.inventory import parse_inventory
+from tools.kit import ACT, current_version
 from tools.nodekit.generate import FUNCTIONS
 from tools.remedies import REMEDIES
 from tools.remedies.build import DRAINED, Seen, Wanted, build, via_of
@@ -31,8 +32,11 @@ class Fleet:
 
     answers: Mapping[tuple[str, str], Ran | str | Unreachable]
     asked: list[tuple[str, str]] = field(default_factory=list)
+    kit: Ran = field(default_factory=lambda: Ran(current_version().encode()))
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        if tuple(argv) == (*ACT, "version"):
+            return self.kit
         self.asked.append((host, " ".join(argv)))
         answer = self.answers.get(self.asked[-1], Ran(b"", b"command not found", 127))
         if isinstance(answer, Unreachable):
@@ -72,6 +76,21 @@ async def test_what_cannot_be_looked_at_is_neither_true_nor_false(answer: Any) -
     seen = await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head")
     assert [one.ok for one in seen] == [None, None, None]
     assert all(one.saw for one in seen)
+
+
+@pytest.mark.parametrize(
+    ("kit", "says", "saw"),
+    [
+        (Ran(b"0123456789ab\n"), "its node kit is this RackMedic's", "version 0123456789ab, not"),
+        (Ran(b"", b"sudo: a password is required\n", 1), "its node kit can be used", "sudo: a password is required"),
+    ],
+)
+async def test_a_kit_that_is_older_or_missing_is_told_before_anybody_decides(kit: Ran, says: str, saw: str) -> None:
+    fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "", ("head", SINFO): "drained\n"}, kit=kit)
+    seen = await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head")
+    assert [one.ok for one in seen] == [True, False, True, True]
+    assert seen[1].says == says
+    assert seen[1].saw.startswith(saw)
 
 
 async def test_another_boot_shows() -> None:

@@ -93,6 +93,15 @@ async def test_trouble_is_a_fact_and_never_healthy(ran: Ran, status: Status) -> 
     assert answer.could_not
 
 
+async def test_a_question_that_an_older_kit_lacks_says_which_kit_and_what_to_do() -> None:
+    told = b"rackmedic-look: no such question: this kit is 0123456789ab; install the newest with 'rackmedic node-kit'\n"
+    it, _, _ = fleet(lambda host, argv: Ran(b"", told, 64))
+    [answer] = (await it.look("inc-1", [Ask("n1", "smi")])).answers
+    [fact] = [fact for fact in answer.facts if fact.status is Status.DENIED]
+    assert "its node kit is 0123456789ab, another than this RackMedic's" in fact.line
+    assert "install the newest (`rackmedic node-kit`)" in answer.could_not
+
+
 async def test_a_dead_host_does_not_keep_the_others_from_answering() -> None:
     def answer(host: str, argv: tuple[str, ...]) -> Ran:
         if host == "n2":

@@ -67,11 +67,21 @@ def read_answer(ran: Ran) -> Said:
     if whole and word == "done" and re.fullmatch(r"[0-9]{1,3}", more):
         return Said("done", int(more), rest)
     if whole and word != "done" and word in WORDS:
-        return Said(cast(Word, word), output=rest, says=more)
+        return Said(cast(Word, word), output=rest, says=_told(more))
     complaint = (ran.stderr.decode("utf-8", "replace").strip() or first or "connection lost")[:200]
     if whole and not first and _turned_away(ran):
         return Said("absent", says=complaint)
     return Said("unclear", says=f"the node kit gave no clear answer: {complaint}")
+
+
+def _told(says: str) -> str:
+    """The kit's reason; one that only a kit of another time gives is explained."""
+    if old := re.fullmatch(r"no such remedy in kit ([0-9a-f]{12})", says):
+        return (
+            f"the node kit there is version {old[1]}, not {current_version()}, and has no such remedy: nothing was started; "
+            "install the newest (`rackmedic node-kit`), then ask again"
+        )
+    return says
 
 
 def _turned_away(ran: Ran) -> bool:
