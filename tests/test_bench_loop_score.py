@@ -157,6 +157,7 @@ def test_what_the_catalogue_cannot_do_is_not_called_mendable() -> None:
     assert fixable("G01")
     assert not fixable("G02"), "taking a machine out of service mends nothing"
     assert not fixable("U02")
+    assert not fixable("S11"), "the container must be started with more memory, which no remedy does"
 
 
 def test_what_people_must_do_counts_as_told_only_when_it_is_said() -> None:

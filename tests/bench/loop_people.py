@@ -67,6 +67,11 @@ def _names() -> Mapping[str, frozenset[str]]:
     return {remedy: frozenset(names) for remedy, names in found.items()}
 
 
+def plan_steps(plan: str) -> list[str]:
+    """A plan's steps. An argument that no remedy has is part of the name: starting a container with more memory is not starting it."""
+    return [step if "(" in step and step not in REMEDY_OF else bare_plan(step) for step in map(str.strip, plan.split(">"))]
+
+
 def right(remedy: str, target: str, done: Sequence[tuple[str, str]], plans: Plans, involved: frozenset[str]) -> bool:
     """Whether a plan that mends the case has this step, and everything before it was done on that machine."""
     if remedy == LOOKS:
@@ -74,7 +79,7 @@ def right(remedy: str, target: str, done: Sequence[tuple[str, str]], plans: Plan
     if target not in involved:
         return False
     before = {step for name, host in done if host == target for step in steps_of(name)}
-    good = [bare_plan(plan).split(" > ") for plan in (*plans.correct, *plans.acceptable)]
+    good = [plan_steps(plan) for plan in (*plans.correct, *plans.acceptable)]
     if remedy in AROUND:
         return "drain_node" in before and any("drain_node" in plan for plan in good)
     return any(step in steps_of(remedy) and before >= set(plan[:at]) for plan in good for at, step in enumerate(plan))

@@ -12,7 +12,7 @@ from typing import Any
 
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.steps import REMEDY_OF, words_of
-from tests.bench.loop_people import LOOKS, right, steps_of
+from tests.bench.loop_people import LOOKS, plan_steps, right, steps_of
 from tests.bench.score import bare_plan, mean
 from tests.bench.truth import NO_FAULT, WRITES, Truth, table
 
@@ -65,14 +65,14 @@ def _plain(text: str) -> str:
 def fixable(fault: str) -> bool:
     """Whether the catalogue of remedies has every step of a plan that mends it."""
     known = table()[fault]
-    plans = [bare_plan(plan).split(" > ") for plan in (*known.correct, *known.acceptable)]
+    plans = [plan_steps(plan) for plan in (*known.correct, *known.acceptable)]
     return any(set(plan) <= DOABLE and set(plan) - {"drain_node"} for plan in plans)
 
 
 def people_steps(truth: Truth) -> set[str]:
     """Steps of good plans that no remedy does."""
     plans = (*truth.remediation.correct, *truth.remediation.acceptable)
-    return {step.strip() for plan in plans for step in plan.split(">") if bare_plan(step) not in DOABLE}
+    return {step for plan in plans for step in plan_steps(plan)} - DOABLE
 
 
 def kinds(play: Played) -> list[tuple[Row, str]]:
