@@ -20,6 +20,7 @@ from graph.tickets import hand_over
 from tools.hostlist import fold
 
 MOST_BLIND, MOST_DONE, MOST_TURNS_OF_QUESTIONS = 20, 50, 1
+LONGEST_REASON = 120
 
 
 async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
@@ -58,7 +59,9 @@ def _diagnosis(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
         outcome=outcome,
         headline=headline(case, now, outcome),
         root_causes=roots,
-        ruled_out=tuple(row.model_copy(update={"evidence": ()}) for row in now.ruled_out()),
+        ruled_out=tuple(
+            row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]}) for row in now.ruled_out()
+        ),
         could_not_look=now.could_not_look()[:MOST_BLIND],
         questions=() if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else tuple(turn.questions),
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),

@@ -21,7 +21,15 @@ REPEATING = (13, 31)
 
 def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
     """Everything that follows from the facts together. `bus(host)` is the SKU's bus table, empty where unknown."""
-    return [*unreachable(facts), *xid_patterns(facts), *absent_gpus(facts, bus), *wrong_clocks(facts), *unfit_images(facts)]
+    return [
+        *unreachable(facts),
+        *xid_patterns(facts),
+        *absent_gpus(facts, bus),
+        *absent_adapters(facts),
+        *waiting_ports(facts),
+        *wrong_clocks(facts),
+        *unfit_images(facts),
+    ]
 
 
 def unreachable(facts: Sequence[Fact]) -> list[Fact]:
@@ -85,6 +93,47 @@ def absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> l
             source = {fact.check: fact for fact in own if fact.key in ("gpu.bdf", "pcie.rev_ff")}
             found += [_placed(gone, host, source.get(gone.check)) for gone in missing_gpus(own, bus(host))]
     return found
+
+
+_NUMBERED = re.compile(r"mlx5_(\d{1,3})")
+
+
+def absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
+    """Adapters that other hosts list and that are missing between two that a host lists. One that is missing at the end may be any:
+    the kernel counts those that are left anew.
+    """
+    listed: dict[str, dict[int, Fact]] = defaultdict(dict)
+    for fact in facts:
+        if fact.key == "ib.state" and fact.host and (name := _NUMBERED.fullmatch(fact.device or "")):
+            listed[fact.host][int(name[1])] = fact
+    found: list[Fact] = []
+    for host, own in listed.items():
+        others = [rows for name, rows in listed.items() if name != host]
+        gaps = [n for n in range(max(own)) if n not in own and others and all(n in rows for rows in others)]
+        found += [
+            replace(own[max(own)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={})
+            for n in gaps
+        ]
+    return found
+
+
+def waiting_ports(facts: Iterable[Fact]) -> list[Fact]:
+    """How long the ports of a host waited to send, against the calmest host. All counters run since they were cleared: only the contrast tells."""
+    waits: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if fact.key == "ib.port_xmit_wait" and fact.status is Status.OK and isinstance(fact.value, int) and fact.host:
+            waits[fact.host].append(fact)
+    middle = {host: sorted(rows, key=_number)[len(rows) // 2] for host, rows in waits.items()}
+    calmest = max(min(map(_number, middle.values()), default=0.0), 1.0)
+    return [
+        replace(fact, key="ib.wait_contrast", value=round(_number(fact) / calmest, 1), device=None, attrs={"ticks": fact.value})
+        for fact in middle.values()
+        if len(middle) > 1
+    ]
+
+
+def _number(fact: Fact) -> float:
+    return float(fact.value) if isinstance(fact.value, int | float) else 0.0
 
 
 def wrong_clocks(facts: Iterable[Fact]) -> list[Fact]:

@@ -102,7 +102,7 @@ class Assessment:
         """Confirmed labels, each once, most certain first."""
         return tuple(self.hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
 
-    def ruled_out(self, most: int = 8) -> tuple[Hypothesis, ...]:
+    def ruled_out(self, most: int = 5) -> tuple[Hypothesis, ...]:
         """Labels that something spoke for, or that the ticket suggested, and that the facts reject; most likely first."""
         said = [s for s in self.standings.values() if s.verdict == "rejected" and (s.best.support or s.best.log_odds > s.best.leaf.prior)]
         return tuple(self.hypothesis(standing.label) for standing in said[:most])

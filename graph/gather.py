@@ -33,7 +33,8 @@ def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
-    """An HCA that is gone is known to the kernel by its address only: where one name is missing, that is its name."""
+    """The kernel may know an HCA by its address only. Its name is what the hosts call the adapter of that address, where all agree,
+    else the one name that is missing."""
     listed: dict[str, set[str]] = defaultdict(set)
     for fact in facts:
         if fact.key == "ib.state" and fact.device and fact.host:
@@ -41,9 +42,20 @@ def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
     everywhere = set().union(*listed.values())
     missing = {host: everywhere - names for host, names in listed.items()}
     lone = {host: next(iter(names)) for host, names in missing.items() if len(names) == 1}
-    return [
-        replace(f, device=lone[f.host], attrs={**f.attrs, "bdf": f.device}) if f.host in lone and _nameless_hca(f) else f for f in facts
-    ]
+    alike = _names_by_address(facts)
+
+    def name(fact: Fact) -> str:
+        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if _nameless_hca(fact) else ""
+
+    return [replace(f, device=called, attrs={**f.attrs, "bdf": f.device}) if (called := name(f)) else f for f in facts]
+
+
+def _names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
+    names: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.key == "ib.bdf" and fact.status is Status.OK and fact.device:
+            names[str(fact.value)].add(fact.device)
+    return {address: next(iter(called)) for address, called in names.items() if len(called) == 1}
 
 
 def _nameless_hca(fact: Fact) -> bool:

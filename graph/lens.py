@@ -89,7 +89,7 @@ def may_be_text(leaf: Leaf) -> bool:
     """Labels that what the tenant wrote may prove: they accuse no machine."""
     if leaf.category == "OTHER":
         return leaf.scope in ("job", "cluster") and leaf.label.startswith(("OTHER.SERVICE.", "OTHER.SCHED."))
-    return leaf.category in ("USER", "FRAMEWORK") or (leaf.scope == "job" and leaf.owner == "customer")
+    return leaf.category in ("USER", "FRAMEWORK") or leaf.scope == "job"
 
 
 def strangers(profile: Callable[[str], Sku | None], facts: Iterable[Fact]) -> Callable[[str], str]:

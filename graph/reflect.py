@@ -33,7 +33,7 @@ async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
 
 def stored(rows: list[Hypothesis]) -> list[dict[str, Any]]:
     """As the state holds them: the evidence is in the report."""
-    return [row.model_dump(mode="json", exclude={"evidence"}, exclude_defaults=True) for row in rows]
+    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]
 
 
 def _unsure(now: Assessment) -> bool:

@@ -48,7 +48,7 @@ class Standing:
     unasked: tuple[tuple[str, str], ...] = ()
 
 
-HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "gpu.", "smi.", "pcie.")
+HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inforom", "gpu.", "smi.", "pcie.")
 """Keys of what only a machine can say of itself. While such a fact is unexplained, a log's word is not taken for the cause."""
 
 
@@ -198,16 +198,23 @@ class Coverage:
         return any((host, check.id) in ran for key in keys for check in self.lens.establishing(key) for host in self.hosts)
 
     def blind_spots(self) -> list[tuple[str, str, str]]:
-        """(host, check, why) of every passive look that failed and could have shown a fault of the machine."""
+        """(host, check, why) of every passive look that failed and could have shown a fault of the machine; of a job's log where no
+        host's could be read."""
         return [
             (host, check, why)
             for (host, check), why in sorted(self.blind.items())
-            if check in self.lens.checks and not self._pointless(host, check) and not all(map(is_text, self.lens.checks[check].establishes))
+            if check in self.lens.checks and not self._pointless(host, check) and (not self._of_jobs(check) or self._unread(check))
         ]
+
+    def _of_jobs(self, check: str) -> bool:
+        return all(map(is_text, self.lens.checks[check].establishes))
+
+    def _unread(self, check: str) -> bool:
+        return "job.error" in self.lens.checks[check].establishes and all((host, check) in self.blind for host in self.hosts)
 
     def never_asked(self) -> bool:
         """Whether some passive check of the machine was not asked of some host: then nothing may be called healthy."""
-        checks = [c.id for c in self.lens.passive() if not all(map(is_text, c.establishes))]
+        checks = [c.id for c in self.lens.passive() if not self._of_jobs(c.id)]
         return any((host, check) not in self.asked for host in self.hosts for check in checks)
 
     def _pointless(self, host: str, check: str) -> bool:

@@ -14,7 +14,7 @@ from graph.verdict import Standing
 IRRELEVANT = 0.015
 """Posterior under which a leaf that nothing speaks for is not worth a look."""
 
-LONGEST_LOG, LONGEST_WHY = 40, 90
+LONGEST_LOG, LONGEST_WHY = 40, 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,8 @@ KEYS = _rows("""
     ib.sm_lid                        | int   | hca     |      | LID of the subnet manager, 0 when there is none
     ib.firmware                      | str   | hca     |      | firmware version
     ib.bdf                           | str   | hca    |      | PCI address
+    ib.absent                        | bool  | hca     |      | an adapter of the other hosts that is missing between two that ibstat lists here
+    ib.wait_contrast                 | float | host    |      | how many times longer the ports here waited to send than those of the calmest host; attrs: ticks
     ib.error                         | str   | host    |      | ibstat failed: ibpanic no_devices
     ib.pkeys                         | list  | hca     |      | partition keys
     ib.link_downed                   | int   | hca     |      | counter
@@ -168,7 +170,7 @@ KEYS = _rows("""
     ib.out_of_sequence               | int   | hca     |      | counter
     ib.roce_adp_retrans              | int   | hca     |      | counter
     service.state                    | str   | service |      | active inactive failed activating not-found
-    service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload config_error failed_start; attrs: text
+    service.event                    | str   | service |      | fm_version_mismatch fm_nvswitch_fatal fm_nothing_to_do fm_killed oom_killed upgrade_ran daemon_reload no_gpu_driver config_error failed_start; attrs: text
     module.loaded                    | bool  | module  |      | kernel module loaded
     module.dkms                      | str   | module  |      | dkms state: installed built added failed
     kernel.release                   | str   | host    |      | uname -r
@@ -181,7 +183,7 @@ KEYS = _rows("""
     mem.available_bytes              | int   | host    | B    | memory available
     mem.swap_used_bytes              | int   | host    | B    | swap used
     mem.memlock_kib                  | int   | host    | KiB  | locked-memory limit of a job shell, -1 for unlimited
-    mem.oom_kills                    | int   | host    |      | oom_kill events over job cgroups; attrs: cgroup
+    mem.oom_kills                    | int   | host    |      | oom_kill events over job cgroups; attrs: cgroup limit(bool: a group had come to its own limit)
     env.*                            | str   | host    |      | one variable of the job's environment (NCCL_*, CUDA_VISIBLE_DEVICES, MASTER_*, WORLD_SIZE, RANK, LD_LIBRARY_PATH …)
     job.error                        | str   | rank    |      | error class in the job's log; attrs: first(bool: earliest rank) time rank detail plus what the class carries
     job.ranks                        | int   | host    |      | ranks whose logs were seen

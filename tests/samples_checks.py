@@ -470,9 +470,15 @@ Mem:    2164178862080 91234567890 1900000000000  1234567890 172944294190 2050000
 Swap:    8589934592        4096  8589930496
 """
 OOM_EVENTS = """\
+/sys/fs/cgroup/system.slice/memory.events:oom 4
 /sys/fs/cgroup/system.slice/memory.events:oom_kill 3
+/sys/fs/cgroup/system.slice/memory.events:oom_group_kill 0
+/sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom 0
 /sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom_kill 3
+/sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom_group_kill 0
+/sys/fs/cgroup/user.slice/memory.events:oom 0
 /sys/fs/cgroup/user.slice/memory.events:oom_kill 0
+/sys/fs/cgroup/user.slice/memory.events:oom_group_kill 0
 """
 
 ENV = """\

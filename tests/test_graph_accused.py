@@ -3,11 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from graph.derive import wrong_clocks
+from graph.derive import absent_adapters, waiting_ports, wrong_clocks
 from graph.engine import assess
+from graph.gather import gather
 from kb.taxonomy import Taxonomy
 from tests.fakes_graph import NOW, TAXONOMY, clue, fact, healthy, instead, leaf, lens
-from tools.fact import Fact, Status
+from tools.fact import Fact, Status, Value, blind
 
 LEAF = "INTERCONNECT.SWITCH.Leaf"
 
@@ -48,3 +49,47 @@ def test_a_bad_switch_accuses_no_machine_behind_it() -> None:
     (cause,) = [row for row in now.root_causes() if row.label == LEAF]
     assert (cause.hosts, cause.devices) == ((), ("leaf:l1",))
     assert {line.host for line in cause.evidence} <= {"n1", "n2"}
+
+
+def adapter(host: str, number: int, bdf: str = "") -> list[Fact]:
+    name = f"mlx5_{number}"
+    return [fact(host, "ibstat", "ib.state", "Active", name), *([fact(host, "ibstat", "ib.bdf", bdf, name)] if bdf else [])]
+
+
+def test_an_adapter_missing_between_two_is_that_one_and_one_missing_at_the_end_may_be_any() -> None:
+    whole = [row for host in ("n1", "n2") for n in range(4) for row in adapter(host, n)]
+    gap = [row for n in (0, 1, 3) for row in adapter("n3", n)]
+    assert [(row.host, row.device) for row in absent_adapters([*whole, *gap])] == [("n3", "mlx5_2")]
+    shorter = [row for n in (0, 1, 2) for row in adapter("n3", n)]
+    assert absent_adapters([*whole, *shorter]) == []
+    assert absent_adapters(gap) == []
+
+
+def test_ports_that_waited_long_are_told_from_counters_that_grew_for_months() -> None:
+    def contrast(**waits: int) -> dict[str, Value]:
+        facts = [fact(host, "ibstat", "ib.port_xmit_wait", ticks + n, f"mlx5_{n}") for host, ticks in waits.items() for n in range(4)]
+        return {row.host: row.value for row in waiting_ports(facts)}
+
+    assert contrast(n1=2000, n2=8 * 10**9) == {"n1": 1.0, "n2": 3996004.0}
+    assert contrast(n1=8 * 10**9, n2=9 * 10**9)["n2"] == 1.1
+    assert contrast(n1=8 * 10**9) == {}
+
+
+def test_an_adapter_is_called_as_other_hosts_call_the_one_of_its_address() -> None:
+    facts = [row for host in ("n1", "n2") for n in range(3) for row in adapter(host, n, f"0000:{n}8:00.0")]
+    out = fact("n3", "dmesg", "kernel.mlx5", "cable_unplugged", "0000:18:00.0")
+    assert [row.device for row in gather([*facts, out]) if row.host == "n3"] == ["mlx5_1"]
+    other = fact("n4", "ibstat", "ib.bdf", "0000:18:00.0", "mlx5_7")
+    assert [row.device for row in gather([*facts, other, out]) if row.host == "n3"] == ["0000:18:00.0"]
+
+
+def test_healthy_is_not_said_where_nobodys_log_could_be_read() -> None:
+    facts = [row for row in healthy("n1", "n2") if row.check != "joblog"]
+
+    def finding(*blind_hosts: str) -> str:
+        unread = [blind("joblog", Status.DENIED, "permission denied", host) for host in blind_hosts]
+        read = [Fact("joblog", "job.error", status=Status.ABSENT, host=host) for host in {"n1", "n2"} - set(blind_hosts)]
+        return assess([*facts, *unread, *read], lens(), ("n1", "n2"), None, NOW).finding
+
+    assert finding("n1") == "no_fault"
+    assert finding("n1", "n2") == "abstained"

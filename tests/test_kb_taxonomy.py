@@ -67,6 +67,9 @@ def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
         {},
         *(dict.fromkeys(("cgroup", "own", "first", "fatal", "major"), True) | {"count": n, "sympathetic": 48} for n in (1, 7)),
         *(dict.fromkeys(("cgroup", "own", "first", "fatal"), False) | {"type": "KeyError", "count": n} for n in (1, 7)),
+        {"limit": True, "cgroup": "/slurmstepd.scope/job_812"},
+        {"limit": False, "cgroup": "/slurmstepd.scope/job_812"},
+        {"peer": "172.17.0.1<40001>", "ticks": 10**9},
         {"joined": 60, "expected": 64, "status": 12, "severity": "fatal", "fstype": "ext4", "tpc": 1, "gpc": 1, "count": 4},
         {"joined": 64, "expected": 64, "severity": "nonfatal", "default": 700.0, "devices_with_same": 3},
     ]
@@ -246,6 +249,62 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     "adapter gone, kernel log blind": (
         [seen("ib.count", 7), seen(ERR, "nccl_ib_error", status=12, vendor_err=129)],
         "INTERCONNECT.IB.HCA_Firmware_Fatal",
+    ),
+    "infoROM, and one look of nvidia-smi that saw nothing": (
+        [seen("kernel.inforom", "checksum mismatch"), seen("gpu.inforom_corrupt", False)],
+        "GPU.MEMORY.InfoROM_Corruption",
+    ),
+    "uncontained error, kernel log blind": (
+        [seen("gpu.recovery_action", "Reset"), seen("gpu.ecc.dram_uncorrectable", 2), seen("cuda.ok", False), seen(ERR, "cublas_failed")],
+        "GPU.MEMORY.Uncontained_ECC",
+    ),
+    "hot GPU, nvidia-smi blind": ([seen("kernel.gpu_thermal", "91 C is above the slowdown threshold")], "GPU.THERMAL.HW_Thermal_Slowdown"),
+    "power supply failed, nvidia-smi blind": (
+        [seen("ipmi.event", "psu", sensor="PSU2"), seen("ipmi.sensor", "psu", sensor="PSU2")],
+        "GPU.POWER.Power_Brake_PSU",
+    ),
+    "engine without a GPU driver, asked by nobody but its journal": (
+        [seen("service.event", "no_gpu_driver", "docker")],
+        "SYSTEM_SOFTWARE.CONTAINER.NVIDIA_Runtime_Missing",
+    ),
+    "container lost its GPUs, journal blind": (
+        [seen("container.nvml", "unknown_error"), seen("container.nvml", "ok"), seen(ERR, "nvml_unknown_error")],
+        "SYSTEM_SOFTWARE.CONTAINER.Cgroup_Device_Loss",
+    ),
+    "host out of memory, kernel log blind": (
+        [
+            seen("mem.oom_kills", 1, limit=False, cgroup="/slurmstepd.scope/job_812"),
+            seen("mem.available_bytes", 512 << 20),
+            seen(ERR, "host_killed", first=True),
+        ],
+        "SYSTEM_SOFTWARE.MEMORY.Host_OOM_Kill",
+    ),
+    "job's group out of memory, no log of the job": (
+        [seen("kernel.oom_kill", "python3", cgroup=True), seen("mem.oom_kills", 1, limit=True, cgroup="/slurmstepd.scope/job_812")],
+        "FRAMEWORK.DATA.Dataloader_Worker_Leak",
+    ),
+    "switch error, kernel log blind": ([seen("service.event", "fm_nvswitch_fatal")], "INTERCONNECT.NVSWITCH.Fatal_SXid"),
+    "cable out, adapters blind": (
+        [seen("kernel.mlx5", "cable_unplugged", "mlx5_3"), seen(ERR, "nccl_ib_error", status=12)],
+        "INTERCONNECT.IB.Port_Down",
+    ),
+    "no code for the GPU, no log of the job": ([seen("vers.arch_missing", "sm_90")], "FRAMEWORK.VERSION.Torch_Arch_Missing"),
+    "extension of another PyTorch, no log of the job": ([seen("vers.extension_mismatch", "flash_attn")], "FRAMEWORK.LIB.Extension_ABI"),
+    "page faults on several GPUs, no log of the job": (
+        [
+            seen(XID, 31, "gpu1", devices_with_same=3),
+            seen(XID, 31, "gpu4", devices_with_same=3),
+            seen("kernel.xid_repeat", "scattered", xid=31),
+        ],
+        "USER.CODE.Illegal_Memory_Access",
+    ),
+    "an address that every node has, environment blind": (
+        [seen(ERR, "nccl_connection_refused", peer="172.17.0.1<40001>"), seen(ERR, "nccl_init_failed")],
+        "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong",
+    ),
+    "adapter that cannot be opened, environment blind": (
+        [seen(ERR, "nccl_ib_device", device="mlx5_1"), seen(ERR, "nccl_ib_error"), seen("ib.count", 8)],
+        "USER.CONFIG.NCCL_IB_HCA_Wrong",
     ),
     "no code for the GPU": ([seen(ERR, "cuda_no_kernel_image", first=True)], "FRAMEWORK.VERSION.Torch_Arch_Missing"),
     "NCCL crashes": ([seen("kernel.segfault", "libnccl.so.2.18.3")], "FRAMEWORK.NCCL.Library_Segfault"),

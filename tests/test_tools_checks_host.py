@@ -72,6 +72,13 @@ def test_memory_swap_and_kills_are_told() -> None:
     assert value(read("mem", OOM_EVENTS.replace(":oom_kill 3", ":oom_kill 0")), "mem.oom_kills") == 0
 
 
+def test_a_kill_is_the_hosts_unless_the_group_or_one_around_it_had_come_to_its_own_limit() -> None:
+    assert read("mem", OOM_EVENTS)[0].attrs["limit"] is False
+    assert read("mem", OOM_EVENTS.replace("job_812/memory.events:oom 0", "job_812/memory.events:oom 2"))[0].attrs["limit"] is True
+    older = "".join(line for line in OOM_EVENTS.splitlines(True) if ":oom_kill" in line)
+    assert "limit" not in read("mem", older)[0].attrs
+
+
 @pytest.mark.parametrize(("text", "kib"), [("65536 65536\n", 64), ("unlimited unlimited\n", -1), ("  8388608 unlimited\n", 8192)])
 def test_the_locked_memory_limit_is_told_in_kib(text: str, kib: int) -> None:
     assert value(read("mem", text), "mem.memlock_kib") == kib
@@ -138,6 +145,15 @@ def test_units_are_called_without_their_suffix() -> None:
             "unable to configure the Docker daemon with file /etc/docker/daemon.json: invalid character",
             "config_error",
         ),
+        (
+            "docker.service",
+            "dockerd",
+            (
+                'time="2026-05-20T03:00:01Z" level=error msg="Handler for POST /v1.45/containers/2beccdd2495f/start returned error: '
+                'could not select device driver \\"\\" with capabilities: [[gpu]]"'
+            ),
+            "no_gpu_driver",
+        ),
         ("unattended-upgrades.service", "unattended-upgrade", "Packages that will be upgraded: nvidia-utils-550", "upgrade_ran"),
     ],
 )
@@ -153,6 +169,14 @@ def test_ordinary_sentences_and_other_units_words_are_no_events() -> None:
         ("docker.service", "dockerd", "version mismatch between client and server"),
         ("init.scope", "systemd", "nvidia-fabricmanager.service: Main process exited, code=killed, status=15/TERM"),
         ("slurmd.service", "slurmd", "launched task 3"),
+        (
+            "docker.service",
+            "dockerd",
+            (
+                'level=warning msg="container label note=level=error msg=\\"Handler for POST /v1.45/containers/create returned error: '
+                'could not select device driver \\"\\" with capabilities: [[gpu]]"'
+            ),
+        ),
     ):
         assert [fact.status for fact in read("sysd", unit_line(unit, writer, message))] == [Status.ABSENT], message
     assert by_device(read("sysd", UNIT_JOURNAL), "service.event") == {

@@ -4,6 +4,7 @@
 Mem:   2164178862080 91234567890 ...
 Swap:              0           0           0
 unlimited unlimited
+/sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom 0
 /sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom_kill 2
 """
 
@@ -14,7 +15,7 @@ from tools.check import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
 CHECK = "mem"
-_EVENT = re.compile(r"(/sys/fs/cgroup/.{0,400}?)/?memory\.events(?:\.local)?:oom_kill (\d{1,12})\s*$")
+_EVENT = re.compile(r"(/sys/fs/cgroup/.{0,400}?)/?memory\.events(?:\.local)?:(oom|oom_kill|oom_group_kill) (\d{1,12})\s*$")
 _LIMIT = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*")
 
 
@@ -63,16 +64,26 @@ def is_events(text: str) -> bool:
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Kills of all cgroups. A group's count holds those of the groups below it, so only the topmost are added; the deepest is named."""
-    counts = {row[1]: int(row[2]) for row in map(_EVENT.match, text.splitlines()) if row}
+    """Kills of all cgroups. A group's count holds those of the groups below it, so only the topmost are added; the deepest is named.
+
+    `oom` counts how often a group came to its own limit. Kills without any are the host's: its memory was used up, not the group's.
+    """
+    rows = [row for row in map(_EVENT.match, text.splitlines()) if row]
+    counts = {row[1]: int(row[3]) for row in rows if row[2] == "oom_kill"}
+    limits = {row[1]: int(row[3]) for row in rows if row[2] == "oom"}
+    if not counts:
+        raise Unreadable("no count of kills")
     top = [path for path in counts if not any(parent in counts for parent in _parents(path))]
     total = sum(counts[path] for path in top)
     worst = max(counts, key=lambda path: (counts[path], path.count("/")))
     attrs = {"cgroup": worst.removeprefix("/sys/fs/cgroup"), "groups": sum(count > 0 for count in counts.values())} if total else {}
+    if total and limits:
+        attrs["limit"] = any(limits.get(path) for path in [worst, *_parents(worst)[2:]])
     return [Fact(CHECK, "mem.oom_kills", total, line=f"{worst}: oom_kill {counts[worst]}"[:300], attrs=attrs)]
 
 
 def _parents(path: str) -> list[str]:
+    """Groups around a group, outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:size]) for size in range(4, len(parts))]
 
@@ -84,7 +95,7 @@ CHECKS = (
         commands=(
             Command("free", ("free", "-b")),
             Command("limits", ("prlimit", "--memlock", "--output=SOFT,HARD", "--noheadings")),
-            Command("events", ("grep", "-rs", "--include=memory.events", "-H", "oom_kill", "/sys/fs/cgroup"), optional=True),
+            Command("events", ("grep", "-rs", "--include=memory.events", "-H", "oom", "/sys/fs/cgroup"), optional=True),
         ),
         formats=(
             Format("free", is_free, parse_free),

@@ -50,6 +50,12 @@ EVENTS = (
     _row("upgrade_ran", "unattended apt dnf yum", r"(?:installing|upgraded?|upgrading):? .{0,200}(?:nvidia|cuda)"),
     _row("upgrade_ran", "dpkg rpm", r"(?:upgrade|install|configure) .{0,60}nvidia"),
     _row("daemon_reload", "systemd", r"^Reloading\.{0,3}$|Reloading requested from|daemon-reload|Reloading finished"),
+    _row(
+        "no_gpu_driver",
+        "docker",
+        r"^(?:time=\"[^\"]{1,40}\" )?level=error msg=\"Handler for POST /\S{1,200} returned error: "
+        r"could not select device driver \\?\"\\?\" with capabilities: \[\[gpu",
+    ),
     _row("config_error", "", r"unable to configure the Docker daemon|invalid character .{0,60}daemon\.json"),
     _row(
         "config_error",
@@ -167,5 +173,7 @@ CHECKS = (
         formats=(Format("systemctl show", is_units, parse_units), Format("journal", is_journal, parse_journal)),
         establishes=("service.state", "service.event"),
         seconds=3.0,
+        partial=True,
+        damage="tell",
     ),
 )

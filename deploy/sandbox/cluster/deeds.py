@@ -59,6 +59,7 @@ def _boot(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     for hca in node.hcas:
         hca.counters, hca.hw_counters = dict.fromkeys(COUNTERS, 0), dict.fromkeys(HW_COUNTERS, 0)
     node.oom_kills = dict.fromkeys((path for path in node.oom_kills if "/job_" not in path), 0)
+    node.oom_hits = {}
     node.memory_used, node.swap_used = node.memory_total // 40, 0
 
 

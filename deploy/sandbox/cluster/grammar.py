@@ -76,7 +76,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "disk.mounts": _words("findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS"),
     "mem.free": _words("free -b"),
     "mem.limits": _words("prlimit --memlock --output=SOFT,HARD --noheadings"),
-    "mem.events": _words("grep -rs --include=memory.events -H oom_kill /sys/fs/cgroup"),
+    "mem.events": _words("grep -rs --include=memory.events -H oom /sys/fs/cgroup"),
     "joblog.tail": ("find", "<job_logs>", "-maxdepth", "3", "-type", "f", "-name", "*.log", "-exec", "tail", "-v", "-n", "300", "{}", "+"),
     "procs.gpus": _words("nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"),
     "procs.list": _words("ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"),

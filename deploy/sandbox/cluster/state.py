@@ -230,6 +230,8 @@ class NodeState:
     drain: str = ""
     """Why the scheduler starts nothing new here; empty when it does."""
     inhibited: bool = False
+    oom_hits: dict[str, int] = field(default_factory=dict)
+    """How often a group came to its own memory limit, by path."""
 
     def hca(self, name: str) -> HcaState:
         """The adapter of that name."""

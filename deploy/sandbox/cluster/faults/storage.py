@@ -79,7 +79,8 @@ def dataloader_worker_leak(s: Scene) -> None:
     node = s.world.nodes[rank.node]
     pid, kb = rank.pid + 377, s.dice.randrange(88_000_000, 96_000_000)
     group = f"/system.slice/slurmstepd.scope/job_{s.job.id}"
-    node.oom_kills[group] = 1
+    node.oom_kills |= {path: 1 for path in node.oom_kills if path.startswith(group)}
+    node.oom_hits[group] = 1
     s.kernel("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", -0.3, "warn", node)
     s.kernel(
         f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg={group},task_memcg={group}/step_0/user/task_0,task=python3,pid={pid},uid=2071",

@@ -29,8 +29,18 @@ def memlock(view: View) -> Answer:
 
 
 def oom_events(view: View) -> Answer:
-    """`grep -rs --include=memory.events -H oom_kill /sys/fs/cgroup`."""
-    return said("".join(f"/sys/fs/cgroup{path}/memory.events:oom_kill {count}\n" for path, count in view.node.oom_kills.items()))
+    """`grep -rs --include=memory.events -H oom /sys/fs/cgroup`. A group's counts hold those of the groups below it."""
+    kills, hits = view.node.oom_kills, view.node.oom_hits
+    rows = []
+    for path in kills:
+        inside = [other for other in kills if other == path or other.startswith(f"{path}/")]
+        counts = {
+            "oom": max(hits.get(other, 0) for other in inside),
+            "oom_kill": max(kills[other] for other in inside),
+            "oom_group_kill": 0,
+        }
+        rows += [f"/sys/fs/cgroup{path}/memory.events:{name} {count}\n" for name, count in counts.items()]
+    return said("".join(rows))
 
 
 def processes(view: View) -> Answer:
