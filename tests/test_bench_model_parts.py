@@ -80,12 +80,12 @@ def _stage() -> Any:
 @pytest.mark.parametrize("layer", ["hard", "unseen", "control"])
 def test_a_model_that_always_lies_makes_nothing_named_that_nothing_proves(layer: str) -> None:
     asked = 0
-    for raw in cases(layer, "liar", 4):
+    for raw in cases(layer, "liar", 2):
         for answer in answers(raw, "B8-liar", "B8-sage").values():
             asked += answer["cost"]["calls"]
             if answer["labels"] not in (["NO_FAULT"], ["ABSTAIN"]):
                 assert answer["evidence"]
-    assert layer == "control" or asked  # else it had no say
+    assert layer != "unseen" or asked  # else it had no say
 
 
 def test_aidai_with_a_model_that_is_always_right_names_the_cause_and_asks_more() -> None:

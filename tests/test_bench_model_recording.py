@@ -39,7 +39,7 @@ def settings(url: str) -> Settings:
 
 def unsure(n: int = 1) -> list[dict[str, Any]]:
     """Cases whose labels nobody knows: the product has to ask."""
-    return list(cases("unseen", 3, n))
+    return sorted(cases("unseen", 3, 12), key=lambda raw: len(raw["nodes"]))[:n]
 
 
 def rows(raws: list[dict[str, Any]], access: Access, *arms: str) -> list[dict[str, Any]]:
