@@ -64,7 +64,7 @@ async def act_out(case: Case, play: Play) -> dict[str, Any]:
     """Mention, click, wait, until nothing more is to come."""
     truth = read_truth(case.truth, case.id)
     async with room(case, without(frozenset(truth.removed)), attempt=play.attempt, bots=play.bots) as here:
-        owner = _owner(here.cluster)
+        owner = Owner(here.cluster)
         try:
             files = [(row.name, row.text.encode()) for row in case.ticket.attachments]
             ts = await here.slack.say(REPORTER, CHANNEL, MENTION + case.ticket.text, files=files)
@@ -72,7 +72,7 @@ async def act_out(case: Case, play: Play) -> dict[str, Any]:
             await _until_over(here, approvers, ts)
             return await _row(here, approvers, ts)
         finally:
-            owner.cancel()
+            owner.leave()
 
 
 def _approvers(here: Room, play: Play, truth: Truth, ts: str) -> Approvers:
@@ -87,17 +87,26 @@ def _approvers(here: Room, play: Play, truth: Truth, ts: str) -> Approvers:
     return Approvers(here.slack, CHANNEL, ts, play.policy, here.case.id, good, at_once=play.bots > 1)
 
 
-def _owner(cluster: Cluster) -> "asyncio.Task[None]":
+class Owner:
     """The job's owner: ends it some time after one of its machines was taken out of service."""
 
-    async def watch() -> None:
-        while True:
-            await asyncio.sleep(60)
-            if any(node.drain for node in cluster.world().nodes.values()):
-                await asyncio.sleep(JOB_GOES_ON)
-                cluster.stop_job()
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._going: asyncio.TimerHandle | None = None
+        cluster.watch(self._hear)
 
-    return asyncio.create_task(watch())
+    def leave(self) -> None:
+        """Nobody minds the job any more."""
+        if self._going:
+            self._going.cancel()
+
+    def _hear(self) -> None:
+        if self._going is None and any(node.drain for node in self._cluster.world().nodes.values()):
+            self._going = asyncio.get_running_loop().call_later(JOB_GOES_ON, self._end)
+
+    def _end(self) -> None:
+        self._going = None
+        self._cluster.stop_job()
 
 
 async def _until_over(here: Room, approvers: Approvers, ts: str) -> None:
