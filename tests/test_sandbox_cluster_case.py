@@ -121,3 +121,14 @@ def test_the_cases_clock_is_in_every_log() -> None:
     )
     assert "2027-01-02T03:04:00,000000+00:00 NVRM: Xid" in of.answer("n0", argv("dmesg.ring")).stdout.decode()
     assert b"Sat Jan  2 03:04:05 2027" in of.answer("n0", argv("smi.query")).stdout
+
+
+@pytest.mark.parametrize("name", ["-o", "a b", "a,b", "x[1-2]", "n1;reboot", "fe80::1"])
+def test_a_name_that_no_host_can_have_is_refused(name: str) -> None:
+    with pytest.raises(BadCase, match="nodes: no host can be called"):
+        parse_case({"nodes": ["n1", name], "profile": "dgx-h100-8"})
+
+
+def test_a_time_that_is_no_number_is_refused() -> None:
+    with pytest.raises(BadCase, match=r"faults\[0\]\.t: must be a number"):
+        parse_case({"nodes": 1, "profile": "dgx-h100-8", "faults": [{"id": "G07", "node": "n0", "t": float("nan")}]})

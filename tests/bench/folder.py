@@ -51,19 +51,21 @@ def read_case(path: Path) -> Raw:
         raise Refusal(f"{path}: is not YAML: {' '.join(str(why).split())}", 2) from why
     if not isinstance(raw, dict):
         raise Refusal(f"{path}: is no case; it must be a mapping", 2)
+    if not isinstance(raw.get("layer") or "", str):
+        raise Refusal(f"{path}: layer: must be text, for example hard", 2)
     try:
         case = parse_case(raw, str(path), default_id=path.stem)
         read_truth(case.truth, str(path))
     except (BadCase, BadTruth) as why:
         raise Refusal(str(why), 2) from why
-    ticket = {"channel": case.ticket.channel, "author": case.ticket.author, "text": case.ticket.text, "blames": case.ticket.blames}
+    ticket: Raw = {"channel": case.ticket.channel, "author": case.ticket.author, "text": case.ticket.text, "blames": case.ticket.blames}
     ticket |= {"attachments": [{"name": row.name, "text": row.text} for row in case.ticket.attachments]} if case.ticket.attachments else {}
     return {
         **raw,
         "id": case.id,
         "profile": case.profile,
         "nodes": list(case.nodes),
-        "layer": case.layer or "hard",
+        "layer": str(raw.get("layer") or "hard"),
         "ticket": ticket,
         "faults": raw.get("faults") or [],
         "modifiers": raw.get("modifiers") or [],

@@ -145,12 +145,21 @@ class _Truth(BaseModel):
     removed: list[str] | None = None
 
 
+_SAYS = {
+    "missing": "is missing",
+    "list_type": "must be a list",
+    "string_type": "must be text",
+    "model_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+}
+
+
 def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
     """The truth of a case file; BadTruth names every field that keeps it from being scored."""
     try:
         read = _Truth.model_validate(data)
     except ValidationError as why:
-        problems = [f"truth.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in why.errors()]
+        problems = [f"{'.'.join(('truth', *map(str, one['loc'])))}: {_SAYS.get(one['type'], one['msg'])}" for one in why.errors()]
         raise BadTruth(f"{source}: {'; '.join(problems)}") from why
     plans = read.remediation or _Plans()
     return Truth(

@@ -1,6 +1,8 @@
 """Reads a case file. Strict: every problem is listed with its field, and nothing that changes the simulation is guessed."""
 
 import difflib
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.modifier_text import CHECKS, BadModifier, read_modifier
 from deploy.sandbox.cluster.plan import Happening, Modifier
 from deploy.sandbox.cluster.profiles import PROFILES
+from tools.hostlist import NAME
 
 __all__ = ["T0", "Attachment", "BadCase", "Case", "Output", "Ticket", "load_case", "parse_case"]
 
@@ -114,6 +117,9 @@ class _Reader:
         if not isinstance(value, list) or not value or not all(isinstance(name, str) and name.strip() for name in value):
             self._bad("nodes", "must be a count from 1 to 2000 or a list of names")
             return ()
+        strange = [name for name in value if not re.fullmatch(NAME, name)]
+        if strange:
+            self._bad("nodes", f"no host can be called {', '.join(map(repr, strange))}")
         if len(set(value)) != len(value):
             self._bad("nodes", f"named twice: {', '.join(sorted({name for name in value if value.count(name) > 1}))}")
         return tuple(value)
@@ -144,7 +150,7 @@ class _Reader:
             self._bad(f"{where}.args", "must be a mapping")
             args = {}
         t = row.get("t", DEFAULT_T)
-        if isinstance(t, bool) or not isinstance(t, int | float):
+        if isinstance(t, bool) or not isinstance(t, int | float) or not math.isfinite(t):
             self._bad(f"{where}.t", "must be a number of seconds from t0")
             t = DEFAULT_T
         nodes, gpus = self._fault_nodes(f"{where}.node", number, row.get("node")), self._gpus(f"{where}.gpu", row.get("gpu"))
