@@ -26,6 +26,12 @@ PEOPLE: Mapping[str, tuple[str, ...]] = {
 }
 """Columns that people see where a row holds more than a line does; the second says what the row is."""
 
+MORE: Mapping[str, tuple[str, ...]] = {"Remedies": ("heavier", "undo", "back")}
+"""What there is room for besides where a row is a paragraph."""
+
+LONGEST = 200
+"""So much of a command is shown: some carry a whole program, which `--json` has."""
+
 WIDE = 140
 """From so many characters on, those columns stand beside each other."""
 
@@ -50,7 +56,7 @@ def show(title: str, rows: Rows, as_json: bool) -> None:
 
 def _blocks(console: Console, title: str, rows: Rows) -> None:
     """A row as a paragraph: its id, what it is, then a line for each thing more. Six columns have no room in a narrow terminal."""
-    _, what, *more = PEOPLE[title]
+    _, what, *more = (*PEOPLE[title], *MORE.get(title, ()))
     console.print(Text(f"{title} ({len(rows)})", style="bold"))
     for row in rows:
         console.print()
@@ -63,7 +69,12 @@ def _blocks(console: Console, title: str, rows: Rows) -> None:
 
 def _said(value: Any) -> str:
     """As a cell, but what is a list reads as one."""
-    return "; ".join(map(str, value)) if isinstance(value, list | tuple) else _cell(value)
+    return "; ".join(map(_short, value)) if isinstance(value, list | tuple) else _cell(value)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST].rsplit(' ', 1)[0]} …"
 
 
 def _cell(value: Any) -> str:
@@ -73,7 +84,7 @@ def _cell(value: Any) -> str:
         case True:
             return "yes"
         case list() | tuple():
-            return " ".join(map(str, value))
+            return " ".join(map(_short, value))
         case _:
             return str(value)
 
