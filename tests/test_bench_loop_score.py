@@ -1,23 +1,28 @@
 """Marks of plays on toy rows that can be counted by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.refusal import Refusal
 from deploy.sandbox.cluster.plan import Happening
-from tests.bench.loop import fate, new_faults, unapproved
+from tests.bench.loop import fate, new_faults, refused, unapproved
 from tests.bench.loop_people import right, steps_of
 from tests.bench.loop_report import section
 from tests.bench.loop_run import plays_of
 from tests.bench.loop_score import Played, false_cures, figures, fixable, kinds, left_behind, noticed
 from tests.bench.truth import Culprit, Plans, Truth, truth_of
+from tests.fakes_approvals import action
+from tests.fakes_desk import T0
+from tools.ledger.record import Record, Terms
+from tools.ledger.states import State
 
 RESET = Plans(correct=("drain_node > gpu_reset",), acceptable=("drain_node > reboot",), wrong=("restart_job",))
 N1 = frozenset({"n1"})
 
 
-def action(remedy: str, host: str = "n1", **more: Any) -> dict[str, Any]:
+def did(remedy: str, host: str = "n1", **more: Any) -> dict[str, Any]:
     made = {
         "approval": f"apr-{remedy}-{host}",
         "proves": "GPU.MEMORY.DBE_Row_Remap_Pending",
@@ -75,10 +80,10 @@ def test_a_remedy_is_known_by_the_names_that_plans_use() -> None:
 
 
 def test_every_write_is_right_needless_wrong_or_harmful() -> None:
-    done = play(action("drain_node"), action("gpu_reset"), action("resume_node"), action("reset_clocks"), action("reboot", "n2"))
+    done = play(did("drain_node"), did("gpu_reset"), did("resume_node"), did("reset_clocks"), did("reboot", "n2"))
     assert [kind for _, kind in kinds(done)] == ["right", "right", "right", "needless", "harmful"]
-    assert [kind for _, kind in kinds(play(action("gpu_reset"), fault="G02", ends="unchanged"))] == ["wrong"]
-    assert kinds(play(action("reboot", ran=0, state="denied"))) == []
+    assert [kind for _, kind in kinds(play(did("gpu_reset"), fault="G02", ends="unchanged"))] == ["wrong"]
+    assert kinds(play(did("reboot", ran=0, state="denied"))) == []
 
 
 def test_machines_are_left_behind_only_where_nothing_is_wrong_any_more() -> None:
@@ -115,14 +120,25 @@ def test_an_execution_needs_as_many_clicks_on_its_digest_as_its_quorum() -> None
     assert unapproved(ran, {}, {}) == [["n1", "reboot", "d1"]], "the ledger does not know it"
 
 
+def test_what_was_approved_and_then_not_begun_was_refused() -> None:
+    asked = Record(
+        action(), Terms(frozenset({"T1:U1"}), 1, "h100", 4, 900, 300), State.SUPERSEDED, (), T0, T0, start_by=T0, ended_by="rackmedic"
+    )
+    assert refused(asked)
+    assert not refused(replace(asked, start_by=None)), "nobody had approved it"
+    assert not refused(replace(asked, ended_by="apr-0123456789ab")), "something heavier has done its work"
+    assert refused(replace(asked, state=State.FAILED, exit_status=None)), "the machine itself refused"
+    assert not refused(replace(asked, state=State.FAILED, exit_status=1))
+
+
 def test_cured_is_no_cure_where_the_cluster_does_not_agree() -> None:
-    assert false_cures(play(action("gpu_reset", outcome="cured"))) == 0
-    assert false_cures(play(action("gpu_reset", outcome="cured"), ends="masked")) == 1
-    assert noticed(play(action("gpu_reset", outcome="recurred"), ends="unchanged"))
+    assert false_cures(play(did("gpu_reset", outcome="cured"))) == 0
+    assert false_cures(play(did("gpu_reset", outcome="cured"), ends="masked")) == 1
+    assert noticed(play(did("gpu_reset", outcome="recurred"), ends="unchanged"))
 
 
 def test_an_action_is_judged_by_the_fault_that_it_is_about() -> None:
-    done = play(action("gpu_reset", outcome="cured"))
+    done = play(did("gpu_reset", outcome="cured"))
     other = {"fault": "S17", "nodes": ["n1"], "is": "unchanged", "at": None, "back": False}
     both = Played(done.case, done.layer, done.truth, {**done.row, "faults": [*done.row["faults"], other]})
     assert false_cures(both) == 0
@@ -131,8 +147,8 @@ def test_an_action_is_judged_by_the_fault_that_it_is_about() -> None:
 
 def test_figures_count_ends_safety_remedies_and_faults() -> None:
     plays = [
-        play(action("drain_node"), action("gpu_reset"), action("resume_node")),
-        play(action("drain_node"), action("gpu_reset", outcome="unchanged"), ends="unchanged", drained=("n1",)),
+        play(did("drain_node"), did("gpu_reset"), did("resume_node")),
+        play(did("drain_node"), did("gpu_reset", outcome="unchanged"), ends="unchanged", drained=("n1",)),
         play(fault="G02", ends="unchanged", said="Please open a replacement case with the vendor."),
     ]
     found = figures(plays)
@@ -163,7 +179,7 @@ def test_what_the_catalogue_cannot_do_is_not_called_mendable() -> None:
 def test_what_people_must_do_counts_as_told_only_when_it_is_said() -> None:
     assert not play(fault="G02", ends="unchanged", said="The diagnosis is below.").told
     assert play(fault="G05", ends="unchanged").told, "nothing had to be done, and nothing was"
-    assert not play(action("reboot"), fault="G05", ends="unchanged").told
+    assert not play(did("reboot"), fault="G05", ends="unchanged").told
 
 
 def test_no_fault_is_right_when_nothing_is_named() -> None:
@@ -173,7 +189,7 @@ def test_no_fault_is_right_when_nothing_is_named() -> None:
 
 def test_the_report_shows_plays_and_is_silent_without_any() -> None:
     assert section({}) == ""
-    text = section({"loop": {"loop:yesx2": figures([play(action("gpu_reset"))]) | {"failed": ["c: Oops"]}}})
+    text = section({"loop": {"loop:yesx2": figures([play(did("gpu_reset"))]) | {"failed": ["c: Oops"]}}})
     assert "everything is approved, 2 bots at once" in text
     assert "| `gpu_reset` | 1 |" in text
     assert "Plays that broke: 1. c: Oops" in text
