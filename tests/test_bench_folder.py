@@ -89,6 +89,11 @@ def test_all_difficulties_may_come_without_arguments(tmp_path: Path) -> None:
     assert "crashed" not in work(Job(raw, ("B8",)))[0]
 
 
+def test_harmless_errors_may_be_put_on_a_machine_without_a_healthy_gpu(tmp_path: Path) -> None:
+    raw = read_case(written(tmp_path, faults=[{"id": "S03", "node": "n1"}], modifiers=["R3@n1"]))
+    assert "crashed" not in work(Job(raw, ("B8",)))[0]
+
+
 def test_files_of_the_same_name_stay_apart(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

@@ -60,7 +60,7 @@ def _flood(world: World, modifier: Modifier, seed: int) -> None:
 def _harmless_ecc(world: World, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         clean = [gpu for gpu in node.gpus if not (gpu.broken or gpu.remap.pending or gpu.remap.failure or gpu.volatile.dram_unc)]
-        gpu = node.gpus[modifier.whole("gpu", 0) % 8] if "gpu" in modifier.args else dice(seed, "R3").choice(clean)
+        gpu = node.gpus[modifier.whole("gpu", 0) % 8] if "gpu" in modifier.args else dice(seed, "R3").choice(clean or node.gpus)
         gpu.volatile.dram_corr += 2
         gpu.aggregate.dram_corr += 57
         gpu.remap.corr, gpu.remap.high = gpu.remap.corr + 1, gpu.remap.high + 1
