@@ -6,6 +6,7 @@ no Redis to share.
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import structlog
@@ -23,6 +24,8 @@ from bot.store import Store, StoreUnavailable, open_store
 from bot.workers import on_signals, tied, workers
 
 log = structlog.get_logger()
+BEHIND = 5
+"""How far a worker stands behind its front end where both want the same processor: Slack waits three seconds, a diagnosis can."""
 
 
 async def serve(settings: Settings, worker: Sequence[str], *, front: bool = False) -> int:
@@ -57,6 +60,8 @@ async def work(settings: Settings, *, beside: bool) -> int:
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     on_signals(stop, tied=beside)
+    if beside:
+        os.nice(BEHIND)
     async with contextlib.AsyncExitStack() as stack:
         ready = await stack.enter_async_context(tied(stop)) if beside else lambda: None
         store = await stack.enter_async_context(_store(settings))
