@@ -111,6 +111,7 @@ async def test_a_fabric_manager_starts_again_only_where_its_version_fits() -> No
     of.break_("S05", "gpu-002")
     async with repairs(of) as work:
         assert (await work.do("restart_fabricmanager")).exit_status == 0
+        assert [remedy for _, remedy, _ in of.executions] == ["restart_fabricmanager"]
         assert (faults_of(of), unsound(of)) == ([], [])
         again = await work.do("restart_fabricmanager", "gpu-002")
     assert again.exit_status == 1

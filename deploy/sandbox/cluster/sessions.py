@@ -4,9 +4,11 @@ import os
 import re
 import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tools.remedies import REMEDIES
+from tools.remedy import KINDS, Remedy
 
 PROC = Path("/proc")
 SIGKILL = signal.SIGKILL
@@ -62,8 +64,13 @@ def _kill(pid: int) -> None:
 def _remedy(command: list[str]) -> str:
     """The remedy whose command this is; the command itself where it is none's."""
     for remedy in REMEDIES.values():
-        shape = [re.sub(r"\\{[a-z_]+\\}", ".+", re.escape(word)) for word in remedy.command]
+        shape = [re.sub(r"\\{([a-z_]+)\\}", partial(_admitted, remedy), re.escape(word)) for word in remedy.command]
         given = [word for word in command if word]
         if len(shape) == len(given) and all(re.fullmatch(pattern, word, re.DOTALL) for pattern, word in zip(shape, given, strict=True)):
             return remedy.id
     return " ".join(command)
+
+
+def _admitted(remedy: Remedy, slot: re.Match[str]) -> str:
+    """What may stand in a slot: a service that one remedy may restart is not the one that another restarts."""
+    return f"(?:{KINDS[remedy.args[slot[1]]].pattern})"
