@@ -143,6 +143,7 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
     "context switch": ([seen(XID, 109)], "GPU.EXECUTION.Ctxsw_Timeout"),
     "PMU": ([seen(XID, 62)], "GPU.EXECUTION.PMU_Halt"),
     "wrong results": ([seen("nccl.wrong", 12), seen(ERR, "loss_nan")], "GPU.EXECUTION.Silent_Data_Corruption"),
+    "wrong results, and none in another run": ([seen("nccl.wrong", 20), seen("nccl.wrong", 0)], "GPU.EXECUTION.Silent_Data_Corruption"),
     "one hot GPU": ([seen("gpu.throttle.hw_thermal"), seen("gpu.temp.core", 91)], "GPU.THERMAL.HW_Thermal_Slowdown"),
     "power brake": ([seen("gpu.throttle.hw_power_brake"), seen("gpu.throttle.hw_slowdown")], "GPU.POWER.Power_Brake_PSU"),
     "clocks locked": (
