@@ -9,7 +9,7 @@ from tests.bench.arms import ARMS
 from tests.bench.gates import Gate, difficulty
 from tests.bench.hardest import told
 from tests.bench.loop_report import section as closed_loop
-from tests.bench.report_parts import left_out, not_run, stand_in, table, whole_arms
+from tests.bench.report_parts import least, left_out, not_run, stand_in, table, whole_arms
 from tests.bench.report_texts import real_texts
 
 Doc = Mapping[str, Any]
@@ -38,6 +38,7 @@ def markdown(doc: Doc, made_by: str = "") -> str:
         tables.confidence(doc),
         tables.paired(doc),
         left_out(doc, _present(doc)),
+        least(doc),
         stand_in(doc),
         _not_run(doc),
         real_texts(doc),
