@@ -382,3 +382,38 @@ def test_every_published_line_has_its_code() -> None:
         code for code, _ in lines
     ]
     assert len(lines) > 40
+
+
+GONE = "[100.0] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+FELL = "[104.0] nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n"
+LINK = (
+    "[104.5] NVRM: Xid (PCI:0000:4c:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 5(0x0, 0x0, 0x10000)\n"
+)
+
+
+def follows(text: str) -> list[tuple[object, object]]:
+    return [(event.value, event.attrs.get("sympathetic")) for event in kernel_events(text, NOW)]
+
+
+def test_a_gpu_that_fell_off_the_bus_takes_its_links_with_it() -> None:
+    stamped = [f"2026-05-20T03:01:0{at},000000+00:00 {line.partition('] ')[2]}" for at, line in enumerate((GONE, FELL, LINK))]
+    assert follows("".join(stamped)) == [(79, None), (20034, 79), (74, 79)]
+    switch_first = [f"2026-05-20T03:01:0{at},000000+00:00 {line.partition('] ')[2]}" for at, line in enumerate((FELL, LINK, GONE))]
+    assert follows("".join(switch_first)) == [(20034, None), (74, "sxid"), (79, None)]
+
+
+def test_nothing_follows_from_another_boot_or_from_a_minute_ago() -> None:
+    one, other = "-- Boot 11111111111111111111111111111111 --\n", "-- Boot 22222222222222222222222222222222 --\n"
+    assert follows(one + GONE + other + FELL + LINK) == [(79, None), (20034, None), (74, "sxid")]
+    assert follows(one + FELL + other + LINK) == [(20034, None), (74, None)]
+    late = "2026-05-20T03:01:00,000000+00:00 " + GONE.partition("] ")[2] + "2026-05-20T03:09:00,000000+00:00 " + FELL.partition("] ")[2]
+    assert follows(late) == [(79, None), (20034, None)]
+
+
+@pytest.mark.parametrize(
+    "text", ["NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x0)", "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x0)"]
+)
+def test_an_nvlink5_error_is_decoded_however_its_columns_are_spaced(text: str) -> None:
+    found = kernel_events(f"[1.0] NVRM: Xid (PCI:0018:01:00): 149, {text}\n", NOW)
+    assert [(event.kind, event.value) for event in found] == [("kernel.xid", 149), ("kernel.nvlink5", "NETIR_LINK_EVT")]
+    assert (found[1].attrs["link"], found[1].attrs["severity"]) == (8, "fatal")

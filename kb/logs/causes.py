@@ -13,7 +13,8 @@ CAUSES: Mapping[int, frozenset[int]] = {
     94: frozenset({48}),
     95: frozenset({48}),
 }
-"""Xids that follow another on the same GPU. 45 follows any other; 74 follows a fatal SXid of the host."""
+"""Xids that follow another on the same GPU. 45 follows any other; 74 follows a fatal SXid of the host; and when a GPU falls off the bus (79),
+the switches and the other GPUs lose their links to it."""
 
 _SOON = 60.0
 
@@ -33,15 +34,17 @@ def once_killed(events: Iterable[Event]) -> list[Event]:
 
 
 def with_causes(events: Iterable[Event]) -> list[Event]:
-    """`sympathetic`: the earlier Xid (or `sxid`) that this Xid follows from."""
+    """`sympathetic`: the earlier Xid (or `sxid`) that this Xid or SXid follows from."""
     recent: dict[object, list[Event]] = {}
     marked = []
     for event in events:
-        if event.kind == "kernel.xid" and (cause := _cause(event, recent)):
+        if event.kind in ("kernel.xid", "kernel.sxid") and (cause := _cause(event, recent)):
             event = replace(event, attrs={**event.attrs, "sympathetic": cause})
         marked.append(event)
         if event.kind == "kernel.xid" and event.value not in (45, 154):
             recent[event.device] = [*recent.get(event.device, [])[-7:], event]
+            if event.value == 79:
+                recent["gone"] = [event]
         elif event.kind == "kernel.sxid" and event.attrs.get("fatal"):
             recent["nvswitch"] = [event]
     return marked
@@ -50,13 +53,22 @@ def with_causes(events: Iterable[Event]) -> list[Event]:
 def _cause(event: Event, recent: Mapping[object, list[Event]]) -> int | str | None:
     if "caused_by" in event.attrs:
         return int(event.attrs["caused_by"])
-    if event.value == 74 and any(_within(fatal.time, event.time) for fatal in recent.get("nvswitch", [])):
+    of_links = event.kind == "kernel.sxid" or event.value == 74
+    if of_links and any(_soon_after(gone, event) for gone in recent.get("gone", []) if gone.device != event.device):
+        return 79
+    if event.kind == "kernel.sxid":
+        return None
+    if event.value == 74 and any(_soon_after(fatal, event) for fatal in recent.get("nvswitch", [])):
         return "sxid"
     for earlier in reversed(recent.get(event.device, [])):
         follows = event.value == 45 or earlier.value in CAUSES.get(int(event.value), ())
-        if follows and earlier.value != event.value and earlier.boot_id == event.boot_id and _within(earlier.time, event.time):
+        if follows and earlier.value != event.value and _soon_after(earlier, event):
             return int(earlier.value)
     return None
+
+
+def _soon_after(earlier: Event, event: Event) -> bool:
+    return earlier.boot_id == event.boot_id and _within(earlier.time, event.time)
 
 
 def _within(then: datetime | None, now: datetime | None) -> bool:

@@ -32,7 +32,10 @@ _CHANNEL = re.compile(r"(?:Ch|channel|Channel ID|ChID|ChId) (?:0x)?([0-9a-fA-F]{
 _FAULT = re.compile(r"Fault is of type (FAULT_[A-Z_]+)(?: (ACCESS_TYPE_[A-Z_]+))?")
 _GSP = re.compile(r"(?:RPC response from |RPC from )(?:GPU(\d+) )?GSP\d*! Expected function (\w+)(?: \((\w+)\))?")
 _ROW = re.compile(r"Row Remapper(?: Error)?:[^(]{0,20}\(?(0x[0-9a-fA-F]+)?")
-_NVL5 = re.compile(r"([A-Z][A-Z0-9_]{2,30})(?: (\w+))?? (Fatal|Nonfatal|Non-fatal) (XC\d+) (i\d+) Link (-?\d+) \(([^)]{0,120})\)")
+_NVL5 = re.compile(
+    r"([A-Z][A-Z0-9_]{2,30})(?: {1,8}(\w+))?? {1,8}(Fatal|Nonfatal|Non-fatal) {1,8}(XC\d+) {1,8}(i\d+) {1,8}"
+    r"Link {1,8}(-?\d+) {1,8}\(([^)]{0,120})\)"
+)
 _SXID = re.compile(
     r"(?:nvidia-)?nvswitch(\d{1,3}): SXid \((?:PCI:)?([0-9A-Fa-f:.]{3,20})\): (\d{3,6})(?:, (Fatal|Non-fatal))?(?:, Link (\d{1,3}))?,? ?"
 )
