@@ -1,7 +1,10 @@
 """nvidia-smi in every shape: what is there is read, what is not there is absent, what is broken is told."""
 
+import re
+
 import pytest
 
+from tests.fakes_cluster import argv, cluster
 from tests.samples_checks import NVLINK_ERRORS, NVLINK_STATUS, SMI_TABLE, SMI_TEXT, SMI_XML, TOPO
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
@@ -189,3 +192,24 @@ def test_links_are_counted_by_state_and_by_error() -> None:
         "nvlink.crc_errors": 9000,
         "nvlink.worst_link": 1,
     }
+
+
+WORDS = ("[N/A]", "ERR!", "[Unknown Error]", "[Not Supported]", "Requested functionality has been deprecated", "[Insufficient Permissions]",
+         "[GPU requires reset]", "Not Found", "", "-")  # fmt: skip
+"""What drivers print in place of a value."""
+
+
+@pytest.mark.parametrize("driver", ["525.125.06", "550.90.07", "580.95.05"])
+def test_a_word_in_place_of_a_value_never_becomes_another_value(driver: str) -> None:
+    text = cluster(modifiers=[f"R10(driver={driver})"]).answer("n1", argv("smi.query")).stdout.decode()
+    text = text[: text.index("</gpu>")] + "</gpu>\n</nvidia_smi_log>\n"
+    text = text.replace("<attached_gpus>8", "<attached_gpus>1")
+
+    def known(said: str) -> set[tuple[str, str | None, str]]:
+        facts = CHECKS["smi"].read(said)
+        return {(fact.key, fact.device, repr(fact.value)) for fact in facts if fact.status is Status.OK and fact.key != "gpu.field_errors"}
+
+    whole = known(text)
+    for number, cell in enumerate(re.finditer(r"<(\w+)>([^<>\n]+)</\1>", text)):
+        word = WORDS[number % len(WORDS)]
+        assert known(text[: cell.start(2)] + word + text[cell.end(2) :]) <= whole, (cell[1], word)
