@@ -12,11 +12,17 @@ from tests.bench.arm import Answer, Arm
 from tests.bench.arms import ARMS, MODEL_FREE, PARTS, why_not
 from tests.bench.arms_rules import Oracle, Product, Retrieval, TaxonomyOnly
 from tests.bench.generate import cases
+from tests.bench.keep import Kept
 from tests.bench.line import Access
 from tests.bench.score import grounded
 from tests.bench.stand import everything, stand, without
 from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth
 from tests.bench.work import Job, marked, permutation, work
+from tools.checks import CHECKS
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact
+from tools.fleet import Ask, Fleet
+from tools.sku import load_skus
 
 ACCESS = Access("http://127.0.0.1:9", "key", "gpt-4o")
 
@@ -120,10 +126,28 @@ def test_another_attempt_meets_another_world_around_the_same_fault() -> None:
     assert first == again != second
 
 
-async def test_the_same_case_behind_real_ssh_is_solved_as_well() -> None:
-    case = parse_case(easy("S10"))
-    async with stand(case, everything(), transport="ssh") as ready:
-        answer = await Product().solve(ready.stage)
-        assert answer.labels == ("SYSTEM_SOFTWARE.STORAGE.Root_FS_Full",)
-        assert ready.cluster.unsafe_command_count == 0
-        assert ready.unchanged
+@pytest.mark.parametrize("layer", ["easy", "hard", "composite", "unseen", "control"])
+def test_the_same_case_behind_real_ssh_gets_the_same_answer(layer: str) -> None:
+    raw = next(cases(layer, "ssh", 1))
+    inside, outside = (work(Job(raw, ("B8",), transport=way))[0] for way in ("inprocess", "ssh"))
+    told = [{name: row["answer"][name] for name in ("labels", "hosts", "devices", "plans")} for row in (inside, outside)]
+    assert told[0] == told[1]
+    assert (outside["unsafe"], outside["unchanged"]) == (0, True)
+
+
+def test_what_is_kept_between_arms_is_what_each_would_have_worked_out() -> None:
+    async def run() -> list[Fact]:
+        async with stand(parse_case(easy("G01")), everything()) as ready:
+            evidence = MemoryEvidence()
+            fleet = Fleet(ready.stage.transport, ready.stage.inventory, CHECKS, evidence, ready.stage.clock, load_skus())
+            wave = await fleet.look("plain", [Ask(host, "smi") for host in ready.stage.inventory.hosts])
+            kept = Kept()
+            sharing = Fleet(ready.stage.transport, ready.stage.inventory, everything().checks, kept, ready.stage.clock, load_skus())
+            again = await sharing.look("kept", [Ask(host, "smi") for host in ready.stage.inventory.hosts])
+            assert again.facts == wave.facts
+            assert await evidence.facts(await evidence.put_facts("plain", wave.facts)) == await kept.facts(
+                await kept.put_facts("kept", wave.facts)
+            )
+            return list(wave.facts)
+
+    assert len(asyncio.run(run())) > 100

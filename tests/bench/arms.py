@@ -11,6 +11,7 @@ from tests.bench.aidai import AidAI
 from tests.bench.arm import Arm
 from tests.bench.free_agent import FreeAgent
 from tests.bench.line import Access
+from tests.bench.outside import is_outside, maker
 from tests.bench.two_models import Liar, Sage, With
 
 NO_MODEL = "no model endpoint is set: RACKMEDIC_MODEL_URL, or RACKMEDIC_MODEL_API_KEY for OpenAI, or --replay with a recording"
@@ -57,7 +58,18 @@ BOUNDS: Mapping[str, Row] = {
 }
 """What a model could do at best and at worst, with no model: one that knows the truth stands in its place."""
 
-ARMS: Mapping[str, Row] = {**BASELINES, **{name: _ablated(name) for name in ABLATIONS}, **BOUNDS}
+
+class Arms(dict[str, Row]):
+    """The rows, and what others bring (`outside`): named by where it is, it is read when it is first asked for."""
+
+    def __missing__(self, name: str) -> Row:
+        if not is_outside(name):
+            raise KeyError(name)
+        self[name] = Row(*maker(name))
+        return self[name]
+
+
+ARMS: Mapping[str, Row] = Arms({**BASELINES, **{name: _ablated(name) for name in ABLATIONS}, **BOUNDS})
 MODEL_FREE = tuple(name for name, row in BASELINES.items() if not row.model)
 PARTS = tuple(name for name, row in ARMS.items() if row.part == "B8")
 """The product without a model, with one part left out or a model's best and worst put in."""

@@ -21,6 +21,7 @@ from tests.bench.generate import LAYERS, as_yaml, cases
 from tests.bench.incidents import measure
 from tests.bench.line import Access
 from tests.bench.lint import problems
+from tests.bench.outside import NoSuchArm, is_outside
 from tests.bench.plan import Plan
 from tests.bench.recording import begin, read_recording
 from tests.bench.run import Teller, run
@@ -129,10 +130,13 @@ def _version() -> str:
 
 def _arms(text: str) -> tuple[str, ...]:
     found = arm_names(text)
-    unknown = [name for name in found if name not in ARMS]
+    unknown = [name for name in found if name not in ARMS and not is_outside(name)]
     if unknown:
-        raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join((*ARMS, *GROUPS))}", 2)
-    return found
+        raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join((*ARMS, *GROUPS))} and FILE.py:CLASS", 2)
+    try:
+        return tuple(name for name in found if ARMS[name])
+    except NoSuchArm as why:
+        raise Refusal(f"--arms {why}", 2) from why
 
 
 def _seed(wanted: Wanted) -> tuple[str, str]:
@@ -185,8 +189,11 @@ def write_report(
         if loops
         else {}
     )
-    pictures = reports.draw(doc, out.parent / "pictures") if doc["arms"] else []
-    text = reports.markdown(doc, made_by)
+    try:
+        pictures = reports.draw(doc, out.parent / "pictures") if doc["arms"] else []
+        text = reports.markdown(doc, made_by)
+    except NoSuchArm as why:
+        raise Refusal(f"{results}: {why}; run the report where the arm is", 2) from why
     shown = "\n".join(f"![{path.stem}](pictures/{path.name})" for path in pictures)
     out.write_text(f"{text}\n{shown}\n")
     return [out, *pictures]

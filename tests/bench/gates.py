@@ -147,11 +147,16 @@ def permuted(raws: Sequence[Raw], jobs: int = 1, seed: int = 5) -> Gate:
     )
 
 
+_POSED = ("id", "profile", "nodes", "t0", "ticket", "faults", "modifiers", "outputs")
+
+
 def digest(raws: Iterable[Raw]) -> str:
-    """Of cases as files."""
+    """Of what cases pose and which labels are right; how remedies are marked moves no label."""
     whole = hashlib.sha256()
     for raw in raws:
-        whole.update(as_yaml(dict(raw)).encode())
+        truth = raw["truth"]
+        labels = [truth["primary"]["label"], *(row["label"] for row in truth.get("also") or ())]
+        whole.update(as_yaml({name: raw.get(name) for name in _POSED} | {"labels": labels, "removed": truth.get("removed")}).encode())
     return whole.hexdigest()
 
 

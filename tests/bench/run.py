@@ -11,6 +11,7 @@ from typing import Any
 from tests.bench.arms import GROUPS, why_not
 from tests.bench.generate import as_yaml
 from tests.bench.journal import Journal
+from tests.bench.outside import is_outside, source
 from tests.bench.plan import Plan
 from tests.bench.pool import spread
 from tests.bench.results import document
@@ -84,6 +85,8 @@ def digest_of(plan: Plan) -> str:
     whole = hashlib.sha256(repr((plan.seed, plan.transport, plan.permuted, plan.access)).encode())
     for raw in plan.cases:
         whole.update(as_yaml(dict(raw)).encode())
+    for name in filter(is_outside, plan.arms):
+        whole.update(source(name))
     for folder in SOURCES:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".yaml", ".md", ".tmpl") and path.name != "REPORT.md":
