@@ -159,8 +159,9 @@ def _span(event: Seen) -> tuple[datetime, datetime, int] | None:
 def _one_place(events: Sequence[Seen]) -> bool:
     """Whether every exception that names a place names the same, on enough occasions."""
     placed = [event for event in events if event.attrs.get("gpc") is not None and event.attrs.get("tpc") is not None]
-    places = {(event.attrs["gpc"], event.attrs["tpc"]) for event in placed}
-    return len(places) == 1 and _occasions(placed) >= ENOUGH_TO_REPEAT
+    places = {(event.attrs["gpc"], event.attrs["tpc"], event.attrs.get("mig")) for event in placed}
+    several = any("migs" in event.attrs for event in placed)  # each MIG instance counts its own GPCs
+    return len(places) == 1 and not several and _occasions(placed) >= ENOUGH_TO_REPEAT
 
 
 def _dominates(times: Mapping[str, int]) -> bool:

@@ -126,3 +126,38 @@ def test_a_program_s_log_is_not_the_kernel_s() -> None:
         '{"level":"info","msg":"started"}\n',
     ):
         assert [fact.status for fact in DMESG.read(text)] == [Status.UNREADABLE], text
+
+
+def sm_error(hour: int, mig: str) -> str:
+    return (
+        f"kern  :warn  : 2026-05-20T0{hour}:01:00,000000+00:00 NVRM: Xid (PCI:0000:3b:00{mig}): 13, pid={100 + hour}, name=a, "
+        "Graphics SM Warp Exception on (GPC 0, TPC 0, SM 0): Illegal Instruction Encoding\n"
+    )
+
+
+def test_places_inside_different_mig_instances_are_not_one_place() -> None:
+    def how(*migs: str) -> list[object]:
+        facts = CHECKS["dmesg"].read("".join(sm_error(hour, mig) for hour, mig in enumerate(migs)))
+        settle = CHECKS["dmesg"].settle
+        assert settle is not None
+        return [fact.value for fact in settle(facts) if fact.key == "kernel.xid_repeat"]
+
+    assert how("", "", "", "") == ["same_tpc"]
+    assert how(*[" GPU-I:05"] * 4) == ["same_tpc"]
+    assert how(" GPU-I:01", " GPU-I:02", " GPU-I:03", " GPU-I:04") == ["same_gpu"]
+
+
+def test_the_last_recovery_action_that_the_driver_asked_for_counts() -> None:
+    def asked(*steps: str) -> object:
+        lines = [
+            f"kern  :warn  : 2026-05-20T03:01:0{at},000000+00:00 NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to "
+            f"0x1 ({step})\n"
+            for at, step in enumerate(steps)
+        ]
+        (fact,) = [fact for fact in CHECKS["dmesg"].read("".join(lines)) if fact.value == 154]
+        return fact.attrs["recovery"]
+
+    assert asked("GPU Reset Required") == "GPU Reset Required"
+    assert asked("GPU Reset Required", "Node Reboot Required") == "Node Reboot Required"
+    assert asked("Node Reboot Required", "GPU Reset Required", "None") == "None"
+    assert asked("None", "GPU Reset Required", "None", "GPU Reset Required") == "GPU Reset Required"

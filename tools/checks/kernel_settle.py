@@ -13,6 +13,8 @@ APART = ("cgroup", "fatal", "severity")
 """Attributes that make two events two facts: a kill by a job's limit is another thing than a kill by a full host."""
 _MOST = 20
 _SPAN: Mapping[str, Callable[..., str]] = {"first": min, "last": max}
+_KEEP_LAST = ("recovery",)
+"""The driver's newest word is the one that holds."""
 _KEEP_FIRST = ("detail", "process", "seconds", "cpu", "error")
 
 
@@ -37,6 +39,7 @@ def merged(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         elif name not in ("count", "uptime", *_SPAN):
             found[f"{name}s"] = list(distinct.values())[:_MOST]
             found |= {name: first} if name in _KEEP_FIRST else {}
+            found |= {name: next(row[name] for row in reversed(rows) if name in row)} if name in _KEEP_LAST else {}
     return found
 
 
