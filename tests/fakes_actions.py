@@ -38,6 +38,7 @@ from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet import Ask, Seen, Wave
 from tools.inventory import Inventory, parse_inventory
+from tools.kit import current_version
 from tools.ledger.ledger import Brakes, Ledger
 from tools.ledger.record import Record
 from tools.remedies.build import catalogue_hash
@@ -178,6 +179,8 @@ class Site:
             case ("sudo", "-n", _, "settle", digest):
                 answer = self.records.setdefault((host, digest), "never")
                 self.at("settle:after")
+            case ("sudo", "-n", _, "version"):
+                answer = current_version()
             case ("cat", "/proc/sys/kernel/random/boot_id"):
                 answer = self.boot(host)
             case ("cat", path) if path.startswith("/proc/") and path.endswith("/stat"):

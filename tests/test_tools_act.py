@@ -32,9 +32,12 @@ class Told:
     settle: list[Step] = field(default_factory=lambda: ["done 0"])
     boot: list[Step] = field(default_factory=lambda: [BOOT])
     asked: list[tuple[str, ...]] = field(default_factory=list)
+    version: str = field(default_factory=current_version)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         words = tuple(argv)
+        if words == (*ACT, "version"):
+            return Ran(f"{self.version}\n".encode())
         self.asked.append(words)
         steps = self.boot if words[0] == "cat" else self.start if words[3] == "start" else self.settle
         step = steps.pop(0) if len(steps) > 1 else steps[0]
@@ -364,6 +367,14 @@ async def test_the_card_says_what_is_wrong_with_a_kit_and_what_a_human_can_run(d
     assert says in sentence
     assert (sentence == "") == (state == "current")
     assert state == "current" or sentence.endswith("as root on gpu-017: nvidia-smi --gpu-reset -i 0000:9b:00.0")
+
+
+async def test_a_kit_of_another_catalogue_starts_nothing_for_it_might_do_something_else(desk: Desk) -> None:
+    host = Told(version="0123456789ab")
+    ended = await _run(desk, host)
+    assert (ended.state, host.asked) == ("failed", [])
+    assert ended.says.startswith("nothing was started, for an older kit may do another thing than what was approved. The node kit on ")
+    assert "is version 0123456789ab, not" in ended.says
 
 
 def test_a_remedy_that_an_older_kit_lacks_is_refused_in_words_that_say_what_to_do() -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from tools.action import Action
-from tools.kit import ACT, Said, ask
+from tools.kit import ACT, Said, ask, kit_of
 from tools.ledger.claim import Claim
 from tools.ledger.journal import Clock
 from tools.remedies import REMEDIES
@@ -47,7 +47,8 @@ class KnowsKeys(Protocol):
 
 
 async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) -> Said:
-    """Begin the action, unless its digest began before. Only a claim that may start gets this far, and only to the host key approved."""
+    """Begin the action, unless its digest began before. Only a claim that may start gets this far, only to the host key approved, and only
+    where the kit is of this catalogue: an older one would run what the remedy was then."""
     if not claim.may_start:
         raise PermissionError("an adopted claim may only settle")
     action = claim.action
@@ -58,6 +59,11 @@ async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) 
             return Said("unclear", says=why.why)
         if key != action.host_key:
             return Said("refused", says=f"{action.via} has another host key ({key}) than the one that was approved")
+    there = await kit_of(action.via, transport, kit)
+    if there.state == "older":
+        return Said(
+            "refused", says=f"nothing was started, for an older kit may do another thing than what was approved. {there.sentence(action)}"
+        )
     return await ask(action.via, ("start", action.digest, action.boot_id, *action.argv), transport, kit)
 
 
