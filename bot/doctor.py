@@ -160,7 +160,7 @@ async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> 
     try:
         answers = await asyncio.gather(*(_try(ssh, name) for name in names))
         there = [name for name, why in zip(names, answers, strict=True) if not why and inventory.hosts[name].kit]
-        kits = _kits(there, await asyncio.gather(*(kit_of(name, ssh) for name in there)))
+        kits = kit_findings(there, await asyncio.gather(*(kit_of(name, ssh) for name in there)))
     finally:
         await ssh.aclose()
     by_answer: dict[str, list[str]] = {}
@@ -178,7 +178,7 @@ async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> 
     )
 
 
-def _kits(names: list[str], states: list[KitState]) -> list[Finding]:
+def kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
     """One line for hosts that can run every remedy, one for each way in which others cannot."""
     by_state: dict[tuple[str, str], list[str]] = {}
     for name, kit in zip(names, states, strict=True):
@@ -187,7 +187,7 @@ def _kits(names: list[str], states: list[KitState]) -> list[Finding]:
     for (state, detail), hosts in sorted(by_state.items()):
         says = {
             "current": f"{len(hosts)} of {len(names)} hosts have it, version {current_version()}",
-            "older": f"{fold(hosts)}: version {detail}, not {current_version()}: newer remedies and privileged checks are refused there",
+            "older": f"{fold(hosts)}: version {detail}, not {current_version()}: remedies and newer checks are refused there",
             "missing": f"{fold(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
             "unknown": f"{fold(hosts)}: could not be asked ({detail})",
         }[state]
