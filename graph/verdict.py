@@ -170,7 +170,7 @@ class Coverage:
             asked.add((fact.host, fact.check))
             if fact.key == "check.skipped":
                 skipped.add((fact.host, fact.check))
-            elif fact.key == "check.no_target":
+            elif fact.key == "check.no_target" or _nothing_to_look_at(fact, lens):
                 untargeted[fact.host, fact.check] = fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
@@ -220,6 +220,13 @@ class Coverage:
     def _pointless(self, host: str, check: str) -> bool:
         """A machine whose SKU has no InfiniBand is not blind for lack of ibstat."""
         return check == "ibstat" and self.lens.expected(host, "ib.count", None) == 0
+
+
+def _nothing_to_look_at(fact: Fact, lens: Lens) -> bool:
+    """No log of a job, or no tool for the fabric: the host is well for all that, and part of the truth is not seen."""
+    if fact.key == "fabric.sm":
+        return fact.status is Status.ABSENT and lens.expected(fact.host, "ib.count", None) != 0
+    return fact.key == "job.log" and fact.value is False
 
 
 def stand(leaf: Leaf, rows: Sequence[Belief], settled: Settled, coverage: Coverage) -> Standing:
