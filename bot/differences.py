@@ -27,6 +27,9 @@ MOST_NOTES = 8
 """Differences shown of one group of hosts."""
 
 
+PARTLY = "nothing in the part that could be looked at"
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Hosts that say the same of one check. No `notes`: nothing to see there."""
@@ -51,6 +54,10 @@ class Blind:
     def __str__(self) -> str:
         return f"{fold(self.hosts)}: {' '.join(self.checks)}: {self.why}"
 
+    def among(self, checks: int) -> str:
+        """The same where so many were asked: a host that answers none is not told check by check."""
+        return str(self) if len(self.checks) < max(checks, 2) else f"{fold(self.hosts)}: all {checks} checks: {self.why}"
+
 
 Slot = tuple[str, str, str]
 """Kind of host, key, device."""
@@ -68,6 +75,8 @@ class _Table:
     """Hosts of which a note was made already."""
     looked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Hosts that answered, by kind."""
+    partly: int = 0
+    """Hosts of which a part could not be looked at."""
 
 
 class Differences:
@@ -89,6 +98,7 @@ class Differences:
         bit = 1 << self._hosts.setdefault(answer.host, len(self._hosts))
         kind, table = self._kind(answer.host), self._tables.setdefault(answer.check, _Table())
         table.looked[kind] |= bit
+        table.partly |= bit if answer.could_not else 0
         values: dict[tuple[str, str], set[str]] = defaultdict(set)
         for fact in facts:
             slot = (fact.key, fact.device or "")
@@ -120,7 +130,8 @@ class Differences:
         by_notes: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for mask in table.looked.values():
             for place in _bits(mask):
-                by_notes[_joined(notes[place])].append(names[place])
+                says = _joined(notes[place])
+                by_notes[says or ((PARTLY,) if table.partly >> place & 1 else ())].append(names[place])
         found = [Group(tuple(hosts), says) for says, hosts in by_notes.items()]
         return tuple(sorted(found, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
 

@@ -153,6 +153,9 @@ class _Screen:
         row = self.world.ports.inventory.hosts[host]
         return row.sku or row.group
 
+    def _kind_known(self, host: str) -> bool:
+        return self.world.ports.inventory.hosts[host].sku in self.world.ports.skus
+
     def __enter__(self) -> "_Screen":
         err = Console(stderr=True)
         if err.is_terminal:
@@ -189,13 +192,22 @@ class _Screen:
     def _parts(self) -> Iterator[RenderableType]:
         if self.heat:
             yield heat_table(self.heat)
+        quiet: dict[tuple[str, ...], list[str]] = {}
         for check in self.checks if not self.heat else ():
-            if groups := self._differences.groups(check.id):
+            groups = self._differences.groups(check.id)
+            if len(groups) == 1 and not groups[0].notes:
+                quiet.setdefault(groups[0].hosts, []).append(check.id)
+            elif groups:
                 yield Text(check.id, style="bold")
                 yield from (Text(f"  {group}", style="" if group.notes else "green") for group in groups)
+        if quiet:
+            yield Text("ok on every host that answered", style="bold")
+            yield from (Text(f"  {fold(hosts)}: {' '.join(checks)}", style="green") for hosts, checks in quiet.items())
         if blind := self._differences.blind():
             yield Text("could not look", style="bold yellow")
-            yield from (Text(f"  {row}") for row in blind)
+            yield from (Text(f"  {row.among(len(self.checks))}") for row in blind)
+        if strangers := [host for host in self.hosts if self._told.get(host) and not self._kind_known(host)]:
+            yield Text(f"no sku in the inventory, compared with each other only: {fold(strangers)}", style="dim")
 
 
 def _expectations(world: World) -> Callable[[str, str, str | None], Value]:

@@ -107,6 +107,23 @@ def test_what_could_not_be_looked_at_is_apart_and_never_ok() -> None:
     assert [str(row) for row in found.blind()] == ["n[3-4]: smi dmesg: no route"]
 
 
+def test_a_host_of_which_a_part_could_not_be_looked_at_is_not_called_ok() -> None:
+    found = seen({"n1": "1", "n2": "1"})
+    rows = (Fact("smi", "driver.version", "1", host="n3"), blind("smi", Status.TIMEOUT, "no answer within 20 s", "n3"))
+    found.add(Answer("n3", "smi", rows, could_not="no answer within 20 s"))
+    assert lines(found) == ["n[1-2]: ok", "n3: nothing in the part that could be looked at"]
+
+
+def test_a_dead_host_is_one_line_however_many_checks_were_asked() -> None:
+    found = seen({"n1": "1"})
+    for check in ("smi", "dmesg", "mem"):
+        found.add(Answer("n2", check, (blind(check, Status.UNREACHABLE, "no route", "n2"),), could_not="no route"))
+    (row,) = found.blind()
+    assert row.among(3) == "n2: all 3 checks: no route"
+    assert row.among(4) == "n2: smi dmesg mem: no route"
+    assert seen({"n1": "1"}).blind() == ()
+
+
 def test_what_hosts_print_is_shown_literally() -> None:
     rows: dict[str, Value] = {"n1": "1", "n2": "1", "n3": "1", "n4": "[red]\x1b[2J"}
     assert "\x1b" not in "".join(lines(seen(rows)))
@@ -123,9 +140,15 @@ def test_look_folds_a_cluster_from_the_command_line(case: str) -> None:
     ran = rackmedic("look", "gpu-[001-005]", "smi", "dmesg", "--sandbox", case)
     assert ran.returncode == 0, ran.stderr
     assert "  gpu-[001-002,004-005]: ok" in ran.stdout
+    assert "  gpu-005: nothing in the part that could be looked at" in ran.stdout
     assert "gpu5: gpu.lost True" in ran.stdout
     assert "gpu5: kernel.xid 79" in ran.stdout
     assert "gpu-005: dmesg: dmesg.ring: no answer within" in ran.stdout
+
+
+def test_checks_in_which_every_host_is_well_are_one_line(case: str) -> None:
+    ran = rackmedic("look", "gpu-[001-005]", "disk", "mem", "smi", "--sandbox", case)
+    assert "ok on every host that answered\n  gpu-[001-005]: disk mem\n" in ran.stdout
 
 
 def test_look_prints_facts_with_their_host_as_json_lines(case: str) -> None:
