@@ -20,6 +20,8 @@ from tools.remedy import BadArgument, fill
 from tools.transport import Transport, Unreachable
 
 FactsOf = Callable[[str], Awaitable[list[Fact]]]
+FORGOTTEN = "Invalid job id"
+"""What squeue says of a job that ended some minutes ago."""
 
 
 class Withheld(Exception):
@@ -104,6 +106,8 @@ class Proposer:
     def _stands(self, action: Action, missing: Sequence[ConditionSeen]) -> None:
         """Withheld unless every condition of the controller holds."""
         for one in missing:
+            if action.remedy == "cancel_job" and (one.ok is False or FORGOTTEN in one.saw):
+                raise Withheld("over", f"job {action.args['job']} has ended by itself")
             if one.ok is None:
                 raise Withheld("unreachable", f"could not see whether {one.says}: {one.saw}")
             if one.says == DRAINED.says:

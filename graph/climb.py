@@ -176,6 +176,11 @@ def _cannot(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     return heavier(ladder, event.says, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", event.says)
 
 
+def _over(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+    """The job ended by itself while its cancelling was put up: that was all that was wanted of it."""
+    return next_rung(ladder, yard) if present(ladder).remedy == "cancel_job" else ladder
+
+
 def _needless(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     """What was to be changed is gone by itself."""
     return ended(ladder, "withdrawn", event.says)
@@ -224,6 +229,7 @@ MOVES: Mapping[str, Move] = {
     "unreachable": _unreachable,
     "back": _back,
     "cannot": _cannot,
+    "over": _over,
     "needless": _needless,
     "not_idle": _not_idle,
     "again": _again,

@@ -154,6 +154,28 @@ async def test_a_stuck_job_is_cancelled_by_its_own_approval_when_the_node_stays_
     assert [row.action.remedy for row in await office.pending(incident)] == ["gpu_reset"]
 
 
+@pytest.mark.parametrize("decided", [True, False])
+async def test_a_job_that_ends_by_itself_needs_no_cancelling(store: Redis, decided: bool) -> None:
+    holder = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
+    office = Office(store, site(hung("n1"), holder, busy={"n1"}, jobs={"4711": "RUNNING"}))
+    incident = await office.mention("job 4711 hangs on n1, NCCL timeout")
+    await office.approve(incident, "drain_node")
+    office.clock.go(minutes=11)
+    await office.settle(incident)
+    (cancel,) = await office.pending(incident)
+    assert cancel.action.remedy == "cancel_job"
+    office.site.jobs.clear()
+    office.site.slurm["n1"] = "drained"
+    if decided:
+        for who in (ANN, BOB):
+            await office.click(cancel, who)
+    else:
+        office.clock.go(minutes=16)
+    await office.settle(incident)
+    assert [row.action.remedy for row in await office.pending(incident)] == ["gpu_reset"]
+    assert "cancel_job" not in office.site.counts()
+
+
 async def test_what_does_not_help_is_followed_by_the_heavier_rung_and_then_by_people(store: Redis) -> None:
     office = Office(store, site())
     incident = await office.mention()
