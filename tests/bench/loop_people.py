@@ -104,6 +104,7 @@ class Approvers:
     approved: dict[str, set[str]] = field(default_factory=dict)
     """Digest → who pressed Approve on it."""
     rejected: set[str] = field(default_factory=set)
+    read: int = 0
     waited: float = 0.0
     _passed_by: set[tuple[Button, str]] = field(default_factory=set)
 
@@ -124,7 +125,8 @@ class Approvers:
 
     async def decide(self, button: Button, who: str) -> None:
         """Read the card, then press one of its buttons."""
-        seconds = dice(0, "approver", self.seed, *button.approvals, who).uniform(*READS)
+        self.read += 1
+        seconds = dice(0, "approver", self.seed, self.read).uniform(*READS)
         await asyncio.sleep(seconds)
         self.waited += seconds
         if button not in self.buttons():
