@@ -89,6 +89,16 @@ def _cell(value: float | None, low: float, high: float) -> Text:
     return Text(f"{value:g}", style=f"rgb({red},{round(200 - 110 * part)},{blue})" + (" bold" if part > 0.8 else ""))
 
 
+def scale(values: Sequence[float]) -> tuple[float, float]:
+    """Where the colours begin and end: at least a quarter of the middle value apart, so that small differences look small."""
+    if not values:
+        return 0.0, 1.0
+    low, high = min(values), max(values)
+    middle = (low + high) / 2
+    reach = max((high - low) / 2, abs(middle) / 8, 0.5)
+    return middle - reach, middle + reach
+
+
 def draw(heat: Heat, out: Path) -> None:
     """Write the picture. Matplotlib is slow to import and needed only here."""
     from matplotlib.figure import Figure
@@ -99,7 +109,8 @@ def draw(heat: Heat, out: Path) -> None:
     figure = Figure(figsize=(3.2 + 0.55 * len(gpus), height), layout="constrained")
     axes = figure.subplots()
     axes.set_facecolor("#bbbbbb")
-    image = axes.imshow(cells, aspect="auto", interpolation="nearest", cmap="viridis")
+    low, high = scale([value for host in heat.hosts for value in heat.row(host) if value is not None])
+    image = axes.imshow(cells, aspect="auto", interpolation="nearest", cmap="viridis", vmin=low, vmax=high)
     axes.set_xticks(range(len(gpus)), gpus, rotation=45)
     step = max(1, len(heat.hosts) // 150)
     axes.set_yticks(range(0, len(heat.hosts), step), heat.hosts[::step], fontsize=7)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.differences import Differences
-from bot.heat import Heat, draw, heat_table, picture_kind
+from bot.heat import Heat, draw, heat_table, picture_kind, scale
 from bot.refusal import Refusal
 from tests.test_bot_cli import rackmedic
 from tools.fact import Fact, Status, Value, blind
@@ -213,3 +213,10 @@ def test_a_map_of_nothing_can_still_be_drawn(tmp_path: Path) -> None:
     draw(Heat("gpu.temp.core", ("n1",)), tmp_path / "map.svg")
     with pytest.raises(Refusal, match="no folder"):
         picture_kind(tmp_path / "absent" / "map.png")
+
+
+def test_small_differences_look_small_and_large_ones_fill_the_scale() -> None:
+    assert scale([29, 32]) == pytest.approx((26.69, 34.31), abs=0.01)
+    assert scale([30, 90]) == (30, 90)
+    assert scale([0, 0]) == (-0.5, 0.5)
+    assert scale([]) == (0.0, 1.0)
