@@ -147,8 +147,10 @@ class Matcher:
 
 
 def _holds(clue: Clue, kind: Kind) -> bool:
-    """The echo of another error supports nothing, unless the clue asks about echoes."""
+    """The echo of another error supports nothing, unless the clue asks about echoes; nor does a port of another network."""
     if clue.weight > 0 and kind.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
+        return False
+    if clue.weight > 0 and kind.first.attrs.get("elsewhere"):
         return False
     return clue.matches(kind.first, kind.expected, kind.majority)
 

@@ -1,7 +1,7 @@
 """Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
 
 Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
-before the incident).
+before the incident); to those of adapters `elsewhere` (on another kind of network than most of the host's).
 """
 
 from collections import defaultdict
@@ -16,13 +16,19 @@ from tools.fact import Fact, Status
 AGED = timedelta(hours=24)
 """An event this long before the incident was opened may be its cause, but cannot prove it."""
 
+FEWEST_ADAPTERS = 3
+"""Adapters of a host it takes to speak of most of them."""
+
+OF_PORTS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
+"""What a port says of the network behind it."""
+
 EVENTS = ("kernel.", "service.event", "job.", "ipmi.event")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
 
 
 def gather(facts: Iterable[Fact], opened: datetime | None = None, bus: Callable[[str], Sequence[str]] = lambda host: ()) -> list[Fact]:
     """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table."""
-    named = _name_hcas(_name_gpus(list(facts)))
+    named = _mark_elsewhere(_name_hcas(_name_gpus(list(facts))))
     return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus)])]
 
 
@@ -60,6 +66,25 @@ def _names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
 
 def _nameless_hca(fact: Fact) -> bool:
     return fact.key.startswith(("kernel.mlx5", "kernel.ib_link")) and bdf(fact.device or "") is not None
+
+
+def _mark_elsewhere(facts: Sequence[Fact]) -> list[Fact]:
+    """An Ethernet adapter among InfiniBand ones is no part of the network that jobs compute over, nor the other way round: whether its
+    port is up says nothing of them.
+    """
+    layers: dict[str, dict[str, str]] = defaultdict(dict)
+    for fact in facts:
+        if fact.key == "ib.link_layer" and fact.host and fact.device and fact.status is Status.OK:
+            layers[fact.host][fact.device] = str(fact.value)
+    other = {
+        (host, device)
+        for host, rows in layers.items()
+        for device, layer in rows.items()
+        if len(rows) >= FEWEST_ADAPTERS and 2 * list(rows.values()).count(layer) < len(rows)
+    }
+    return [
+        replace(f, attrs={**f.attrs, "elsewhere": True}) if f.key in OF_PORTS and (f.host, f.device or "") in other else f for f in facts
+    ]
 
 
 def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from graph.derive import absent_adapters, waiting_ports, wrong_clocks
 from graph.engine import assess
 from graph.gather import gather
+from graph.odd import is_odd
 from kb.taxonomy import Taxonomy
 from tests.fakes_graph import NOW, TAXONOMY, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact, Status, Value, blind
@@ -100,3 +101,20 @@ def test_where_there_was_nothing_to_look_at_the_report_says_so_beside_no_fault()
     now = assess([*healthy("n1", "n2"), *none], lens(), ("n1", "n2"), None, NOW)
     assert now.finding == "no_fault"
     assert {(row.host, row.check) for row in now.could_not_look()} == {("n1", "joblog"), ("n2", "fabric")}
+
+
+def test_a_port_of_another_network_than_its_neighbours_accuses_nobody() -> None:
+    def ports(*layers: str) -> list[Fact]:
+        return [fact("n1", "ibstat", "ib.link_layer", layer, f"mlx5_{n}") for n, layer in enumerate(layers)]
+
+    down = fact("n1", "ibstat", "ib.state", "Down", "mlx5_1")
+
+    def elsewhere(*layers: str) -> bool:
+        return any(row.attrs.get("elsewhere") for row in gather([*ports(*layers), down]))
+
+    assert elsewhere("InfiniBand", "Ethernet", "InfiniBand", "InfiniBand")
+    assert not elsewhere("Ethernet", "Ethernet", "Ethernet", "Ethernet")
+    assert not elsewhere("InfiniBand", "InfiniBand", "InfiniBand", "Ethernet")
+    assert not elsewhere("InfiniBand", "Ethernet")
+    marked = [row for row in gather([*ports("InfiniBand", "Ethernet", "InfiniBand"), down]) if row.key == "ib.state"]
+    assert not is_odd(marked[0], "Active")
