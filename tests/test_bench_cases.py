@@ -14,6 +14,7 @@ from deploy.sandbox.cluster.controls import CONTROLS
 from deploy.sandbox.cluster.faults import FAULTS
 from kb.taxonomy import SYMPTOMS, load_taxonomy
 from tests.bench import gates
+from tests.bench.frozen import frozen
 from tests.bench.generate import LAYERS, OUTSIDE, as_yaml, cases
 from tests.bench.lint import problems
 from tests.bench.modifier_words import MEANS
@@ -191,7 +192,8 @@ def test_the_sealed_seed_is_known_by_its_digest_and_nowhere_written_down() -> No
 
 
 def test_the_baselines_are_frozen_on_the_cases_of_today() -> None:
-    scores = gates.frozen(list(cases("hard", "1")))
+    scores, as_of = frozen(list(cases("hard", "1")))
+    assert as_of
     assert scores.keys() == gates.DIFFICULTY.keys()
     assert all(gate.held for gate in gates.difficulty(scores, "frozen"))
-    assert not gates.frozen(list(cases("hard", "2")))
+    assert not frozen(list(cases("hard", "2")))[0]

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the results of a small run."""
     folder = tmp_path_factory.mktemp("bench")
     lines, say = said()
-    run_bench(PLAIN, Wanted(folder / "r.json", layer="hard,control", n=3, arms="B0,B1,B3,B8,B10"), say)
+    run_bench(PLAIN, Wanted(folder / "r.json", layer="hard,control", n=3, arms="B0,B1,B3,B5,B8,B10"), say)
     assert lines[-1].startswith("6/6 cases")
     return folder
 
@@ -65,7 +65,7 @@ def test_results_are_one_document_with_every_arm_run_or_not(folder: Path) -> Non
 def test_a_finished_run_asks_nothing_again(folder: Path) -> None:
     before = read_results(folder / "r.json")
     lines, say = said()
-    again = run_bench(PLAIN, Wanted(folder / "r.json", layer="hard,control", n=3, arms="B0,B1,B3,B8,B10"), say)
+    again = run_bench(PLAIN, Wanted(folder / "r.json", layer="hard,control", n=3, arms="B0,B1,B3,B5,B8,B10"), say)
     assert lines == []
     assert again["arms"] == before["arms"]
 
@@ -202,7 +202,7 @@ def test_a_new_case_can_be_linted_and_run(tmp_path: Path) -> None:
 def test_a_case_that_cannot_be_marked_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("nodes: 3\nprofile: dgx-h100-8\n")
     assert lint(tmp_path, lambda line: None) > 0
-    with pytest.raises(Refusal, match="not every case can be marked"):
+    with pytest.raises(Refusal, match="not every case can be run and marked"):
         run_bench(PLAIN, Wanted(tmp_path / "r.json", cases=tmp_path), print)
 
 

@@ -8,14 +8,16 @@ the product moves no gate; whoever changes the cases has to freeze them anew.
 import hashlib
 import json
 import re
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kb.past import load_seeds
-from tests.bench.generate import LAYERS, as_yaml, cases
+from tests.bench.frozen import FROZEN, digest, frozen
+from tests.bench.generate import LAYERS, cases
 from tests.bench.lint import problems
 from tests.bench.plan import Plan
 from tests.bench.pool import spread
@@ -24,7 +26,7 @@ from tests.bench.tickets import sentences
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SEAL, FROZEN = HERE / "sealed.sha256", HERE / "frozen.json"
+SEAL = HERE / "sealed.sha256"
 DIFFICULTY: Mapping[str, float] = {"B4r": 0.85, "B1": 0.45}
 ALIKE_PAST, ALIKE_CASES, IN_A_ROW = 0.6, 0.8, 5
 Raw = Mapping[str, Any]
@@ -114,18 +116,14 @@ def difficulty(measured: Mapping[str, float], how: str) -> list[Gate]:
             for arm, most in DIFFICULTY.items() if arm in measured]  # fmt: skip
 
 
-def frozen(raws: Sequence[Raw]) -> Mapping[str, float]:
-    """What the baselines scored on these cases when they were frozen; nothing where these are other cases."""
-    held = json.loads(FROZEN.read_text()) if FROZEN.exists() else {}
-    return held.get("micro_f1_l3", {}) if held.get("cases") == digest(raws) else {}
-
-
 def freeze(raws: Sequence[Raw], jobs: int = 1) -> Mapping[str, float]:
     """Run the baselines and write down what they score."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         doc = run(Plan(raws, tuple(DIFFICULTY), "frozen", jobs=jobs), Path(folder) / "r.json")
     scores = {arm: doc["arms"][arm]["by_layer"]["hard"]["micro_f1"]["l3"] for arm in DIFFICULTY}
-    FROZEN.write_text(json.dumps({"cases": digest(raws), "n": len(raws), "micro_f1_l3": scores}, indent=1) + "\n")
+    git = subprocess.run(("git", "rev-parse", "--short", "HEAD"), cwd=ROOT, capture_output=True, text=True, check=False)
+    held = {"as_of": git.stdout.strip() or "no commit", "cases": digest(raws), "n": len(raws), "micro_f1_l3": scores}
+    FROZEN.write_text(json.dumps(held, indent=1) + "\n")
     return scores
 
 
@@ -147,19 +145,6 @@ def permuted(raws: Sequence[Raw], jobs: int = 1, seed: int = 5) -> Gate:
     )
 
 
-_POSED = ("id", "profile", "nodes", "t0", "ticket", "faults", "modifiers", "outputs")
-
-
-def digest(raws: Iterable[Raw]) -> str:
-    """Of what cases pose and which labels are right; how remedies are marked moves no label."""
-    whole = hashlib.sha256()
-    for raw in raws:
-        truth = raw["truth"]
-        labels = [truth["primary"]["label"], *(row["label"] for row in truth.get("also") or ())]
-        whole.update(as_yaml({name: raw.get(name) for name in _POSED} | {"labels": labels, "removed": truth.get("removed")}).encode())
-    return whole.hexdigest()
-
-
 def everything(seed: str, jobs: int, say: Say, n: int | None = None, *, anew: bool = False) -> list[Gate]:
     """All gates on a seed's cases; `n` of each layer where that is enough, `anew` to freeze the baselines."""
     by_layer = {layer: list(cases(layer, seed, n)) for layer in LAYERS}
@@ -169,14 +154,20 @@ def everything(seed: str, jobs: int, say: Say, n: int | None = None, *, anew: bo
     say("well-posedness, with the oracle")
     found.append(well_posed(raws, jobs))
     say("difficulty")
-    held = {} if anew else frozen(hard)
-    found += (
-        difficulty(held, "frozen")
-        if held
-        else difficulty(freeze(hard, jobs) if anew else _live(hard, jobs), "frozen now" if anew else "live")
-    )
+    found += _difficulty(hard, jobs, anew=anew)
     say("other names for the labels")
     return [*found, permuted(hard, jobs)]
+
+
+def _difficulty(hard: Sequence[Raw], jobs: int, *, anew: bool) -> list[Gate]:
+    if anew:
+        return difficulty(freeze(hard, jobs), "frozen now")
+    held, as_of = frozen(hard)
+    return (
+        difficulty(held, f"frozen as of {as_of}")
+        if held
+        else difficulty(_live(hard, jobs), "as they are today, because these cases are others")
+    )
 
 
 def _live(raws: Sequence[Raw], jobs: int) -> Mapping[str, float]:

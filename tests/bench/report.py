@@ -76,8 +76,10 @@ def gates(doc: Doc) -> list[dict[str, Any]]:
     """What `bench gates` found; otherwise the difficulty of what was run, with the baselines as they are today."""
     found = list(doc.get("gates") or ())
     if not found:
-        hard = {name: row["by_layer"]["hard"]["micro_f1"]["l3"] for name, row in _ran(doc).items() if "hard" in row["by_layer"]}
-        found = [gate.plain() for gate in difficulty(hard, "as they are today")]
+        held, as_of = doc.get("frozen") or ({}, "")
+        today = {name: row["by_layer"]["hard"]["micro_f1"]["l3"] for name, row in _ran(doc).items() if "hard" in row["by_layer"]}
+        how = f"frozen as of {as_of}" if held else "as they are today, because these cases are others than the frozen ones"
+        found = [gate.plain() for gate in difficulty(held or today, how)]
     oracle = doc["arms"].get("B10", {}).get("accuracy")
     if oracle:
         n, held = oracle["n"], oracle["value"] == 1

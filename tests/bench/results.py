@@ -8,6 +8,7 @@ from typing import Any
 from tests.bench import score
 from tests.bench.arm import Account
 from tests.bench.arms import ARMS
+from tests.bench.frozen import frozen
 from tests.bench.hardest import case_row, hardest, traces
 from tests.bench.journal import Journal
 from tests.bench.line import is_stand_in
@@ -42,6 +43,7 @@ def document(plan: Plan, journal: Journal, cannot: Mapping[str, str]) -> dict[st
         "arms": {name: arms[name] for name in plan.arms},
         "paired": _paired(real),
         "paired_hard": _paired({name: [row for row in rows if row.layer == "hard"] for name, rows in real.items()}),
+        "frozen": frozen([raw for raw in plan.cases if raw["layer"] == "hard"]),
         "case_rows": {name: case_row(raw) for name, raw in by_id.items()},
     }
     return found | {"traces": {case: traces(by_id[case]) for case in hardest(found)}}

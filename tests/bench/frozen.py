@@ -1,0 +1,31 @@
+"""What the baselines scored when the benchmark was released, and of which cases that is true."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench.generate import as_yaml
+
+FROZEN = Path(__file__).parent / "frozen.json"
+Raw = Mapping[str, Any]
+
+
+def frozen(raws: Sequence[Raw]) -> tuple[Mapping[str, float], str]:
+    """What the baselines scored on these cases when they were frozen, and as of which commit; nothing where these are other cases."""
+    held = json.loads(FROZEN.read_text()) if FROZEN.exists() else {}
+    return (held["micro_f1_l3"], held["as_of"]) if held.get("cases") == digest(raws) else ({}, "")
+
+
+_POSED = ("id", "profile", "nodes", "t0", "ticket", "faults", "modifiers", "outputs")
+
+
+def digest(raws: Iterable[Raw]) -> str:
+    """Of what cases pose and which labels are right; how remedies are marked moves no label."""
+    whole = hashlib.sha256()
+    for raw in raws:
+        truth = raw["truth"]
+        labels = [truth["primary"]["label"], *(row["label"] for row in truth.get("also") or ())]
+        whole.update(as_yaml({name: raw.get(name) for name in _POSED} | {"labels": labels, "removed": truth.get("removed")}).encode())
+    return whole.hexdigest()
