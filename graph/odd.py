@@ -36,6 +36,10 @@ def _below(fact: Fact, expected: Value) -> bool:
     return isinstance(expected, (int, float)) and isinstance(fact.value, (int, float)) and fact.value < 0.8 * expected
 
 
+def _at_least(least: float) -> Odd:
+    return lambda fact, expected: isinstance(fact.value, (int, float)) and not isinstance(fact.value, bool) and fact.value >= least
+
+
 def _one_of(*values: str) -> Odd:
     return lambda fact, expected: fact.value in values
 
@@ -49,6 +53,13 @@ ODD: Mapping[str, Odd] = {
     "host.reachable":                   lambda fact, expected: fact.value is False,
     "smi.error":                        _any,
     "gpu.count":                        _unexpected,
+    "gpu.mig":                          _unexpected,
+    "gpu.compute_mode":                 _unexpected,
+    "gpu.clock.app":                    _below,
+    "gpu.power.limit":                  _below,
+    "gpu.throttle.hw_thermal":          _true,
+    "gpu.throttle.hw_power_brake":      _true,
+    "gpu.fabric.state":                 _one_of("In Progress", "Not Started"),
     "gpu.lost":                         _true,
     "gpu.missing":                      _true,
     "gpu.inforom_corrupt":              _true,
@@ -62,6 +73,7 @@ ODD: Mapping[str, Odd] = {
     "driver.mismatch":                  _true,
     "topo.missing":                     _true,
     "nvlink.inactive":                  _some,
+    "nvlink.crc_errors":                _at_least(100),
     "kernel.xid":                       _none_of(*AFTERMATH),
     "kernel.sxid":                      _any,
     "kernel.nvlink5":                   _any,
@@ -83,12 +95,25 @@ ODD: Mapping[str, Odd] = {
     "kernel.panic":                     _any,
     "pcie.gpu_count":                   _unexpected,
     "pcie.absent":                      _true,
+    "pcie.acs":                         _unexpected,
     "pcie.rev_ff":                      _true,
     "pcie.downgraded":                  _true,
     "ib.count":                         _unexpected,
     "ib.state":                         _unexpected,
     "ib.rate":                          _below,
     "ib.error":                         _any,
+    "ib.link_downed":                   _at_least(6),
+    "ib.symbol_error":                  _at_least(100),
+    "ib.roce_adp_retrans":              _at_least(1000),
+    "net.rx_discards":                  _at_least(100_000),
+    "fabric.degraded":                  _some,
+    "module.loaded":                    _unexpected,
+    "cpu.governor":                     lambda fact, expected: fact.value == "powersave" and fact.attrs.get("driver") != "intel_pstate",
+    "proc.orphan":                      _at_least(1024),
+    "mem.memlock_kib":                  lambda fact, expected: expected == -1 and isinstance(fact.value, int) and 0 <= fact.value < 1 << 20,
+    "ipmi.inlet":                       _at_least(38),
+    "env.NCCL_P2P_DISABLE":             _one_of("1"),
+    "env.NCCL_IB_DISABLE":              _one_of("1"),
     "ib.absent":                        _true,
     "ib.wait_contrast":                 lambda fact, expected: isinstance(fact.value, float) and fact.value >= 1000,
     "vers.arch_missing":                _any,

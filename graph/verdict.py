@@ -52,6 +52,9 @@ HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inf
 """Keys of what only a machine can say of itself. While such a fact is unexplained, a log's word is not taken for the cause."""
 
 
+SETTINGS = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", "gpu.compute_mode", "gpu.fabric.", "pcie.acs")
+
+
 def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Settled:
     """Who is guilty, of all that is proven. `odd`: what is abnormal by itself."""
     proven = [row for row in rows if row.proven]
@@ -89,8 +92,8 @@ def _unexplained_machine(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact |
 
 
 def _hard(fact: Fact) -> bool:
-    """What a program cannot cause by itself."""
-    return fact.key.startswith(HARD) and not (fact.key == "kernel.xid" and fact.value in REPEATING)
+    """What a program cannot cause by itself. How somebody set a machine up breaks no program that ran on it."""
+    return fact.key.startswith(HARD) and not fact.key.startswith(SETTINGS) and not (fact.key == "kernel.xid" and fact.value in REPEATING)
 
 
 def _only_words(row: Belief) -> bool:

@@ -3,12 +3,14 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from graph.derive import absent_adapters, waiting_ports, wrong_clocks
 from graph.engine import assess
 from graph.gather import gather
 from graph.odd import is_odd
 from kb.taxonomy import Taxonomy
-from tests.fakes_graph import NOW, TAXONOMY, clue, fact, healthy, instead, leaf, lens
+from tests.fakes_graph import DESYNC, NOW, TAXONOMY, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact, Status, Value, blind
 
 LEAF = "INTERCONNECT.SWITCH.Leaf"
@@ -118,3 +120,33 @@ def test_a_port_of_another_network_than_its_neighbours_accuses_nobody() -> None:
     assert not elsewhere("InfiniBand", "Ethernet")
     marked = [row for row in gather([*ports("InfiniBand", "Ethernet", "InfiniBand"), down]) if row.key == "ib.state"]
     assert not is_odd(marked[0], "Active")
+
+
+@pytest.mark.parametrize(
+    ("key", "bad", "good", "expected"),
+    [
+        ("ib.symbol_error", 5000, 3, None),
+        ("ib.link_downed", 37, 1, None),
+        ("pcie.acs", True, False, False),
+        ("gpu.clock.app", 345, 1980, 1980),
+        ("gpu.throttle.hw_thermal", True, False, None),
+        ("module.loaded", False, True, True),
+        ("cpu.governor", "powersave", "performance", None),
+        ("net.rx_discards", 830_112, 12, None),
+        ("mem.memlock_kib", 64, -1, -1),
+        ("proc.orphan", 61_000, 4, None),
+    ],
+)
+def test_what_is_wrong_by_itself_is_never_called_healthy_whether_a_label_fits_or_not(
+    key: str, bad: Value, good: Value, expected: Value
+) -> None:
+    assert is_odd(fact("n1", "x", key, bad), expected)
+    assert not is_odd(fact("n1", "x", key, good), expected)
+
+
+def test_how_a_machine_is_set_up_does_not_acquit_a_program() -> None:
+    said = fact("n1", "joblog", "job.error", "collective_desync")
+    hot = fact("n2", "smi", "gpu.throttle.hw_power_brake", True, "gpu0")
+    assert [row.label for row in assess([*instead(healthy("n1", "n2"), said), hot], lens(), ("n1", "n2"), None, NOW).root_causes()] == [
+        DESYNC
+    ]

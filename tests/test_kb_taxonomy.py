@@ -410,6 +410,16 @@ def test_an_adapter_that_is_down_by_design_accuses_nobody() -> None:
     assert max(likely(TAXONOMY, facts, {}).values()) < 0.5
 
 
+def test_one_interface_of_another_mtu_is_found_beside_others_that_are_right() -> None:
+    facts = [seen("net.mtu", 1500, "eth0"), seen("net.mtu", 9000, "eth1")]
+    assert causes(likely(TAXONOMY, facts, majority={"net.mtu": 9000}), TAXONOMY) == ["INTERCONNECT.ETH.MTU_Mismatch"]
+
+
+def test_without_the_driver_no_module_on_top_of_it_is_the_cause() -> None:
+    facts = [seen("module.loaded", False, "nvidia"), seen("module.loaded", False, "nvidia_peermem")]
+    assert likely(TAXONOMY, facts)["SYSTEM_SOFTWARE.RDMA.Peermem_Not_Loaded"] < 0.5
+
+
 def test_an_idle_fabric_manager_is_normal_where_there_is_no_switch() -> None:
     facts = [
         seen("service.state", "inactive", "nvidia-fabricmanager"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from deploy.sandbox.cluster.lines import Job, JobLine, JournalLine, KernelLine, Level, Rank
 from deploy.sandbox.cluster.state import GpuState, HcaState, NodeState, World
-from deploy.sandbox.cluster.training import NCCL_VERSION, nccl
+from deploy.sandbox.cluster.training import nccl
 
 TIMEOUTS = (600, 300, 120, 60, 30, 10)
 """Collective time limits that jobs are run with; the longest that fits between the fault and now is taken, 600 where it does."""
@@ -120,8 +120,12 @@ class Scene:
         """A rank dies because NCCL returned an error; `kind` is a row of NCCL_ERRORS."""
         says, means = NCCL_ERRORS[kind]
         head = f"torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:{where}, {says}"
-        error = f"{head}, NCCL version {NCCL_VERSION}\n{kind}: {means}"
+        error = f"{head}, NCCL version {self.nccl_of(rank)}\n{kind}: {means}"
         self.raises(rank, f"{error}\nLast error:\n{last}" if last else error, dt=dt)
+
+    def nccl_of(self, rank: Rank) -> str:
+        """The NCCL of a rank's image, as errors print it."""
+        return ".".join(str(part) for part in self.world.nodes[rank.node].around.image.nccl)
 
     def all_but(self, dead: Iterable[Rank]) -> list[Rank]:
         """Every rank that did not die first."""
@@ -153,7 +157,7 @@ class Scene:
             rank.lines.append(JobLine(self.t + late, f"[rank{rank.rank}] ERROR this rank stops", "python"))
             says, means = NCCL_ERRORS["ncclRemoteError"]
             head = f"torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2251, {says}"
-            lines = (f"{head}, NCCL version {NCCL_VERSION}", f"ncclRemoteError: {means}")
+            lines = (f"{head}, NCCL version {self.nccl_of(rank)}", f"ncclRemoteError: {means}")
             self.says(rank, *(f"[rank{rank.rank}]: {line}" for line in lines), dt=late + 0.2)
 
     def timeout(self) -> int:
