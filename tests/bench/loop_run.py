@@ -1,11 +1,8 @@
 """Plays cases in several processes, and writes rows and figures down as one document."""
 
 import json
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from bot.refusal import Refusal
 from tests.bench.loop import Play, played
 from tests.bench.loop_people import POLICIES
 from tests.bench.loop_score import Played, figures
+from tests.bench.pool import spread
 from tests.bench.truth import read_truth
 
 CASES_A_PROCESS, SCHEMA = 60, 1
@@ -50,16 +48,13 @@ def run_loop(raws: Sequence[Raw], plays: Sequence[Play], jobs: int, say: Callabl
 
 
 def _done(todo: Sequence[Job], jobs: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    if jobs <= 1 or len(todo) < 2:
-        yield from ((job, _work(job)) for job in todo)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=CASES_A_PROCESS) as pool:
-        tasks = {pool.submit(_work, job): job for job in todo}
-        try:
-            for task in as_completed(tasks):
-                yield tasks[task], task.result()
-        except BrokenProcessPool as why:
-            raise Refusal("a worker process was killed, most likely for memory; try --jobs 1") from why
+    """Plays as they end."""
+    for n, row in spread(_numbered, list(enumerate(todo)), jobs, CASES_A_PROCESS):
+        yield todo[n], row
+
+
+def _numbered(one: tuple[int, Job]) -> tuple[int, dict[str, Any]]:
+    return one[0], _work(one[1])
 
 
 def _work(job: Job) -> dict[str, Any]:
