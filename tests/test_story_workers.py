@@ -50,12 +50,15 @@ async def test_a_worker_killed_in_the_middle_is_replaced_and_the_report_comes_on
 
 
 async def test_a_front_end_that_is_killed_takes_its_worker_along(tmp_path: Path) -> None:
-    async with sandbox(tmp_path / "n") as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
-        await world.slack.connected(timeout=90)
-        [worker] = children(front.pid)
-        front.kill()
-        await front.wait()
-        await gone(worker)
+    async with sandbox(tmp_path / "n") as world:
+        async with bot(world, dict(os.environ), tmp_path / "a.log") as front:
+            await world.slack.connected(timeout=90)
+            [worker] = children(front.pid)
+            front.kill()
+            await front.wait()
+            await gone(worker)
+        async with bot(world, dict(os.environ), tmp_path / "b.log"):  # takes the Redis over that was left, and stops it at the end
+            await world.slack.connected(timeout=90)
 
 
 async def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
