@@ -167,12 +167,13 @@ def test_the_published_report_holds_every_gate() -> None:
 
 
 def test_bad_wishes_are_refused_with_the_option_and_the_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
     out = tmp_path / "r.json"
     for wanted, words in (
         (Wanted(out, layer="rock"), "--layer: there is no rock"),
         (Wanted(out, arms="B99"), "--arms: there is no B99"),
         (Wanted(out, transport="pigeon"), "--transport pigeon"),
-        (Wanted(tmp_path / "no" / "r.json"), "create it"),
+        (Wanted(tmp_path / "file" / "r.json"), "--json .*cannot be made"),
         (Wanted(out, cases=tmp_path), "bench new-case"),
         (Wanted(out, seed_file=tmp_path / "none"), "--seed-file"),
     ):
@@ -187,11 +188,11 @@ def test_a_seed_that_is_not_the_sealed_one_is_not_taken_for_it(tmp_path: Path) -
 
 
 def test_a_new_case_can_be_linted_and_run(tmp_path: Path) -> None:
-    path = new_case(tmp_path / "mine.yaml", "hard", "5", "N04")
+    path = new_case(tmp_path / "cases" / "mine.yaml", "hard", "5", "N04")
     lines, say = said()
-    assert lint(tmp_path, say) == 0
+    assert lint(path.parent, say) == 0
     assert lines == ["1 case(s), 0 problem(s)"]
-    doc = run_bench(PLAIN, Wanted(tmp_path / "r.json", cases=tmp_path, arms=QUICK), say)
+    doc = run_bench(PLAIN, Wanted(tmp_path / "out" / "r.json", cases=path.parent, arms=QUICK), say)
     assert (doc["cases"], doc["case_rows"]["mine"]["faults"]) == (1, ["N04"])
     with pytest.raises(Refusal, match="is there already"):
         new_case(path, "hard", "5")

@@ -58,8 +58,7 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
     """Run, write the results, and say how it went."""
     if wanted.transport not in ("inprocess", "ssh"):
         raise Refusal(f"--transport {wanted.transport}: it is inprocess or ssh", 2)
-    if not wanted.out.parent.is_dir():
-        raise Refusal(f"--json {wanted.out}: {wanted.out.parent} is no folder; create it", 2)
+    _folder(wanted.out, "--json")
     seed, split = _seed(wanted)
     raws = read_folder(wanted.cases) if wanted.cases else _generated(wanted, seed, split)
     shown = f"sealed:{hashlib.sha256(seed.encode()).hexdigest()[:12]}" if split == "sealed" else seed
@@ -182,6 +181,7 @@ def write_report(
 ) -> list[Path]:
     """REPORT.md and its pictures beside it: of results, the gates' outcome, plays to the end, and with `texts` published incidents."""
     doc = read_results(results)
+    _folder(out, "--out")
     doc |= {"incidents": measure()} if texts else {}
     doc |= {"gates": read_results(gates)["gates"]} if gates else {}
     doc |= (
@@ -267,5 +267,14 @@ def new_case(out: Path, layer: str, seed: str, fault: str = "") -> Path:
     raw = next((one for one in raws if not fault or fault in [row["id"] for row in one["faults"]]), None)
     if raw is None:
         raise Refusal(f"--fault {fault}: layer {layer} has no case of it", 2)
+    _folder(out, "OUT")
     out.write_text(as_yaml(raw | {"id": out.stem}))
     return out
+
+
+def _folder(out: Path, option: str) -> None:
+    """The folder that a file goes to, made where it is missing."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as why:
+        raise Refusal(f"{option} {out}: {out.parent} cannot be made: {why.strerror}", 2) from why
