@@ -117,7 +117,7 @@ def diagnose(
 
 @app.command()
 def look(
-    hosts: Annotated[str, typer.Argument(help="Hosts or groups of the inventory: gpu-[001-128], train.")],
+    hosts: Annotated[str, typer.Argument(help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")],
     checks: Annotated[list[str] | None, typer.Argument(metavar="[CHECK]...", help="Checks to run; default: all passive ones.")] = None,
     inventory: Inventory = None,
     heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
@@ -139,6 +139,25 @@ def look(
         fail("--heat draws and --json prints facts: choose one", 2)
     wanted = Wanted(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json)
     _run(lambda: look_once(_settings(config), wanted))
+
+
+@app.command()
+def job(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", help="A Slurm job id such as 4711 or 4711_3.")],
+    inventory: Inventory = None,
+    sandbox: Annotated[Path | None, typer.Option("--sandbox", help="A case file: ask its simulated scheduler.")] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """What the scheduler says of a job: its hosts, ranks, state and environment."""
+    from bot.job import show_job
+    from bot.look import looking
+
+    async def ask() -> int:
+        async with looking(_settings(config), inventory, sandbox) as world:
+            return await show_job(world, job_id, as_json=json)
+
+    _run(ask)
 
 
 @app.command()

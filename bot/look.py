@@ -13,6 +13,7 @@ from rich.text import Text
 from bot.app import World, open_world
 from bot.differences import Differences
 from bot.heat import Heat, draw, heat_table, picture_kind
+from bot.job import jobs_hosts
 from bot.refusal import Refusal
 from bot.settings import Settings
 from bot.tables import fact_row
@@ -43,8 +44,8 @@ async def look_once(settings: Settings, wanted: Wanted) -> int:
     """Ask and print; 1 when nothing at all could be looked at. Raises Refusal for what cannot be asked."""
     if wanted.out:
         picture_kind(wanted.out)
-    async with _world(settings, wanted) as world:
-        hosts, checks = _hosts(world, wanted.hosts), _checks(world.ports.fleet, wanted)
+    async with looking(settings, wanted.inventory, wanted.case) as world:
+        hosts, checks = _hosts(world, await _ranges(world, wanted.hosts)), _checks(world.ports.fleet, wanted)
         show = _Lines() if wanted.as_json else _Screen(world, hosts, checks, Heat(wanted.heat, hosts) if wanted.heat else None)
         with show:
             async for answer in _answers(world, hosts, checks):
@@ -56,14 +57,20 @@ async def look_once(settings: Settings, wanted: Wanted) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _world(settings: Settings, wanted: Wanted) -> AsyncIterator[World]:
-    if wanted.case is None:
-        async with open_world(replace_inventory(settings, wanted.inventory)) as world:
+async def looking(settings: Settings, inventory: Path | None, case: Path | None) -> AsyncIterator[World]:
+    """The fleet, or a case's simulated cluster."""
+    if case is None:
+        async with open_world(replace_inventory(settings, inventory)) as world:
             yield world
         return
-    stage = stage_of(wanted.case)
+    stage = stage_of(case)
     async with open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
         yield world
+
+
+async def _ranges(world: World, hosts: str) -> str:
+    """`job:4711` is what the scheduler says its hosts are."""
+    return await jobs_hosts(world, hosts.removeprefix("job:")) if hosts.startswith("job:") else hosts
 
 
 def _hosts(world: World, ranges: str) -> tuple[str, ...]:

@@ -90,7 +90,8 @@ def show_job(world: World, at: float, slots: Mapping[str, str]) -> Answer:
         "   UserId=alice(2071) GroupId=ml(2000)",
         f"   JobState={job_state(world)} Reason=None",
         f"   RunTime={_elapsed((at if run.ended is None else run.ended) - run.started)}",
-        f"   NodeList={','.join(world.nodes)} NumNodes={len(world.nodes)}",
+        f"   Partition=gpu NodeList={','.join(world.nodes)}",
+        f"   NumNodes={len(world.nodes)} NumTasks={sum(len(node.gpus) for node in world.nodes.values())}",
     )
     return said("\n".join(rows) + "\n\n")
 
