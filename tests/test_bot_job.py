@@ -58,7 +58,7 @@ async def test_the_hosts_of_a_job_can_be_looked_at(case: Path, capsys: pytest.Ca
 
 async def test_an_unknown_job_is_refused_in_the_schedulers_words(case: Path) -> None:
     async with looking(SETTINGS, None, case) as world:
-        with pytest.raises(Refusal, match="job 1: .*Invalid job id"):
+        with pytest.raises(Refusal, match=r"job 1: .*Invalid job id"):
             await show_job(world, "1", as_json=True)
         with pytest.raises(Refusal, match="no Slurm job id"):
             await jobs_hosts(world, "all; reboot")
