@@ -73,17 +73,18 @@ def _present(doc: Doc) -> list[str]:
 
 
 def gates(doc: Doc) -> list[dict[str, Any]]:
-    """What `bench gates` found; otherwise the difficulty of what was run, with the baselines as they are today."""
-    found = list(doc.get("gates") or ())
-    if not found:
-        held, as_of = doc.get("frozen") or ({}, "")
-        today = {name: row["by_layer"]["hard"]["micro_f1"]["l3"] for name, row in _ran(doc).items() if "hard" in row["by_layer"]}
-        how = f"frozen as of {as_of}" if held else "as they are today, because these cases are others than the frozen ones"
-        found = [gate.plain() for gate in difficulty(held or today, how)]
+    """What `bench gates` found; otherwise the difficulty of what was run. A frozen figure stands beside what the same arm scores today."""
+    today = {name: row["by_layer"]["hard"]["micro_f1"]["l3"] for name, row in _ran(doc).items() if "hard" in row["by_layer"]}
+    held, as_of = doc.get("frozen") or ({}, "")
+    how = f"frozen as of {as_of}" if held else "as they are today, because these cases are others than the frozen ones"
+    found = [dict(row) for row in doc.get("gates") or [gate.plain() for gate in difficulty(held or today, how)]]
+    for row in found:
+        arm = row["name"].partition(" on hard")[0]
+        row["says"] += f"; {today[arm]:.3f} with the rules of today" if held and arm in held and arm in today else ""
     oracle = doc["arms"].get("B10", {}).get("accuracy")
     if oracle:
-        n, held = oracle["n"], oracle["value"] == 1
-        found.append(Gate("oracle", f"{oracle['value']:.3f}", "1.000", held, f"B10, which sees the state, on {n} cases").plain())
+        n, right = oracle["n"], oracle["value"] == 1
+        found.append(Gate("oracle", f"{oracle['value']:.3f}", "1.000", right, f"B10, which sees the state, on {n} cases").plain())
     return found
 
 
