@@ -43,7 +43,9 @@ def unsure(n: int = 1) -> list[dict[str, Any]]:
 
 
 def rows(raws: list[dict[str, Any]], access: Access, *arms: str) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k not in ("wall", "cpu")} for raw in raws for row in work(Job(raw, arms or ASKING, access=access))]
+    return [
+        {k: v for k, v in row.items() if k not in ("wall", "cpu")} for raw in raws for row in work(Job(raw, arms or ASKING, access=access))
+    ]
 
 
 def test_a_replay_is_the_same_to_the_letter_and_asks_nobody(served: Served, tmp_path: Path) -> None:
