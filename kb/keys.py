@@ -43,6 +43,8 @@ KEYS = _rows("""
     driver.module_version            | str   | host    |      | version of the loaded nvidia kernel module
     driver.installed_version         | str   | host    |      | version of the nvidia module on disk for this kernel
     driver.mismatch                  | bool  | host    |      | user-space and loaded module differ
+    driver.fabricmanager_version     | str   | host    |      | version of the fabric manager's program
+    driver.fabricmanager_mismatch    | bool  | host    |      | that version is neither the loaded module's nor that of the one on disk
     smi.error                        | str   | host    |      | nvidia-smi failed as a whole: driver_library_mismatch driver_not_loaded no_devices gpu_lost unknown_error insufficient_permissions hang
     gpu.count                        | int   | host    |      | GPUs nvidia-smi can talk to
     gpu.bdf                          | str   | gpu     |      | PCI address, domain:bus:device.function in lower case
@@ -209,6 +211,7 @@ KEYS = _rows("""
     cuda.ok                          | bool  | gpu     |      | CUDA made a context there, wrote memory and read the same back
     cuda.error                       | str   | gpu     |      | CUDA's error by name: no_device invalid_device mismatch not_ready unavailable ecc launch_failed unknown other; attrs: code step
     cuda.mig                         | bool  | gpu     |      | CUDA sees a slice where a whole GPU should be
+    cuda.compute_mode                | str   | gpu     |      | whom CUDA lets in: Default Exclusive_Thread Prohibited Exclusive_Process
     bw.h2d                           | float | gpu     | GB/s | host to GPU copy, pinned memory
     bw.d2h                           | float | gpu     | GB/s | GPU to host copy, pinned memory
     p2p.bw                           | float | gpu     | GB/s | best copy between this GPU and a peer, reading; attrs: worst worst_peer

@@ -17,7 +17,8 @@ from deploy.sandbox.cluster.case import parse_case
 from deploy.sandbox.cluster.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.inprocess import InProcess
-from deploy.sandbox.cluster.state import World
+from deploy.sandbox.cluster.profiles import WITHOUT_NVLINK
+from deploy.sandbox.cluster.state import HcaState, NodeState, World
 from deploy.sandbox.cluster.training import NCCL_VERSION
 from kb.logs.job_rows import CONSEQUENCES
 from tests.fakes_cluster import cluster, fleet
@@ -29,6 +30,7 @@ from tools.fleet import Ask
 
 COVERAGE = Path(__file__).parents[1] / "docs" / "COVERAGE.md"
 NODES = 3
+PROFILE = "dgx-h100-8"
 LOGS = ("dmesg", "sysd", "joblog")
 """What keeps the past; these are compared with those of a job that runs."""
 MOST_KEYS = 8
@@ -61,6 +63,28 @@ AIDAI = (
 """The verification checks of AidAI's incident taxonomy (category, check) and ours that answer for each, with what is done otherwise."""
 
 
+ELSEWHERE = {"S16": (WITHOUT_NVLINK, "copies between its GPUs go over PCIe; with NVLink they never do")}
+"""Faults that show more on another kind of machine (profile, why there) and are made there as well."""
+
+BUILT = {"U03": "an adapter that speaks Ethernet is how the cluster was built; a right job leaves it out of NCCL_IB_HCA"}
+"""Faults that need a cluster built in a certain way, which is not the fault: the cluster they are compared with has the same adapters."""
+
+SILENT = {
+    "S02": (
+        "cuda",
+        (
+            "the probe asks the driver's library on the host, and a container borrows that very library: it would pass in both. "
+            "What the driver refuses is the CUDA of the image; `vers` and `docker` read its version, `joblog` the refusal"
+        ),
+    ),
+    "F05": (
+        "e2e",
+        "our own loop loads no checkpoint and is well, which is the answer: nodes, CUDA and training work, the file is to blame",
+    ),
+}
+"""Checks that one would expect to see a fault, and why they rightly find nothing."""
+
+
 class AtOnce(InProcess):
     """Looks at the same moment however long it has looked, so that no counter rises between two looks."""
 
@@ -88,7 +112,17 @@ class Healed(Cluster):
     """The same cluster and the same end of its job, without the fault."""
 
     def world(self, at: float = 0.0, *, faded: bool = False) -> World:
-        return super().world(at, faded=True)
+        world = super().world(at, faded=True)
+        if not any(row.fault in BUILT for row in self.happenings):
+            return world
+        sick = super().world(at).nodes
+        return replace(world, nodes={name: _with_adapters(node, sick[name].hcas) for name, node in world.nodes.items()})
+
+
+def _with_adapters(node: NodeState, hcas: list[HcaState]) -> NodeState:
+    """The node with these, and a job that uses those that are meant for it."""
+    fit = ",".join(hca.name for hca in hcas if hca.link_layer == "InfiniBand")
+    return replace(node, hcas=hcas, env={**node.env, "NCCL_IB_HCA": fit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +138,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A fault with what each check sees of it."""
+    """A fault with what each check sees of it, and which checks do on the machine of ELSEWHERE."""
 
     fault: str
     seen: Mapping[str, frozenset[Told]]
+    elsewhere: frozenset[str] = frozenset()
 
     @property
     def keys(self) -> list[str]:
@@ -119,13 +154,13 @@ class Row:
         return frozenset((told.key, told.device, told.value) for told in self.seen.get(check, ()))
 
 
-def case(fault: str) -> dict[str, Any]:
+def case(fault: str, profile: str = PROFILE) -> dict[str, Any]:
     """A case with this fault alone: one device, one node, two nodes of a switch or rack, or everything."""
     scope = FAULTS[fault].scope
     nodes: object = {"gpu": "n1", "node": "n1", "switch": ["n1", "n2"], "rack": ["n1", "n2"]}.get(scope, "*")
     return {
         "id": "coverage",
-        "profile": "dgx-h100-8",
+        "profile": profile,
         "nodes": NODES,
         "faults": [{"id": fault, "node": nodes} | ({"gpu": 5} if scope == "gpu" else {})],
     }
@@ -138,19 +173,26 @@ def measured() -> tuple[Row, ...]:
 
 
 async def _measured() -> tuple[Row, ...]:
-    rest = [name for name in CHECKS if name not in LOGS]
-    running = await _told(cluster(nodes=NODES), LOGS)
+    running = {profile: await _told(cluster(nodes=NODES, profile=profile), LOGS) for profile in {PROFILE, *dict(ELSEWHERE.values())}}
     well: dict[str, frozenset[Told]] = {}
     rows = []
     for fault in sorted(FAULTS):
-        healed = Healed.from_case(parse_case(case(fault)))
-        world = healed.world()
-        alike = repr((world.nodes, world.job.ended, world.job.has_log))
-        if alike not in well:
-            well[alike] = await _told(healed, rest)
-        sick = await _told(Cluster.from_case(parse_case(case(fault))), list(CHECKS))
-        rows.append(Row(fault, _by_check(sick ^ (well[alike] | running))))
+        seen = await _seen(case(fault), running[PROFILE], well)
+        profile = ELSEWHERE.get(fault, ("",))[0]
+        elsewhere = await _seen(case(fault, profile), running[profile], well) if profile else {}
+        rows.append(Row(fault, seen, frozenset(elsewhere)))
     return tuple(rows)
+
+
+async def _seen(posed: Mapping[str, Any], running: frozenset[Told], well: dict[str, frozenset[Told]]) -> Mapping[str, frozenset[Told]]:
+    """What differs, by check. `well` keeps what healthy clusters said: many faults end a job in the same way."""
+    healed = Healed.from_case(parse_case(posed))
+    world = healed.world()
+    alike = repr((world.nodes, world.job.ended, world.job.has_log))
+    if alike not in well:
+        well[alike] = await _told(healed, [name for name in CHECKS if name not in LOGS])
+    sick = await _told(Cluster.from_case(parse_case(posed)), list(CHECKS))
+    return _by_check(sick ^ (well[alike] | running))
 
 
 async def _told(of: Cluster, checks: Sequence[str]) -> frozenset[Told]:
@@ -232,6 +274,15 @@ def rendered() -> str:
         "|---|---|---|---|---|",
         *(_fault(row, rows) for row in rows),
         "",
+        *(f"{fault} is made on {profile} as well: {why}." for fault, (profile, why) in ELSEWHERE.items()),
+        *(f"{fault} is compared with a cluster of the same adapters: {why}." for fault, why in BUILT.items()),
+        "",
+        "## Expected, and rightly not seen",
+        "",
+        "| fault | label | check | why |",
+        "|---|---|---|---|",
+        *(f"| {fault} | {FAULTS[fault].label} | {_name(check)} | {why} |" for fault, (check, why) in SILENT.items()),
+        "",
         "## Checks",
         "",
         "| check | faults it sees | faults it alone sees |",
@@ -260,7 +311,9 @@ def _names(checks: Iterable[str]) -> str:
 def _fault(row: Row, rows: Sequence[Row]) -> str:
     keys = row.keys
     shown = ", ".join(f"`{key}`" for key in keys[:MOST_KEYS]) + (f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else "")
-    return f"| {row.fault} | {FAULTS[row.fault].label} | {_names(row.seen)} | {shown} | {_names(apart(row, rows)) or '–'} |"
+    more = [check for check in CHECKS if check in row.elsewhere and check not in row.seen]
+    seen = _names(row.seen) + (f"; on {ELSEWHERE[row.fault][0]} also {_names(more)}" if more else "")
+    return f"| {row.fault} | {FAULTS[row.fault].label} | {seen} | {shown} | {_names(apart(row, rows)) or '–'} |"
 
 
 def _check(name: str, rows: Sequence[Row]) -> str:

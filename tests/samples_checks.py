@@ -437,6 +437,7 @@ nvidia_uvm           1515520  4
 nvidia              56778752  142 nvidia_uvm
 mlx5_core            2088960  1 mlx5_ib
 """
+FABRIC_MANAGER = "Fabric Manager version is : 550.54.14\n"
 PROC_VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:  gcc version 11.4.0\n"
 DKMS = "nvidia/550.90.07, 5.15.0-107-generic, x86_64: installed\nnvidia/550.54.15, 5.15.0-60-generic, x86_64: built\n"
 
@@ -638,7 +639,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "lspci": (LSPCI, BRIDGES),
     "ibstat": (IBSTAT, COUNTERS, HCA_LINKS),
     "sysd": (UNITS, UNIT_JOURNAL),
-    "mods": (LSMOD, PROC_VERSION, "550.90.07\n", DKMS, "5.15.0-107-generic\n"),
+    "mods": (LSMOD, PROC_VERSION, "550.90.07\n", DKMS, "5.15.0-107-generic\n", FABRIC_MANAGER),
     "disk": (DF, DF_INODES, FINDMNT),
     "mem": (FREE, "65536 unlimited\n", OOM_EVENTS),
     "env": (ENV,),

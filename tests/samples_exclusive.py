@@ -5,9 +5,9 @@ from typing import Any
 
 CUDA = """\
 {"devices": 3, "probe": "cuda"}
-{"bdf": "0000:19:00.0", "gpu": 0, "name": "NVIDIA H100 80GB HBM3", "ok": true, "probe": "cuda"}
+{"bdf": "0000:19:00.0", "gpu": 0, "mode": 0, "name": "NVIDIA H100 80GB HBM3", "ok": true, "probe": "cuda"}
 {"bdf": "0000:3B:00.0", "code": 719, "gpu": 1, "name": "NVIDIA H100 80GB HBM3", "ok": false, "probe": "cuda", "step": "cuCtxSynchronize"}
-{"bdf": "0000:4C:00.0", "gpu": 2, "name": "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "ok": true, "probe": "cuda"}
+{"bdf": "0000:4C:00.0", "gpu": 2, "mode": 3, "name": "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "ok": true, "probe": "cuda"}
 """
 CUDA_802 = '{"code": 802, "probe": "cuda", "step": "cuInit"}\n'
 QUERY = """\

@@ -1,6 +1,7 @@
 """What the checks see of every fault, and what AidAI's taxonomy asks to verify."""
 
-from tests.coverage_report import AIDAI, COVERAGE, LOGS, Row, Told, apart, fewest, measured, rendered
+from deploy.sandbox.cluster.faults import FAULTS
+from tests.coverage_report import AIDAI, BUILT, COVERAGE, ELSEWHERE, LOGS, SILENT, Row, Told, apart, fewest, measured, rendered
 from tools.checks import CHECKS
 
 
@@ -16,6 +17,38 @@ def test_every_fault_is_told_apart_from_every_other_by_three_checks_at_most() ->
 
 def test_every_check_sees_some_fault() -> None:
     assert not [name for name in CHECKS if not any(name in row.seen for row in measured())]
+
+
+SHOULD_SEE = {
+    "G20": {"smi", "cuda"}, "S02": {"vers", "dmesg", "docker"}, "S05": {"sysd", "smi", "cuda", "nccl1", "mods"}, "S16": {"lspci", "p2p", "nccl1"},
+    "F05": {"joblog"}, "U03": {"env", "joblog"},
+}  # fmt: skip
+"""Faults of which a check that a person would ask could easily say nothing."""
+
+
+def test_what_a_person_would_ask_sees_the_fault() -> None:
+    seen = {row.fault: set(row.seen) | row.elsewhere for row in measured()}
+    assert not {fault: checks - seen[fault] for fault, checks in SHOULD_SEE.items() if checks - seen[fault]}
+
+
+def test_an_adapter_that_is_none_of_nccls_is_the_clusters_and_not_the_users_fault() -> None:
+    (wrong,) = [row for row in measured() if row.fault == "U03"]
+    assert set(wrong.seen) == {"env", "joblog"}
+    assert {told.value.strip() for told in wrong.seen["env"] if told.key == "env.NCCL_IB_HCA"} == {
+        "'mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7'",
+        "'mlx5_0,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7'",
+    }
+
+
+def test_a_check_that_is_expected_to_see_a_fault_and_does_not_has_its_reason() -> None:
+    seen = {row.fault: set(row.seen) | row.elsewhere for row in measured()}
+    assert SILENT
+    for fault, (check, why) in SILENT.items():
+        assert check not in seen[fault], f"{check} sees {fault} by now"
+        assert check in CHECKS
+        assert why
+        assert f"| {fault} | {FAULTS[fault].label} | " in COVERAGE.read_text()
+    assert set(BUILT) | set(ELSEWHERE) <= set(FAULTS)
 
 
 def test_the_document_is_what_is_measured() -> None:

@@ -146,6 +146,14 @@ def test_a_service_in_trouble_is_found_where_no_log_of_the_job_can_be_read(fault
     assert said["net"] == "could not look: no target is set (tracker in the inventory)"
 
 
+@pytest.mark.parametrize("unread", ["sysd.journal", "sysd"])
+def test_a_fabric_manager_of_another_version_is_known_by_its_version_where_its_journal_cannot_be_read(unread: str) -> None:
+    plan, guilty = plan_of("S05")
+    report = diagnose(replace(plan, modifiers=(Modifier("R6", {"check": unread, "how": "denied"}, "*"),)), TEXT["node"]).report
+    assert [row.label for row in report.root_causes] == [FAULTS["S05"].label]
+    assert set(report.root_causes[0].hosts) == guilty
+
+
 def test_a_site_that_names_no_service_may_still_be_called_healthy() -> None:
     report = diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "slow", targets={}).report
     assert report.outcome == "no_fault"

@@ -16,7 +16,7 @@ SHOWS = {
     "G10": "dmesg nccl1 nvlink procs smi topo", "G11": "dmesg", "G12": "dmesg nccl1 procs", "G13": "dmesg nccl1 smi", "G14": "nccl1",
     "G15": "dmesg smi", "G16": "ipmi smi", "G17": "smi", "G18": "smi", "G19": "nccl1 smi topo", "G20": "smi",
     "S01": "dmesg mods nccl1 nvlink procs smi sysd topo", "S02": "dmesg docker vers", "S03": "lspci mods nccl1 nvlink procs smi sysd topo",
-    "S04": "nccl1 smi sysd", "S05": "nccl1 smi sysd", "S06": "docker sysd", "S07": "docker sysd vers", "S08": "mods", "S09": "mem", "S10": "disk", "S11": "disk docker",
+    "S04": "nccl1 smi sysd", "S05": "mods nccl1 smi sysd", "S06": "docker sysd", "S07": "docker sysd vers", "S08": "mods", "S09": "mem", "S10": "disk", "S11": "disk docker",
     "S12": "dmesg procs store", "S13": "disk dmesg", "S14": "dmesg mem", "S15": "dmesg procs sched", "S16": "lspci", "S17": "sysd time", "S18": "procs smi",
     "S19": "cpu smi", "N01": "dmesg nccl1 nvlink topo", "N02": "nccl1 nvlink", "N03": "dmesg nccl1 sysd", "N04": "dmesg ibstat", "N05": "ibstat",
     "N06": "ibstat", "N07": "ibstat", "N08": "fabric ibstat", "N09": "ibstat", "N10": "dmesg ibstat topo", "N11": "fabric ibstat net", "N12": "net", "N13": "net",
@@ -32,7 +32,7 @@ DEAD = "bw cuda dcgm2 e2e gemm nccl2 p2p sdc"
 SLOW = "e2e gemm sdc"
 LOADED = {
     "G01": "dcgm1 dcgm2", "G02": "dcgm1 dcgm2", "G03": DEAD, "G04": "dcgm1 dcgm2", "G06": "dcgm1 dcgm2", "G07": f"{DEAD} dcgm1", "G08": f"{DEAD} dcgm1",
-    "G09": "bw dcgm2", "G10": DEAD, "G11": "dcgm2", "G12": DEAD, "G13": DEAD, "G14": SLOW, "G15": SLOW, "G16": SLOW, "G17": SLOW, "G18": SLOW, "G19": DEAD,
+    "G09": "bw dcgm2", "G10": DEAD, "G11": "dcgm2", "G12": DEAD, "G13": DEAD, "G14": SLOW, "G15": SLOW, "G16": SLOW, "G17": SLOW, "G18": SLOW, "G19": DEAD, "G20": "cuda",
     "N01": "nccl2 p2p sdc", "N02": "nccl2 p2p sdc", "N03": DEAD, "N04": "nccl2", "N05": "nccl2", "N07": "nccl2", "N08": "ibbw nccl2", "N10": "nccl2",
     "O01": "nccl2", "O02": SLOW, "O07": DEAD, "S01": f"{DEAD} dcgm1", "S03": f"{DEAD} dcgm1 ibbw", "S04": DEAD, "S05": DEAD, "S08": "ibbw nccl2",
     "S19": "e2e", "U03": "nccl2",

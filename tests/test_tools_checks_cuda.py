@@ -26,6 +26,7 @@ int cuInit(unsigned flags) { return %(init)d; }
 int cuDeviceGetCount(int *count) { *count = 3; return 0; }
 int cuDeviceGetPCIBusId(char *text, int size, int index) { snprintf(text, size, "0000:%%02X:00.0", 0x19 + index); return 0; }
 int cuDeviceGetName(char *text, int size, int index) { snprintf(text, size, "NVIDIA Made Up"); return 0; }
+int cuDeviceGetAttribute(int *value, int which, int index) { *value = which == 20 && index == 1 ? 3 : 0; return which != 20; }
 int cuDevicePrimaryCtxRetain(void **context, int index) { gpu = index; *context = (void *)1; return 0; }
 int cuDevicePrimaryCtxRelease_v2(int index) { return 0; }
 int cuCtxSetCurrent(void *context) { return 0; }
@@ -50,6 +51,13 @@ def test_every_gpu_is_told_to_work_or_not() -> None:
     assert found(CUDA, "cuda.error") == {"0000:3b:00.0": "launch_failed"}
     assert found(CUDA, "cuda.mig") == {"0000:19:00.0": False, "0000:3b:00.0": False, "0000:4c:00.0": True}
     assert found(CUDA, "cuda.devices") == {None: 3}
+
+
+def test_a_gpu_that_admits_one_process_only_is_told_although_the_probe_that_is_alone_works_there() -> None:
+    assert found(CUDA, "cuda.compute_mode") == {"0000:19:00.0": "Default", "0000:4c:00.0": "Exclusive_Process"}
+    assert found(CUDA, "cuda.ok")["0000:4c:00.0"] is True
+    for odd in ('"mode": 7', '"mode": true', '"mode": "3"'):
+        assert found(CUDA.replace('"mode": 3', odd), "cuda.compute_mode") == {"0000:19:00.0": "Default"}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +103,8 @@ def test_the_probe_finds_what_the_driver_does(
     facts = probed(tmp_path)
     assert [fact.value for fact in facts if fact.key == "cuda.ok"] == working
     assert [fact.value for fact in facts if fact.key == "cuda.error"] == error
+    modes = [fact.value for fact in facts if fact.key == "cuda.compute_mode"]
+    assert modes == ([] if init else ["Default", "Exclusive_Process", "Default"])
 
 
 def test_a_host_without_a_driver_says_so(tmp_path: Path) -> None:

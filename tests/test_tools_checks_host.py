@@ -8,6 +8,7 @@ from tests.samples_checks import (
     DF,
     DF_INODES,
     DKMS,
+    FABRIC_MANAGER,
     FINDMNT,
     FREE,
     IBSTAT,
@@ -98,6 +99,22 @@ def test_versions_are_compared_when_both_are_known() -> None:
     assert [(fact.value, fact.attrs["kernel"]) for fact in facts if fact.key == "module.dkms"] == [("installed", "5.15.0-107-generic")]
     assert value(read("mods", PROC_VERSION, "550.54.15\n"), "driver.mismatch") is False
     assert not by_device(read("mods", PROC_VERSION), "driver.mismatch")
+
+
+def test_the_fabric_managers_version_is_compared_with_the_module_that_runs() -> None:
+    facts = read("mods", PROC_VERSION, FABRIC_MANAGER)
+    assert value(facts, "driver.fabricmanager_version") == "550.54.14"
+    assert value(facts, "driver.fabricmanager_mismatch") is True
+    assert next(fact.line for fact in facts if fact.key == "driver.fabricmanager_mismatch") == "loaded 550.54.15, fabric manager 550.54.14"
+    assert value(read("mods", PROC_VERSION, FABRIC_MANAGER.replace("54.14", "54.15")), "driver.fabricmanager_mismatch") is False
+    assert not by_device(read("mods", FABRIC_MANAGER, "550.90.07\n"), "driver.fabricmanager_mismatch")
+
+
+def test_a_fabric_manager_that_fits_the_driver_on_disk_waits_for_that_driver_and_is_not_what_is_wrong() -> None:
+    upgraded = read("mods", PROC_VERSION, "550.90.07\n", FABRIC_MANAGER.replace("54.14", "90.07"))
+    assert (value(upgraded, "driver.mismatch"), value(upgraded, "driver.fabricmanager_mismatch")) == (True, False)
+    alone = read("mods", PROC_VERSION, "550.90.07\n", FABRIC_MANAGER)
+    assert (value(alone, "driver.mismatch"), value(alone, "driver.fabricmanager_mismatch")) == (True, True)
 
 
 def test_a_module_that_is_not_there_is_absent() -> None:

@@ -1,6 +1,6 @@
 """Does CUDA work on every GPU: our probe through the driver's library, or what NVIDIA's `deviceQuery` prints.
 
-{"bdf": "0000:9B:00.0", "gpu": 4, "name": "NVIDIA H100 80GB HBM3", "ok": true, "probe": "cuda"}
+{"bdf": "0000:9B:00.0", "gpu": 4, "mode": 0, "name": "NVIDIA H100 80GB HBM3", "ok": true, "probe": "cuda"}
 {"code": 802, "probe": "cuda", "step": "cuInit"}
 cudaGetDeviceCount returned 802
 -> system not yet initialized
@@ -37,6 +37,10 @@ MESSAGES = (
 _QUERY = re.compile(r"cudaGetDeviceCount returned (-?\d{1,6})\s*\n?-> ([^\n]{1,120})")
 _DEVICE = re.compile(r'^Device (\d{1,3}): "([^"\n]{1,120})"', re.MULTILINE)
 _COUNT = re.compile(r"Detected (\d{1,3}) CUDA Capable device")
+
+
+MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
+"""CUDA's compute modes, in nvidia-smi's words. The probe is alone on its GPU, so it is the second process that is refused, not it."""
 
 
 def told(check: str, text: str) -> Fact | None:
@@ -88,6 +92,8 @@ def _facts(row: dict[str, Any]) -> list[Fact]:
         found.append(Fact(CHECK, "cuda.ok", row["ok"], device, line=line))
         if "name" in row:
             found.append(Fact(CHECK, "cuda.mig", " MIG " in str(row["name"]), device, line=line))
+        if isinstance(row.get("mode"), int) and not isinstance(row["mode"], bool) and row["mode"] in MODES:
+            found.append(Fact(CHECK, "cuda.compute_mode", MODES[row["mode"]], device, line=line))
     if isinstance(code, int) and not isinstance(code, bool) and code and row.get("step") != "bytes":
         found.append(
             Fact(CHECK, "cuda.error", CODES.get(code, "other"), device, line=line, attrs={"code": code, "step": str(row.get("step", ""))})
@@ -132,7 +138,7 @@ CHECKS = (
         asks="Does CUDA start on every GPU, fill memory there and read it back?",
         commands=(Command("run", ("python3", "-c", PROBE)),),
         formats=(Format("probe", is_probe, parse_probe), Format("deviceQuery", is_query, parse_query)),
-        establishes=("cuda.devices", "cuda.ok", "cuda.error", "cuda.mig"),
+        establishes=("cuda.devices", "cuda.ok", "cuda.error", "cuda.mig", "cuda.compute_mode"),
         seconds=10.0,
         exclusive=True,
         timeout=60.0,

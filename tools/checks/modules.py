@@ -1,4 +1,4 @@
-"""Kernel modules and driver versions: lsmod, /proc/driver/nvidia/version, modinfo, dkms, uname.
+"""Kernel modules and driver versions: lsmod, /proc/driver/nvidia/version, modinfo, dkms, uname, nv-fabricmanager.
 
 Module                  Size  Used by
 nvidia_peermem         16384  0
@@ -6,10 +6,12 @@ NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 U
 550.90.07
 nvidia/550.90.07, 5.15.0-107-generic, x86_64: installed
 5.15.0-107-generic
+Fabric Manager version is : 550.90.07
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tools.check import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
@@ -35,6 +37,7 @@ _MODULE = re.compile(r"([A-Za-z0-9_]{1,64}) +(\d+) +(-?\d+)")
 _VERSION = r"\d{3}\.\d{1,4}(?:\.\d{1,4})?"
 _PROC = re.compile(rf"NVRM version: .{{0,80}}?({_VERSION})")
 _DKMS = re.compile(r"([\w.-]{1,40})(?:/|, )([\w.:-]{1,40}?)(?:, ([\w.+-]{1,60}), \w{1,12})?(?:: | \()(installed|built|added|broken|failed)")
+_MANAGER = re.compile(rf"Fabric Manager version is\s*:\s*({_VERSION})")
 _NO_PROC = re.compile(r"/proc/driver/nvidia/version: No such file")
 _NO_MODULE = re.compile(r"modinfo: ERROR: Module nvidia not found")
 
@@ -102,30 +105,39 @@ def parse_release(text: str) -> Sequence[Fact]:
     return [Fact(CHECK, "kernel.release", text.strip(), line=text.strip())]
 
 
+def is_manager(text: str) -> bool:
+    """Whether the text is what `nv-fabricmanager --version` prints."""
+    return bool(_MANAGER.search(text[:2000]))
+
+
+def parse_manager(text: str) -> Sequence[Fact]:
+    """The version of the fabric manager's program, whether it runs or not."""
+    said = _MANAGER.search(text)
+    if said is None:
+        raise Unreadable("no version of the fabric manager")
+    return [Fact(CHECK, "driver.fabricmanager_version", said[1], line=said[0])]
+
+
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
     """The module that runs against the one on disk: packages bring library and module together, so a difference is a mismatch.
 
+    The fabric manager runs with a driver of its own version only; one that fits the driver on disk waits for that to be loaded.
     dkms states of other kernels than the running one do not matter and fall away.
     """
-    loaded = next((fact for fact in facts if fact.key == "driver.module_version" and fact.status is Status.OK), None)
-    disk = next((fact for fact in facts if fact.key == "driver.installed_version" and fact.status is Status.OK), None)
+    said = {fact.key: fact for fact in facts if fact.status is Status.OK}
+    loaded, disk = said.get("driver.module_version"), said.get("driver.installed_version")
     release = next((str(fact.value) for fact in facts if fact.key == "kernel.release" and fact.value), "")
     kept = [f for f in facts if not (f.key == "module.dkms" and release and f.attrs.get("kernel", release) != release)]
-    if not loaded or not disk:
+    if not loaded:
         return kept
-    attrs = {"loaded": loaded.value, "installed": disk.value}
-    line = f"loaded {loaded.value}, on disk {disk.value}"
-    mismatch = Fact(
-        CHECK,
-        "driver.mismatch",
-        loaded.value != disk.value,
-        line=line,
-        attrs=attrs,
-        host=loaded.host,
-        time=loaded.time,
-        sha256=loaded.sha256,
-    )
-    return [*kept, mismatch]
+    if disk:
+        attrs, line = {"loaded": loaded.value, "installed": disk.value}, f"loaded {loaded.value}, on disk {disk.value}"
+        kept.append(replace(loaded, key="driver.mismatch", value=loaded.value != disk.value, line=line, attrs=attrs))
+    if manager := said.get("driver.fabricmanager_version"):
+        attrs, line = {"loaded": loaded.value, "manager": manager.value}, f"loaded {loaded.value}, fabric manager {manager.value}"
+        fits = manager.value in (loaded.value, disk.value if disk else None)
+        kept.append(replace(loaded, key="driver.fabricmanager_mismatch", value=not fits, line=line, attrs=attrs))
+    return kept
 
 
 CHECKS = (
@@ -138,6 +150,7 @@ CHECKS = (
             Command("installed", ("modinfo", "-F", "version", "nvidia")),
             Command("dkms", ("dkms", "status"), optional=True),
             Command("kernel", ("uname", "-r")),
+            Command("manager", ("nv-fabricmanager", "--version"), optional=True),
         ),
         formats=(
             Format("lsmod", is_lsmod, parse_lsmod),
@@ -145,12 +158,15 @@ CHECKS = (
             Format("modinfo", is_installed, parse_installed),
             Format("dkms status", is_dkms, parse_dkms),
             Format("uname -r", is_release, parse_release),
+            Format("nv-fabricmanager --version", is_manager, parse_manager),
         ),
         establishes=(
             "module.loaded",
             "driver.module_version",
             "driver.installed_version",
             "driver.mismatch",
+            "driver.fabricmanager_version",
+            "driver.fabricmanager_mismatch",
             "module.dkms",
             "kernel.release",
         ),

@@ -6,6 +6,7 @@ from typing import Any
 
 WORDS = 1 << 20
 PATTERN = 0x5A5AC3C3
+COMPUTE_MODE = 20
 
 
 def say(row: Any) -> None:
@@ -32,6 +33,9 @@ def named(lib: Any, index: int) -> Any:
         row["bdf"] = text.value.decode()
     if not lib.cuDeviceGetName(text, 96, index):
         row["name"] = text.value.decode()
+    mode = ctypes.c_int()
+    if not lib.cuDeviceGetAttribute(ctypes.byref(mode), COMPUTE_MODE, index):
+        row["mode"] = mode.value
     return row
 
 

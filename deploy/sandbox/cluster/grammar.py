@@ -71,6 +71,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "mods.installed": _words("modinfo -F version nvidia"),
     "mods.dkms": _words("dkms status"),
     "mods.kernel": _words("uname -r"),
+    "mods.manager": _words("nv-fabricmanager --version"),
     "disk.space": _words("df -P -T -B1"),
     "disk.inodes": _words("df -P -i"),
     "disk.mounts": _words("findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS"),

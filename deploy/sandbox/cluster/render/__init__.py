@@ -43,6 +43,7 @@ RENDERERS: Mapping[str, Callable[[View], Answer]] = {
     "mods.installed": modules.modinfo,
     "mods.dkms": modules.dkms,
     "mods.kernel": modules.uname,
+    "mods.manager": modules.manager,
     "disk.space": disks.space,
     "disk.inodes": disks.inodes,
     "disk.mounts": disks.mounts,

@@ -11,6 +11,8 @@ from deploy.sandbox.cluster.profiles import branch
 from deploy.sandbox.cluster.render.view import View
 from deploy.sandbox.cluster.state import GpuState, NodeState
 
+MODES = {"Default": 0, "Prohibited": 2, "Exclusive_Process": 3}
+"""Compute modes by the driver library's number."""
 BURN = "/opt/gpu-burn"
 H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
 _SAYS = {
@@ -39,7 +41,8 @@ def cuda(view: View) -> Answer:
     rows = [_line(probe="cuda", devices=len(_seen(node)))]
     for index, gpu in enumerate(_seen(node)):
         name = f"{node.profile.product} MIG 1g.10gb" if gpu.mig else node.profile.product
-        row: dict[str, Any] = {"probe": "cuda", "gpu": index, "bdf": gpu.bdf.upper(), "name": name, "ok": not gpu.broken}
+        row: dict[str, Any] = {"probe": "cuda", "gpu": index, "bdf": gpu.bdf.upper(), "name": name, "ok": not gpu.broken,
+                               "mode": MODES[gpu.compute_mode]}  # fmt: skip
         rows.append(_line(**row, **({"step": "cuCtxSynchronize", "code": speeds.CODES.get(gpu.broken, 999)} if gpu.broken else {})))
     return said("".join(rows))
 

@@ -45,6 +45,13 @@ def dkms(view: View) -> Answer:
     return said("".join(f"{row}\n" for row in view.node.dkms))
 
 
+def manager(view: View) -> Answer:
+    """`nv-fabricmanager --version`: the program on disk, on nodes with NVSwitches."""
+    if not view.node.profile.switches:
+        return said("", 127, "bash: line 1: nv-fabricmanager: command not found\n")
+    return said(f"Fabric Manager version is : {view.node.fm_version}\n")
+
+
 def uname(view: View) -> Answer:
     """`uname -r`."""
     return said(view.node.kernel + "\n")
