@@ -429,6 +429,15 @@ def test_an_idle_fabric_manager_is_normal_where_there_is_no_switch() -> None:
     assert max(likely(TAXONOMY, facts, {"service.state": "inactive"}).values()) < 0.5
 
 
+def test_a_fabric_manager_of_another_version_is_no_cause_where_it_runs_or_is_not_meant_to() -> None:
+    other = seen("driver.fabricmanager_mismatch", manager="550.54.15", loaded="550.90.07")
+    for state in ("active", "inactive", "not-found"):
+        facts = [other, seen("service.state", state, "nvidia-fabricmanager")]
+        assert max(likely(TAXONOMY, facts, {"service.state": state}).values()) < 0.5
+    failed = [other, seen("service.state", "failed", "nvidia-fabricmanager"), seen("gpu.fabric.state", "In Progress")]
+    assert causes(likely(TAXONOMY, failed), TAXONOMY) == ["SYSTEM_SOFTWARE.FABRIC.FabricManager_Version_Mismatch"]
+
+
 def test_links_that_a_pcie_card_never_had_are_not_missing() -> None:
     facts = [seen("nvlink.inactive", 12, f"gpu{n}") for n in range(4)]
     assert max(likely(TAXONOMY, facts, {}, {"nvlink.inactive": 12}).values()) < 0.5
