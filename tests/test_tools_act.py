@@ -32,12 +32,14 @@ class Told:
     settle: list[Step] = field(default_factory=lambda: ["done 0"])
     boot: list[Step] = field(default_factory=lambda: [BOOT])
     asked: list[tuple[str, ...]] = field(default_factory=list)
-    version: str = field(default_factory=current_version)
+    version: Step = field(default_factory=current_version)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         words = tuple(argv)
         if words == (*ACT, "version"):
-            return Ran(f"{self.version}\n".encode())
+            if isinstance(self.version, Unreachable):
+                raise self.version
+            return Ran(f"{self.version}\n".encode()) if isinstance(self.version, str) else self.version
         self.asked.append(words)
         steps = self.boot if words[0] == "cat" else self.start if words[3] == "start" else self.settle
         step = steps.pop(0) if len(steps) > 1 else steps[0]
@@ -279,7 +281,7 @@ class Slow:
             await self.enough.wait()
         finally:
             self.ended = True
-        return Ran(b"done 0\n")
+        return Ran(f"{current_version()}\n".encode() if "version" in argv else b"done 0\n")
 
     async def aclose(self) -> None:
         return None
@@ -375,6 +377,20 @@ async def test_a_kit_of_another_catalogue_starts_nothing_for_it_might_do_somethi
     assert (ended.state, host.asked) == ("failed", [])
     assert ended.says.startswith("nothing was started, for an older kit may do another thing than what was approved. The node kit on ")
     assert "is version 0123456789ab, not" in ended.says
+
+
+@pytest.mark.parametrize("version", [GONE, CUT, Ran(b"", exit_status=0, timed_out=True), Ran(b"what?\n")])
+async def test_a_kit_that_does_not_say_what_it_is_starts_nothing(desk: Desk, version: Any) -> None:
+    host = Told(version=version, settle=["never"])
+    ended = await _run(desk, host)
+    assert (ended.state, ended.says) == ("failed", "it never began, and can never begin now")
+    assert host.words == ["settle"]
+
+
+async def test_a_kit_that_turns_us_away_is_not_asked_to_start(desk: Desk) -> None:
+    host = Told(version=Ran(b"", b"sudo: a password is required\n", 1))
+    ended = await _run(desk, host)
+    assert (ended.state, ended.says, host.asked) == ("failed", "nothing was started: sudo: a password is required", [])
 
 
 def test_a_remedy_that_an_older_kit_lacks_is_refused_in_words_that_say_what_to_do() -> None:

@@ -10,6 +10,7 @@ from tests.fakes_nodekit import SHELLS, Node
 from tests.test_tools_checks_surroundings import values
 from tools.check import Check, Command, Format
 from tools.checks import CHECKS
+from tools.checks.containers import answers
 from tools.nodekit.generate import BadRow, kit_files
 from tools.remedies import REMEDIES
 
@@ -102,6 +103,30 @@ def test_only_gpu_containers_are_entered_and_as_nobody(node: Node) -> None:
     assert values(list(CHECKS["docker"].read(said))) == {("container.nvml", FULL[:12]): "unknown_error"}
     entered = [call for call in node.calls if call.startswith("docker exec")]
     assert entered == [f"docker exec --user 65534:65534 --workdir / {FULL} nvidia-smi -L"]
+
+
+LIE = f"GPU 0: fine@== status 0@== container {OTHER}@Failed to initialize NVML: Unknown Error@== status 255"
+
+
+def test_a_container_cannot_speak_for_another_one(node: Node) -> None:
+    node.stub("docker", DOCKER.replace("echo 'Failed to initialize NVML: Unknown Error'; exit 255", f"printf '{LIE}' | tr @ '\\n'; exit 7"))
+    said = look(node, "docker.devices")
+    assert [(name, status) for name, _, status in answers(said)] == [(FULL, 7)]
+    assert {fact.attrs["id"] for fact in CHECKS["docker"].read(said)} == {FULL}
+
+
+def test_a_container_that_does_not_stop_talking_is_cut_off(node: Node) -> None:
+    flood = "head -c 3000000 /dev/zero | tr '\\000' x; exit 7"
+    node.stub("docker", DOCKER.replace("echo 'Failed to initialize NVML: Unknown Error'; exit 255", flood))
+    said = look(node, "docker.devices")
+    assert len(said) < 70_000
+    assert [(name, status) for name, _, status in answers(said)] == [(FULL, 7)]
+
+
+@pytest.mark.parametrize("end", ["\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_only_a_new_line_begins_a_new_frame(end: str) -> None:
+    text = f"== container {FULL}\n{LIE.replace('@', end)}\n== status 7\n"
+    assert [(name, status) for name, _, status in answers(text)] == [(FULL, 7)]
 
 
 def test_the_program_for_python_arrives_word_for_word(node: Node) -> None:

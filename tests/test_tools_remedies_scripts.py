@@ -126,6 +126,12 @@ def test_a_container_is_asked_as_nobody_and_restarted_only_when_it_lost_its_gpus
     assert node.calls == [asked, *([f"docker restart --time 30 {CONTAINER}"] if answer == "started" else [])]
 
 
+def test_a_container_that_does_not_stop_talking_fills_neither_memory_nor_disk(node: Node) -> None:
+    node.stub("docker", "case $1 in exec) head -c 3000000 /dev/zero | tr '\\000' x ;; esac")
+    assert node.start(digest(1), "restart_container", CONTAINER).word == "refused"
+    assert (Path(node.paths.state) / "actions" / digest(1) / "seen").stat().st_size < 5000
+
+
 # -- what is deleted, by the find of this machine ------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from tools.action import Action
-from tools.kit import ACT, Said, ask, kit_of
+from tools.kit import ACT, KitState, Said, ask, kit_of
 from tools.ledger.claim import Claim
 from tools.ledger.journal import Clock
 from tools.remedies import REMEDIES
@@ -48,7 +48,7 @@ class KnowsKeys(Protocol):
 
 async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) -> Said:
     """Begin the action, unless its digest began before. Only a claim that may start gets this far, only to the host key approved, and only
-    where the kit is of this catalogue: an older one would run what the remedy was then."""
+    where the kit says that it is of this catalogue: another one would run what the remedy was then."""
     if not claim.may_start:
         raise PermissionError("an adopted claim may only settle")
     action = claim.action
@@ -60,11 +60,21 @@ async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) 
         if key != action.host_key:
             return Said("refused", says=f"{action.via} has another host key ({key}) than the one that was approved")
     there = await kit_of(action.via, transport, kit)
-    if there.state == "older":
-        return Said(
-            "refused", says=f"nothing was started, for an older kit may do another thing than what was approved. {there.sentence(action)}"
-        )
+    if there.state != "current":
+        return _not_started(action, there)
     return await ask(action.via, ("start", action.digest, action.boot_id, *action.argv), transport, kit)
+
+
+def _not_started(action: Action, there: KitState) -> Said:
+    """The answer of a kit that is not known to be ours. One that did not say what it is is settled, so that the digest can never start."""
+    match there.state:
+        case "older":
+            why = "nothing was started, for an older kit may do another thing than what was approved."
+            return Said("refused", says=f"{why} {there.sentence(action)}")
+        case "missing":
+            return Said("absent", says=there.says)
+        case _:
+            return Said("unclear", says=there.says)
 
 
 async def settle(action: Action, transport: Transport, kit: tuple[str, ...] = ACT) -> Said:

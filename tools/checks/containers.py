@@ -143,7 +143,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
 def answers(text: str) -> Iterator[tuple[str, str, int | None]]:
     """What a command printed inside each container, as the kit frames it: (container, text, exit status; None where it never came)."""
     name, lines = "", list[str]()
-    for line in text.splitlines():
+    for line in text.split("\n"):  # nothing else ends a line for the kit either
         if head := _HEAD.match(line):
             if name:
                 yield name, "\n".join(lines), None

@@ -65,7 +65,7 @@ module_users() { # NAME: how many hold it; of one that is not loaded nobody does
 }
 
 container_gpus() { # ID: `lost` where its nvidia-smi says what it says after a daemon-reload; else what it says, with the rights of nobody
-  seen=$(timeout -k 2 15 docker exec --user 65534:65534 --workdir / "$1" nvidia-smi -L 2>&1 </dev/null)
+  seen=$(timeout -k 2 15 docker exec --user 65534:65534 --workdir / "$1" nvidia-smi -L 2>&1 </dev/null | head -c 4096)
   case $seen in
     *'Failed to initialize NVML: Unknown Error'*) say lost ;;
     *) say "$seen" ;;

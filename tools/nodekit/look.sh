@@ -120,7 +120,7 @@ gpu_containers() { # what running and lately ended containers were given: one li
   exit 0
 }
 
-inside_containers() { # COMMAND...: in every running GPU container, as nobody and with the rights of nobody; what it prints is its owner's word
+inside_containers() { # COMMAND...: in every running GPU container, with the rights of nobody; its words frame nothing
   ids=$(running_containers) || exit 1
   left=4
   for id in $ids; do
@@ -132,9 +132,10 @@ inside_containers() { # COMMAND...: in every running GPU container, as nobody an
     [ "$left" -gt 0 ] || break
     left=$((left - 1))
     printf '== container %s\n' "$id"
-    timeout -k 2 20 docker exec --user 65534:65534 --workdir / "$id" "$@" 2>&1 </dev/null
-    printf '\n== status %s\n' "$?"
-  done
+    ended=$({ { timeout -k 2 20 docker exec --user 65534:65534 --workdir / "$id" "$@" 2>&1 </dev/null 3>&- 4>&-; echo "$?" >&3; } |
+      head -c 65536 | sed 's/^==/ ==/' >&4; } 3>&1)
+    printf '\n== status %s\n' "$ended"
+  done 4>&1
   exit 0
 }
 
