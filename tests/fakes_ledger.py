@@ -14,6 +14,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from tools.action import Action, new_approval_id
+from tools.kit import current_version
 from tools.transport import Ran, Unreachable
 
 T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
@@ -78,6 +79,8 @@ class Host:
         words = tuple(argv)
         if words[0] == "cat":
             return Ran(f"{self.boot_id}\n".encode())
+        if words[3] == "version":
+            return Ran(f"{current_version()}\n".encode())
         self.asked.append(words[3:])
         return Ran(f"{self._start(*words[4:]) if words[3] == 'start' else self._settle(words[4])}\n".encode())
 
