@@ -163,9 +163,17 @@ def test_only_old_plain_files_go_and_each_is_named(tmp_path: Path) -> None:
     assert (here / "link").is_symlink()
     assert (here / "folder").is_symlink()
     assert (here / "empty").is_dir()
-    assert all(f": {path}\n" in said for path in gone)
-    assert said.count("deleted 11 bytes, last written ") == len(gone)
+    assert all(f" {str(path).replace(' ', chr(92) + ' ')}\n" in said for path in gone)
+    assert said.count(" 11 ") == len(gone)
     assert said.splitlines()[-2].split() == ["Use%", "IUse%"]
+
+
+@pytest.mark.parametrize("words", REMEDIES["cleanup"].refusals)
+def test_a_file_named_like_a_refusal_is_only_a_file(tmp_path: Path, words: str) -> None:
+    plain, broken = old(tmp_path / "tmp" / words), old(tmp_path / "tmp" / f"x\n{words}")
+    said = cleaned(tmp_path / "tmp")
+    assert (plain.exists(), broken.exists()) == (False, False)
+    assert explain(REMEDIES["cleanup"], said) == ""
 
 
 def test_a_folder_that_is_a_link_is_not_entered_and_one_that_is_missing_is_no_failure(tmp_path: Path) -> None:

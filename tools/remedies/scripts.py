@@ -15,9 +15,10 @@ CLEANED = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noq
 """Where old files may go. No logs (they are evidence), no homes, nothing of a container engine."""
 
 CLEANUP = """minutes=$((60 * $1)); shift
-find "$@" -xdev -type f -mmin "+$minutes" ! -path "*/systemd-private-*" -delete -printf "deleted %s bytes, last written %TY-%Tm-%Td: %p\\n"
+find "$@" -xdev -type f -mmin "+$minutes" ! -path "*/systemd-private-*" -delete -ls
 df --output=pcent,ipcent /"""
-"""find follows no link, goes by open directories and never leaves a file system; a folder that a node lacks is said and is no failure."""
+"""find follows no link, goes by open directories and never leaves a file system; a folder that a node lacks is said and is no failure.
+Each deleted file is listed by -ls, which escapes blanks and line ends: no file name reads like a tool's refusal."""
 
 RELOAD_DRIVER = """stopped="" unloaded="" status=0
 for unit in nvidia-dcgm nvidia-persistenced nvidia-fabricmanager; do

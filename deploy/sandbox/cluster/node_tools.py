@@ -201,10 +201,15 @@ def _governor(node: NodeState, place: Place, slots: Slots) -> Outcome:
 def old_files(node: NodeState, place: Place, slots: Slots) -> Outcome:
     """What fills the disk is a hundred hours old, unless the fault says otherwise."""
     filled, age = place.told.get("S10"), int(slots["older_than"]) / 60
-    rows = [f"deleted 18211 bytes, last written 2026-03-02: /var/crash/_usr_bin_python3.{n}.crash\n" for n in (0, 2071)]
+    rows = [
+        f"  131{n:04}     20 -rw-r-----   1 root     root        18211 Mar  2  2026 /var/crash/_usr_bin_python3.{n}.crash\n"
+        for n in (0, 2071)
+    ]
     if filled is None or float(filled.get("hours", 100)) < age:
         return Outcome(said("".join(rows)), seconds=20.0)
-    rows += [f"deleted 41875931136 bytes, last written 2026-05-28: /tmp/ckpt-{n}.pt.tmp\n" for n in (18211, 40127, 77310)]
+    rows += [
+        f"{n:>9} 40894468 -rw-r--r--   1 train    train    41875931136 May 28  2026 /tmp/ckpt-{n}.pt.tmp\n" for n in (18211, 40127, 77310)
+    ]
     return Outcome(said("".join(rows)), (), "cleanup", seconds=60.0)
 
 
@@ -218,7 +223,7 @@ def _nothing(node: NodeState, place: Place, slots: Slots) -> Outcome:
 
 OLD_FILES = (
     "find", *CLEANED, "-xdev", "-type", "f", "-mmin", "<older_than>", "!", "-path", "*/systemd-private-*", "-delete",
-    "-printf", "deleted %s bytes, last written %TY-%Tm-%Td: %p\\n",
+    "-ls",
 )  # fmt: skip
 """The one command that has blanks in its words."""
 
