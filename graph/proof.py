@@ -39,6 +39,9 @@ SCHEDULER: Mapping[str, Condition] = {
 }
 """What the scheduler must say after a remedy that it carries out."""
 
+ANSWERS: Mapping[str, str] = {"restart_container": "container.nvml"}
+"""What each treated device itself must have told afterwards: of many containers only some are asked, and one that ended says nothing."""
+
 
 def asked_of_scheduler(action: Action) -> Condition | None:
     """The reading that proves the action, where a scheduler proves it."""
@@ -65,7 +68,16 @@ def prove(action: Action, before: Sequence[Fact], after: Sequence[Fact], lens: L
         return Proof("worse", lost)
     if new := _new_roots(action, was, now, lens):
         return Proof("worse", f"new on {target}: {', '.join(lens.taxonomy.title(label) for label in new)}", new)
+    if silent := _silent(action, seen):
+        return Proof("unchanged", f"could not be proved: {silent} gave no answer", looked=False)
     return _label(action, now, lens)
+
+
+def _silent(action: Action, seen: Sequence[Fact]) -> str:
+    """The first treated device that should have answered, and did not."""
+    key = ANSWERS.get(action.remedy, "")
+    told = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
+    return next((device for device in action.devices if key and device not in told), "")
 
 
 def _fewer_gpus(before: Sequence[Fact], after: Sequence[Fact], target: str) -> str:

@@ -183,6 +183,21 @@ async def test_an_old_card_approves_what_still_waits_and_says_what_does_not(plac
     assert "2 approved, 1 already superseded" in place.whispered("priya")
 
 
+async def test_who_joined_after_the_card_was_painted_is_not_approved_by_it(place: Ward) -> None:
+    shown = await put_up(place, ["gpu-001", "gpu-002"])
+    old = copy.deepcopy(cards(place)[0])
+    place.clock.go(seconds=60)
+    late = await put_up(place, ["gpu-003"])
+    [card] = cards(place)
+    assert "Approve all 3" in str(card["blocks"])
+    value = [e["value"] for b in old["blocks"] if b["type"] == "actions" for e in b["elements"] if e["action_id"] == approval.APPROVE_ALL]
+    await press(place, "priya", approval.SHOW_ALL)
+    payload = sent(place)
+    payload["actions"][0] |= {"action_id": approval.APPROVE_ALL, "value": value[0]}
+    await send(place, payload)
+    assert await states(place, [*shown, *late]) == [State.APPROVED, State.APPROVED, State.PENDING]
+
+
 async def test_a_press_after_the_time_is_over_counts_for_none(place: Ward) -> None:
     records = await put_up(place)
     place.clock.go(seconds=901)

@@ -31,6 +31,15 @@ def test_what_a_host_still_says_is_no_pass_however_rare_the_fault() -> None:
     assert (proof.outcome, proof.says) == ("unchanged", "still there: the container engine knows no NVIDIA runtime")
 
 
+def test_a_container_that_does_not_answer_is_no_container_that_has_its_gpus() -> None:
+    one, other = (fact("n1", "docker", "container.nvml", "ok", name * 6) for name in ("3f", "77"))
+    knows = fact("n1", "docker", "docker.nvidia_runtime", True)
+    silent = proved("restart_container", knows, other, devices=("n1/3f3f3f3f3f3f",))
+    assert (silent.outcome, silent.looked) == ("unchanged", False)
+    assert silent.says == "could not be proved: n1/3f3f3f3f3f3f gave no answer"
+    assert proved("restart_container", knows, one, devices=("n1/3f3f3f3f3f3f",)).outcome == "passes_now"
+
+
 def test_what_counts_only_later_is_said_so() -> None:
     proof = proved("configure_runtime", fact("n1", "docker", "docker.nvidia_runtime", False), SERVICE)
     assert (proof.outcome, proof.says) == ("unchanged", "as expected, it counts from restart_service on")
