@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kb.logs.compress import Compressor, Source, compress
 from kb.logs.filters import FilterRule, regular
-from kb.logs.masks import mask, mask_around_xid, zeroed
+from kb.logs.masks import mask, mask_around_xid, one_hex, zeroed
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 METRIC = (
@@ -166,3 +166,50 @@ def test_masks_take_what_varies_and_keep_the_words() -> None:
 def test_no_line_is_lost_whatever_the_text(text: str) -> None:
     assert accounted(text)
     assert accounted(text.encode(), limit=3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "comm 0x0a00bc rank 00 commId 0xdeadbeef00 - Init START",
+        "tokenizer cache hit 0a0b0c0d0e0f for bucket 00",
+        "job 0a0b0c0d-0a0b-0a0b-0a0b-0a0b0c0d0e0f began (00000000abcd0)",
+        "May 00 00:00:00.0000abcd0 0000abcd0 kernel: x",
+        "0000-00-00 00:00:00,000000ab0 loss=0.0000000a0",
+        "open /mnt/0a0b0c0d0e/x-0a0b0c0d0e.tar at 0a0b0c0d0e:00 in 0000000000 bytes",
+        "\x1b[00mdead00beef\x1b[0m at 00.0.0.0:00000abc0",
+    ],
+)
+def test_one_hash_for_all_changes_no_template(line: str) -> None:
+    assert mask(one_hex(line)) == mask(line)
+
+
+def test_lines_that_differ_in_a_hash_alone_are_one_shape() -> None:
+    assert one_hex("hit 0a0b0c0d at 0xab00") == one_hex("hit ffff0fff at 0x0") != one_hex("hit ffffffff at 0x0")
+
+
+def test_events_of_a_log_with_wide_characters_are_found_where_they_stand() -> None:
+    bar = "Epoch 3:  45%|████▌     | 540/1200\n"
+    xid = "2026-05-01T10:00:00,000000+00:00 NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
+    error = "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    log = (bar * 3 + xid + bar + error).encode()
+    digest = compress(log)
+    assert [(event.kind, event.value) for event in digest.events] == [("kernel.xid", 79), ("job.error", "cuda_illegal_access")]
+    assert [log[t.offset :].startswith(xid.encode()) for t in digest.templates if "Xid" in t.text] == [True]
+
+
+def test_a_traceback_of_one_rank_is_whole_across_blocks_and_among_the_lines_of_others() -> None:
+    rows = [
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "a.py", line 1, in <module>',
+        "[rank1]: KeyError: 'x'",
+        "[rank1]: bye",
+    ]
+    noise = "".join(f"[rank{n % 60 + 2}]: step {n}\n" for n in range(600))
+    log = "".join(f"{row}\n{noise}" for row in rows)
+    whole = compress(log).events
+    compressor = Compressor()
+    for at in range(0, len(log), 777):
+        compressor.feed(log[at : at + 777].encode())
+    assert [(event.value, event.attrs["rank"], event.attrs["type"]) for event in whole] == [("python_exception", "1", "KeyError")]
+    assert compressor.finish().events == whole

@@ -6,7 +6,7 @@ for every *kind* of line, not for every line. Typed events are extracted from th
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 from typing import IO
@@ -18,7 +18,7 @@ from kb.logs.job import JobLog, JobReader
 from kb.logs.job_rows import EXPLODING
 from kb.logs.kernel import NEEDED as KERNEL
 from kb.logs.kernel import KernelReader
-from kb.logs.masks import DIGITS, mask, mask_around_xid
+from kb.logs.masks import DIGITS, mask, mask_around_xid, one_hex, zeroed
 from kb.logs.merge import Group, few
 from kb.logs.scan import Span, candidates
 from kb.logs.timestamps import find_time
@@ -62,13 +62,17 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What is known of one kind of line: its template, or the rule that drops it; and who wants to see every such line whole."""
+    """What is known of one kind of line: its template, or the rule that drops it; and who wants to see every such line whole.
+
+    `numbers`: the job's reader wants only the lines that hold one of these, which is not to be seen once digits are zeros.
+    """
 
     template: str = ""
     rule: str | None = None
     kernel: bool = False
     job: bool = False
     xid: bool = False
+    numbers: tuple[bytes, ...] = ()
 
 
 def compress(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> Digest:
@@ -87,7 +91,8 @@ class Compressor:
         self._kernel, self._job = KernelReader(now), JobReader(now)
         self._kinds: dict[bytes, _Kind] = {}
         self._groups: dict[str, Group] = {}
-        self._templates: set[str] = set()
+        self._shapes: dict[str, _Kind] = {}
+        self._templates: dict[str, str | None] = {}
         self._dropped: Counter[str] = Counter()
         self._rest = b""
         self._done = self._lines = 0
@@ -127,21 +132,36 @@ class Compressor:
         if wanted := {key for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
             self._extract(block, lines, keys, wanted)
         elif self._job.waiting:
-            self._job.feed(block.decode("utf-8", "replace"))
+            self._job.feed(block.decode("utf-8", "replace"), [])
         self._lines += counts.total()
         self._done += len(block)
 
     def _learn(self, keys: Sequence[bytes]) -> None:
-        """Python code per kind of line, all new kinds of a block at once."""
+        """All new kinds of a block at once; those that differ in nothing but a hash or an address are one shape, and looked at once."""
         if len(self._kinds) + len(keys) > _KINDS:
             self._kinds = {key: kind for key, kind in self._kinds.items() if kind.kernel or kind.job} if len(keys) < _KINDS else {}
+            self._shapes = {}
         text = b"\n".join(keys).decode("utf-8", "replace")
+        pairs = zip(text.split("\n"), one_hex(text).split("\n"), strict=True)
+        shapes = [shape if len(line) <= _SHOWN else line for line, shape in pairs]  # a long one may be cut in the middle of a hash
+        self._shape([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
+        self._kinds.update(zip(keys, map(self._shapes.__getitem__, shapes), strict=True))
+
+    def _shape(self, shapes: Sequence[str]) -> None:
+        """Python code per shape of line."""
+        text = "\n".join(shapes)
         kernel = {start for start, _ in candidates(text, _KERNEL)}
         job = {start for start, _ in candidates(text, _JOB)}
+        numbers: dict[int, tuple[bytes, ...]] = {}
+        for needle, zeros in _NUMBERS:
+            for start, _ in candidates(text, (zeros,)):
+                numbers[start] = (*numbers.get(start, ()), needle)
         at = 0
-        for key, line in zip(keys, text.split("\n"), strict=True):
-            self._kinds[key] = self._kind(line, at in kernel, at in job or EXPLODING.search(line) is not None)
-            at += len(line) + 1
+        for shape in shapes:
+            sure = at in job or EXPLODING.search(shape) is not None
+            kind = self._kind(shape, at in kernel, sure or at in numbers)
+            self._shapes[shape] = kind if sure or at not in numbers else replace(kind, numbers=numbers[at])
+            at += len(shape) + 1
 
     def _kind(self, line: str, kernel: bool, job: bool) -> _Kind:
         if "Xid (" in line:
@@ -149,16 +169,16 @@ class Compressor:
         if len(self._templates) >= _TEMPLATES and not (kernel or job):
             return _Kind(self._coarse(line))
         template = mask(line[:_SHOWN])
-        self._templates.add(template)
-        rule = None if kernel or job else regular(template, self._rules)
-        return _Kind(template, rule, kernel, job)
+        if template not in self._templates:
+            self._templates[template] = regular(template, self._rules)
+        return _Kind(template, None if kernel or job else self._templates[template], kernel, job)
 
     def _coarse(self, line: str) -> str:
         """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
         text = " ".join(mask(line[:_BRIEF]).split(" ", 2)[:2]) + " …"
         if text not in self._templates and len(self._templates) >= 2 * _TEMPLATES:
             return "…"
-        self._templates.add(text)
+        self._templates.setdefault(text)
         return text
 
     def _note(self, lines: list[bytes], keys: list[bytes], counts: Mapping[bytes, int]) -> None:
@@ -184,26 +204,27 @@ class Compressor:
 
     def _extract(self, block: bytes, lines: list[bytes], keys: list[bytes], wanted: set[bytes]) -> None:
         """Shows the readers the lines they may want, as they are; Xids get templates of their own."""
-        ends = list(accumulate(map(len, lines)))
+        text = block.decode("utf-8", "replace")
+        sizes = list(map(len, text.split("\n")))  # in characters: one may be several bytes
+        ends, wide = list(accumulate(sizes)), not block.isascii()
         kernel: list[Span] = []
         job: list[Span] = []
         for at, key in enumerate(keys):
             if key not in wanted:
                 continue
-            kind, start = self._kinds[key], ends[at] - len(lines[at]) + at
-            span = (start, start + len(lines[at]))
+            kind, start = self._kinds[key], ends[at] - sizes[at] + at
+            span = (start, start + sizes[at])
             if kind.kernel:
                 kernel.append(span)
-            if kind.job:
+            if kind.job and (not kind.numbers or any(needle in lines[at] for needle in kind.numbers)):
                 job.append(span)
             if kind.xid:
-                text = mask_around_xid(lines[at][:_SHOWN].decode("utf-8", "replace"))
-                self._add(text, 1, self._done + start, self._done + start, lines[at], lines[at], fixed=True)
-        text, exact = (block.decode("ascii"), True) if block.isascii() else (block.decode("utf-8", "replace"), False)
+                place = self._done + len(text[:start].encode("utf-8", "replace")) if wide else self._done + start
+                self._add(mask_around_xid(_start_of(lines[at])), 1, place, place, lines[at], lines[at], fixed=True)
         if kernel:
-            self._kernel.feed(text, kernel if exact else None)
+            self._kernel.feed(text, kernel)
         if job or self._job.waiting:
-            self._job.feed(text, job if exact else None)
+            self._job.feed(text, job)
 
     def _template(self, group: Group) -> Template:
         first, last = find_time(group.first, self._now), find_time(group.last, self._now)
@@ -215,10 +236,12 @@ def _start_of(line: bytes) -> str:
 
 
 def _masked(needles: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(needle.encode().translate(DIGITS).decode() for needle in needles))
+    return tuple(dict.fromkeys(map(zeroed, needles)))
 
 
-_KERNEL, _JOB = _masked(KERNEL), _masked(JOB)
+_EXACT = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
+_KERNEL, _JOB = _masked(KERNEL), tuple(needle for needle in JOB if needle not in _EXACT)
+_NUMBERS = tuple((needle.encode(), zeroed(needle)) for needle in _EXACT)
 
 
 def _blocks(source: Source) -> Iterator[bytes]:

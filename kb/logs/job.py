@@ -52,7 +52,7 @@ class JobReader:
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
         self._file = self._carry = ""
-        self._done = 0
+        self._carried: list[Span] = []
         self._rank: str | None = None
         self._events: dict[tuple[object, ...], Event] = {}
         self._ranks: set[str] = set()
@@ -65,37 +65,37 @@ class JobReader:
 
     def feed(self, text: str, spans: list[Span] | None = None) -> None:
         """`spans`: the lines of `text` to look at, where the caller has found them already."""
-        if spans is None or self._carry:
-            text, spans = self._resumed(text)
-        self._read(text, spans, final=False)
+        self._read(*self._resumed(text, _spans(text) if spans is None else spans), final=False)
 
     def finish(self) -> JobLog:
         """Everything read so far."""
-        self._read(*self._resumed(""), final=True)
+        self._read(*self._resumed("", []), final=True)
         events = tuple(ordered(list(self._events.values())))
         first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
         return JobLog(events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()})
 
-    def _resumed(self, text: str) -> tuple[str, list[Span]]:
+    def _resumed(self, text: str, spans: list[Span]) -> tuple[str, list[Span]]:
         """The open traceback, the lines before it that date it, and what came after; of these only what was not read yet counts."""
-        text, done = self._carry + text, self._done
-        self._carry, self._done = "", 0
-        return text, [span for span in _spans(text) if span[0] >= done]
+        shift = len(self._carry)
+        text, spans = self._carry + text, [*self._carried, *((start + shift, end + shift) for start, end in spans)]
+        self._carry, self._carried = "", []
+        return text, spans
 
     def _read(self, text: str, spans: list[Span], *, final: bool) -> None:
         self._ranks |= {str(int(rank)) for rank in {found[1] for found in _TAGGED.finditer(text)}}
         taken: set[int] = set()
-        for start, end in spans:
+        lines = tracebacks.Lines(text)
+        for number, (start, end) in enumerate(spans):
             if start in taken:
                 continue
             line = text[start : min(end, start + LONGEST)].rstrip("\r").rpartition("\r")[2]
             if path := file_of(line):
                 self._open(path)
             elif tracebacks.START in line:
-                tail = tracebacks.read(text, start)
+                tail = tracebacks.read(lines, start)
                 if not tail.complete and not final and len(text) - start < 1 << 20:
                     context = max(0, start - _CONTEXT)
-                    self._carry, self._done = text[context:], start - context
+                    self._carry, self._carried = text[context:], [(one - context, two - context) for one, two in spans[number:]]
                     return
                 self._raised(text, tail)
                 taken |= tail.lines

@@ -19,7 +19,10 @@ class Row:
 
     def read(self, line: str) -> Mapping[str, Any] | None:
         """The attributes of the error, or None when the line is not this one."""
-        if not any(needle in line for needle in self.needles):
+        for needle in self.needles:
+            if needle in line:
+                break
+        else:
             return None
         if self.pattern is None:
             return {}

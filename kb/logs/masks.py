@@ -23,6 +23,15 @@ _MASKS = (
     (re.compile(r"(?:<n>[ ,:x/]{1,3}){3,}<n>"), "<n>…"),
 )  # fmt: skip
 
+_UUID = re.compile(r"(?<![.,:+-])(?<!0 )\b[0a-f]{8}-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
+_HEX = re.compile(r"(?<![.,:+-])(?<!0 )\b(?:0x[0a-f_]+|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)[0a-f]{8,64})\b(?!-)")
+"""Such as `mask` gives one name wherever they stand: not where a time, an address or a number may begin or go on."""
+
+
+def one_hex(text: str) -> str:
+    """The text with one hash or address for all: a line so written has the template it had, and many lines become the same."""
+    return _HEX.sub("aaaaaaa0", _UUID.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text))
+
 
 def mask(line: str) -> str:
     """The template of a line whose digits are zeros."""

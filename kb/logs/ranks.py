@@ -38,6 +38,12 @@ def untag(line: str) -> tuple[str | None, str]:
     return str(int(rank)), line[found.end() :].removeprefix(" ")
 
 
+def tag_at(text: str, start: int, end: int) -> str | None:
+    """The rank a launcher put before the line that stands there."""
+    found = _TAG.match(text, start, end)
+    return str(int(found[found.lastindex or 1])) if found else None
+
+
 def rank_within(line: str) -> str | None:
     """A rank that the message itself names (`[Rank 2]`, `[PG 0 Rank 2]`)."""
     found = _INSIDE.search(line[:2000])

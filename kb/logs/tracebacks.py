@@ -6,15 +6,18 @@
 """
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kb.logs.ranks import file_of, untag
+from kb.logs.ranks import file_of, tag_at, untag
 
 START = "Traceback (most recent call last)"
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _RAISED = re.compile(r"([A-Za-z_][\w.]{0,200})(?:: ?(.{0,4000}))?$")
 _LONGEST = 16_384
 _MOST = 4000
+_CHUNK = 256
 _MORE = 12
 """Lines of message that may follow an exception before a chained traceback goes on."""
 
@@ -75,26 +78,71 @@ class Traceback:
         return len(self._pending) < _MORE
 
 
-def read(text: str, start: int) -> Traceback:
+class Lines:
+    """A text's lines by the rank whose tag they carry, looked at as far as a traceback asks and once, however many tracebacks there are."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: list[int] = []
+        self._headers: list[int] = []
+        self._ranks: dict[str | None, list[int]] = {}
+        self._next = 0
+
+    def at(self, start: int) -> str:
+        """One line."""
+        end = self._text.find("\n", start)
+        end = len(self._text) if end < 0 else end
+        return self._text[start : min(end, start + _LONGEST)].rstrip("\r")
+
+    def after(self, start: int, rank: str | None) -> Iterator[tuple[int, str, str] | None]:
+        """The rank's next lines in the same file: where, the line, and without its tag. None last, where the text ends first."""
+        place = self._place(start) + 1
+        most = place + _MOST
+        while place < most:
+            until = min(place + _CHUNK, most)
+            self._look(until)
+            headers = self._headers[bisect_left(self._headers, place) :]
+            own = self._ranks.get(rank, [])
+            for number in own[bisect_left(own, place) : bisect_left(own, min(headers[0], until) if headers else until)]:
+                line = self.at(self._starts[number])
+                yield self._starts[number], line, untag(line)[1]
+            if headers and headers[0] < until:
+                return
+            if len(self._starts) < until:
+                yield None
+                return
+            place = until
+
+    def _place(self, start: int) -> int:
+        """The line's number. What lies before it is of no use any more when nobody has looked so far."""
+        if not self._starts or not self._starts[0] <= start < self._next:
+            self._starts, self._headers, self._ranks, self._next = [], [], {}, start
+            self._look(1)
+        return bisect_left(self._starts, start)
+
+    def _look(self, until: int) -> None:
+        text, at = self._text, self._next
+        for number in range(len(self._starts), until):
+            if at >= len(text):
+                break
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            self._starts.append(at)
+            if text.startswith("==> ", at) and file_of(self.at(at)):
+                self._headers.append(number)
+            self._ranks.setdefault(tag_at(text, at, end), []).append(number)
+            at = end + 1
+        self._next = at
+
+
+def read(lines: Lines, start: int) -> Traceback:
     """The traceback whose first line begins at `start`; lines of other ranks in between are left alone."""
-    first, at = _line_at(text, start)
-    tag, bare = untag(first)
+    tag, bare = untag(lines.at(start))
     tail = Traceback(start, tag, bare[: max(bare.find(START), 0)], {start})
-    for _ in range(_MOST):
-        if at >= len(text):
+    for found in lines.after(start, tag):
+        if found is None:
             return tail
-        line, after = _line_at(text, at)
-        if file_of(line):
+        if not tail.take(*found):
             break
-        rank, body = untag(line)
-        if rank == tag and not tail.take(at, line, body):
-            break
-        at = after
     tail.complete = True
     return tail
-
-
-def _line_at(text: str, start: int) -> tuple[str, int]:
-    end = text.find("\n", start)
-    end = len(text) if end < 0 else end
-    return text[start : min(end, start + _LONGEST)].rstrip("\r"), end + 1
