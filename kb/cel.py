@@ -1,17 +1,38 @@
 """Expressions over one fact, in CEL. Compiled once; an error while evaluating means "does not match" and is kept, never raised."""
 
+import re
+import sys
 from collections import Counter
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 from typing import Any
 
-import cel
 
+def _engine() -> ModuleType:
+    """The package's compiled half alone: its own `__init__` also loads a command line with a terminal toolkit, ten MiB in every process."""
+    package, name = find_spec("cel"), "cel.cel"
+    found = PathFinder.find_spec(name, package.submodule_search_locations) if package else None
+    if not found or not found.loader:
+        raise ImportError("the package common-expression-language is not installed", name=name)
+    if name not in sys.modules:  # it can be loaded once in a process
+        sys.modules[name] = module_from_spec(found)
+        found.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+cel = _engine()
 VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majority", "unit"})
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
 
 MOST_KEPT, LONGEST_KEPT = 128, 400
 """Answers that an expression keeps, and the length of what it keeps them by: a fleet asks the same of the same values all day."""
+
+
+_ATTRS = re.compile(r"\battrs\b(?:\.([A-Za-z_][A-Za-z0-9_]*))?")
+"""The attributes that an expression reads by name; "" where it reads them in another way, which may be all of them."""
 
 
 class BadExpression(ValueError):
@@ -21,7 +42,7 @@ class BadExpression(ValueError):
 class Expression:
     """A compiled expression. `troubles` counts what went wrong while evaluating, by message, for whoever debugs a taxonomy."""
 
-    __slots__ = ("_kept", "_names", "_program", "mentions", "source", "troubles")
+    __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles")
 
     def __init__(self, source: str) -> None:
         try:
@@ -32,12 +53,15 @@ class Expression:
         self.mentions = frozenset(self._program.variables())
         self.troubles: Counter[str] = Counter()
         self._names, self._kept = tuple(sorted(self.mentions)), dict[str, bool]()
+        read = _ATTRS.findall(source)
+        self._attrs = None if "" in read else tuple(sorted(set(read)))
         _refuse_unknown("variable", self.mentions - VARIABLES, VARIABLES)
         _refuse_unknown("function", {name for name in self._program.functions() if name.isidentifier() and name[0] not in "_@"}, _FUNCTIONS)
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
         """True only where the expression evaluates to true."""
-        asked = repr([variables.get(name, ...) for name in self._names])
+        names = self._names
+        asked = repr(self._read_of(names[0], variables) if len(names) == 1 else [self._read_of(name, variables) for name in names])
         known = self._kept.get(asked)
         if known is not None:
             return known
@@ -49,6 +73,13 @@ class Expression:
         if len(asked) <= LONGEST_KEPT:
             self._keep(asked, held)
         return held
+
+    def _read_of(self, name: str, variables: Mapping[str, Any]) -> Any:
+        """A variable, or what is read of it: most attributes of a fact are its own, and few expressions ask for them."""
+        given = variables.get(name, ...)
+        if name != "attrs" or self._attrs is None or not isinstance(given, dict):
+            return given
+        return [(attr, given[attr]) for attr in self._attrs if attr in given]
 
     def _keep(self, asked: str, held: bool) -> None:
         if len(self._kept) >= MOST_KEPT:
