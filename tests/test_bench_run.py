@@ -1,6 +1,7 @@
 """Runs: answers are written down as they come, a broken run goes on, results and report say what was measured and what was not."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from bot.cli import app
 from bot.refusal import Refusal
-from bot.settings import load
+from bot.settings import PREFIX, load
 from tests.bench import report
 from tests.bench.cli import SEAL, Wanted, access, lint, new_case, read_results, run_bench, write_report
 from tests.bench.gates import DIFFICULTY
@@ -221,7 +222,9 @@ def test_arms_are_named_as_people_type_them() -> None:
 
 
 def test_the_command_line_runs_reports_and_lints(tmp_path: Path) -> None:
-    cli = CliRunner()
+    cli = CliRunner(
+        env={name: None for name in os.environ if name.startswith(PREFIX)}
+    )  # the suite's own settings are none of the product's
     out, md = tmp_path / "r.json", tmp_path / "R.md"
     done = cli.invoke(app, ["bench", "run", "--layer", "easy", "--n", "2", "--arms", QUICK, "--jobs", "1", "--json", str(out)])
     assert done.exit_code == 0, done.output

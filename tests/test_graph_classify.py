@@ -75,7 +75,7 @@ def test_the_map_of_published_names_leads_to_labels_that_exist() -> None:
     assert set(CATEGORIES.values()) == set(TAXONOMY.children(""))
 
 
-@pytest.mark.skipif(not INCIDENTS.is_dir(), reason="no incidents here: set RACKMEDIC_INCIDENTS")
+@pytest.mark.skipif(not INCIDENTS.is_dir(), reason="no incidents here: set BENCH_INCIDENTS")
 def test_published_incidents_are_ranked_better_than_by_chance() -> None:
     found = score(read_incidents(INCIDENTS), TAXONOMY, load_seeds(), taught=False)
     assert found["level_1"]["share"] > 0.4

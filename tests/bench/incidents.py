@@ -26,7 +26,7 @@ from tests.bench.incident_labels import expected
 from tests.bench.score import mean
 from tools.checks import CHECKS
 
-INCIDENTS = Path(os.environ.get("RACKMEDIC_INCIDENTS", Path(__file__).parents[3] / "shared" / "incidents"))
+INCIDENTS = Path(os.environ.get("BENCH_INCIDENTS", Path(__file__).parents[3] / "shared" / "incidents"))
 FOLDS = 5
 WHEN = datetime(2026, 5, 20, tzinfo=UTC)
 
@@ -105,7 +105,7 @@ def measure(folder: Path = INCIDENTS) -> dict[str, Any]:
     """Every classifier's shares, or why there are none."""
     incidents = read_incidents(folder) if folder.is_dir() else []
     if not incidents:
-        return {"not_run": "no published incidents at hand; RACKMEDIC_INCIDENTS names their folder"}
+        return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
     taxonomy, seeds = load_taxonomy(), load_seeds()
     arms = {name: score(incidents, taxonomy, seeds, taught=name == "taught") for name in ("shipped", "taught")}
     return {"incidents": len(incidents), "arms": arms | {"majority": majority(incidents)}}
