@@ -3,6 +3,7 @@
 import io
 import re
 from datetime import UTC, datetime
+from itertools import islice, product
 
 import pytest
 from hypothesis import example, given
@@ -213,3 +214,12 @@ def test_a_traceback_of_one_rank_is_whole_across_blocks_and_among_the_lines_of_o
         compressor.feed(log[at : at + 777].encode())
     assert [(event.value, event.attrs["rank"], event.attrs["type"]) for event in whole] == [("python_exception", "1", "KeyError")]
     assert compressor.finish().events == whole
+
+
+def test_a_log_with_more_kinds_of_line_than_are_remembered_is_counted_whole() -> None:
+    hashes = ["0" + "".join(letters) for letters in islice(product("abcdef", repeat=7), 210_000)]
+    compressor = Compressor()
+    for some in (hashes[:150_000], hashes[150_000:]):
+        compressor.feed("".join(f"{line}\n" for line in ("something odd", *(f"shard {name} moved" for name in some))).encode())
+    digest = compressor.finish()
+    assert {(template.text, template.count) for template in digest.templates} == {("something odd", 2), ("shard <hex> moved", 210_000)}

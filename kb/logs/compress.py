@@ -126,7 +126,7 @@ class Compressor:
         keys = block.translate(DIGITS).split(b"\n")
         counts = Counter(keys)
         counts.pop(b"", None)
-        if fresh := [key for key in counts if key not in self._kinds]:
+        if fresh := self._fresh(counts):
             self._learn(fresh)
         self._note(lines, keys, counts)
         if wanted := {key for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
@@ -136,11 +136,16 @@ class Compressor:
         self._lines += counts.total()
         self._done += len(block)
 
+    def _fresh(self, counts: Mapping[bytes, int]) -> list[bytes]:
+        """The kinds of a block that are not known. Where there are too many to know them all, those of other blocks are forgotten."""
+        fresh = [key for key in counts if key not in self._kinds]
+        if len(self._kinds) + len(fresh) > _KINDS:
+            self._kinds = {key: self._kinds[key] for key in counts if key in self._kinds}
+            self._shapes = self._shapes if len(self._shapes) < _KINDS else {}
+        return fresh
+
     def _learn(self, keys: Sequence[bytes]) -> None:
         """All new kinds of a block at once; those that differ in nothing but a hash or an address are one shape, and looked at once."""
-        if len(self._kinds) + len(keys) > _KINDS:
-            self._kinds = {key: kind for key, kind in self._kinds.items() if kind.kernel or kind.job} if len(keys) < _KINDS else {}
-            self._shapes = {}
         text = b"\n".join(keys).decode("utf-8", "replace")
         pairs = zip(text.split("\n"), one_hex(text).split("\n"), strict=True)
         shapes = [shape if len(line) <= _SHOWN else line for line, shape in pairs]  # a long one may be cut in the middle of a hash

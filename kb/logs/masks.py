@@ -23,8 +23,8 @@ _MASKS = (
     (re.compile(r"(?:<n>[ ,:x/]{1,3}){3,}<n>"), "<n>…"),
 )  # fmt: skip
 
-_UUID = re.compile(r"(?<![.,:+-])(?<!0 )\b[0a-f]{8}-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
-_HEX = re.compile(r"(?<![.,:+-])(?<!0 )\b(?:0x[0a-f_]+|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)[0a-f]{8,64})\b(?!-)")
+_UUID = re.compile(r"\b[0a-f]{8}(?<![.,:+-]........)(?<!0 ........)-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
+_HEX = re.compile(r"\b(?=[0a-f])(?<![.,:+-])(?<!0 )(?:0x[0a-f_]+|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)[0a-f]{8,64})\b(?!-)")
 """Such as `mask` gives one name wherever they stand: not where a time, an address or a number may begin or go on."""
 
 
