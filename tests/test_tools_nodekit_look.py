@@ -11,6 +11,7 @@ from tests.test_tools_checks_surroundings import values
 from tools.check import Check, Command, Format
 from tools.checks import CHECKS
 from tools.checks.containers import answers
+from tools.fact import Status
 from tools.nodekit.generate import BadRow, kit_files
 from tools.remedies import REMEDIES
 
@@ -103,6 +104,19 @@ def test_only_gpu_containers_are_entered_and_as_nobody(node: Node) -> None:
     assert values(list(CHECKS["docker"].read(said))) == {("container.nvml", FULL[:12]): "unknown_error"}
     entered = [call for call in node.calls if call.startswith("docker exec")]
     assert entered == [f"docker exec --user 65534:65534 --workdir / {FULL} nvidia-smi -L"]
+
+
+def test_containers_beyond_the_fourth_are_named_as_not_asked(node: Node) -> None:
+    ids = [f"{number:064x}" for number in range(1, 7)]
+    node.stub("docker", DOCKER.replace(f"{FULL} {OTHER} 'rm -rf'", " ".join(ids)).replace("echo 'runc 0'", "echo 'nvidia 0'"))
+    facts = CHECKS["docker"].read(look(node, "docker.devices"))
+    assert [fact.status for fact in facts] == [Status.OK] * 4 + [Status.UNREADABLE] * 2
+    assert "not asked" in facts[-1].line
+
+
+def test_a_container_that_does_not_answer_in_time_could_not_be_looked_at() -> None:
+    [fact] = CHECKS["docker"].read(f"== container {FULL}\n\n== status 124\n")
+    assert fact.status is Status.TIMEOUT
 
 
 LIE = f"GPU 0: fine@== status 0@== container {OTHER}@Failed to initialize NVML: Unknown Error@== status 255"

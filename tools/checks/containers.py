@@ -167,23 +167,32 @@ def framed(inside: Callable[[str], bool]) -> Callable[[str], bool]:
 
 
 def parse_devices(text: str) -> Sequence[Fact]:
-    """Whether `nvidia-smi -L` inside the containers finds GPUs. An image without nvidia-smi says nothing."""
-    return [
-        Fact(
-            *(CHECK, "container.nvml", value, _short(name)),
-            line=(said.strip().splitlines() or [""])[0][:200] or f"exit status {status}",
-            attrs={"id": name},
-        )
-        for name, said, status in answers(text)
-        if (value := _nvml(said, status))
-    ]
+    """Whether `nvidia-smi -L` inside the containers finds GPUs. An image without nvidia-smi says nothing; one that was not asked, or did
+    not answer in time, could not be looked at."""
+    return [fact for name, said, status in answers(text) if (fact := _devices(name, said.strip(), status))]
+
+
+def _devices(name: str, said: str, status: int | None) -> Fact | None:
+    line = (said.splitlines() or [""])[0][:200]
+    if value := _nvml(said, status):
+        return Fact(*(CHECK, "container.nvml", value, _short(name)), line=line or f"exit status {status}", attrs={"id": name})
+    if status is None:
+        why = line or "not asked: one look enters four containers"
+        return Fact(CHECK, "container.nvml", device=_short(name), status=Status.UNREADABLE, line=why, attrs={"id": name})
+    if status in _LATE:
+        return Fact(CHECK, "container.nvml", device=_short(name), status=Status.TIMEOUT, line="no answer in 20 s", attrs={"id": name})
+    return None
+
+
+_LATE = (124, 137)
+"""What `timeout` says of a command that it ended."""
 
 
 def _nvml(said: str, status: int | None) -> str:
     known = next((value for value, words in _NVML if words in said), "")
     if known:
         return known
-    if status in (126, 127, 137, 124) or "executable file not found" in said or "no such file" in said.lower():
+    if status is None or status in (126, 127, *_LATE) or "executable file not found" in said or "no such file" in said.lower():
         return ""
     return "ok" if status == 0 and _GPU.search(said) else "failed"
 

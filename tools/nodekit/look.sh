@@ -129,9 +129,9 @@ inside_containers() { # COMMAND...: in every running GPU container, with the rig
       nvidia* | *' '[1-9]*) ;;
       *) continue ;;
     esac
-    [ "$left" -gt 0 ] || break
-    left=$((left - 1))
     printf '== container %s\n' "$id"
+    left=$((left - 1))
+    if [ "$left" -lt 0 ]; then continue; fi # a head without a status: not asked
     ended=$({ { timeout -k 2 20 docker exec --user 65534:65534 --workdir / "$id" "$@" 2>&1 </dev/null 3>&- 4>&-; echo "$?" >&3; } |
       head -c 65536 | sed 's/^==/ ==/' >&4; } 3>&1)
     printf '\n== status %s\n' "$ended"
