@@ -113,10 +113,12 @@ class Matcher:
         return clue.say(fact, self._expected(fact), self._most(fact))
 
     def _of(self, key: str) -> list[Kind]:
+        if key not in self.by_key:
+            return []
         if key not in self._kinds:
             mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.clues(key)))
             kinds: dict[tuple[object, ...], Kind] = {}
-            for fact in self.by_key.get(key, ()):
+            for fact in self.by_key[key]:
                 expected = self._expected(fact) if "expected" in mentions else None
                 majority = self._most(fact) if "majority" in mentions else None
                 device = fact.device if "device" in mentions else ""

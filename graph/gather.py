@@ -90,15 +90,14 @@ def _mark_elsewhere(facts: Sequence[Fact]) -> list[Fact]:
 def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:
     hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
     devices: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
-    for fact in facts:
-        if _shareable(fact):
-            hosts[_same(fact)].add(fact.host)
-            devices[_same(fact)].add((fact.host, fact.device))
+    kinds = [_same(fact) if _shareable(fact) else None for fact in facts]
+    for fact, kind in zip(facts, kinds, strict=True):
+        if kind:
+            hosts[kind].add(fact.host)
+            devices[kind].add((fact.host, fact.device))
     return [
-        replace(f, attrs={**f.attrs, "hosts_with_same": len(hosts[_same(f)]), "devices_with_same": len(devices[_same(f)])})
-        if _shareable(f)
-        else f
-        for f in facts
+        replace(f, attrs={**f.attrs, "hosts_with_same": len(hosts[kind]), "devices_with_same": len(devices[kind])}) if kind else f
+        for f, kind in zip(facts, kinds, strict=True)
     ]
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from kb.keys import find
@@ -37,7 +37,7 @@ def no_stranger(host: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lens:
     """`expected(host, key, device)` is the SKU's value or None; `bus(host)` its bus table; `place(host, "rack")` the name of what
     hosts share, "" when unknown; `stranger(host)` the GPU model of a host that no profile fits, which its peers alone can speak for.
@@ -52,11 +52,11 @@ class Lens:
 
     def passive(self) -> list[Check]:
         """Checks that disturb nobody, cheapest first."""
-        return sorted((c for c in self.checks.values() if not c.exclusive and c.scope == "host"), key=lambda c: (c.seconds, c.id))
+        return list(self._passive)
 
     def establishing(self, key: str) -> list[Check]:
         """Checks that can set a key; a row `env.*` sets every `env.X`."""
-        return [check for check in self.checks.values() if any(_covers(have, key) for have in check.establishes)]
+        return [self.checks[name] for name in self._setters(key)]
 
     def decisive_keys(self, leaf: Leaf) -> list[str]:
         """Keys that can decide for a leaf. What a tenant can write decides nothing about a machine, so it is left out there."""
@@ -65,14 +65,27 @@ class Lens:
 
     def deciding(self, leaf: Leaf) -> list[Check]:
         """Passive checks that can decide for a leaf."""
-        keys = tuple(self.decisive_keys(leaf))
-        return [check for check in self.passive() if _covers_any(check.establishes, keys)]
+        names = {name for key in self.decisive_keys(leaf) for name in self._setters(key)}
+        return [check for check in self._passive if check.id in names]
+
+    @cached_property
+    def _passive(self) -> list[Check]:
+        return sorted((c for c in self.checks.values() if not c.exclusive and c.scope == "host"), key=lambda c: (c.seconds, c.id))
+
+    @cached_property
+    def _setters(self) -> Callable[[str], tuple[str, ...]]:
+        return _setters(tuple((name, check.establishes) for name, check in self.checks.items()))
 
 
-@lru_cache(maxsize=1 << 13)
-def _covers_any(haves: tuple[str, ...], keys: tuple[str, ...]) -> bool:
-    """Whether a check can set one of these keys. A catalogue has few pairs of them, and every assessment asks for all."""
-    return any(_covers(have, key) for key in keys for have in haves)
+@lru_cache(maxsize=8)
+def _setters(catalogue: tuple[tuple[str, tuple[str, ...]], ...]) -> Callable[[str], tuple[str, ...]]:
+    """Key → the checks of a catalogue that can set it. There are few keys and fewer catalogues, and every assessment asks for all."""
+
+    @lru_cache(maxsize=1 << 12)
+    def setters(key: str) -> tuple[str, ...]:
+        return tuple(name for name, haves in catalogue if any(_covers(have, key) for have in haves))
+
+    return setters
 
 
 def _covers(have: str, key: str) -> bool:

@@ -155,7 +155,7 @@ def may_be_odd(key: str) -> bool:
 
 def is_odd(fact: Fact, expected: Value = None) -> bool:
     """Abnormal, of now, and not merely the echo of something else."""
-    if fact.status is not Status.OK or fact.stale or any(fact.attrs.get(mark) for mark in ("sympathetic", "aged", "elsewhere")):
+    if fact.status is not Status.OK or fact.stale or (fact.attrs and any(map(fact.attrs.get, ("sympathetic", "aged", "elsewhere")))):
         return False
     if fact.key.startswith("site."):
         return bool(fact.attrs.get("wrong"))

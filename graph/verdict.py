@@ -148,6 +148,10 @@ def _where(row: Belief) -> str:
     return f" on {', '.join(names[:3])}" if names else ""
 
 
+NO_TARGET = frozenset({"check.no_target", "fabric.sm", "job.log"})
+"""Keys whose facts may say that there was nothing to look at."""
+
+
 @dataclass(slots=True)
 class Coverage:
     """What was looked at where, and where not and why."""
@@ -173,7 +177,7 @@ class Coverage:
             asked.add((fact.host, fact.check))
             if fact.key == "check.skipped":
                 skipped.add((fact.host, fact.check))
-            elif fact.key == "check.no_target" or _nothing_to_look_at(fact, lens):
+            elif fact.key in NO_TARGET and (fact.key == "check.no_target" or _nothing_to_look_at(fact, lens)):
                 untargeted[fact.host, fact.check] = fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
@@ -197,8 +201,8 @@ class Coverage:
 
     def decidable(self, leaf: Leaf) -> bool:
         """Whether some check that was run, passive or exclusive, could have shown what decides."""
-        keys, ran = self.lens.decisive_keys(leaf), self.asked - self.skipped
-        return any((host, check.id) in ran for key in keys for check in self.lens.establishing(key) for host in self.hosts)
+        checks = {check.id for key in self.lens.decisive_keys(leaf) for check in self.lens.establishing(key)}
+        return any((host, check) in self.asked and (host, check) not in self.skipped for check in checks for host in self.hosts)
 
     def blind_spots(self) -> list[tuple[str, str, str]]:
         """(host, check, why) of every passive look that failed and could have shown a fault of the machine; of a job's log where no

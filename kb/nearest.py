@@ -6,6 +6,7 @@ Words are a hint and never evidence: what comes out orders hypotheses and confir
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kb.bm25 import Corpus
 from kb.past import PastIncident
@@ -34,8 +35,8 @@ class Nearest:
         known = [incident for incident in past if incident.label in taxonomy.leaves]
         return cls(
             tuple(taxonomy.leaves.values()),
-            Corpus.of({label: _text(leaf) for label, leaf in taxonomy.leaves.items()}),
-            Corpus.of({incident.id: incident.text for incident in known}),
+            _corpus(tuple((label, _text(leaf)) for label, leaf in taxonomy.leaves.items())),
+            _corpus(tuple((incident.id, incident.text) for incident in known)),
             {incident.id: incident.label for incident in known},
         )
 
@@ -61,6 +62,12 @@ class Nearest:
             if extra:
                 scores[leaf.label] = scores.get(leaf.label, 0.0) + extra
         return scores
+
+
+@lru_cache(maxsize=8)
+def _corpus(texts: tuple[tuple[str, str], ...]) -> Corpus:
+    """Ready to be ranked. Texts change with the taxonomy, and that hardly ever: each turn of an incident asks for the same ones."""
+    return Corpus.of(dict(texts))
 
 
 def nearest_labels(

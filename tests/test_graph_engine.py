@@ -64,6 +64,16 @@ def test_nothing_looked_at_is_not_healthy() -> None:
     assert look([]).finding == "abstained"
 
 
+def test_a_lens_finds_the_checks_that_set_a_key_whatever_catalogue_it_has() -> None:
+    whole = lens()
+    few = replace(whole, checks={"joblog": whole.checks["joblog"]})
+    for one in TAXONOMY.leaves.values():
+        keys = set(whole.decisive_keys(one))
+        assert [row.id for row in whole.deciding(one)] == [row.id for row in whole.passive() if keys & set(row.establishes)]
+        assert {row.id for key in keys for row in few.establishing(key)} <= {"joblog"}
+    assert [row.id for row in few.establishing("job.error")] == ["joblog"]
+
+
 def test_a_blind_check_is_inconclusive_where_it_would_decide() -> None:
     facts = [row for row in healthy(*HOSTS) if (row.host, row.check) != ("n2", "dmesg")]
     now = look([*facts, blind("dmesg", Status.TIMEOUT, "no answer within 20 s", "n2")])

@@ -483,6 +483,13 @@ def test_an_expression_remembers_what_it_was_asked_and_nothing_beyond_it() -> No
     assert over.holds({"value": 90, "device": "gpu3", "unit": "C"})
 
 
+def test_an_expression_remembers_by_the_attributes_that_it_reads_and_by_all_where_it_reads_them_whole() -> None:
+    one, whole = Expression("has(attrs.own) && attrs.own == false"), Expression("size(attrs) == 2")
+    asked: list[dict[str, Any]] = [{}, {"own": False}, {"own": True}, {"own": False, "pid": 7}, {"pid": 7}, {"own": 0, "pid": 8}]
+    assert [one.holds({"attrs": row}) for row in asked * 2] == [False, True, False, True, False, False] * 2
+    assert [whole.holds({"attrs": row}) for row in asked * 2] == [False, False, False, True, False, True] * 2
+
+
 GOOD = """
 category: GPU
 branches: {TEST: Tests}

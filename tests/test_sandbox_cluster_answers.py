@@ -54,6 +54,16 @@ def test_looking_changes_nothing() -> None:
     assert of.state_hash() != cluster().state_hash()
 
 
+def test_a_cluster_is_untouched_until_somebody_looks_at_it_or_changes_it() -> None:
+    asked, broken = cluster("N02"), cluster()
+    assert asked.untouched
+    assert broken.untouched
+    asked.answer("n1", argv("smi.query"))
+    broken.break_("N02", "n1")
+    assert not asked.untouched
+    assert not broken.untouched
+
+
 @pytest.mark.parametrize("driver", BRANCHES)
 @pytest.mark.parametrize("profile", ["dgx-h100-8", "hgx-a100-8"])
 def test_the_xml_is_well_formed_in_every_branch(driver: str, profile: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -72,6 +73,35 @@ async def test_facts_come_with_host_time_and_the_digest_of_what_was_printed() ->
     assert facts["n1"].time == clock.now()
     assert len(facts["n1"].sha256) == 64
     assert (wave.checks, wave.check_seconds, wave.makespan_seconds) == (2, 6.0, 3.0)
+
+
+async def test_facts_are_of_the_boot_that_the_host_named_last() -> None:
+    boots = ["1b4e28ba-2fa1-11d2-883f-0016d3cca427", "2c5f39cb-30b2-22e3-994a-1127e4ddb538"]
+    named = Check(
+        "dmesg", "Which boot?", (Command("boot", ("boot",)),),
+        (Format("boot", lambda text: True, lambda text: [Fact("dmesg", "host.boot_id", text.strip())]),), ("host.boot_id",), 1.0,
+    )  # fmt: skip
+    hosts = FakeHosts(lambda host, argv: Ran(boots[0].encode()) if argv[-1] == "boot" else Ran(b"8"))
+    it = Fleet(hosts, HOSTS, {"smi": COUNT, "dmesg": named}, MemoryEvidence(), SetClock())
+
+    async def told(check: str) -> set[str]:
+        return {fact.boot_id for fact in (await it.look("inc-1", [Ask("n1", check)], fresh=True)).facts}
+
+    assert await told("smi") == {""}
+    for boot in (*boots, boots[0]):
+        boots[0] = boot
+        assert await told("dmesg") == await told("smi") == {boot}
+
+
+def test_a_fact_that_was_told_where_it_is_of_is_a_fact_like_any_other() -> None:
+    when = SetClock().now()
+    bare = Fact("smi", "gpu.temp.core", 40, "gpu1", unit="C", line="40 C", attrs={"bdf": "0000:19:00.0"})
+    told = bare.at("n1", time=when, boot_id="b", sha256="s")
+    assert told == replace(bare, host="n1", time=when, boot_id="b", sha256="s")
+    assert told.at("n2", time=when + timedelta(1)) == replace(told, host="n2", sha256="")
+    assert (type(told), repr(told), Fact.from_json(told.to_json())) == (Fact, repr(replace(told)), told)
+    with pytest.raises(FrozenInstanceError):
+        told.host = "n3"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from kb.keys import find
 from tools.fact import Fact, Status
 
 _BDF = re.compile(r"(?i)(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?")
+_GPU = re.compile(r"gpu(\d+)")
 _MLX5 = re.compile(r"mlx5_(\d{1,3})")
 _SMI = ("smi", "topo", "nvlink")
 """Checks whose gpuN is the number nvidia-smi gave."""
@@ -68,8 +69,7 @@ def _listed(facts: Iterable[Fact]) -> dict[int, str]:
     """What nvidia-smi numbers: number → address."""
     found = {}
     for fact in facts:
-        number = re.fullmatch(r"gpu(\d+)", fact.device or "")
-        if fact.key == "gpu.bdf" and fact.status is Status.OK and number:
+        if fact.key == "gpu.bdf" and fact.status is Status.OK and (number := _GPU.fullmatch(fact.device or "")):
             found[int(number[1])] = str(fact.value)
     return dict(sorted(found.items()))
 

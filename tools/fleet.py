@@ -286,7 +286,7 @@ class Fleet:
         try:
             slots = self._slots(row)
             asked = [command for command in check.commands if not command.untargeted(slots)]
-            if check.exclusive:
+            if check.exclusive or len(asked) == 1:
                 rans = [await self._command(row, check, command) for command in asked]
             else:
                 rans = await asyncio.gather(*(self._command(row, check, command) for command in asked))
@@ -323,21 +323,25 @@ class Fleet:
         if check.exclusive and (absent := no_tool(check, list(rans.values()))):
             return Answer(host.name, check.id, (absent.at(host.name, time=now),), seconds, absent.line)
         found = [no_target(check, name) for command in check.commands if (name := command.untargeted(self._slots(host)))]
+        # What finds out the boot dates by it itself; all else is of the boot known so far. A second copy of each would cost as much again.
+        boot = "" if "host.boot_id" in check.establishes else self._minds.setdefault(host.name, _HostMind()).boot_id
         for command, ran in rans.items():
-            found += await self._facts_of(incident, host, check, command, ran, now)
+            found += await self._facts_of(incident, host, check, command, ran, now, boot)
         facts = check.settle(_distinct(found)) if check.settle else _distinct(found)
         boot = next((str(f.value) for f in facts if f.key == "host.boot_id" and f.value), "")
         if boot:
             self._booted(host.name, boot)
         known = boot or self._minds.setdefault(host.name, _HostMind()).boot_id
-        dated = tuple(  # most were dated when they were read; a second copy of each would take as long as reading them
+        dated = tuple(
             f if f.host and (f.boot_id or not known) else f.at(host.name, time=now, boot_id=f.boot_id or known, sha256=f.sha256)
             for f in facts
         )
-        blinds = [f.line for f in dated if f.status.blind and not f.key]
+        blinds = [f.line for f in dated if not f.key and f.status.blind]
         return Answer(host.name, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(blinds)))
 
-    async def _facts_of(self, incident: str, host: Host, check: Check, command: Command, ran: Ran, now: datetime) -> Iterable[Fact]:
+    async def _facts_of(
+        self, incident: str, host: Host, check: Check, command: Command, ran: Ran, now: datetime, boot_id: str = ""
+    ) -> Iterable[Fact]:
         trouble = trouble_of(check, command, ran)
         text = ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else "")
         sha = await self._evidence.put(incident, text) if text.strip() else ""
@@ -350,7 +354,7 @@ class Fleet:
             facts += check.read(ran.text[: ran.text.rfind("\n") + 1]) if check.partial and "\n" in ran.text else ()
         elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
             facts += check.read(text)
-        return [fact.at(host.name, time=now, sha256=sha) for fact in facts]
+        return [fact.at(host.name, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
 
     def _booted(self, host: str, boot_id: str) -> None:
         """A new boot id makes everything kept from the boot before worthless."""
@@ -384,7 +388,8 @@ def _distinct(facts: Sequence[Fact]) -> list[Fact]:
     """Without the repeats that come of several commands printing the same thing."""
     seen: dict[tuple[object, ...], Fact] = {}
     for fact in facts:
-        seen.setdefault((fact.key, fact.device, repr(fact.value), fact.status, fact.line, fact.time, fact.boot_id, repr(fact.attrs)), fact)
+        attrs = repr(fact.attrs) if fact.attrs else ""
+        seen.setdefault((fact.key, fact.device, repr(fact.value), fact.status, fact.line, fact.time, fact.boot_id, attrs), fact)
     return list(seen.values())
 
 

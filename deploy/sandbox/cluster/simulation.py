@@ -23,6 +23,7 @@ class Simulation:
     def __init__(self, plan: Plan, *, t0: datetime, clock: Callable[[], datetime] | None, pace: float) -> None:
         self.pace = pace
         self._plan, self._started, self._clock = plan, t0, clock
+        self._first = plan
         self._built: dict[tuple[object, ...], World] = {}
         self._watchers: list[Callable[[], None]] = []
 
@@ -82,6 +83,11 @@ class Simulation:
     def watch(self, changed: Callable[[], None]) -> None:
         """Call this after every change."""
         self._watchers.append(changed)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nobody has even looked: it is what its plan makes of it, and need not be built to know that."""
+        return self._plan is self._first and not self._built
 
     def state_hash(self) -> str:
         """A digest of everything there is. Looking does not change it."""
