@@ -11,7 +11,7 @@ from typing import Any
 
 
 def _engine() -> ModuleType:
-    """The package's compiled half alone: its own `__init__` also loads a command line with a terminal toolkit, ten MiB in every process."""
+    """The package's compiled half alone: its own `__init__` also loads a command line with a terminal toolkit: seven MiB in every process."""
     package, name = find_spec("cel"), "cel.cel"
     found = PathFinder.find_spec(name, package.submodule_search_locations) if package else None
     if not found or not found.loader:
