@@ -14,6 +14,7 @@ from graph.next_rung import anew, ask_again, heavier, next_rung, present, waitin
 from graph.state import Ladder
 
 GOOD = frozenset({"passes_now", "cured"})
+RESULTS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by")
 
 
@@ -64,13 +65,20 @@ def _about(ladder: Ladder, event: Event) -> bool:
 def moved(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     """One ladder after an event of its own."""
     move = MOVES.get(event.kind)
-    if move is None or ladder.now is None:
+    if move is None or ladder.now is None or _about_nothing(ladder, event):
         return ladder
     if event.since and ladder.now.part == "fix":
         ladder = ladder.model_copy(update={"since": event.since})
     if ladder.outcome and not _revives(ladder, event):
         return _after_the_end(ladder, event)
     return move(ladder.model_copy(update={"outcome": ""}), event, yard)
+
+
+def _about_nothing(ladder: Ladder, event: Event) -> bool:
+    """The result of an action while none is put up, or Ask again on an old card of a ladder that goes on: it would pass a wait by."""
+    if event.kind == "again":
+        return not ladder.outcome and not (event.approval and event.approval == ladder.approval)
+    return event.kind in RESULTS and not ladder.approval
 
 
 def _revives(ladder: Ladder, event: Event) -> bool:
