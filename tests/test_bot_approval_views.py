@@ -330,3 +330,16 @@ def test_a_moment_is_shown_by_the_readers_clock_and_in_utc_where_slack_cannot() 
     span = text.moment(datetime(2026, 5, 20, 3, 10, tzinfo=UTC))
     assert text.show((span,), 200) == "<!date^1779246600^{time_secs}|2026-05-20 03:10:00 UTC>"
     assert text.utc(datetime(2026, 5, 20, 3, 10, tzinfo=UTC)) == "03:10:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("remedy", "undo", "said"),
+    [
+        ("drain_node", "resume_node", "resume_node, put up for decision by itself"),
+        ("compute_mode_default", "", "by hand: nvidia-smi -i BDF -c EXCLUSIVE_PROCESS sets the mode it had"),
+        ("cleanup", "", "nothing: what is deleted is lost, except from a backup"),
+        ("gpu_reset", "", "none"),
+    ],
+)
+def test_the_card_says_what_takes_it_back(remedy: str, undo: str, said: str) -> None:
+    assert action_words.undo(replace(action(), remedy=remedy, undo=undo)) == said

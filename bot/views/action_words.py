@@ -175,3 +175,14 @@ def what(action: Action) -> str:
     names = [exact(name.removeprefix(f"{action.target}/")) for name in action.devices]
     devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
     return f"{does(action)} · {exact(targets(action))}{devices} · {action.risk}"
+
+
+def undo(action: Action) -> str:
+    """What takes it back: a remedy of its own, or what a person would do by hand, or nothing."""
+    if action.undo:
+        return f"{action.undo}, put up for decision by itself"
+    remedy = REMEDIES.get(action.remedy)
+    back = remedy.back.replace("`", "") if remedy else ""
+    if not back:
+        return "none"
+    return back if back.startswith("nothing") else f"by hand: {back}"

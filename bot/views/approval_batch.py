@@ -193,7 +193,7 @@ def _about(records: Sequence[Record], first: Shown, brakes: Brakes) -> Block:
             f": {words.proof(action)}"[:PROOF],
             " · ",
             bold("undo"),
-            f": {action.undo or 'none'}",
+            f": {action.undo or words.undo(action)}"[:PROOF],
             " · ",
             bold("asked for by"),
             f": {asked}",

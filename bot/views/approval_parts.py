@@ -147,7 +147,7 @@ def about(record: Record, names: Names) -> Block:
     return blocks.fields(
         [
             ("Proof", (words.proof(action),)),
-            ("Undo", (f"{action.undo}, put up for decision by itself" if action.undo else "none",)),
+            ("Undo", (words.undo(action),)),
             ("Asked for by", (asked_by + ", who therefore cannot approve it" if asked_by else "RackMedic, from what it found",)),
             ("Approvals", (f"{record.approvals} of {record.terms.quorum}",)),
         ]
