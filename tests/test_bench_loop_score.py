@@ -189,7 +189,8 @@ def test_no_fault_is_right_when_nothing_is_named() -> None:
 
 def test_the_report_shows_plays_and_is_silent_without_any() -> None:
     assert section({}) == ""
-    text = section({"loop": {"loop:yesx2": figures([play(did("gpu_reset"))]) | {"failed": ["c: Oops"]}}})
+    text = section({"loop": {"loop:yesx2@hard": figures([play(did("gpu_reset"))]) | {"failed": ["c: Oops"]}}})
+    assert "2 bots at once (hard)" in text
     assert "everything is approved, 2 bots at once" in text
     assert "| `gpu_reset` | 1 |" in text
     assert "Plays that broke: 1. c: Oops" in text

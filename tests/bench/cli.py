@@ -176,6 +176,12 @@ def _wrong(path: Path) -> list[str]:
         return [str(why)]
 
 
+def _by_layers(paths: Sequence[Path]) -> dict[str, Any]:
+    """The plays of several runs, each under the layers that it was of: `loop:yes@hard`."""
+    docs = [read_results(path) for path in paths]
+    return {f"{name}@{'+'.join(doc.get('layers') or ())}": row for doc in docs for name, row in doc["loop"].items()}
+
+
 def write_report(
     results: Path, out: Path, made_by: str = "", *, texts: bool = False, gates: Path | None = None, loops: Sequence[Path] = ()
 ) -> list[Path]:
@@ -184,11 +190,7 @@ def write_report(
     _folder(out, "--out")
     doc |= {"incidents": measure()} if texts else {}
     doc |= {"gates": read_results(gates)["gates"]} if gates else {}
-    doc |= (
-        {"loop": {**(doc.get("loop") or {}), **{name: row for path in loops for name, row in read_results(path)["loop"].items()}}}
-        if loops
-        else {}
-    )
+    doc |= {"loop": {**(doc.get("loop") or {}), **_by_layers(loops)}} if loops else {}
     try:
         pictures = reports.draw(doc, out.parent / "pictures") if doc["arms"] else []
         text = reports.markdown(doc, made_by)

@@ -32,8 +32,9 @@ def section(doc: Mapping[str, Any]) -> str:
 
 
 def _who(name: str) -> str:
-    policy, _, bots = name.removeprefix("loop:").partition("x")
-    return WHO.get(policy, policy) + (f", {bots} bots at once" if bots else "")
+    said, _, layers = name.removeprefix("loop:").partition("@")
+    policy, _, bots = said.partition("x")
+    return WHO.get(policy, policy) + (f", {bots} bots at once" if bots else "") + (f" ({layers})" if layers else "")
 
 
 def _ends(plays: Mapping[str, Figures]) -> str:
