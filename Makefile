@@ -40,10 +40,10 @@ check: $(STAMP) ## formatting, lint, types, layers
 fix: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/python -m tests.readme_parts
+	$(BIN)/python -m tests.project.readme_parts
 
 shots: $(STAMP) ## play the story in a browser and renew README's picture
-	$(BIN)/pytest tests/test_story_browser.py tests/test_story_repair.py
+	$(BIN)/pytest tests/stories/test_browser.py tests/stories/test_repair.py
 	cp out/screenshots/2-diagnosis.png deploy/screenshots/thread.png
 	cp out/screenshots/6-approval.png deploy/screenshots/approval.png
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from bot.cli_bench import bench
-from bot.cli_settings import Config, fail
-from bot.cli_settings import settings as _settings
+from bot.terminal.bench import bench
+from bot.terminal.shared import Config, fail
+from bot.terminal.shared import settings as _settings
 
 app = typer.Typer(
     name="rackmedic",
@@ -29,8 +29,8 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run an async command; its value is the exit code, Ctrl-C is 130."""
     import asyncio
 
-    from bot.collector import calm
     from bot.refusal import Refusal
+    from bot.run.garbage import calm
 
     calm()
     try:
@@ -44,8 +44,8 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
 
 def _catalogue(config: Path | None) -> Any:
-    from bot.catalogue import catalogue
     from bot.refusal import Refusal
+    from bot.run.catalogue import catalogue
 
     try:
         return catalogue(_settings(config).kb_dir)
@@ -78,8 +78,8 @@ def serve(
         for problem in problems:
             typer.echo(problem, err=True)
         fail(f"{len(problems)} setting(s) missing", 2)
-    from bot.serve import serve as run
-    from bot.workers import own_command
+    from bot.run.serve import serve as run
+    from bot.run.workers import own_command
 
     worker = own_command("worker", "--beside", *(["--config", str(config)] if config else []))
     _run(lambda: run(settings, worker, front=front))
@@ -88,7 +88,7 @@ def serve(
 @app.command()
 def worker(config: Config = None, beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False) -> None:
     """Diagnose and repair what front ends on the same Redis took in. Run as many as you like, on any machine."""
-    from bot.serve import work
+    from bot.run.serve import work
 
     _run(lambda: work(_settings(config), beside=beside))
 
@@ -106,7 +106,7 @@ def diagnose(
     json: Json = False,
 ) -> None:
     """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
-    from bot.terminal import Question, diagnose_once
+    from bot.terminal.diagnose import Question, diagnose_once
 
     said = sys.stdin.read() if text == "-" else text
     if not said and sandbox is None:
@@ -131,7 +131,7 @@ def look(
     json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
 ) -> None:
     """Run checks on hosts and show what differs: identical answers folded, what could not be looked at apart. Changes nothing."""
-    from bot.look import Wanted, look_once
+    from bot.terminal.look import Wanted, look_once
 
     if out and not heat:
         fail("--out writes a heat map: say which number with --heat, for example --heat gpu.temp.core", 2)
@@ -150,8 +150,8 @@ def job(
     json: Json = False,
 ) -> None:
     """What the scheduler says of a job: its hosts, ranks, state and environment."""
-    from bot.job import show_job
-    from bot.look import looking
+    from bot.terminal.job import show_job
+    from bot.terminal.look import looking
 
     async def ask() -> int:
         async with looking(_settings(config), inventory, sandbox) as world:
@@ -168,7 +168,7 @@ def classify(
     json: Json = False,
 ) -> None:
     """Which root causes a text sounds like, from the text alone: a ranking, never a diagnosis."""
-    from bot.classify import classify_text
+    from bot.terminal.classify import classify_text
 
     said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     if not said.strip():
@@ -179,7 +179,7 @@ def classify(
 @app.command()
 def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedic checks`.")], config: Config = None) -> None:
     """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
-    from bot.tables import parse_lines
+    from bot.terminal.catalogues import parse_lines
     from tools.checks import CHECKS
 
     known = CHECKS if check in CHECKS else _catalogue(config)
@@ -193,7 +193,7 @@ def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedi
 @app.command()
 def checks(config: Config = None, json: Json = False) -> None:
     """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
-    from bot.tables import check_rows, show
+    from bot.terminal.catalogues import check_rows, show
 
     show("Checks", check_rows(_catalogue(config)), json)
 
@@ -201,7 +201,7 @@ def checks(config: Config = None, json: Json = False) -> None:
 @app.command()
 def taxonomy(config: Config = None, json: Json = False) -> None:
     """Every label RackMedic can claim, and what decides it."""
-    from bot.tables import show, taxonomy_rows
+    from bot.terminal.catalogues import show, taxonomy_rows
 
     show("Taxonomy", taxonomy_rows(_settings(config).kb_dir), json)
 
@@ -209,8 +209,8 @@ def taxonomy(config: Config = None, json: Json = False) -> None:
 @app.command()
 def remedies(json: Json = False) -> None:
     """Every remedy: what it does, its risk, what must be true, what proves it. None of them runs without approval."""
-    from bot.remedy_tables import remedy_rows
-    from bot.tables import show
+    from bot.terminal.catalogues import show
+    from bot.terminal.remedy_tables import remedy_rows
 
     show("Remedies", remedy_rows(), json)
 
@@ -226,7 +226,7 @@ def dry_run(
     json: Json = False,
 ) -> None:
     """What a remedy would run, where, and what would stop it now. Reads only. Exit 1 where something that must be true is not."""
-    from bot.rehearse import Asked, rehearse
+    from bot.terminal.dry_run import Asked, rehearse
 
     asked = Asked(remedy, host, tuple(values or ()), inventory, sandbox, json)
     _run(lambda: rehearse(_settings(config), asked))
@@ -235,7 +235,7 @@ def dry_run(
 @app.command(name="node-kit")
 def node_kit(out: Annotated[Path, typer.Option("--out", help="Folder to write into.")] = Path("rackmedic-kit")) -> None:
     """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""
-    from bot.nodekit_cmd import write_kit
+    from bot.terminal.nodekit_cmd import write_kit
 
     for path in write_kit(out):
         typer.echo(path)
@@ -252,7 +252,7 @@ def audit_verify(
     json: Json = False,
 ) -> None:
     """Walk the chain. Exit 1 when an entry was altered, removed or cut off."""
-    from bot.ledger_cmd import verify
+    from bot.terminal.ledger import verify
 
     _run(lambda: verify(_settings(config), tuple(head or ()), as_json=json))
 
@@ -260,7 +260,7 @@ def audit_verify(
 @audit.command(name="export")
 def audit_export(config: Config = None) -> None:
     """Every entry as JSON lines, oldest first."""
-    from bot.ledger_cmd import export
+    from bot.terminal.ledger import export
 
     _run(lambda: export(_settings(config)))
 
@@ -268,7 +268,7 @@ def audit_export(config: Config = None) -> None:
 @app.command()
 def stop(why: Annotated[str, typer.Argument(help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
     """The kill switch: no remedy starts until `rackmedic resume`. What runs goes on and is reported."""
-    from bot.ledger_cmd import stop as pull
+    from bot.terminal.ledger import stop as pull
 
     _run(lambda: pull(_settings(config), why))
 
@@ -278,7 +278,7 @@ def resume(
     group: Annotated[str, typer.Option("--breaker", help="Reset this group's breaker instead.")] = "", config: Config = None
 ) -> None:
     """Take the kill switch off, or reset a group's tripped breaker after looking."""
-    from bot.ledger_cmd import resume as let_go
+    from bot.terminal.ledger import resume as let_go
 
     _run(lambda: let_go(_settings(config), group))
 
@@ -286,7 +286,7 @@ def resume(
 @app.command()
 def status(config: Config = None, json: Json = False) -> None:
     """The brakes as they stand: kill switch, breakers, what runs, what is in doubt."""
-    from bot.ledger_cmd import status as look
+    from bot.terminal.ledger import status as look
 
     _run(lambda: look(_settings(config), as_json=json))
 
@@ -294,7 +294,7 @@ def status(config: Config = None, json: Json = False) -> None:
 @app.command()
 def settings(json: Json = False) -> None:
     """Every setting, its default and what it is for."""
-    from bot.tables import setting_rows, show
+    from bot.terminal.catalogues import setting_rows, show
 
     show("Settings", setting_rows(), json)
 
@@ -302,7 +302,7 @@ def settings(json: Json = False) -> None:
 @app.command()
 def manifest() -> None:
     """The Slack app manifest that matches this version; paste it at api.slack.com/apps."""
-    from bot.manifest import as_yaml
+    from bot.slack.manifest import as_yaml
 
     typer.echo(as_yaml(), nl=False)
 
@@ -312,7 +312,7 @@ def doctor(
     config: Config = None, hosts: Annotated[str, typer.Option("--hosts", help="Hosts to try; default: all.")] = "", json: Json = False
 ) -> None:
     """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended."""
-    from bot.doctor import examine
+    from bot.terminal.doctor import examine
 
     _run(lambda: examine(_settings(config), hosts, as_json=json))
 

@@ -9,12 +9,12 @@ from graph.state import Item
 from graph.waits import Waits
 
 if TYPE_CHECKING:
-    from graph.reasoner import Reasoner
-    from kb.taxonomy import Taxonomy
+    from graph.model.reasoner import Reasoner
+    from kb.taxonomy.labels import Taxonomy
     from tools.evidence import EvidenceStore
-    from tools.fleet import Fleet
-    from tools.inventory import Inventory
-    from tools.sku import Sku
+    from tools.fleet.fleet import Fleet
+    from tools.inventory.hosts import Inventory
+    from tools.inventory.sku import Sku
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Likeness(Protocol):
 
 
 class Past(Protocol):
-    """Past incidents, most alike first (`kb.history.History`)."""
+    """Past incidents, most alike first (`kb.history.index.History`)."""
 
     async def similar(self, text: str, k: int = 2) -> Sequence[Likeness]: ...
 
@@ -81,6 +81,6 @@ class Ports:
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
     waits: Waits = field(default_factory=Waits)
     job_hosts: Callable[[str], Awaitable[tuple[str, ...]]] = field(default=no_scheduler)
-    """The hosts of a scheduler's job, by its id (`tools.jobs`)."""
+    """The hosts of a scheduler's job, by its id (`tools.inventory.jobs`)."""
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
-    """What was read and reckoned last, by digest (`graph.case`): a snapshot never changes. Losing it costs time only."""
+    """What was read and reckoned last, by digest (`graph.incident.case`): a snapshot never changes. Losing it costs time only."""

@@ -247,9 +247,9 @@ class Incident(TypedDict, total=False):
     brief: dict[str, Any]
     tier: Tier
     walk: dict[str, Any]
-    """Where the taxonomy walk stands (`graph.walk.Walk`): open branches, exhausted ones, and the log the card draws."""
+    """Where the taxonomy walk stands (`graph.engine.walk.Walk`): open branches, exhausted ones, and the log the card draws."""
     turn: dict[str, Any]
-    """Where this turn stands (`graph.case.Turn`): hosts in question, what words suggest, why it was cut short."""
+    """Where this turn stands (`graph.incident.case.Turn`): hosts in question, what words suggest, why it was cut short."""
     hypotheses: list[dict[str, Any]]
     facts: str
     """Digest of the facts snapshot in the evidence store."""

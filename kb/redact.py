@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
-from kb.logs.scan import candidates
+from kb.scan import candidates
 
 GONE = "[redacted]"
 

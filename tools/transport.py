@@ -1,4 +1,4 @@
-"""How a command reaches a host, and what comes back. `tools.ssh` is the real transport; the sandbox has an in-process one with a virtual clock."""
+"""How a command reaches a host, and what comes back. `tools.ssh.client` is the real transport; the sandbox has an in-process one with a virtual clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

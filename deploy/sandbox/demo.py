@@ -15,9 +15,9 @@ from time import monotonic
 
 import yaml
 
-from deploy.sandbox.cluster.cluster import Cluster
-from deploy.sandbox.cluster.control import ControlServer
-from deploy.sandbox.cluster.sshd import SshCluster
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.control import ControlServer
+from deploy.sandbox.cluster.doors.sshd import SshCluster
 from deploy.sandbox.slack import SlackSandbox
 
 NODES = 4

@@ -7,11 +7,11 @@ own ablation have no row here: without the taxonomy there is nothing but the mod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from kb.taxonomy import Clue, Leaf, Taxonomy
+from kb.taxonomy.labels import Clue, Leaf, Taxonomy
 from tests.bench.arm import Answer, Knowledge, Stage
 from tests.bench.arms_rules import Product
 from tests.bench.left_out import OneAtATime
-from tools.fleet import Fleet
+from tools.fleet.fleet import Fleet
 
 MUTE = "Something is wrong with our training job."
 

@@ -9,12 +9,12 @@ diagnosis (Table 3 counts it as resolved), and it may be that nothing is wrong.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from graph.model import Model
-from graph.reasoner import Declined
-from graph.spend import Budget
+from graph.model.budget import Budget
+from graph.model.client import Model
+from graph.model.reasoner import Declined
+from graph.reading.reports import understand
 from graph.state import Brief, Hypothesis
-from graph.summarise_text import understand
-from kb.history import History, Similar
+from kb.history.index import History, Similar
 from tests.bench.arm import Answer, Stage
 from tests.bench.arms_model import Causes, answer_of, costing, every_label, kept, line_of, report_of
 from tests.bench.arms_rules import Bench

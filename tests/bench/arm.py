@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from deploy.sandbox.cluster.cluster import Cluster
-from deploy.sandbox.cluster.stage import CaseClock
-from kb.past import PastIncident
-from kb.taxonomy import Taxonomy
-from tools.check import Check
-from tools.inventory import Inventory
-from tools.sku import Sku
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.stage import CaseClock
+from kb.history.incidents import PastIncident
+from kb.taxonomy.labels import Taxonomy
+from tools.checks.row import Check
+from tools.inventory.hosts import Inventory
+from tools.inventory.sku import Sku
 from tools.transport import Transport
 
 if TYPE_CHECKING:

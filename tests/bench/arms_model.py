@@ -6,9 +6,9 @@ They ask with the product's marks around untrusted text, and take ids only: what
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from graph.engine import Assessment
-from graph.model import shorten
-from kb.history import History
+from graph.engine.assess import Assessment
+from graph.model.client import shorten
+from kb.history.index import History
 from tests.bench.arm import Answer, Cost, NotRun, Stage
 from tests.bench.arms_rules import Bench
 from tests.bench.line import Line, Typed

@@ -5,24 +5,24 @@ from dataclasses import replace
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.engine import Assessment, assess
-from graph.flow import build_incident_graph, run_turn
-from graph.lens import Lens, profiles
+from graph.engine.assess import Assessment, assess
+from graph.engine.prior import word_priors
+from graph.engine.reference import Lens, profiles
+from graph.engine.walk import Walk, advance
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.model.reasoner import Reasoner
 from graph.ports import Ports
-from graph.prior import word_priors
-from graph.reasoner import Reasoner
+from graph.reading.reports import understand
 from graph.state import Attachment, Brief, Hypothesis, Item, Report, Stats
-from graph.summarise_text import understand
-from graph.walk import Walk, advance
-from kb.history import History
-from kb.nearest import Nearest
-from kb.taxonomy import Taxonomy
+from kb.history.index import History
+from kb.history.likeness import Nearest
+from kb.taxonomy.labels import Taxonomy
 from tests.bench.arm import Account, Answer, Cost, Knowledge, NotRun, Stage
 from tests.bench.keep import Kept
 from tests.bench.left_out import Partly
 from tests.bench.truth import ABSTAIN, NO_FAULT, culprit
 from tools.fact import Fact, Status, Value
-from tools.fleet import Ask, Fleet, Wave
+from tools.fleet.fleet import Ask, Fleet, Wave
 
 
 class Prior:

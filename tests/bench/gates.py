@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kb.past import load_seeds
+from kb.history.incidents import load_seeds
 from tests.bench.frozen import FROZEN, digest, frozen
 from tests.bench.generate import LAYERS, cases
 from tests.bench.lint import problems

@@ -11,12 +11,12 @@ from typing import Any
 
 import yaml
 
+from deploy.sandbox.cluster.cases.controls import CONTROLS
+from deploy.sandbox.cluster.cases.modifiers import MINOR, STALE
 from deploy.sandbox.cluster.chance import dice
-from deploy.sandbox.cluster.controls import CONTROLS
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.modifiers import MINOR, STALE
+from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Happening
-from deploy.sandbox.cluster.profiles import PROFILES
 from tests.bench.tickets import Wish, write, wrong_layer
 from tests.bench.truth import controls, table, truth_of
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deploy.sandbox.cluster.case import Case, parse_case
-from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.cases.case import Case, parse_case
+from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
 from tests.bench.arms import ARMS
 from tests.bench.lint import LOOKS, commands
@@ -17,7 +17,7 @@ from tests.bench.report_parts import whole_arms
 from tests.bench.stand import world_seed
 from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth, table
 from tests.bench.work import scored_as
-from tools.hostlist import fold
+from tools.inventory.ranges import fold
 
 Doc = Mapping[str, Any]
 MOST, MOST_LINES, LONGEST = 10, 2, 150

@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
-from graph.classify import classify
-from kb.history import load_seeds
-from kb.nearest import Nearest
-from kb.past import PastIncident
-from kb.taxonomy import Taxonomy, load_taxonomy
+from graph.reading.classify import classify
+from kb.history.incidents import PastIncident
+from kb.history.index import load_seeds
+from kb.history.likeness import Nearest
+from kb.taxonomy.labels import Taxonomy, load_taxonomy
 from tests.bench.incident_labels import expected
 from tests.bench.score import mean
 from tools.checks import CHECKS

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from graph.reasoner import BriefGuess, Declined, Judgement, Ranking, Reasoner, Spent
+from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Reasoner, Spent
 from graph.state import Brief, Hypothesis
-from tools.fleet import Ask, Fleet, Seen, Wave
+from tools.fleet.fleet import Ask, Fleet, Seen, Wave
 
 LEFT_OUT = "left out of this run"
 

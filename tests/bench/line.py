@@ -15,11 +15,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deploy.sandbox.model.server import NAME as STAND_IN
-from graph.endpoint import Answering, Endpoint, Reply, Trouble
-from graph.model import Breaker, Model
-from graph.prices import price_of
-from graph.prompts import Asked, ask
-from graph.spend import Budget
+from graph.model.budget import Budget
+from graph.model.client import Breaker, Model
+from graph.model.endpoint import Answering, Endpoint, Reply, Trouble
+from graph.model.prices import price_of
+from graph.model.prompts import Asked, ask
 from tests.bench.arm import Cost, NotRun
 from tests.bench.recording import Key, add, digest_of, read_recording, without
 
@@ -94,7 +94,7 @@ class Exchange:
 
 
 class Line:
-    """A `graph.endpoint.Answering` for one case under one arm."""
+    """A `graph.model.endpoint.Answering` for one case under one arm."""
 
     def __init__(self, exchange: Exchange, case: str, arm: str, attempt: int) -> None:
         self._exchange, self._scope, self._times = exchange, (case, arm, attempt), Counter[str]()

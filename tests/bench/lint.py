@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deploy.sandbox.cluster.case import BadCase, Case, parse_case
-from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.cases.case import BadCase, Case, parse_case
+from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arms_rules import Oracle
 from tests.bench.score import Marked
 from tests.bench.stand import stand, without, world_seed
 from tests.bench.truth import BadTruth, Truth, read_truth, table
-from tools.check import BadSlot
 from tools.checks import CHECKS
+from tools.checks.row import BadSlot
 
 LOOKS = 3
 """How often a command is tried: what shows in one look of three must be seen."""

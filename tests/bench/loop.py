@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.sandbox.cluster.case import Case, parse_case
-from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.cases.case import Case, parse_case
+from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.plan import Happening
-from graph.ladder import read_ladders
+from graph.ladders.build import read_ladders
 from graph.state import Incident
 from tests.bench.loop_people import REPORTER, Approvers, Policy, involved_of, right
 from tests.bench.loop_stand import CHANNEL, Room, room

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, get_args
 
-from bot.views import approval, reject_modal
-from deploy.sandbox.cluster.case import Case
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import reject_modal
+from deploy.sandbox.cluster.cases.case import Case
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.slack import SlackSandbox
-from graph.steps import REMEDY_OF
+from graph.ladders.steps import REMEDY_OF
 from tests.bench.score import bare_plan
 from tests.bench.truth import Plans
 

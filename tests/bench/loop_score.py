@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from deploy.sandbox.cluster.faults import FAULTS
-from graph.steps import REMEDY_OF, words_of
+from graph.ladders.steps import REMEDY_OF, words_of
 from tests.bench.loop_people import LOOKS, plan_steps, right, steps_of
 from tests.bench.score import bare_plan, mean
 from tests.bench.truth import NO_FAULT, WRITES, Truth, table

@@ -16,32 +16,32 @@ from typing import Any
 import yaml
 from fakeredis import FakeAsyncRedis, FakeServer
 
-from bot.app import World
-from bot.assemble import assembled
-from bot.inbox import Inbox
-from bot.ledger_open import ledger_key
+from bot.desk.inbox import Inbox
+from bot.run.bot import assembled
+from bot.run.world import World
 from bot.settings import Settings, load
-from bot.store import Store
-from deploy.sandbox.cluster.case import Case
-from deploy.sandbox.cluster.cluster import Cluster
+from bot.store.ledger import ledger_key
+from bot.store.store import Store
+from deploy.sandbox.cluster.cases.case import Case
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.stage import CONTROLLER
+from deploy.sandbox.cluster.doors.toolbox import Toolbox
 from deploy.sandbox.cluster.grammar import kit_words
-from deploy.sandbox.cluster.stage import CONTROLLER
-from deploy.sandbox.cluster.toolbox import Toolbox
 from deploy.sandbox.demo import CHANNELS, MANIFEST
 from deploy.sandbox.slack import SlackSandbox
-from deploy.sandbox.slack.people import HOME
-from graph.checkpoint import RedisSaver
+from deploy.sandbox.slack.workspace.people import HOME
+from graph.incident.turns import IncidentTurns
+from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports
 from graph.state import Incident
-from graph.turns import IncidentTurns
-from kb.history import History
+from kb.history.index import History
 from tests.bench.arm import Knowledge
 from tests.bench.loop_time import Leaping, LoopClock
 from tests.bench.stand import without, world_seed
 from tools.evidence import MemoryEvidence
-from tools.fleet import Fleet
-from tools.inventory import Inventory, parse_inventory
-from tools.jobs import SlurmJobs
+from tools.fleet.fleet import Fleet
+from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.jobs import SlurmJobs
 from tools.ledger.book import Book
 from tools.transport import Ran, Unreachable
 
@@ -159,7 +159,7 @@ def _inventory(case: Case, cluster: Cluster) -> Inventory:
 
 
 def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, evidence: MemoryEvidence, clock: LoopClock) -> Ports:
-    """The reading half, as `bot.app.open_world` builds it; what a case cannot change is shared by all cases of a process."""
+    """The reading half, as `bot.run.world.open_world` builds it; what a case cannot change is shared by all cases of a process."""
     return Ports(
         fleet=Fleet(reach, inventory, knowledge.checks, evidence, clock, knowledge.skus),
         inventory=inventory,

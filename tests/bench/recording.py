@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bot.refusal import Refusal
-from graph.endpoint import Reply, Trouble
-from graph.prompts import Asked
+from graph.model.endpoint import Reply, Trouble
+from graph.model.prompts import Asked
 
 SCHEMA = 1
 SHORTEST_SECRET = 6

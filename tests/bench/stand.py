@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from deploy.sandbox.cluster.case import Case
-from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.cases.case import Case
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.doors.stage import CaseClock
 from deploy.sandbox.cluster.grammar import TARGETS
-from deploy.sandbox.cluster.inprocess import InProcess
-from deploy.sandbox.cluster.stage import CaseClock
-from kb.past import load_seeds
-from kb.taxonomy import Taxonomy, load_taxonomy
+from kb.history.incidents import load_seeds
+from kb.taxonomy.labels import Taxonomy, load_taxonomy
 from tests.bench.arm import Knowledge, Stage
 from tests.bench.keep import remembering
 from tests.bench.line import Line
 from tools.checks import CHECKS
-from tools.inventory import Inventory, load_inventory, parse_inventory
-from tools.sku import load_skus
-from tools.ssh import Limits, Ssh
+from tools.inventory.hosts import Inventory, load_inventory, parse_inventory
+from tools.inventory.sku import load_skus
+from tools.ssh.client import Limits, Ssh
 from tools.transport import Ran, Transport
 
 
@@ -90,7 +90,7 @@ async def _reached(case: Case, cluster: Cluster, transport: str) -> AsyncIterato
         finally:
             await reach.aclose()
         return
-    from deploy.sandbox.cluster.sshd import SshCluster
+    from deploy.sandbox.cluster.doors.sshd import SshCluster
 
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         async with SshCluster(cluster, Path(folder)):

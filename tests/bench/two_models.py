@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from graph.endpoint import Reply, Trouble
-from graph.prompts import Asked
+from graph.model.endpoint import Reply, Trouble
+from graph.model.prompts import Asked
 from tests.bench.arm import Answer, Arm, Stage
 from tests.bench.line import Access, Exchange
 from tests.bench.truth import culprit
@@ -20,7 +20,7 @@ A_TOKEN = 4
 
 
 class Sage:
-    """Right at every question. A `graph.endpoint.Answering`."""
+    """Right at every question. A `graph.model.endpoint.Answering`."""
 
     model = PRICED_AS
 

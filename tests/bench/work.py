@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.cluster.case import Case, parse_case
-from deploy.sandbox.cluster.cluster import Cluster
+from deploy.sandbox.cluster.cases.case import Case, parse_case
+from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arm import Account, Answer, Arm, Cost, Knowledge, NotRun
 from tests.bench.arms import ARMS
 from tests.bench.line import Access, Exchange, Line, ModelFailed, NotRecorded

@@ -2,36 +2,29 @@
 
 from collections.abc import Mapping
 
-from tools.check import Check
 from tools.checks import (
-    bandwidth,
     bmc,
-    burn,
     clock,
     containers,
-    cuda,
-    dcgm,
     disk,
     fabric,
-    gpu,
-    ibbw,
     job,
     kernel,
     memory,
     modules,
-    nccl,
-    nccl_pairs,
     network,
     pcie,
     processes,
     processor,
     scheduler,
     services,
-    step,
     storage,
     subnet,
     versions,
 )
+from tools.checks.exclusive import bandwidth, burn, cuda, dcgm, ibbw, nccl, nccl_pairs, step
+from tools.checks.row import Check
+from tools.checks.smi import rows as gpu
 
 _ROWS = (
     *(gpu, kernel, pcie, fabric, services, modules, disk, memory, job, processes),

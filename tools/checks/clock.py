@@ -8,7 +8,7 @@ NTPSynchronized=yes
 import re
 from collections.abc import Sequence
 
-from tools.check import Check, Command, Format, Unreadable
+from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "time"

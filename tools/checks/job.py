@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kb.logs.event import Event
-from kb.logs.job import read_job
-from tools.check import Check, Command, Format
+from kb.logs.job.reader import read_job
+from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
 
 _VARIABLE = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")

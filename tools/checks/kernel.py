@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from kb.catalogues.nvlink5 import decode
 from kb.keys import KEYS
 from kb.logs.event import Event
-from kb.logs.kernel import kernel_events
+from kb.logs.kernel.reader import kernel_events
 from kb.logs.timestamps import split
-from kb.nvlink5 import decode
-from tools.check import Check, Command, Format
 from tools.checks.kernel_settle import APART, boot_name, merged, settle, settle_host, times
+from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 
 __all__ = ["CHECKS", "gathered", "parse_kernel_log", "settle"]

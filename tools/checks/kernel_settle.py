@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kb import xid
+from kb.catalogues import xid
 from kb.logs.event import Event
 from tools.fact import Fact, Status
 

@@ -11,7 +11,7 @@ unlimited unlimited
 import re
 from collections.abc import Sequence
 
-from tools.check import Check, Command, Format, Unreadable
+from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
 CHECK = "mem"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tools.check import Check, Command, Format
+from tools.checks.row import Check, Command, Format
 from tools.devices import bdf
 from tools.fact import Fact, Status, blind
 

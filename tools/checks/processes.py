@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tools.check import Check, Command, Format
 from tools.checks.cells import number
+from tools.checks.row import Check, Command, Format
 from tools.devices import bdf
 from tools.fact import Fact, Status
 

@@ -10,8 +10,8 @@ answer /home timeout
 import re
 from collections.abc import Sequence
 
-from tools.check import Check, Command, Format
 from tools.checks import web
+from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 
 CHECK = "store"

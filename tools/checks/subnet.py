@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from tools.check import Check, Command, Format
+from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 
 CHECK = "fabric"

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.nccl import known_bad
-from tools.check import Check, Command, Format
+from kb.catalogues.nccl import known_bad
 from tools.checks.containers import answers
+from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 
 CHECK = "vers"

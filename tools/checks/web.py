@@ -7,7 +7,7 @@ curl: (7) Failed to connect to tracker.example port 443 after 1 ms: Connection r
 import re
 from collections.abc import Callable, Sequence
 
-from tools.check import Command, Format, Unreadable
+from tools.checks.row import Command, Format, Unreadable
 from tools.fact import Fact
 
 _STATUS = re.compile(r"HTTP/[0-9.]{1,3} ([1-5][0-9]{2})\b.{0,100}")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from importlib.resources import files
 
 from tools.action import Condition
-from tools.check import Check
-from tools.remedy import KINDS, Kind, Remedy
+from tools.checks.row import Check
+from tools.remedies.row import KINDS, Kind, Remedy
 
 QUESTIONS = {
     "env": "job_environment",

@@ -3,6 +3,6 @@
 from collections.abc import Mapping
 
 from tools.remedies import gpu, machine, scheduler, software
-from tools.remedy import Remedy
+from tools.remedies.row import Remedy
 
 REMEDIES: Mapping[str, Remedy] = {row.id: row for row in (*scheduler.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tools.remedies import scripts
 from tools.remedies.readings import IDLE_GPU, SAME_PROCESS
-from tools.remedy import Remedy
+from tools.remedies.row import Remedy
 
 IN_USE = (
     "the GPU is still held by a client: stop nvidia-persistenced, DCGM or the fabric manager's hold on it, or end the process that "

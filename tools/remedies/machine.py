@@ -2,7 +2,7 @@
 
 from tools.remedies import scripts
 from tools.remedies.readings import BMC_ANSWERS
-from tools.remedy import Completion, Remedy
+from tools.remedies.row import Completion, Remedy
 
 OF_ONE_BOOT = (
     "gpu_reset", "reload_driver", "restart_fabricmanager", "restart_service", "reset_clocks", "modprobe_peermem", "power_limit_default",

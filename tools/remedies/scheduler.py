@@ -1,7 +1,7 @@
 """What Slurm does: take a node out of service and back, end a job. Carried out via the group's controller."""
 
 from tools.remedies.readings import DRAINED_BY_US, JOB_THERE, NODE_IN_SERVICE
-from tools.remedy import Remedy
+from tools.remedies.row import Remedy
 
 ROWS: tuple[Remedy, ...] = (
     Remedy(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tools.remedies import scripts
 from tools.remedies.readings import DISK_FULL, DRIVER_ABSENT, IDLE_NODE, LOST_ITS_GPUS, NO_CUDA, PEERMEM_ABSENT
-from tools.remedy import Remedy
+from tools.remedies.row import Remedy
 
 NO_DOCKER: Mapping[str, str] = {
     "Cannot connect to the Docker daemon": "the container engine is down: look at `journalctl -u docker`, start it, then ask again"

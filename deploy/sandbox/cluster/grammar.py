@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tools.checks import cuda, nccl_pairs, step
+from tools.checks.exclusive import cuda, nccl_pairs, step
 from tools.checks.versions import PROBE
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")

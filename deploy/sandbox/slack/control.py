@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from deploy.sandbox.slack.acts import Acts
-from deploy.sandbox.slack.api import Api
-from deploy.sandbox.slack.people import HOME
-from deploy.sandbox.slack.refusal import JSON, Refused
-from deploy.sandbox.slack.socketmode import Delivery, Hub
-from deploy.sandbox.slack.views import Views
-from deploy.sandbox.slack.workspace import Channel, Workspace
+from deploy.sandbox.slack.app.acts import Acts
+from deploy.sandbox.slack.app.socketmode import Delivery, Hub
+from deploy.sandbox.slack.web.door import Api
+from deploy.sandbox.slack.workspace.people import HOME
+from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.views import Views
+from deploy.sandbox.slack.workspace.workspace import Channel, Workspace
 
 
 @dataclass

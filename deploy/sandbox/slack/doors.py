@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
-from deploy.sandbox.slack.acts import Acts
-from deploy.sandbox.slack.refusal import Refused
-from deploy.sandbox.slack.workspace import Workspace
+from deploy.sandbox.slack.app.acts import Acts
+from deploy.sandbox.slack.workspace.refusal import Refused
+from deploy.sandbox.slack.workspace.workspace import Workspace
 
 PAGE = files("deploy.sandbox.slack") / "page"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

@@ -8,19 +8,19 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
-from deploy.sandbox.slack import events
-from deploy.sandbox.slack.acts import Acts, Files
-from deploy.sandbox.slack.api import RULES, Api
+from deploy.sandbox.slack.app import events
+from deploy.sandbox.slack.app.acts import Acts, Files
+from deploy.sandbox.slack.app.socketmode import Delivery, Hub, Patience
 from deploy.sandbox.slack.control import Control
 from deploy.sandbox.slack.doors import ANY_HOST, Doors, only_here, session
-from deploy.sandbox.slack.journal import Change
-from deploy.sandbox.slack.people import App
-from deploy.sandbox.slack.rates import Rates
-from deploy.sandbox.slack.refusal import JSON
-from deploy.sandbox.slack.socketmode import Delivery, Hub, Patience
-from deploy.sandbox.slack.views import Views
 from deploy.sandbox.slack.watch import Watch
-from deploy.sandbox.slack.workspace import Channel, Clock, Workspace
+from deploy.sandbox.slack.web.door import RULES, Api
+from deploy.sandbox.slack.web.rates import Rates
+from deploy.sandbox.slack.workspace.journal import Change
+from deploy.sandbox.slack.workspace.people import App
+from deploy.sandbox.slack.workspace.refusal import JSON
+from deploy.sandbox.slack.workspace.views import Views
+from deploy.sandbox.slack.workspace.workspace import Channel, Clock, Workspace
 
 T = TypeVar("T")
 UPLOAD_LIMIT = 200 * 2**20

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from deploy.sandbox.slack.journal import Change, Journal
-from deploy.sandbox.slack.refusal import JSON
-from deploy.sandbox.slack.workspace import Workspace
+from deploy.sandbox.slack.workspace.journal import Change, Journal
+from deploy.sandbox.slack.workspace.refusal import JSON
+from deploy.sandbox.slack.workspace.workspace import Workspace
 
 HEARTBEAT = 15.0
 

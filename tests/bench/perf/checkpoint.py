@@ -18,9 +18,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, empty_checkpoint
 from redis.asyncio import Redis
 
-from bot.store import open_store
-from graph.checkpoint import RedisSaver
-from graph.fence import Fence, fenced
+from bot.store.store import open_store
+from graph.memory.checkpoint import RedisSaver
+from graph.memory.fence import Fence, fenced
 from graph.state import Brief, Evidence, Hypothesis
 
 STEPS = 6

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from tests.samples_checks import SAMPLES
+from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
 
 MOST = 2.6

@@ -25,12 +25,12 @@ from typing import Any
 
 import yaml
 
-from bot.collector import calm
-from deploy.sandbox.cluster.cluster import Cluster
-from deploy.sandbox.cluster.sshd import SshCluster
+from bot.run.garbage import calm
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.sshd import SshCluster
 from tests.bench.perf.fleet_arms import ARMS, imports, prepared
-from tests.fixtures_sshd import SSHD
-from tools.inventory import Host, load_inventory
+from tests.support.fixtures_sshd import SSHD
+from tools.inventory.hosts import Host, load_inventory
 
 SLOW = ("wave/clush",)
 """Only on request: thousands of processes."""

@@ -17,13 +17,13 @@ from typing import Any
 
 import asyncssh
 
-from tests.fixtures_sshd import sshd
+from tests.support.fixtures_sshd import sshd
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
-from tools.fleet import Ask, Fleet
-from tools.inventory import Inventory, load_inventory, parse_inventory
-from tools.sku import Sku, load_skus
-from tools.ssh import CIPHERS, Ssh, remote_command
+from tools.fleet.fleet import Ask, Fleet
+from tools.inventory.hosts import Inventory, load_inventory, parse_inventory
+from tools.inventory.sku import Sku, load_skus
+from tools.ssh.client import CIPHERS, Ssh, remote_command
 from tools.transport import Ran
 
 ONE = ("uname", "-r")

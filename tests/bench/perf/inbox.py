@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bot.desk import Desk
-from bot.inbox import Inbox
-from bot.lease import Leases
-from bot.store import open_store
-from bot.sweeper import timers_after
-from tests.fakes_desk import BoardOfList, SetClock, TinyTurns, item, origin
+from bot.desk.desk import Desk
+from bot.desk.inbox import Inbox
+from bot.desk.lease import Leases
+from bot.desk.sweeper import timers_after
+from bot.store.store import open_store
+from tests.support.fakes_desk import BoardOfList, SetClock, TinyTurns, item, origin
 
 
 def shown(times: list[float]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kb.logs.compress import BLOCK, Compressor, Digest
+from kb.logs.templates.compress import BLOCK, Compressor, Digest
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 MIB = 1 << 20

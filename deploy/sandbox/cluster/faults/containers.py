@@ -1,7 +1,7 @@
 """The container runtime on a node."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
 
 
 @fault("S06", "SYSTEM_SOFTWARE.CONTAINER.Cgroup_Device_Loss", "Container lost its GPUs after a daemon-reload", "job", "dies")

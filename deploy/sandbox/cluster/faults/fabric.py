@@ -1,7 +1,7 @@
 """NVLink, NVSwitch and the fabric manager."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
 
 _FM = "nvidia-fabricmanager"
 _NOT_READY = (

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import FORWARD, Scene
-from deploy.sandbox.cluster.training import NCCL_VERSION
+from deploy.sandbox.cluster.faults.scene import FORWARD, Scene
+from deploy.sandbox.cluster.machines.training import NCCL_VERSION
 
 CRASHES = (2, 27, 7)
 """A version that is known to crash."""

@@ -1,8 +1,8 @@
 """A GPU and its place on the PCIe bus."""
 
-from deploy.sandbox.cluster.around import BmcEvent
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
+from deploy.sandbox.cluster.machines.around import BmcEvent
 
 
 @fault("G07", "GPU.BUS.Fallen_Off_Bus", "GPU fell off the bus", "gpu", "dies")

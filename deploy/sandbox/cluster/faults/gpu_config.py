@@ -1,7 +1,7 @@
 """Settings that somebody left on a GPU."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
 
 
 @fault("G17", "GPU.CONFIG.Clocks_Locked_Low", "Clocks of a GPU locked low", "gpu", "slows")

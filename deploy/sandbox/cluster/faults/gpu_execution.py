@@ -1,9 +1,9 @@
 """Engines and firmware of a GPU, its heat, and results that are wrong without a word."""
 
-from deploy.sandbox.cluster.around import BmcEvent
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import FORWARD, Scene
-from deploy.sandbox.cluster.state import Process
+from deploy.sandbox.cluster.faults.scene import FORWARD, Scene
+from deploy.sandbox.cluster.machines.around import BmcEvent
+from deploy.sandbox.cluster.machines.state import Process
 
 
 @fault("G10", "GPU.EXECUTION.GSP_RPC_Timeout", "GPU firmware does not answer", "gpu", "hangs")

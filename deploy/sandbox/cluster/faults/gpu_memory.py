@@ -1,8 +1,8 @@
 """GPU memory: ECC errors, row remapping, infoROM."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.profiles import branch
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
+from deploy.sandbox.cluster.machines.profiles import branch
 
 _ECC = "uncorrectable ECC error encountered"
 

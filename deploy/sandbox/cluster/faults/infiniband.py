@@ -1,9 +1,9 @@
 """InfiniBand and RoCE: ports, cables, adapters, subnet manager, switches."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.lines import Rank
-from deploy.sandbox.cluster.scene import Scene
-from deploy.sandbox.cluster.state import HcaState
+from deploy.sandbox.cluster.faults.scene import Scene
+from deploy.sandbox.cluster.machines.lines import Rank
+from deploy.sandbox.cluster.machines.state import HcaState
 
 
 def completion_error(s: Scene, rank: Rank, hca: HcaState, dt: float = 0.0) -> None:

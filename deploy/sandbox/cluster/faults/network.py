@@ -1,7 +1,7 @@
 """The Ethernet side: what the start of a job needs to find its peers."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
 
 _RENDEZVOUS = (("/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py", 189, "_create_c10d_store", "return TCPStore("),)
 

@@ -1,8 +1,8 @@
 """What lies outside the machines: scheduler, services, cooling, a node that is gone."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.lines import JournalLine
-from deploy.sandbox.cluster.scene import LOADING, Scene
+from deploy.sandbox.cluster.faults.scene import LOADING, Scene
+from deploy.sandbox.cluster.machines.lines import JournalLine
 
 
 @fault("O01", "OTHER.INFRA.Node_Unreachable", "Node does not answer at all", "node", "dies")

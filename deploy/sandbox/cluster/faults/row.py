@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
 
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack"]
 JobFate = Literal["runs", "slows", "hangs", "dies", "never starts"]

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.healthy import GIB, cgroup
-from deploy.sandbox.cluster.profiles import CUDA_OF_BRANCH, branch, newer_cuda
-from deploy.sandbox.cluster.scene import BACKWARD, Scene
-from deploy.sandbox.cluster.state import GpuProcess, Process
+from deploy.sandbox.cluster.faults.scene import BACKWARD, Scene
+from deploy.sandbox.cluster.machines.healthy import GIB, cgroup
+from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, branch, newer_cuda
+from deploy.sandbox.cluster.machines.state import GpuProcess, Process
 
 _COUNT = (("/workspace/train.py", 262, "main", "torch.cuda.set_device(local_rank)"),)
 

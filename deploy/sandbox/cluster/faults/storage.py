@@ -1,8 +1,8 @@
 """Disks, file systems, shared memory and file servers."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.healthy import SHM
-from deploy.sandbox.cluster.scene import LOADING, Scene
+from deploy.sandbox.cluster.faults.scene import LOADING, Scene
+from deploy.sandbox.cluster.machines.healthy import SHM
 
 _SAVE = (
     ("/workspace/train.py", 318, "main", "trainer.save(step)"),

@@ -1,7 +1,7 @@
 """What a user's own program does to itself."""
 
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import BACKWARD, FORWARD, LOADING, Scene
+from deploy.sandbox.cluster.faults.scene import BACKWARD, FORWARD, LOADING, Scene
 
 
 @fault("U01", "USER.CODE.Illegal_Memory_Access", "Program reads outside its memory", "job", "dies")

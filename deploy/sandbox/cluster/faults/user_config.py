@@ -2,7 +2,7 @@
 
 from deploy.sandbox.cluster.faults.infiniband import completion_error, make_roce
 from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.scene import Scene
+from deploy.sandbox.cluster.faults.scene import Scene
 
 
 def _sets(s: Scene, **variables: str) -> None:

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.machines.state import Mount
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import Mount
 
 _RESERVED = {"ext4": 0.05}
 

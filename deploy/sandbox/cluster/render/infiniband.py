@@ -1,8 +1,8 @@
 """`ibstat`, and the counters and partition keys below /sys/class/infiniband."""
 
 from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.machines.state import HcaState
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import HcaState
 
 
 def ibstat(view: View) -> Answer:

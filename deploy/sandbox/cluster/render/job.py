@@ -1,7 +1,7 @@
 """The incident's job as seen on one node: its environment and the logs of its ranks."""
 
 from deploy.sandbox.cluster.answer import Answer, said
-from deploy.sandbox.cluster.lines import JobLine, Rank
+from deploy.sandbox.cluster.machines.lines import JobLine, Rank
 from deploy.sandbox.cluster.render.kernel import kept
 from deploy.sandbox.cluster.render.view import View
 

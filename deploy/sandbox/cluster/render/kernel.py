@@ -5,7 +5,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from deploy.sandbox.cluster.answer import Answer, said
-from deploy.sandbox.cluster.lines import KernelLine
+from deploy.sandbox.cluster.machines.lines import KernelLine
 from deploy.sandbox.cluster.render.view import View
 
 DAY = 86400.0

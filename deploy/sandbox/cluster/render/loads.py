@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from deploy.sandbox.cluster import speeds
 from deploy.sandbox.cluster.answer import HANGS, Answer, said
 from deploy.sandbox.cluster.chance import dice
-from deploy.sandbox.cluster.profiles import branch
+from deploy.sandbox.cluster.machines import speeds
+from deploy.sandbox.cluster.machines.profiles import branch
+from deploy.sandbox.cluster.machines.state import GpuState, NodeState
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import GpuState, NodeState
 
 MODES = {"Default": 0, "Prohibited": 2, "Exclusive_Process": 3}
 """Compute modes by the driver library's number."""

@@ -1,8 +1,8 @@
 """Kernel modules and the kernel itself."""
 
 from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.machines.state import NodeState
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import NodeState
 
 _USERS = {
     "nvidia": "nvidia_uvm,nvidia_peermem,gdrdrv,nvidia_modeset", "nvidia_modeset": "nvidia_drm", "mlx5_core": "mlx5_ib",

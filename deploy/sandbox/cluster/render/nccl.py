@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from deploy.sandbox.cluster import speeds
 from deploy.sandbox.cluster.answer import Answer, said
 from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.machines import speeds
 from deploy.sandbox.cluster.render.view import View
 
 SIZES = tuple(512 * 1024**2 << i for i in range(5))

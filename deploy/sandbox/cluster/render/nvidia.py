@@ -1,8 +1,8 @@
 """nvidia-smi but for -q -x: topology, NVLinks, compute processes; and how it fails as a whole."""
 
 from deploy.sandbox.cluster.answer import HANGS, Answer, said
+from deploy.sandbox.cluster.machines.state import GpuState, NodeState
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import GpuState, NodeState
 
 _NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "

@@ -1,11 +1,11 @@
 """Tests between nodes: all-gather over several, RDMA writes between two adapters."""
 
-from deploy.sandbox.cluster import speeds
 from deploy.sandbox.cluster.answer import Answer, said
 from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.machines import speeds
+from deploy.sandbox.cluster.machines.state import HcaState, NodeState
 from deploy.sandbox.cluster.render.nccl import BINARIES, COLUMNS
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import HcaState, NodeState
 
 SIZE = 1 << 30
 _LINE = "-" * 87 + "\n"

@@ -1,8 +1,8 @@
 """`lspci -D -vvv`: NVIDIA functions, and the bridges above them."""
 
 from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.machines.state import GpuState, HcaState, NodeState
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import GpuState, HcaState, NodeState
 
 _SPEED = {1: "2.5GT/s", 2: "5GT/s", 3: "8GT/s", 4: "16GT/s", 5: "32GT/s"}
 _CONTROL = (

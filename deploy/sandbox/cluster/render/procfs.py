@@ -1,9 +1,9 @@
 """Files below /proc: a process as the kernel shows it."""
 
 from deploy.sandbox.cluster.answer import Answer, said
-from deploy.sandbox.cluster.lines import Job
+from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.machines.state import NodeState, Process
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import NodeState, Process
 
 TICKS_PER_SECOND = 100
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from deploy.sandbox.cluster.answer import Answer, said
-from deploy.sandbox.cluster.profiles import CUDA_OF_BRANCH, branch
+from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, branch
+from deploy.sandbox.cluster.machines.state import EccCounts, GpuState, NodeState
 from deploy.sandbox.cluster.render.nvidia import failure, listed
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import EccCounts, GpuState, NodeState
 
 LOST = "GPU is lost"
 TEMPLATE = Path(__file__).with_name("smi_query.tmpl")

@@ -5,10 +5,10 @@ from datetime import UTC
 from typing import Any
 
 from deploy.sandbox.cluster.answer import Answer, said
-from deploy.sandbox.cluster.around import Interface
 from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.machines.around import Interface
+from deploy.sandbox.cluster.machines.state import HcaState
 from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.state import HcaState
 
 SHARED = ("nfs", "nfs4", "lustre")
 PORT = 29500

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from deploy.sandbox.cluster.lines import Job
-from deploy.sandbox.cluster.state import NodeState
+from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.machines.state import NodeState
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,241 @@
+"""Driving one action from where the ledger says it is: to its decision, through its run and proof, to its incident's inbox.
+
+Its own lease keeps two drivers apart, and the ledger's claim does where a lease fails. What became of it is delivered once for each
+(approval, state); what people are shown comes after that and may fail without harm.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.actions.action_board import Show
+from bot.actions.due import ActionIndex
+from bot.desk.lease import Lease, Leases
+from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
+from graph.actions.flow import ActionThreads, Progress
+from graph.memory.fence import Drained, LostLease
+from graph.ports import Clock
+from graph.state import Incident, Item
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import NotFound, Record, Refused
+from tools.ledger.states import OPEN, TERMINAL, Event, State
+
+log = structlog.get_logger()
+REMIND_BEFORE = timedelta(minutes=5)
+RETRY, RETRY_SHOWING = timedelta(seconds=10), timedelta(seconds=30)
+KEEP_THREAD = timedelta(days=30)
+EDITED = "edited by"
+StateOf = Callable[[str], Awaitable[Incident]]
+
+
+class Post(Protocol):
+    """The inbox as the driver needs it."""
+
+    async def enqueue(self, item: Item, dedupe_key: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How results reach their incident: into its inbox, and somebody is woken."""
+
+    inbox: Post
+    wake: Callable[[str], Awaitable[None]]
+    clock: Clock
+
+    async def send(self, incident: str, key: str, data: dict[str, Any]) -> bool:
+        """Once for each key; an item stored before only wakes again."""
+        item = Item(
+            id=key,
+            kind="action_result",
+            incident=incident,
+            at=self.clock.now(),
+            data={k: v for k, v in data.items() if v not in ("", None)},
+        )
+        new = await self.inbox.enqueue(item, key)
+        await self.wake(incident)
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """`drive` may be called by anybody at any time and any number of times."""
+
+    ledger: Ledger
+    threads: ActionThreads
+    leases: Leases
+    index: ActionIndex
+    deliver: Delivery
+    show: Show
+    state_of: StateOf
+    clock: Clock
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    announce_seconds: float = 5.0
+
+    async def drive(self, approval: str) -> None:
+        """Bring the action as far as it goes now."""
+        lease = await self.leases.take(approval)
+        if lease is None:
+            await self.index.look_at(approval)
+            return
+        with structlog.contextvars.bound_contextvars(approval=approval):
+            try:
+                await lease.guard(self._drive(approval), self.stopping.is_set)
+            except (LostLease, Drained, Refused) as why:
+                lease.held = not isinstance(why, LostLease)
+                log.warning("action.left", why=f"{type(why).__name__}: {why}"[:300])
+            finally:
+                await _release(lease)
+
+    async def announce(self, approval: str) -> None:
+        """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
+        try:
+            async with asyncio.timeout(self.announce_seconds):
+                await self.show.changed(await self.ledger.record(approval))
+        except Exception as why:
+            log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
+
+    async def _drive(self, approval: str) -> None:
+        mark = await self.index.begin(approval, RETRY)
+        try:
+            seen = await self.ledger.record(approval)
+        except NotFound:
+            await self.index.settle(approval, mark, None)
+            return
+        seen, progress, held = await self._moved(seen)
+        if seen.state not in OPEN and seen.state is not State.EXECUTING:
+            await self._deliver(seen, progress)
+        shown = await self._tell(seen, held)
+        at = self._next(seen, shown)
+        if seen.state in TERMINAL and at is None:
+            await self.threads.tidy(approval, KEEP_THREAD)
+        await self.index.settle(approval, mark, at)
+
+    async def _moved(self, seen: Record) -> tuple[Record, Progress, str]:
+        """The record after everything that can be done now, the thread's notes, and why it waits where it does."""
+        now = self.clock.now()
+        due = seen.due()
+        if seen.state in OPEN and due is not None and now > due:
+            with suppress(Refused):
+                await self.ledger.end(seen.approval, Event.EXPIRE, "rackmedic", _too_late(seen))
+            seen = await self.ledger.record(seen.approval)
+        if seen.state is State.PENDING:
+            await self.threads.wait(seen)
+            return seen, {}, ""
+        if seen.state is State.EXECUTING and seen.beat_until is not None and now <= seen.beat_until:
+            return seen, {}, ""
+        progress, held = await self._through(seen)
+        return await self.ledger.record(seen.approval), progress, held
+
+    async def _through(self, seen: Record) -> tuple[Progress, str]:
+        try:
+            return await self.threads.go_on(seen), ""
+        except NotNow as why:
+            log.info("action.not_now", why=str(why))
+            return {}, str(why)
+        except StillRunning:
+            return {}, ""
+
+    async def _deliver(self, seen: Record, progress: Progress) -> None:
+        key = f"action:{seen.approval}:{seen.state.value}"
+        if await self.deliver.send(seen.action.incident, key, result_of(seen, progress, self.clock.now())):
+            log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
+
+    async def _tell(self, seen: Record, held: str) -> bool:
+        """Whether people see everything there is to see."""
+        try:
+            for what, said, show in await self._news(seen, held):
+                await show()
+                await self.index.tell(seen.approval, what, said)
+        except RedisError:
+            raise
+        except Exception as why:
+            log.warning("action.not_shown", error=f"{type(why).__name__}: {why}"[:300])  # whoever shows it may be away; it is tried again
+            return False
+        return True
+
+    async def _news(self, seen: Record, held: str) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
+        """What people were not told yet, in order: kind, what it says, how it is shown."""
+        told = await self.index.told(seen.approval)
+        state = await self.state_of(seen.action.incident)
+        over = seen.state not in OPEN and seen.state is not State.EXECUTING
+        looks, carded = f"{seen.state.value} {len(seen.votes)} {seen.outcome}", "card" in told
+        known = told.get("changed", told.get("card"))
+        rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
+            ("card", looks, seen.state in OPEN and not carded, lambda: self.show.approval(seen, state)),
+            ("changed", looks, carded and known != looks, lambda: self.show.changed(seen)),
+            ("held", held, bool(held), lambda: self.show.held(seen, held)),
+            ("remind", "done", seen.state is State.PENDING and self.clock.now() >= remind_at(seen), lambda: self.show.remind(seen)),
+            ("outcome", f"{seen.state.value} {seen.outcome}", over, lambda: self.show.outcome(seen)),
+        ]
+        return [(what, said, show) for what, said, wanted, show in rows if wanted and told.get(what) != said]
+
+    def _next(self, seen: Record, shown: bool) -> datetime | None:
+        """When to look again; None when nothing is owed."""
+        now = self.clock.now()
+        times = [] if shown else [now + RETRY_SHOWING]
+        match seen.state:
+            case State.PENDING:
+                reminder = remind_at(seen)
+                times.append(reminder if reminder > now else seen.decide_by + timedelta(seconds=1))
+            case State.APPROVED:
+                times.append(now + RETRY)
+            case State.EXECUTING:
+                times.append((seen.beat_until or now) + timedelta(seconds=1))
+        return min(times, default=None)
+
+
+def remind_at(seen: Record) -> datetime:
+    """Shortly before the time to decide is over."""
+    return seen.decide_by - min(REMIND_BEFORE, (seen.decide_by - seen.proposed_at) / 3)
+
+
+def result_of(seen: Record, progress: Progress, now: datetime) -> dict[str, Any]:
+    """What the incident hears of an action that is over (or in doubt)."""
+    began = seen.state in (State.DONE, State.FAILED, State.UNKNOWN)
+    return {
+        "event": seen.state.value,
+        "approval": seen.approval,
+        "remedy": seen.action.remedy,
+        "outcome": seen.outcome if began else _why(seen, progress),
+        "says": _says(seen, progress),
+        "ran": ran(seen) or seen.state is State.UNKNOWN,
+        "since": (progress.get("since") or claimed_at(seen, now).isoformat()) if ran(seen) or seen.state is State.UNKNOWN else "",
+        "facts": progress.get("facts", ""),
+        "replaced_by": replaced_by(seen),
+    }
+
+
+def _says(seen: Record, progress: Progress) -> str:
+    who = f" ({seen.ended_by})" if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
+    words = progress.get("says") if seen.state is State.DONE else ""
+    return f"{words or seen.says}{who}"
+
+
+def _why(seen: Record, progress: Progress) -> str:
+    """Why it was superseded, as a word for the ladder."""
+    if seen.state is not State.SUPERSEDED:
+        return ""
+    return "covered" if seen.ended_by.startswith("apr-") else progress.get("why", "")
+
+
+def replaced_by(seen: Record) -> str:
+    """The action that an edit put in its place."""
+    found = re.fullmatch(rf"{EDITED} .*: (apr-[0-9a-f]{{12}})", seen.says, re.DOTALL) if seen.state is State.SUPERSEDED else None
+    return found[1] if found else ""
+
+
+def _too_late(seen: Record) -> str:
+    return "nobody decided in time" if seen.state is State.PENDING else "approved, but it could not start in time"
+
+
+async def _release(lease: Lease) -> None:
+    if lease.held:
+        with suppress(RedisError):
+            await lease.release()

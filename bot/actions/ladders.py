@@ -1,0 +1,239 @@
+"""Tending an incident's ladders between turns: proposing what waits for a decision, looking whether a wait is over, proving again.
+
+The stored ladders say what is wanted; this makes ledger and world agree with it and sends what it finds to the inbox. It moves no ladder
+itself, and doing it twice does nothing more.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from bot.actions.driver import Delivery, StateOf
+from bot.actions.due import ActionIndex
+from bot.actions.proposer import Proposer, Withheld, drained
+from bot.desk.lease import Leases
+from bot.refusal import Refusal
+from graph.actions.carry_out import boot_id
+from graph.actions.flow import ActionThreads
+from graph.incident.fixes import QUIET, all_cured
+from graph.ladders.build import read_ladders
+from graph.memory.fence import LostLease
+from graph.ports import Clock
+from graph.state import Incident, Ladder
+from tools.evidence import EvidenceStore
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import NotOpen, Record, Refused, WrongDigest
+from tools.ledger.states import OPEN, TERMINAL, Event
+from tools.transport import Unreachable
+
+log = structlog.get_logger()
+GRACE = timedelta(minutes=2)
+"""What was proposed this lately may be ahead of the stored ladders."""
+LONG_AGO = timedelta(days=30)
+PATIENCE = timedelta(seconds=60)
+EVERY: Mapping[str, timedelta] = {
+    "approval": timedelta(minutes=1),
+    "idle": timedelta(seconds=30),
+    "node_back": timedelta(seconds=30),
+    "proof": timedelta(minutes=10),
+    "none": timedelta(minutes=10),
+}
+"""How often a wait is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tender:
+    """`tend` may be called by anybody at any time."""
+
+    ledger: Ledger
+    threads: ActionThreads
+    leases: Leases
+    index: ActionIndex
+    deliver: Delivery
+    proposer: Proposer
+    evidence: EvidenceStore
+    state_of: StateOf
+    wake: Callable[[str], Awaitable[None]]
+    clock: Clock
+
+    async def tend(self, incident: str) -> None:
+        """Look after everything that this incident's fixes wait for."""
+        lease = await self.leases.take(incident)
+        if lease is None:
+            await self.index.look_at(incident)
+            return
+        with structlog.contextvars.bound_contextvars(incident=incident):
+            try:
+                await lease.guard(self._tend(incident))
+            except LostLease as why:
+                log.info("ladders.left", why=str(why))
+            finally:
+                if lease.held:
+                    await lease.release()
+
+    async def _tend(self, incident: str) -> None:
+        mark = await self.index.begin(incident, PATIENCE)
+        state = await self.state_of(incident)
+        ladders = read_ladders(state.get("ladders", []))
+        records = {row.approval: row for row in await self.ledger.of_incident(incident)}
+        await self._withdraw(state, ladders, records.values())
+        going = [row for row in ladders if row.open and state.get("lifecycle") != "closed"]
+        proposed = [await self._carefully(incident, ladder, records) for ladder in going]
+        for approval in filter(None, proposed):  # only now, so that whoever shows the first finds the others beside it
+            await self.wake(approval)
+        await self._quiet(incident, state, ladders)
+        await self.index.settle(incident, mark, next_look(state, ladders, self.clock.now()))
+
+    async def _withdraw(self, state: Incident, ladders: Sequence[Ladder], records: Any) -> None:
+        """What no ladder waits for is taken back."""
+        wanted = set() if state.get("lifecycle") == "closed" else {row.approval for row in ladders if row.open}
+        for seen in records:
+            fresh = seen.proposed_at + GRACE > self.clock.now()
+            if seen.state in OPEN and seen.approval not in wanted and not fresh:
+                try:
+                    await self.ledger.end(seen.approval, Event.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it")
+                except NotOpen:
+                    continue
+                await self.wake(seen.approval)
+
+    async def _carefully(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
+        """One ladder's trouble must not keep the others from being looked at. The approval that it was proposed under, if it was."""
+        try:
+            return await self._look(incident, ladder, records)
+        except (Refusal, Refused, Unreachable) as why:
+            log.warning("ladder.not_tended", ladder=ladder.id, error=f"{type(why).__name__}: {why}"[:300])
+            return ""
+
+    async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
+        match ladder.waiting_for:
+            case "approval":
+                return await self._ask(incident, ladder, records) if ladder.approval not in records else ""
+            case "idle":
+                await self._idle(incident, ladder)
+            case "node_back":
+                await self._back(incident, ladder, records)
+            case "proof":
+                await self._reprove(incident, ladder, records)
+        return ""
+
+    async def _ask(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
+        """Put it up, unless it was before and the fault has since gone by itself: nobody is called again for what is not there."""
+        if gone := await self._gone(ladder, records):
+            await self._hear(incident, ladder, "needless", says=gone)
+            return ""
+        return await self.propose(incident, ladder)
+
+    async def _gone(self, ladder: Ladder, records: Mapping[str, Record]) -> str:
+        """What a look at the host says where it shows the fault no more. What the kernel said long ago counts as showing it."""
+        rung = ladder.now
+        if rung is None or rung.part != "fix" or ladder.attempt == 1 or ladder.drained:
+            return ""
+        same = (ladder.target, ladder.label, rung.remedy)
+        before = [row for row in records.values() if (row.action.target, row.action.proves, row.action.remedy) == same]
+        if not before or rung.remedy == "run_check":
+            return ""
+        proof, _ = await self.threads.again(before[-1], ladder.since or before[-1].proposed_at - LONG_AGO)
+        return proof.says if proof.looked and proof.outcome == "passes_now" else ""
+
+    async def propose(self, incident: str, ladder: Ladder) -> str:
+        """Put the present rung up for decision, its approval id; where it is withheld the ladder hears why."""
+        try:
+            return (await self.put_up(incident, ladder)).approval
+        except Withheld as why:
+            log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
+            await self._hear(incident, ladder, why.event, says=str(why))
+            return ""
+
+    async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "") -> Record:
+        """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld."""
+        await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
+        made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by)
+        try:
+            seen = await self.ledger.propose(made.action, made.terms)
+        except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
+            seen = await self.ledger.record(ladder.approval)
+        log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
+        return seen
+
+    async def _idle(self, incident: str, ladder: Ladder) -> None:
+        host = self.proposer.inventory.hosts.get(ladder.target)
+        seen = await drained(host, self.proposer.transport) if host and host.controller else None
+        if seen is None or seen.ok:
+            await self._hear(incident, ladder, "idle")
+        elif self._past(ladder):
+            await self._hear(incident, ladder, "busy", says=seen.saw[:100])
+
+    async def _back(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
+        """After another action covered ours, when that one is over; otherwise when the host answers again."""
+        own = records.get(ladder.approval)
+        other = own.ended_by if own and own.ended_by.startswith("apr-") else ""
+        if own and other:
+            covering = await self.ledger.record(other)
+            if covering.state not in TERMINAL:
+                return
+            since = ladder.since or covering.proposed_at
+            proof, facts = await self.threads.again(own, since)
+            if proof.looked:
+                sha = await self.evidence.put_facts(incident, facts) if facts else ""
+                await self._hear(incident, ladder, "back", outcome=proof.outcome, says=proof.says, facts=sha)
+            return
+        try:
+            await boot_id(ladder.target, self.proposer.transport)
+        except Unreachable as why:
+            if self._past(ladder):
+                await self._hear(incident, ladder, "unreachable", says=str(why))
+            return
+        await self._hear(incident, ladder, "back")
+
+    async def _reprove(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
+        """The second proof. Where nobody could look it is tried again later."""
+        own = records.get(ladder.proven or ladder.approval)
+        if own is None or not self._past(ladder):
+            return
+        proof, facts = await self.threads.again(own, ladder.since or own.proposed_at)
+        if not proof.looked:
+            log.info("ladder.not_proved_yet", ladder=ladder.id, why=proof.says)
+            return
+        good = proof.outcome == "passes_now"
+        await self.ledger.judge(own.approval, "cured" if good else "recurred")
+        sha = await self.evidence.put_facts(incident, facts) if facts else ""
+        await self._hear(incident, ladder, "cured" if good else "recurred", says="" if good else proof.says, facts=sha)
+        await self.index.look_at(own.approval)
+        await self.wake(own.approval)
+
+    async def _quiet(self, incident: str, state: Incident, ladders: Sequence[Ladder]) -> None:
+        over = [row.due for row in ladders if row.outcome == "cured" and row.due]
+        if state.get("lifecycle") == "watching" and over and all_cured(ladders) and max(over) <= self.clock.now():
+            await self.deliver.send(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET})
+
+    async def _hear(self, incident: str, ladder: Ladder, event: str, **more: str) -> None:
+        """The ladder hears of it once, as it stands now."""
+        stands = f"{ladder.id}:{ladder.rung}:{ladder.attempt}:{ladder.waiting_for}:{ladder.due.isoformat() if ladder.due else ''}"
+        await self.deliver.send(incident, f"ladder:{stands}:{event}", {"event": event, "ladder": ladder.id, **more})
+
+    def _past(self, ladder: Ladder) -> bool:
+        return ladder.due is not None and ladder.due <= self.clock.now()
+
+
+def next_look(state: Incident, ladders: Sequence[Ladder], now: datetime) -> datetime | None:
+    """When an incident's ladders want to be looked at again; None when they wait for nothing."""
+    if state.get("lifecycle") == "closed":
+        return now + GRACE if any(row.outcome == "stopped" for row in ladders) and _lately(state, now) else None
+    times = [_next(row, now) for row in ladders if row.open]
+    times += [max(row.due, now + EVERY["none"]) for row in ladders if row.outcome == "cured" and row.due]
+    times += [now + GRACE] if ladders and not times and _lately(state, now) else []
+    return min(times, default=None)
+
+
+def _next(ladder: Ladder, now: datetime) -> datetime:
+    soon = now + EVERY[ladder.waiting_for]
+    return max(soon, ladder.due) if ladder.waiting_for == "proof" and ladder.due else soon
+
+
+def _lately(state: Incident, now: datetime) -> bool:
+    """Whether a turn ended within the grace: then something proposed at that time may still have to be taken back."""
+    item = state.get("item") or {}
+    return bool(item.get("at")) and datetime.fromisoformat(str(item["at"])) + 2 * GRACE > now

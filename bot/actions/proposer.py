@@ -1,0 +1,139 @@
+"""A rung → an action as it is put up for decision: boot id, host key and process start are read now, and the terms follow from what is seen.
+
+Nothing is proposed that could not run: a condition that does not hold yet sends the ladder back to its wait instead.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bot.policy.approvals import STALLED, Rights, terms
+from graph.actions.carry_out import boot_id, fingerprint
+from graph.state import Ladder, Rung
+from tools.acting.build import DRAINED, Seen, Wanted, build, build_check, via_of
+from tools.acting.conditions import ConditionSeen, see, unmet
+from tools.action import Action, Condition
+from tools.fact import Fact, Status
+from tools.inventory.hosts import Host, Inventory
+from tools.ledger.record import Terms
+from tools.remedies import REMEDIES
+from tools.remedies.row import BadArgument, fill
+from tools.transport import Transport, Unreachable
+
+FactsOf = Callable[[str], Awaitable[list[Fact]]]
+FORGOTTEN = "Invalid job id"
+"""What squeue says of a job that ended some minutes ago."""
+
+
+class Withheld(Exception):
+    """Not proposed. `event` is what the ladder hears, the text why."""
+
+    def __init__(self, event: str, says: str) -> None:
+        super().__init__(says)
+        self.event = event
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What people decide on."""
+
+    action: Action
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Proposer:
+    """Asks hosts harmless questions, and Slack who may approve."""
+
+    transport: Transport
+    inventory: Inventory
+    rights: Rights
+    catalogue: str
+    facts_of: FactsOf
+
+    async def make(self, incident: str, ladder: Ladder, approval: str, *, requested_by: str = "") -> Proposal:
+        """The present rung of a ladder. Withheld where it cannot be proposed now."""
+        rung = ladder.now
+        if rung is None:
+            raise Withheld("cannot", "no rung is left")
+        wanted = Wanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by)
+        approvers = await self.rights.approvers(incident)
+        try:
+            if rung.remedy == "run_check":
+                return self._check(wanted, ladder, approval, approvers)
+            return await self._change(wanted, ladder, rung, approval, approvers)
+        except BadArgument as why:
+            raise Withheld("cannot", str(why)) from why
+        except Unreachable as why:
+            raise Withheld("unreachable", str(why)) from why
+
+    def _check(self, wanted: Wanted, ladder: Ladder, approval: str, approvers: frozenset[str]) -> Proposal:
+        hosts = ladder.target.split(",")
+        made = build_check(wanted, hosts, policy=self.rights.policy(), catalogue=self.catalogue)
+        action = replace(made, approval=approval)
+        group = self.inventory.hosts[hosts[0]].group if hosts[0] in self.inventory.hosts else ""
+        return Proposal(action, self._terms(action, group, drained=False, stalled=False, approvers=approvers))
+
+    async def _change(self, wanted: Wanted, ladder: Ladder, rung: Rung, approval: str, approvers: frozenset[str]) -> Proposal:
+        target = self.inventory.hosts.get(ladder.target)
+        if target is None:
+            raise Withheld("cannot", f"{ladder.target} is not in the inventory")
+        via = via_of(REMEDIES[rung.remedy], target, self.inventory.hosts)
+        seen = Seen(await boot_id(via.name, self.transport), await fingerprint(via.name, self.transport))
+        drained = await self._drained(target)
+        relaxing = drained and REMEDIES[rung.remedy].risk == "destructive"
+        wanted = replace(wanted, args=await self._live(rung, target), needs_drained=relaxing)
+        action = build(wanted, target, via, seen, policy=self.rights.policy(), catalogue=self.catalogue, approval=approval)
+        stalled = rung.remedy == "cancel_job" and is_stalled(await self.facts_of(wanted.incident), target.name)
+        if stalled:
+            action = replace(action, conditions=(*action.conditions, _filled(STALLED, action.args)))
+        self._stands(action, await unmet(action, self.transport, controller=target.controller))
+        return Proposal(action, self._terms(action, target.group, drained=drained, stalled=stalled, approvers=approvers))
+
+    async def _drained(self, target: Host) -> bool:
+        return bool(target.controller) and (await drained(target, self.transport)).ok is True
+
+    async def _live(self, rung: Rung, target: Host) -> Mapping[str, str]:
+        """The arguments, with the process's start as it is now: another process of that number is not the one that was looked at."""
+        if rung.remedy != "kill_gpu_process":
+            return rung.args
+        started = await see(Condition("node", "the process lives", ("@proc_start", rung.args["pid"]), "*"), target.name, self.transport)
+        if started.ok is None:
+            raise Unreachable(target.name, started.saw)
+        if started.saw == "gone":
+            raise Withheld("needless", f"process {rung.args['pid']} ended by itself")
+        return {**rung.args, "ticks": started.saw}
+
+    def _stands(self, action: Action, missing: Sequence[ConditionSeen]) -> None:
+        """Withheld unless every condition of the controller holds."""
+        for one in missing:
+            if action.remedy == "cancel_job" and (one.ok is False or FORGOTTEN in one.saw):
+                raise Withheld("over", f"job {action.args['job']} has ended by itself")
+            if one.ok is None:
+                raise Withheld("unreachable", f"could not see whether {one.says}: {one.saw}")
+            if one.says == DRAINED.says:
+                raise Withheld("not_idle", f"{action.target} is {one.saw or 'not drained'}")
+            if action.remedy == "drain_node" and one.saw.startswith("drain"):
+                raise Withheld("held", f"{action.target} is out of service already ({one.saw.splitlines()[0]})")
+            raise Withheld("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
+
+    def _terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: frozenset[str]) -> Terms:
+        size = len(self.inventory.groups.get(group, ()))
+        return terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers)
+
+
+async def drained(target: Host, transport: Transport) -> ConditionSeen:
+    """Whether a scheduler has the host out of service and without jobs."""
+    return await see(_filled(DRAINED, {"target": target.name}), target.controller, transport)
+
+
+def _filled(row: Condition, values: Mapping[str, str]) -> Condition:
+    return replace(row, argv=tuple(fill(word, values) for word in row.argv))
+
+
+def is_stalled(facts: Sequence[Fact], host: str) -> bool:
+    """Whether the job on a host verifiably does nothing: its log says that a collective timed out, or none of its GPUs works."""
+    own = [fact for fact in facts if fact.host == host and not fact.stale and fact.status is Status.OK]
+    used = [fact.value for fact in own if fact.key == "gpu.util"]
+    return any(fact.key == "job.error" and fact.value == "nccl_timeout" for fact in own) or (
+        bool(used) and all(value == 0 for value in used)
+    )

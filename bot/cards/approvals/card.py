@@ -1,0 +1,239 @@
+"""The approval card: rendered by code from the ledger's record alone. Host, command and digest are whole, or the card cannot be approved.
+
+What a click carries is the approval id and the digest; the ledger compares both again, so an old or forged card changes nothing.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from bot.cards import blocks
+from bot.cards.approvals import parts, words
+from bot.cards.blocks import Block, Card, TooLong
+from bot.cards.text import Part, bold, exact, exact_code, plain, size
+from bot.refusal import Refusal
+from tools.acting.conditions import ConditionSeen
+from tools.action import Action
+from tools.ledger.record import Record, is_digest
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
+
+Does = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all"]
+APPROVE, REJECT, EDIT, REVOKE = "approval.approve", "approval.reject", "approval.edit", "approval.revoke"
+ASK_AGAIN, RAN, NOT_RAN = "approval.ask_again", "approval.ran", "approval.not_ran"
+APPROVE_ALL, SHOW_ALL = "approval.approve_all", "approval.show_all"
+BUTTONS: Mapping[str, Does] = {
+    APPROVE: "approve",
+    REJECT: "reject_form",
+    EDIT: "edit_form",
+    REVOKE: "revoke",
+    ASK_AGAIN: "ask_again",
+    RAN: "ran",
+    NOT_RAN: "not_ran",
+    APPROVE_ALL: "approve_all",
+    SHOW_ALL: "show_all",
+}
+OF_SEVERAL = frozenset({APPROVE_ALL, SHOW_ALL})
+"""Buttons that name every action that they are about."""
+NOT_EDITABLE = frozenset({"node", "approval"})
+"""Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
+CONFIRM = 300
+MOST_EACH = 20
+"""Actions that one button can name: with their digests whole they still fit into its value."""
+
+
+class Stale(Refusal):
+    """The card is not one that can be acted on any more."""
+
+    def __init__(self) -> None:
+        super().__init__("This card is not the current one, so nothing was changed. Look for the newest card in the incident's thread.")
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A click on a card. One about several actions names them all in `each`, as (approval, digest), and the first of them beside."""
+
+    does: Does
+    approval: str
+    digest: str
+    each: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The record, and what the card shows beside it."""
+
+    record: Record
+    group: str = ""
+    """The approver group's Slack id; it is mentioned while a decision is wanted."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """`TEAM:USER` → what people call them."""
+    seen: Sequence[ConditionSeen] = ()
+    """The dry run of the conditions."""
+    seen_at: datetime | None = None
+    began: datetime | None = None
+    held: str = ""
+    """Why an approved action waits."""
+    tail: Sequence[str] = ()
+    """The last lines of its output."""
+    warning: str = ""
+    """Said on every card, for example that the ledger's store may forget."""
+
+
+def render(shown: Shown) -> Card:
+    """The card in its present state."""
+    record = shown.record
+    try:
+        core = _core(record.action)
+    except TooLong as why:
+        return _too_large(shown, str(why))
+    made = blocks.card(
+        _head(record),
+        [
+            blocks.header(_head(record)),
+            *parts.asked(record, shown.group),
+            *core,
+            *parts.warned(shown.warning),
+            *parts.stands(record, shown.names, shown.began, shown.held),
+            *parts.output(shown.tail),
+            *parts.conditions(record, shown.seen, shown.seen_at),
+            parts.about(record, shown.names),
+            *parts.votes(record, shown.names),
+            parts.small_print(record),
+            *buttons(record),
+        ],
+    )
+    return made if all(block in made.blocks for block in core) else _too_large(shown, "its parts together are longer than a message may be")
+
+
+def read(payload: Mapping[str, Any]) -> Click:
+    """The inverse of what a click sends. Stale for whatever is no button of today's cards."""
+    try:
+        action = payload["actions"][0]
+        does, carried = BUTTONS[action["action_id"]], json.loads(action["value"])
+        rows = carried["each"] if action["action_id"] in OF_SEVERAL else [[carried["approval"], carried["digest"]]]
+        each = tuple(dict.fromkeys((str(approval), str(digest)) for approval, digest in rows))
+        approval, digest = each[0]
+    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+        raise Stale from wrong
+    if len(each) > MOST_EACH or not all(is_digest(digest) for _, digest in each):
+        raise Stale
+    return Click(does, approval, digest, each if action["action_id"] in OF_SEVERAL else ())
+
+
+def carry(record: Record) -> str:
+    """The value of a button; also what a modal keeps."""
+    return json.dumps({"approval": record.approval, "digest": record.digest}, separators=(",", ":"))
+
+
+def carry_each(records: Sequence[Record]) -> str:
+    """The value of a button about several actions: each with its digest, whole."""
+    return json.dumps({"each": [[record.approval, record.digest] for record in records]}, separators=(",", ":"))
+
+
+def editable(action: Action) -> tuple[str, ...]:
+    """The arguments that somebody may change on the card."""
+    remedy = REMEDIES.get(action.remedy)
+    return tuple(name for name, kind in remedy.args.items() if kind not in NOT_EDITABLE) if remedy else ()
+
+
+def command(action: Action) -> str:
+    """The command as one would type it."""
+    return shlex.join(action.command)
+
+
+def _head(record: Record) -> str:
+    """The headline; one that does not fit names the remedy only, for half a host name would be another host."""
+    line = words.headline(record)
+    if size(plain(line)) <= blocks.HEADER:
+        return line
+    mark, begins = words.state_of(record)
+    return f"{mark} {begins} {exact(record.action.remedy)}"
+
+
+def _core(action: Action) -> list[Block]:
+    """Where, what and the digest of it, not one character cut."""
+    return [
+        blocks.whole((bold("On"), " ", *words.place(action)), (bold(exact(action.risk)), f": {words.blast(action)}")),
+        blocks.verbatim(command(action)),
+        blocks.whole(("digest ", exact_code(action.digest))),
+    ]
+
+
+def _too_large(shown: Shown, why: str) -> Card:
+    """Nobody approves what cannot be read whole."""
+    record = shown.record
+    head = "🚫 Too large to approve, so it cannot run"
+    mark, begins = words.state_of(record)
+    reject = [blocks.actions(_reject(record))] if record.state is State.PENDING else []
+    return blocks.card(
+        head,
+        [
+            blocks.header(head),
+            blocks.section(
+                (f"{mark} {begins} ", bold(exact(record.action.remedy))),
+                ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
+                ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
+            ),
+            blocks.whole(("digest ", exact_code(record.digest))),
+            *parts.stands(record, shown.names, shown.began, shown.held),
+            parts.small_print(record),
+            *reject,
+        ],
+    )
+
+
+def buttons(record: Record) -> list[Block]:
+    """What can be done in this state; nothing where nothing can."""
+    value = carry(record)
+    match record.state:
+        case State.PENDING if record.terms.approvers:
+            edit = [blocks.button("Edit…", EDIT, value)] if editable(record.action) else []
+            approve = blocks.button("Approve", APPROVE, value, style="primary", ask=_sure(record.action))
+            return [blocks.actions(approve, _reject(record), *edit)]
+        case State.APPROVED:
+            sure = blocks.confirm("Take it back?", "It has not started. Nothing will run; RackMedic may propose it anew.", "Revoke")
+            return [blocks.actions(blocks.button("Revoke", REVOKE, value, style="danger", ask=sure))]
+        case State.EXPIRED:
+            return [blocks.actions(blocks.button("Ask again", ASK_AGAIN, value))]
+        case State.UNKNOWN:
+            return [blocks.actions(_settles(record, "It ran", RAN, True), _settles(record, "It did not run", NOT_RAN, False))]
+        case _:
+            return []
+
+
+def buttons_weight(action: Action) -> int:
+    """The length of all texts of its buttons and their dialogs, in whichever state has most."""
+    deciding = blocks.weight(_sure(action)) + len("ApproveReject…Edit…")
+    vouching = sum(blocks.weight(_looked(action, label, ran)) + len(label) for label, ran in (("It ran", True), ("It did not run", False)))
+    return max(deciding, vouching, 200)
+
+
+def _reject(record: Record) -> Block:
+    return blocks.button("Reject…", REJECT, carry(record), style="danger")
+
+
+def _sure(action: Action) -> Block:
+    """Slack's dialog before an approval: host and command once more, whole where they fit."""
+    host = exact(words.targets(action))
+    via = f", via {exact(action.via)}" if action.via != action.target else ""
+    told = f"On {host}{via}: {exact(command(action))}"
+    if size(plain(told)) > CONFIRM:
+        told = f"On {host}{via}. The command is too long for this dialog; read it on the card."
+    if size(plain(told)) > CONFIRM:
+        told = "Host and command are too long for this dialog; read them on the card."
+    return blocks.confirm(f"Run {exact(action.remedy)} once?"[:100], told, "Run it once", "Not now")
+
+
+def _settles(record: Record, label: str, action_id: str, ran: bool) -> Block:
+    return blocks.button(label, action_id, carry(record), ask=_looked(record.action, label, ran))
+
+
+def _looked(action: Action, label: str, ran: bool) -> Block:
+    told: Part = "ran" if ran else "did not run"
+    host = exact(words.targets(action))
+    text = f"You looked at {host if len(host) < 150 else 'the host'} and vouch that it {told}. This is audited and unlocks the target."
+    return blocks.confirm("You have looked?", text, label)

@@ -1,0 +1,188 @@
+"""An action in words, all of them ours: from the catalogue of remedies, its checked arguments and the ledger's record. Nothing a model wrote."""
+
+from collections.abc import Mapping, Sequence
+
+from bot.cards.text import Line, Part, exact, exact_code
+from tools.action import Action
+from tools.inventory.ranges import BadRange, expand, fold
+from tools.ledger.record import Record, targets_of
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
+from tools.remedies.row import fill
+
+MARKS: Mapping[State, str] = {
+    State.PENDING: "✋",
+    State.APPROVED: "⏳",
+    State.EXECUTING: "🔧",
+    State.DONE: "🔎",
+    State.FAILED: "❌",
+    State.UNKNOWN: "❓",
+    State.DENIED: "🚫",
+    State.EXPIRED: "⌛",
+    State.SUPERSEDED: "🔁",
+    State.REVOKED: "🚫",
+}
+HEADS: Mapping[State, str] = {
+    State.PENDING: "Approve?",
+    State.APPROVED: "Approved:",
+    State.EXECUTING: "Running:",
+    State.DONE: "Ran, being proved:",
+    State.FAILED: "Did not work:",
+    State.UNKNOWN: "Nobody knows whether it ran:",
+    State.DENIED: "Rejected:",
+    State.EXPIRED: "Expired:",
+    State.SUPERSEDED: "Superseded:",
+    State.REVOKED: "Revoked:",
+}
+OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "passes_now": ("✅", "Passes now:"),
+    "unchanged": ("🟡", "Ran, unchanged:"),
+    "worse": ("🔴", "Ran, worse:"),
+    "cured": ("✅", "Cured:"),
+    "recurred": ("🔴", "Recurred:"),
+}
+"""How a proof ended: its mark, and how the headline begins."""
+
+WORDS: Mapping[State, str] = {
+    **{state: state.value for state in State},
+    State.EXECUTING: "running",
+    State.DONE: "ran, being proved",
+    State.DENIED: "rejected",
+    State.REVOKED: "taken back",
+}
+"""Where an action stands, for a row among others."""
+
+DONE_WORDS: Mapping[str, str] = {"passes_now": "done", "unchanged": "unchanged", "worse": "worse", "cured": "cured", "recurred": "recurred"}
+
+PROOFS: Mapping[str, str] = {
+    "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
+    "unchanged": "The fault is still there.",
+    "worse": "There is more wrong than before. The target is not returned to service.",
+    "cured": "Looked at again later: the fault has not come back.",
+    "recurred": "Looked at again later: the fault came back.",
+}
+SCHEDULED: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
+"""Where the proof is what the scheduler says."""
+
+
+def does(action: Action) -> str:
+    """What the catalogue says that it does, with this action's arguments."""
+    remedy = REMEDIES.get(action.remedy)
+    if remedy is None:
+        return exact(action.remedy)
+    values = {name: exact(action.args.get(name, "")) for name in remedy.args} | {"target": exact(action.target)}
+    return fill(remedy.does, values)
+
+
+def does_each(actions: Sequence[Action]) -> str:
+    """The same for several actions of one remedy: the hosts folded, and `…` where an argument is each one's own."""
+    remedy = REMEDIES.get(actions[0].remedy)
+    if remedy is None or len(actions) == 1:
+        return does(actions[0])
+    said = {name: {exact(action.args.get(name, "")) for action in actions} for name in remedy.args}
+    values = {name: found.pop() if len(found) == 1 else "…" for name, found in said.items()}
+    hosts = exact(folded([action.target for action in actions]))
+    return fill(remedy.does, values | {"target": hosts} | ({"node": hosts} if "node" in values else {}))
+
+
+def blast(action: Action) -> str:
+    """Whom it disturbs."""
+    remedy = REMEDIES.get(action.remedy)
+    return remedy.blast if remedy else "not known: the catalogue has no such remedy any more"
+
+
+def targets(action: Action) -> str:
+    """The host, or its hosts folded."""
+    return folded(targets_of(action)) or action.target
+
+
+def folded(names: Sequence[str]) -> str:
+    """Hosts in a few characters where that says exactly the same, else one after the other."""
+    try:
+        short = fold(names)
+        return short if len(names) > 1 and set(expand(short)) == set(names) else ",".join(names)
+    except BadRange:
+        return ",".join(names)
+
+
+def place(action: Action) -> Line:
+    """`gpu-017` · `gpu-017/gpu5` · via `slurm-1`, whole."""
+    count = len(targets_of(action))
+    parts: list[Part] = [f"{count} hosts: " if count > 1 else "", exact_code(targets(action))]
+    for device in action.devices:
+        parts += [" · ", exact_code(device)]
+    if action.via != action.target:
+        parts += [" · runs via ", exact_code(action.via)]
+    return tuple(parts)
+
+
+def state_of(record: Record) -> tuple[str, str]:
+    """(mark, how the headline begins)."""
+    if record.state is not State.DONE or not record.outcome:
+        return MARKS[record.state], HEADS[record.state]
+    if record.outcome == "passes_now" and not mends(record.action):
+        return "✅", "Done:"
+    return OUTCOMES[record.outcome]
+
+
+def standing(record: Record, held: str = "") -> tuple[str, str]:
+    """(mark, one or two words) for a row among others."""
+    mark = state_of(record)[0]
+    if is_refused(record):
+        return "⛔", "refused"
+    if record.state is State.APPROVED and held:
+        return mark, "waits"
+    if record.state is State.DONE and record.outcome:
+        return mark, "passes now" if record.outcome == "passes_now" and mends(record.action) else DONE_WORDS[record.outcome]
+    return mark, WORDS[record.state]
+
+
+def is_refused(record: Record) -> bool:
+    """Approved, and not run all the same: something had changed when it was to start. Nobody needs to look at the host for that."""
+    kit = record.state is State.FAILED and record.exit_status is None and not record.ended_by
+    return kit or (record.state is State.SUPERSEDED and record.start_by is not None)
+
+
+def proved(record: Record) -> str:
+    """What the proof found, in a sentence; empty while there is none."""
+    if record.action.remedy == "run_check" and record.outcome:
+        return "The check has answered; what it says goes into the diagnosis."
+    return (PROOFS if mends(record.action) else {**PROOFS, **SCHEDULED})[record.outcome] if record.outcome else ""
+
+
+def proof(action: Action) -> str:
+    """What will count as proof."""
+    if not action.proof:
+        return "none: what it prints is the answer"
+    if not mends(action):
+        return "the scheduler must show it"
+    return f"{', '.join(action.proof)}{f' must no longer show {action.proves}' if action.proves else ''}"
+
+
+def mends(action: Action) -> bool:
+    """Whether it is to make a fault go away: it neither only looks nor only tells the scheduler something."""
+    return action.remedy != "run_check" and action.proof != ("sched",)
+
+
+def headline(record: Record) -> str:
+    """What is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
+    mark, begins = state_of(record)
+    return f"{mark} {begins} {what(record.action)}"
+
+
+def what(action: Action) -> str:
+    """What it does, on which host and device, how risky."""
+    names = [exact(name.removeprefix(f"{action.target}/")) for name in action.devices]
+    devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
+    return f"{does(action)} · {exact(targets(action))}{devices} · {action.risk}"
+
+
+def undo(action: Action) -> str:
+    """What takes it back: a remedy of its own, or what a person would do by hand, or nothing."""
+    if action.undo:
+        return f"{action.undo}, put up for decision by itself"
+    remedy = REMEDIES.get(action.remedy)
+    back = remedy.back.replace("`", "") if remedy else ""
+    if not back:
+        return "none"
+    return back if back.startswith("nothing") else f"by hand: {back}"

@@ -1,0 +1,87 @@
+"""The report of a turn: root cause first, where, the lines that prove it, what else was thought of, the next step last."""
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import Press, carry, read_press
+from bot.cards.incidents import question, rows
+from bot.cards.text import Line, bold, italic
+from graph.state import Outcome, Report, Stats
+
+HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
+BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck"}
+
+HEADLINES: Mapping[Outcome, tuple[str, str]] = {
+    "diagnosed": ("🔴", "Root cause found"),
+    "no_fault": ("🟢", "No fault found"),
+    "abstained": ("🟡", "No root cause found yet"),
+    "handed_off": ("🎫", "Handed to a human"),
+}
+
+
+def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
+    """The whole report; a turn that answered a question shows the answer alone, for the rest was said before."""
+    if report.reply:
+        return blocks.card(report.reply, [*_answer(report.reply), _small_print(incident, report, None)])
+    icon, words = HEADLINES[report.outcome]
+    headline = f"{icon} {report.headline or words}"
+    return blocks.card(
+        headline,
+        [
+            blocks.header(headline),
+            *_causes(report),
+            *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
+            *_titled("Could not look", rows.could_not_look(report.could_not_look)),
+            *question.parts(report.questions, report.suggestions),
+            *([blocks.say(bold("Next:"), " ", report.next_step)] if report.next_step else []),
+            *_titled("For people", [(row,) for row in report.by_hand]),
+            _small_print(incident, report, stats),
+            *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
+        ],
+    )
+
+
+def read(payload: Mapping[str, Any]) -> Press:
+    """A click on one of the card's buttons."""
+    return read_press(payload, BUTTONS)
+
+
+def _answer(reply: str) -> list[Block]:
+    """Sentences as they are, indented lines as a host printed them."""
+    parts: list[Block] = []
+    for indented, lines in groupby(reply.splitlines(), key=lambda row: row.startswith("  ")):
+        rows = list(lines)
+        parts.append(blocks.quote(row[2:] for row in rows) if indented else blocks.section(*((row,) for row in rows)))
+    return parts
+
+
+def _causes(report: Report) -> list[Block]:
+    parts: list[Block] = []
+    for h in report.root_causes:
+        parts.append(blocks.section(*rows.cause(h)))
+        parts += [blocks.quote(rows.evidence(h.evidence))] if h.evidence else []
+    return parts
+
+
+def _titled(title: str, lines: list[Line]) -> list[Block]:
+    return [blocks.section((bold(title),), *lines)] if lines else []
+
+
+def _small_print(incident: str, report: Report, stats: Stats | None) -> Block:
+    cost = f"{stats.checks} checks on {stats.hosts} hosts in {stats.makespan_seconds:.0f} s" if stats and stats.checks else ""
+    badge: list[Line] = [(bold("without a model"), f": {report.without_model}")] if report.without_model and not report.reply else []
+    rest = " · ".join(part for part in (f"incident {incident}", cost) if part)
+    return blocks.context(*badge, (italic(rest),))
+
+
+def _buttons(incident: str, report: Report) -> Block:
+    value = carry(incident, report.item)
+    sure = blocks.confirm("Hand off?", "This thread becomes a ticket with everything found so far. I stop looking by myself.", "Hand off")
+    return blocks.actions(
+        blocks.button("Hand off", HAND_OFF, value, ask=sure),
+        blocks.button("Why?", WHY, value),
+        blocks.button("Recheck", RECHECK, value),
+    )

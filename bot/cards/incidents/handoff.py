@@ -1,0 +1,107 @@
+"""An incident becomes a ticket: what a human needs to take it over. Pure; reads the stored incident, changes nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.refusal import Refusal
+from graph.state import Blind, Brief, Evidence, Hypothesis, Incident, Report, Ticket, Verdict
+from tools.fact import Fact
+from tools.inventory.ranges import fold
+
+VERDICTS: tuple[Verdict, ...] = ("confirmed", "inconclusive", "open", "rejected")
+"""In the order a human wants to read them."""
+
+
+class BadMove(Refusal):
+    """The ticket is not in a state from which this can be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One row of the timeline."""
+
+    at: datetime
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """Everything a ticket shows. `ticket.taken_by` and `closed_by` are Slack ids until the board puts names there."""
+
+    incident: str
+    ticket: Ticket
+    headline: str
+    reported: str = ""
+    hosts: tuple[str, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    could_not_look: tuple[Blind, ...] = ()
+    timeline: tuple[Moment, ...] = ()
+
+
+def handoff(state: Incident) -> Handoff:
+    """The ticket of a stored incident."""
+    brief = Brief.model_validate(state.get("brief") or {})
+    report = Report.model_validate(state["report"]) if state.get("report") else None
+    hypotheses = _hypotheses(state, report)
+    return Handoff(
+        incident=state.get("id", ""),
+        ticket=Ticket.model_validate(state.get("ticket") or {}),
+        headline=(report.headline if report else "") or "Not diagnosed.",
+        reported=brief.text,
+        hosts=brief.hosts or tuple(sorted({host for h in hypotheses for host in h.hosts})),
+        hypotheses=hypotheses,
+        could_not_look=report.could_not_look if report else (),
+        timeline=_timeline(state, hypotheses),
+    )
+
+
+def _hypotheses(state: Incident, report: Report | None) -> tuple[Hypothesis, ...]:
+    """Each label once, with its evidence where the report cites it, in the order a human wants to read them."""
+    stored = [Hypothesis.model_validate(row) for row in state.get("hypotheses", [])]
+    rows = {h.label: h for h in (*(report.ruled_out if report else ()), *stored, *(report.root_causes if report else ()))}
+    return tuple(sorted(rows.values(), key=lambda h: (VERDICTS.index(h.verdict), -h.confidence, h.label)))
+
+
+def _timeline(state: Incident, hypotheses: Sequence[Hypothesis]) -> tuple[Moment, ...]:
+    moments = [Moment(datetime.fromisoformat(state["opened_at"]), "incident opened")] if state.get("opened_at") else []
+    for said in state.get("said", []):
+        if said.get("at"):
+            words = str(said.get("text", "")).strip().partition("\n")[0]
+            moments.append(Moment(datetime.fromisoformat(str(said["at"])), f"someone wrote: {words[:200]}" if words else "a file came in"))
+    seen = {(e.time, e.host, e.line) for h in hypotheses for e in h.evidence if e.time}
+    moments += [Moment(time, f"{host}: {line}") for time, host, line in seen if time]
+    return tuple(sorted(moments, key=lambda moment: (moment.at, moment.what)))
+
+
+def allow(ticket: Ticket, does: str) -> None:
+    """A ticket may change hands, and is closed once."""
+    if ticket.state == "resolved" and does in ("take", "close", "close_form"):
+        raise BadMove(f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me again to open it anew.")
+
+
+def digests(whole: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
+    """The stored outputs behind the ticket, each once: those that the conclusions cite, then whatever else was read."""
+    cited = [e.sha256 for h in whole.hypotheses for e in h.evidence]
+    return tuple(dict.fromkeys(sha for sha in (*cited, *(fact.sha256 for fact in facts)) if sha))
+
+
+def evidence_text(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
+    """The file that goes with the ticket: conclusions, then the outputs behind them (digest → text), cut at `most` characters."""
+    parts = [f"Incident {whole.incident}", whole.headline, f"Hosts: {fold(whole.hosts) or 'none named'}", "", "REPORTED", whole.reported]
+    parts += ["", "SUMMARY", whole.ticket.summary] if whole.ticket.summary else []
+    parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in whole.timeline)]
+    parts += ["", "HYPOTHESES", *(line for h in whole.hypotheses for line in _tried(h))]
+    parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in whole.could_not_look)]
+    parts += ["", "OUTPUTS", *(f"--- {sha}\n{text}" for sha, text in outputs.items())]
+    text = "\n".join(parts)
+    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters are in the evidence store"
+
+
+def _tried(h: Hypothesis) -> list[str]:
+    cited = [f"    {_cite(e)}" for e in h.evidence]
+    return [f"{h.verdict:<12} {h.confidence:4.0%}  {h.label}  {' '.join(h.devices or h.hosts)}", f"    {h.because}", *cited]
+
+
+def _cite(e: Evidence) -> str:
+    return f"{e.time:%H:%M:%S} {e.host} {e.check}: {e.line}" if e.time else f"{e.host} {e.check}: {e.line}"

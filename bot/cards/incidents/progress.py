@@ -1,0 +1,83 @@
+"""The living card of an incident: one message, painted again and again while a turn runs. `follow` folds news into what is shown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.text import Line, bold, code
+from graph.ports import Progress
+
+STAGES: Mapping[str, str] = {
+    "queued": "Received",
+    "summarise": "Reading",
+    "plan": "Choosing what to look at",
+    "execute": "Looking at the hosts",
+    "reflect": "Weighing the evidence",
+    "conclude": "Writing the report",
+    "done": "Done",
+    "error": "Trouble",
+}
+MOST_HYPOTHESES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """What the card shows. `understood` is what `summarise` said last; it stays while the other lines come and go."""
+
+    incident: str
+    stage: str = "queued"
+    line: str = ""
+    understood: str = ""
+    done: int = 0
+    total: int = 0
+    hypotheses: tuple[str, ...] = ()
+
+
+def follow(living: Living, news: Progress) -> Living:
+    """The card after some news; counts and hypotheses stay until newer ones come."""
+    return replace(
+        living,
+        stage=news.stage,
+        line=news.line if news.stage != "summarise" else "",
+        understood=news.line or living.understood if news.stage == "summarise" else living.understood,
+        done=news.done if news.total else living.done,
+        total=news.total or living.total,
+        hypotheses=news.hypotheses or living.hypotheses,
+    )
+
+
+def finished(living: Living, line: str) -> Living:
+    """The card when the turn is over; the report stands below it."""
+    return replace(living, stage="done", line=line)
+
+
+def render(living: Living) -> Card:
+    """Stage, what was understood, how far, what is suspected."""
+    title = STAGES.get(living.stage, living.stage)
+    headline = f"{'✅' if living.stage == 'done' else '🔎'} {title}"
+    understood: list[Block] = [blocks.say(bold("Understood:"), " ", living.understood)] if living.understood else []
+    return blocks.card(
+        f"{headline} {living.line}",
+        [
+            blocks.section((bold(headline), f" {living.line}"), *_bar(living)),
+            *understood,
+            *_suspects(living),
+            blocks.context((f"incident {living.incident} · reply ", code("help"), " for what I understand, ", code("stop"), " to stop")),
+        ],
+    )
+
+
+def _bar(living: Living) -> list[Line]:
+    if not living.total:
+        return []
+    full = min(10, living.done * 10 // living.total)
+    return [(code("█" * full + "░" * (10 - full)), f" {living.done} of {living.total} checks")]
+
+
+def _suspects(living: Living) -> list[Block]:
+    if not living.hypotheses or living.stage == "done":
+        return []
+    shown: list[Line] = [(f"• {words}",) for words in living.hypotheses[:MOST_HYPOTHESES]]
+    more: list[Line] = [(f"… and {len(living.hypotheses) - MOST_HYPOTHESES} more",)] if len(living.hypotheses) > MOST_HYPOTHESES else []
+    return [blocks.section((bold("Suspected"),), *shown, *more)]

@@ -1,0 +1,258 @@
+"""Where items meet the graph: every inbox item completes exactly one turn, and its report is posted once.
+
+Rules it keeps: one worker per incident (the lease); the head of the inbox is the item whose turn runs or was cut off, so going
+on with it is going on with the unfinished turn; an item leaves only after its report was posted; a turn that raises is a bug,
+told to the thread and set aside after three attempts, and never stops the desk; trouble with Redis is nobody's fault and is
+waited out.
+"""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+
+from bot.desk.inbox import Inbox
+from bot.desk.lease import Lease, Leases
+from bot.tasks import end
+from graph.memory.fence import Drained, LostLease
+from graph.ports import Clock, Progress
+from graph.state import Incident, Item, Lifecycle, Origin, Report
+
+log = structlog.get_logger()
+BACKOFF = (0.2, 1.0, 3.0, 10.0, 30.0)
+"""Seconds between attempts while Redis is away; after the last one the sweeper comes back to it."""
+
+
+class Board(Protocol):
+    """Where people read. `report` may be asked twice for one item (a crash between posting and noting it), and posts it once."""
+
+    async def progress(self, p: Progress) -> None: ...
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None: ...
+
+
+class Turns(Protocol):
+    """The incident graph as the desk needs it (`bot.desk.turns` is the real one)."""
+
+    async def run(self, item: Item, origin: Origin | None) -> Report:
+        """Complete the turn of this item: begin it, continue it where it was cut off, or just give its report if it is complete."""
+        ...
+
+    async def state(self, incident: str) -> Incident: ...
+
+    async def abandon(self, item: Item) -> None:
+        """Give up the unfinished turn of this item, so that the next item's turn does not continue it."""
+        ...
+
+    async def tidy(self, incident: str, keep: timedelta | None) -> None:
+        """A turn is complete: drop what only its steps needed. `keep` is the remaining life of a closed incident."""
+        ...
+
+
+TimersOf = Callable[[Incident, Report, Item, datetime], Mapping[str, datetime]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    at_once: int = 32
+    """Turns in this process at one time."""
+    raises: int = 3
+    """Attempts of a turn that raises, before its item is set aside."""
+    crashes: int = 10
+    """Attempts of a turn that never comes back (it kills the process), before its item is set aside."""
+    posts: int = 10
+    """Attempts to post a report, further and further apart, before its item is set aside."""
+    keep_closed: timedelta = timedelta(days=30)
+
+
+class Desk:
+    """Takes incidents whose inbox is not empty through their turns. Asking twice for the same one is harmless."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        leases: Leases,
+        turns: Turns,
+        board: Board,
+        *,
+        clock: Clock,
+        timers: TimersOf,
+        limits: Limits | None = None,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._inbox = inbox
+        self._leases = leases
+        self._turns = turns
+        self._board = board
+        self._clock = clock
+        self._timers = timers
+        self._limits = limits or Limits()
+        self._pause = pause
+        self._room = asyncio.Semaphore(self._limits.at_once)
+        self._running: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self._owed: Counter[str] = Counter()
+        """Beginnings that ended by no fault of the turn, to be taken off its count once Redis is back."""
+
+    async def advance(self, incident: str) -> None:
+        """Work through the incident's inbox, unless another worker is at it. Never raises for a turn's or Redis's sake."""
+        if self._stopping:
+            return
+        task = asyncio.create_task(self._patiently(incident))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        await task
+
+    async def drain(self, grace: float = 20.0) -> None:
+        """Stop at the next step boundary of every running turn; cut off what takes longer than `grace`. All of it resumes."""
+        self._stopping = True
+        if not self._running:
+            return
+        _, late = await asyncio.wait(self._running, timeout=grace)
+        await end(*late)
+
+    async def _patiently(self, incident: str) -> None:
+        for seconds in BACKOFF:
+            try:
+                async with self._room:
+                    await self._under_lease(incident)
+            except Exception as e:
+                if not _away(e):
+                    raise
+                log.warning("desk.redis_away", incident=incident, error=str(e))
+                await self._pause(seconds * random.uniform(0.5, 1.5))  # noqa: S311  spreads retries
+            else:
+                return
+            if self._stopping:
+                return
+        log.error("desk.redis_away_for_long", incident=incident)
+
+    async def _under_lease(self, incident: str) -> None:
+        lease = await self._leases.take(incident) if not self._stopping else None
+        if lease is None:
+            return
+        with structlog.contextvars.bound_contextvars(incident=incident):
+            again_at: datetime | None = None
+            try:
+                again_at = await self._work(lease)
+            except LostLease as e:
+                lease.held = False
+                log.warning("desk.lost_lease", why=str(e))
+            except Drained as e:
+                log.info("desk.drained", where=str(e))
+            finally:
+                if lease.held:
+                    await lease.release(again_at=again_at or self._clock.now())
+
+    async def _work(self, lease: Lease) -> datetime | None:
+        """Items in order until none is left; answers when to come back if one must wait."""
+        while not self._stopping:
+            if items := await self._inbox.peek(lease.incident, 1):
+                if (again_at := await self._one(lease, items[0])) is not None:
+                    return again_at
+            elif await lease.release():
+                return None
+        return None
+
+    async def _one(self, lease: Lease, item: Item) -> datetime | None:
+        tries = await self._inbox.begin(item.incident, item.id, owed=self._owed.pop(item.id, 0))
+        if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises:
+            return await self._give_up(lease, item, f"a turn was begun {tries.begun} times and raised {tries.raised} times")
+        try:
+            report = await lease.guard(self._turn(item), lambda: self._stopping)
+        except (LostLease, Drained, asyncio.CancelledError):
+            await self._inbox.count(item.incident, item.id, "begun", -1)
+            raise
+        except Exception as e:
+            if _away(e):
+                self._owed[item.id] += 1
+                raise
+            return await self._raised(lease, item, e)
+        return await self._tell(lease, item, report)
+
+    async def _turn(self, item: Item) -> Report:
+        return await self._turns.run(item, await self._inbox.origin(item.incident))
+
+    async def _raised(self, lease: Lease, item: Item, error: Exception) -> datetime | None:
+        raised = await self._inbox.count(item.incident, item.id, "raised", 1)
+        log.exception("desk.turn_raised", item=item.id, kind=item.kind, attempt=raised, exc_info=error)
+        if raised >= self._limits.raises:
+            return await self._give_up(lease, item, f"{type(error).__name__}: {error}")
+        await self._say(Progress(item.incident, "error", f"Something broke inside; trying again ({raised} of {self._limits.raises})."))
+        return self._clock.now() + timedelta(seconds=2**raised)
+
+    async def _tell(self, lease: Lease, item: Item, report: Report) -> datetime | None:
+        """Post the report, then let the item go. A report that cannot be posted keeps its item, and is posted later."""
+        state = await self._turns.state(item.incident)
+        if (again_at := await self._post(lease, item, state, report)) is not None:
+            return again_at
+        lifecycle: Lifecycle = state.get("lifecycle", "open")
+        keep = self._limits.keep_closed
+        await self._turns.tidy(item.incident, keep if lifecycle == "closed" else None)
+        timers = self._timers(state, report, item, self._clock.now())
+        await self._inbox.finish(item.incident, lease.token, item.id, lifecycle, timers, keep=keep)
+        return None
+
+    async def _post(self, lease: Lease, item: Item, state: Incident, report: Report) -> datetime | None:
+        if not await self._inbox.posting(item.incident, lease.token, item.id):
+            return None
+        try:
+            await lease.guard(_coroutine(self._board.report(item.incident, state, report)))
+        except LostLease:
+            raise
+        except Exception as e:
+            if _away(e):
+                raise
+            self._owed[item.id] += 1
+            unposted = await self._inbox.count(item.incident, item.id, "unposted", 1)
+            log.exception("desk.report_not_posted", item=item.id, attempt=unposted, exc_info=e)
+            if unposted < self._limits.posts:
+                return self._clock.now() + timedelta(seconds=min(2**unposted, 300))
+            await self._set_aside(lease, item, f"its report could not be posted: {e}")
+            return self._clock.now()
+        await self._inbox.posted(item.incident, lease.token, item.id)
+        return None
+
+    async def _give_up(self, lease: Lease, item: Item, why: str) -> datetime | None:
+        """Tell the thread, forget the broken turn, and keep the item where an operator finds it."""
+        report = Report(
+            item=item.id,
+            outcome="abstained",
+            headline="Internal error: I could not work on this message.",
+            reply=f"I tried {self._limits.raises} times and set it aside. Nothing was changed on any machine. The log says what broke.",
+            next_step="Ask again in other words, or press Hand off.",
+        )
+        await lease.guard(_coroutine(self._turns.abandon(item)))
+        if (again_at := await self._post(lease, item, await self._turns.state(item.incident), report)) is not None:
+            return again_at
+        await self._set_aside(lease, item, why)
+        return None
+
+    async def _set_aside(self, lease: Lease, item: Item, why: str) -> None:
+        log.error("desk.set_aside", item=item.id, kind=item.kind, why=why)
+        letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
+        await self._inbox.give_up(item.incident, lease.token, item.id, json.dumps(letter))
+
+    async def _say(self, progress: Progress) -> None:
+        """News are worth no failure."""
+        try:
+            await self._board.progress(progress)
+        except Exception as e:
+            log.warning("desk.progress_not_shown", error=str(e))
+
+
+def _away(error: Exception) -> bool:
+    """Redis is gone, loading, full or a replica: it will come back. Any other refusal of Redis is a bug of ours."""
+    ours = isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError)
+    return isinstance(error, RedisError) and not ours
+
+
+async def _coroutine(work: Awaitable[None]) -> None:
+    await work

@@ -1,0 +1,259 @@
+"""The inbox in Redis: what happened to each incident, in order, each thing once.
+
+Rules it keeps: de-duplicating and storing is one atomic step, so what is acknowledged is never lost and never twice; an item
+leaves only after its turn, in the step that also sets the incident's timers; only the holder of the lease takes items away;
+and nothing of an open incident ever expires.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, cast
+
+from redis.asyncio import Redis
+
+from bot.desk import lua as scripts
+from graph.memory.fence import LostLease
+from graph.ports import Clock
+from graph.state import Item, Lifecycle, Origin
+
+SEEN_FOR = timedelta(days=8)
+"""Slack may deliver again for hours; we remember for more than a week."""
+WORK = "work"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Where an item went. `duplicate`: it had been stored before; `opened`: it was the first of a new incident."""
+
+    incident: str
+    duplicate: bool = False
+    opened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """How often a turn for one item was begun, raised, and how often its report could not be posted."""
+
+    begun: int = 0
+    raised: int = 0
+    unposted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An entry of the due-index that has come: work waiting, or a timer (`why`) with its exact score."""
+
+    incident: str
+    why: str
+    score: str
+
+
+class Names:
+    """How the keys are spelt. One incident's keys share a hash tag."""
+
+    def __init__(self, prefix: str = "rm") -> None:
+        self.due = f"{prefix}:due"
+        self.open = f"{prefix}:open"
+        self.fence = f"{prefix}:fence"
+        self.dead = f"{prefix}:dead"
+        self._prefix = prefix
+
+    def of(self, incident: str, part: str = "") -> str:
+        return f"{self._prefix}:incident:{{{incident}}}" + (f":{part}" if part else "")
+
+    def lease(self, incident: str) -> str:
+        return self.of(incident, "lease")
+
+    def seen(self, key: str) -> str:
+        return f"{self._prefix}:seen:{key}"
+
+    def thread(self, team: str, channel: str, thread_ts: str) -> str:
+        return f"{self._prefix}:at:{team}:{channel}:{thread_ts}"
+
+
+def new_incident_id() -> str:
+    return f"inc-{secrets.token_hex(3)}"
+
+
+class Inbox:
+    """Everything that waits for a turn, and which incident a thread belongs to."""
+
+    def __init__(self, redis: Redis, clock: Clock, *, names: Names | None = None, new_id: Callable[[], str] = new_incident_id) -> None:
+        self._redis = redis
+        self._clock = clock
+        self._names = names or Names()
+        self._new_id = new_id
+        self._open = redis.register_script(scripts.OPEN)
+        self._enqueue = redis.register_script(scripts.ENQUEUE)
+        self._finish = redis.register_script(scripts.FINISH)
+        self._post = redis.register_script(scripts.POST)
+        self._come_due = redis.register_script(scripts.COME_DUE)
+        self._fire = redis.register_script(scripts.FIRE)
+        self._bind = redis.register_script(scripts.BIND)
+
+    # Coming in
+
+    async def open(self, origin: Origin, dedupe_key: str, make: Callable[[str], Item]) -> Received:
+        """Store an item of a thread, opening an incident with it where the thread has none. `make` gets the incident's id."""
+        thread = self._names.thread(origin.team, origin.channel, origin.thread_ts)
+        incident = await self._bound(thread) or self._new_id()
+        while True:
+            keys = [self._names.seen(dedupe_key), thread, *self._receiving(incident)]
+            args = [incident, _element(make(incident)), self._now(), _seconds(SEEN_FOR), origin.model_dump_json(), thread]
+            raw, outcome = await self._open(keys=keys, args=args)
+            found = raw.decode()
+            match outcome:
+                case scripts.DUPLICATE:
+                    return Received(found, duplicate=True)
+                case scripts.TAKEN:  # the id is in use by another thread, which six hex digits allow
+                    incident = self._new_id()
+                case scripts.OTHER:  # another process opened the thread meanwhile
+                    incident = found
+                case _:
+                    return Received(found, opened=outcome == scripts.OPENED)
+
+    async def enqueue(self, item: Item, dedupe_key: str) -> bool:
+        """Store an item of a known incident; False when it had been stored before."""
+        keys = [self._names.seen(dedupe_key), *self._receiving(item.incident)]
+        args = [item.incident, _element(item), self._now(), _seconds(SEEN_FOR)]
+        return bool(await self._enqueue(keys=keys, args=args))
+
+    async def bind(self, incident: str, team: str, channel: str, thread_ts: str) -> bool:
+        """Make a second thread (the customer's) part of the incident; False when it belongs to another one."""
+        thread = self._names.thread(team, channel, thread_ts)
+        return bool(await self._bind(keys=[thread, self._names.of(incident, "threads")], args=[incident]))
+
+    # Looking
+
+    async def find(self, team: str, channel: str, thread_ts: str) -> str | None:
+        return await self._bound(self._names.thread(team, channel, thread_ts))
+
+    async def origin(self, incident: str) -> Origin | None:
+        raw = await _awaited(self._redis.hget(self._names.of(incident), "origin"))
+        return Origin.model_validate_json(raw) if raw else None
+
+    async def lifecycle(self, incident: str) -> Lifecycle | None:
+        raw = await _awaited(self._redis.hget(self._names.of(incident), "lifecycle"))
+        return cast(Lifecycle, raw.decode()) if raw else None
+
+    async def peek(self, incident: str, count: int | None = None) -> list[Item]:
+        """What waits, oldest first; the first is the one whose turn runs."""
+        rows = await _awaited(self._redis.lrange(self._names.of(incident, "inbox"), 0, -1 if count is None else count - 1))
+        return [_item(row) for row in rows]
+
+    async def open_incidents(self) -> list[str]:
+        """Incidents that are not closed, oldest first."""
+        return [row.decode() for row in await _members(self._redis, self._names.open)]
+
+    async def with_work(self) -> list[str]:
+        """Incidents whose inbox is not empty."""
+        rows = [row.decode().split(" ", 1) for row in await _members(self._redis, self._names.due)]
+        return [incident for incident, why in rows if why == WORK]
+
+    async def set_aside(self) -> list[bytes]:
+        """The dead letters: JSON of items that no turn could answer, oldest first."""
+        return cast(list[bytes], await _awaited(self._redis.lrange(self._names.dead, 0, -1)))
+
+    # A turn, under the lease
+
+    async def begin(self, incident: str, item: str, *, owed: int = 0) -> Tries:
+        """Count the beginning of a turn and tell how earlier ones ended. `owed` beginnings were not the turn's fault."""
+        await self.count(incident, item, "begun", 1 - owed)
+        row = await _awaited(self._redis.hgetall(self._names.of(incident, "tries")))
+        return Tries(**{name: int(row.get(f"{item} {name}".encode(), 0)) for name in ("begun", "raised", "unposted")})
+
+    async def count(self, incident: str, item: str, what: Literal["begun", "raised", "unposted"], by: int) -> int:
+        return int(await _awaited(self._redis.hincrby(self._names.of(incident, "tries"), f"{item} {what}", by)))
+
+    async def posting(self, incident: str, token: str, item: str) -> bool:
+        """Say that the report of this item is about to be posted; False when it has been."""
+        return await self._mark(incident, token, item, "posting") != b"posted"
+
+    async def posted(self, incident: str, token: str, item: str) -> None:
+        await self._mark(incident, token, item, "posted")
+
+    async def finish(
+        self, incident: str, token: str, item: str, lifecycle: Lifecycle, timers: Mapping[str, datetime], *, keep: timedelta
+    ) -> None:
+        """The turn is over: in one step the item leaves, the timers are replaced, and a closed incident's lifetime (`keep`) starts."""
+        due = [word for why, at in timers.items() for word in (why, _score(at))]
+        await self._leave(incident, token, item, "", [lifecycle, _seconds(keep), *due])
+
+    async def give_up(self, incident: str, token: str, item: str, letter: str) -> None:
+        """Set the item aside as a dead letter; timers stay as they were."""
+        await self._leave(incident, token, item, letter, [])
+
+    # Timers
+
+    async def come_due(self, patience: timedelta, limit: int = 200) -> list[Due]:
+        """What has come due. Work is put off by `patience`, so that several sweepers do not all wake the same incident."""
+        now = self._clock.now()
+        rows = await self._come_due(keys=[self._names.due], args=[_score(now), _score(now + patience), limit, WORK])
+        return [_due(member, score) for member, score in zip(rows[::2], rows[1::2], strict=True)]
+
+    async def fire(self, due: Due) -> bool:
+        """Turn a timer into an inbox item, once, whoever asks."""
+        now = self._clock.now()
+        id_ = f"timer:{due.incident}:{due.why}:{due.score}"
+        item = Item(id=id_, kind="timer", incident=due.incident, at=now, data={"why": due.why})
+        keys = [self._names.of(due.incident, "timers"), *self._receiving(due.incident)]
+        return bool(await self._fire(keys=keys, args=[due.incident, due.why, due.score, _element(item), _score(now)]))
+
+    async def _leave(self, incident: str, token: str, item: str, letter: str, rest: Sequence[str]) -> None:
+        parts = ("inbox", "timers", "tries", "threads", "posted")
+        keys = [self._names.lease(incident), self._names.of(incident), *(self._names.of(incident, part) for part in parts)]
+        keys += [self._names.due, self._names.open, self._names.dead]
+        if await self._finish(keys=keys, args=[token, incident, item, letter, *rest]) == scripts.LOST:
+            raise LostLease(f"{incident}: another worker has it; {item} stays for them")
+
+    async def _mark(self, incident: str, token: str, item: str, mark: str) -> bytes:
+        before = await self._post(keys=[self._names.lease(incident), self._names.of(incident, "posted")], args=[token, item, mark])
+        if before == scripts.LOST:
+            raise LostLease(f"{incident}: another worker has it and posts the report of {item}")
+        return cast(bytes, before)
+
+    async def _bound(self, thread: str) -> str | None:
+        raw = await self._redis.get(thread)
+        return raw.decode() if isinstance(raw, bytes) else raw
+
+    def _receiving(self, incident: str) -> list[str]:
+        of = self._names.of
+        return [of(incident), of(incident, "inbox"), of(incident, "threads"), of(incident, "posted"), self._names.due, self._names.open]
+
+    def _now(self) -> str:
+        return _score(self._clock.now())
+
+
+def _element(item: Item) -> str:
+    """An item as the list holds it: its id on a line of its own, so that scripts compare ids and never parse JSON."""
+    if "\n" in item.id:
+        raise ValueError(f"item id {item.id!r}: must be one line")
+    return f"{item.id}\n{item.model_dump_json()}"
+
+
+def _item(row: bytes) -> Item:
+    return Item.model_validate_json(row.split(b"\n", 1)[1])
+
+
+def _due(member: bytes, score: bytes) -> Due:
+    incident, why = member.decode().split(" ", 1)
+    return Due(incident, why, score.decode())
+
+
+def _score(at: datetime) -> str:
+    return f"{at.timestamp():.3f}"
+
+
+def _seconds(span: timedelta) -> str:
+    return str(int(span.total_seconds()))
+
+
+async def _members(redis: Redis, index: str) -> list[bytes]:
+    return cast(list[bytes], await redis.zrange(index, 0, -1))
+
+
+async def _awaited(answer: Any) -> Any:
+    """redis-py types its answers as maybe awaitable; ours always are."""
+    return await answer

@@ -1,0 +1,121 @@
+"""One worker per incident: a lease in Redis with a fencing token, renewed while a turn runs.
+
+Rule it keeps: a worker that cannot show that it still holds the lease stops, and what it had yet to write is refused anyway
+(`graph.memory.fence`).
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from bot.desk import lua as scripts
+from bot.desk.inbox import Names
+from bot.tasks import end
+from graph.memory.fence import Fence, LostLease, fenced
+from graph.ports import Clock
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+
+def this_worker() -> str:
+    """A name for this process that no other has had."""
+    return f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
+
+
+class Leases:
+    """Where leases are taken. `seconds` is how long an incident of a dead process stays untouched."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        clock: Clock,
+        *,
+        owner: str | None = None,
+        seconds: float = 30.0,
+        names: Names | None = None,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.seconds = seconds
+        self.names = names or Names()
+        self.clock = clock
+        self.pause = pause
+        self.owner = owner or this_worker()
+        self.renew = redis.register_script(scripts.RENEW)
+        self.release = redis.register_script(scripts.RELEASE)
+        self._take = redis.register_script(scripts.TAKE)
+
+    async def take(self, incident: str) -> "Lease | None":
+        """The incident's lease, or None while another worker has it."""
+        keys = [self.names.lease(incident), self.names.fence, self.names.due]
+        token = await self._take(keys=keys, args=[self.owner, self.milliseconds, incident, self.when_stale()])
+        return Lease(self, incident, token.decode()) if token else None
+
+    @property
+    def milliseconds(self) -> int:
+        return int(self.seconds * 1000)
+
+    def when_stale(self) -> str:
+        """When the sweeper should look whether we are still alive."""
+        return f"{(self.clock.now() + timedelta(seconds=self.seconds)).timestamp():.3f}"
+
+
+class Lease:
+    """One incident, ours for now."""
+
+    def __init__(self, leases: Leases, incident: str, token: str) -> None:
+        self.incident = incident
+        self.token = token
+        self.held = True
+        self._leases = leases
+        self._key = leases.names.lease(incident)
+
+    async def guard(self, work: Coroutine[Any, Any, T], stopping: Callable[[], bool] = lambda: False) -> T:
+        """Run `work` inside the fence while renewing; when the lease is lost, cancel it and raise `LostLease`."""
+        with fenced(Fence(self._key, self.token, stopping)):
+            task = asyncio.create_task(work)
+        keeper = asyncio.create_task(self._keep())
+        try:
+            await asyncio.wait({task, keeper}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            self.held = False
+            raise LostLease(f"{self.incident}: the lease {self.token} ran out or was taken")
+        finally:
+            await end(task, keeper)
+
+    async def release(self, *, again_at: datetime | None = None) -> bool:
+        """Give the incident back. False: items wait, so it is still ours to work on. With `again_at` it is given back all the same."""
+        when = "" if again_at is None else f"{again_at.timestamp():.3f}"
+        names = self._leases.names
+        keys = [self._key, names.due, names.of(self.incident, "inbox")]
+        done = await self._leases.release(keys=keys, args=[self.token, "", self.incident, when])
+        self.held = done == 0
+        return not self.held
+
+    async def _keep(self) -> None:
+        """Renew until the lease is lost, or until we could no longer show that we hold it."""
+        shown = time.monotonic()
+        while time.monotonic() - shown < self._leases.seconds * 0.8:
+            await self._leases.pause(self._leases.seconds / 4)
+            try:
+                if not await self._renewed():
+                    return
+            except RedisError as e:
+                log.warning("lease.renewal_failed", incident=self.incident, error=str(e))
+            else:
+                shown = time.monotonic()
+
+    async def _renewed(self) -> bool:
+        leases = self._leases
+        args: list[str | int] = [self.token, leases.milliseconds, self.incident, leases.when_stale()]
+        return bool(await leases.renew(keys=[self._key, leases.names.due], args=args))

@@ -1,0 +1,78 @@
+"""The periodic look at everything that came due: work whose wake-up was lost, incidents of dead processes, timers.
+
+Rule it keeps: it only reads the due-index and wakes or fires; the lease and the inbox's scripts decide who acts, so any number
+of sweepers may run.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.desk.inbox import WORK, Due, Inbox
+from bot.desk.wakeups import Wakeups
+from graph.state import Incident, Item, Report
+
+log = structlog.get_logger()
+REMIND, AUTO_CLOSE = "remind", "auto_close"
+REMIND_AFTER = timedelta(hours=4)
+CLOSE_AFTER = timedelta(days=3)
+
+
+def timers_after(state: Incident, report: Report, item: Item, now: datetime) -> Mapping[str, datetime]:
+    """What an incident waits for after a turn: an answer (reminded of once), and, when all is quiet, its end."""
+    timers: dict[str, datetime] = {}
+    lifecycle = state.get("lifecycle", "open")
+    if lifecycle == "waiting" and report.questions and item.kind != "timer":
+        timers[REMIND] = now + REMIND_AFTER
+    if lifecycle in ("open", "waiting"):
+        timers[AUTO_CLOSE] = now + CLOSE_AFTER
+    return timers
+
+
+class Sweeper:
+    """`every` seconds it looks; work that was woken is looked at again after `patience`."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        wakeups: Wakeups,
+        *,
+        every: float = 5.0,
+        patience: timedelta = timedelta(seconds=15),
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._inbox = inbox
+        self._wakeups = wakeups
+        self._every = every
+        self._patience = patience
+        self._pause = pause
+
+    async def sweep(self) -> int:
+        """Wake and fire what is due; how many."""
+        due = await self._inbox.come_due(self._patience)
+        for entry in due:
+            try:
+                await self._handle(entry)
+            except RedisError:
+                raise
+            except Exception:
+                log.exception("sweeper.entry_failed", incident=entry.incident, due=entry.why)  # one bad entry must not hide the others
+        return len(due)
+
+    async def _handle(self, entry: Due) -> None:
+        if entry.why == WORK or await self._inbox.fire(entry):
+            await self._wakeups.wake(entry.incident)
+
+    async def run(self) -> None:
+        """Until cancelled. The first look is at once: a restart finds what the last process left."""
+        while True:
+            try:
+                await self.sweep()
+            except RedisError as e:
+                log.warning("sweeper.redis_away", error=str(e))
+            except Exception:
+                log.exception("sweeper.failed")  # whatever it was, the next look is the net under every lost wake-up
+            await self._pause(self._every)

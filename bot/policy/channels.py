@@ -1,0 +1,95 @@
+"""Who may ask what where: tables and pure functions. Channels are bound by the inventory; what is not bound is refused, in words.
+
+For now the operators' channels are served and nothing else: what is said in a channel can be read by everybody in it, and only the
+operators may see every host.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bot.refusal import Refusal
+from tools.inventory.hosts import ChannelRow
+
+ChannelType = Literal["channel", "group", "im", "mpim", "app_home", ""]
+
+WHY_NOT: Mapping[str, str] = {
+    "im": "I do not take incidents in direct messages, because nobody else would see them. Mention me in the operators' incident channel.",
+    "shared": "This channel is shared with another organisation, so I say nothing about hosts here. Mention me in the operators' channel.",
+    "tenant": "This channel belongs to a customer. I serve the operators' channels only, so please mention me there.",
+    "unbound": "I do not know this channel. Add it under `channels:` of the inventory as `kind: operators`, or mention me in one that is.",
+}
+NOT_A_MEMBER = "I show incidents to people of the operators' channels only. Ask to be added to one."
+NOT_OURS = "I answer full members of this workspace only, not guests, apps or other organisations."
+
+
+class NotServed(Refusal):
+    """RackMedic does not work in this channel."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(WHY_NOT[why])
+        self.why = why
+
+
+class NotAllowed(Refusal):
+    """This person may not see or do this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody spoke. `shared` is what Slack said about it: known to reach another organisation."""
+
+    team: str
+    channel: str
+    type: ChannelType = ""
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody, as `users.info` describes them."""
+
+    id: str
+    team: str
+    name: str = ""
+    human: bool = False
+    """Active, no bot, no guest, of no other organisation."""
+
+
+def bindings(rows: Iterable[ChannelRow]) -> Mapping[str, ChannelRow]:
+    """Channel id → how the inventory binds it."""
+    return {row.channel: row for row in rows}
+
+
+def serve(place: Place, bound: Mapping[str, ChannelRow]) -> ChannelRow:
+    """The binding that serves this place, or NotServed. A binding to the operators does not open a channel that others can read."""
+    row = bound.get(place.channel)
+    if place.type in ("im", "mpim") or place.channel.startswith("D"):
+        raise NotServed("im")
+    if place.shared:
+        raise NotServed("shared")
+    if row is None:
+        raise NotServed("unbound")
+    if row.kind != "operators":
+        raise NotServed("tenant")
+    return row
+
+
+def operators_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
+    """The channels whose members are operators."""
+    return tuple(sorted(channel for channel, row in bound.items() if row.kind == "operators"))
+
+
+def person(user: Mapping[str, Any]) -> Person:
+    """A Slack user as we judge it. What Slack does not say counts against them."""
+    profile = user.get("profile") or {}
+    doubts = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger", "is_workflow_bot")
+    human = bool(user.get("id")) and user.get("id") != "USLACKBOT" and not any(user.get(doubt) for doubt in doubts)
+    name = profile.get("display_name") or user.get("real_name") or profile.get("real_name") or user.get("name") or user.get("id", "")
+    return Person(str(user.get("id", "")), str(user.get("team_id", "")), str(name), human)
+
+
+def colleague(who: Person, team: str) -> None:
+    """Refuses everybody but active human full members of our own workspace."""
+    if not who.human or not who.team or who.team != team:
+        raise NotAllowed(NOT_OURS)

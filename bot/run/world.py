@@ -1,0 +1,131 @@
+"""The composition root: builds everything once from Settings and wires it. Nothing else constructs a part of the product."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from bot.refusal import Refusal
+from bot.run.catalogue import catalogue, site_folder
+from bot.settings import PREFIX, Settings
+from graph.ports import Clock, Ports
+from graph.waits import Waits
+from kb.history.index import History, load_seeds
+from kb.taxonomy.labels import BadTaxonomy, Taxonomy, load_taxonomy
+from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
+from tools.fleet.fleet import Fleet
+from tools.fleet.permit import Leases
+from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
+from tools.inventory.jobs import SlurmJobs
+from tools.inventory.sku import BadSku, Sku, load_skus
+from tools.inventory.sources import open_inventory
+from tools.ssh.client import Limits, Ssh
+from tools.transport import Transport
+
+if TYPE_CHECKING:
+    from graph.model.budget import SpendBook
+    from graph.model.client import Model
+
+
+class WallClock:
+    """UTC by this machine."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a diagnosis needs, whoever asks for it."""
+
+    settings: Settings
+    ports: Ports
+    transport: Transport
+
+
+@contextlib.asynccontextmanager
+async def open_world(
+    settings: Settings,
+    *,
+    transport: Transport | None = None,
+    inventory: Inventory | None = None,
+    clock: Clock | None = None,
+    lasting: bool = False,
+    recalls: bool = True,
+    book: "SpendBook | None" = None,
+    leases: Leases | None = None,
+) -> AsyncIterator[World]:
+    """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
+    folder and, where it `recalls` anything, the index is ready before the first question. `book` keeps what a model cost,
+    `leases` which hosts are held for a check that needs their GPUs.
+
+    Raises Refusal.
+    """
+    fleet_rows = inventory or await site_inventory(settings)
+    clock = clock or WallClock()
+    skus = _skus(settings)
+    evidence: EvidenceStore = DirectoryEvidence(settings.data_dir / "evidence") if lasting else MemoryEvidence()
+    reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
+    model, history = _model(settings, book), _history(settings)
+    ports = Ports(
+        fleet=Fleet(reach, fleet_rows, catalogue(settings.kb_dir), evidence, clock, skus, leases=leases),
+        inventory=fleet_rows,
+        taxonomy=_taxonomy(settings),
+        history=history,
+        evidence=evidence,
+        clock=clock,
+        model=model,
+        skus=skus,
+        job_hosts=SlurmJobs(reach, fleet_rows).hosts,
+        waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
+    )
+    if lasting and recalls:
+        await history.start()
+    try:
+        yield World(settings, ports, reach)
+    finally:
+        await reach.aclose()
+        await history.close()
+        if model is not None:
+            await model.aclose()
+
+
+async def site_inventory(settings: Settings) -> Inventory:
+    """The fleet as settings name it, sources asked. Raises Refusal."""
+    if settings.inventory is None:
+        return parse_inventory({"groups": {}})
+    try:
+        return await open_inventory(settings.inventory)
+    except BadInventory as why:
+        raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
+
+
+def _taxonomy(settings: Settings) -> Taxonomy:
+    try:
+        return load_taxonomy(*site_folder(settings.kb_dir, "taxonomy"))
+    except BadTaxonomy as why:
+        raise Refusal("\n".join([f"{PREFIX}KB_DIR: the taxonomy cannot be used:", *why.problems]), 2) from why
+
+
+def _skus(settings: Settings) -> Mapping[str, Sku]:
+    try:
+        return load_skus(*site_folder(settings.kb_dir, "sku"))
+    except BadSku as why:
+        raise Refusal(f"{PREFIX}KB_DIR: the SKU profiles cannot be used:\n{why}", 2) from why
+
+
+def _history(settings: Settings) -> History:
+    return History(load_seeds(), url=settings.qdrant_url)
+
+
+def _model(settings: Settings, book: "SpendBook | None") -> "Model | None":
+    """The model client, or None: then the engine decides alone and every report says so."""
+    if not (settings.model_url or settings.model_api_key.get_secret_value()):
+        return None
+    from graph.model.budget import Budget
+    from graph.model.client import open_model
+
+    budget = Budget(calls=settings.model_calls_per_incident, usd=settings.model_usd_per_incident)
+    key = settings.model_api_key.get_secret_value()
+    return open_model(settings.model_url, key, settings.model_name, seconds=settings.model_seconds, budget=budget, book=book)

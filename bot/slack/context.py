@@ -1,0 +1,94 @@
+"""What the Slack side works with, as one frozen value, and the two ways in which it can fail: the store is away, or it is a refusal."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.actions.decisions import Approvals
+from bot.background import Background
+from bot.cards.incidents.close_modal import Choices
+from bot.desk.inbox import Received
+from bot.policy import channels as policy
+from bot.policy.channels import Place
+from bot.slack.people import People
+from graph.ports import Clock, Progress
+from graph.state import Incident, Item, Lifecycle, Origin
+from tools.inventory.hosts import ChannelRow
+
+STORE_SECONDS = 2.0
+"""Slack waits three seconds for an ack."""
+
+
+class StoreAway(Exception):
+    """What happened could not be noted down."""
+
+
+class Intake(Protocol):
+    """The inbox as the Slack side needs it (`bot.desk.inbox` is the real one). Storing and de-duplicating is one step."""
+
+    async def open(self, origin: Origin, dedupe_key: str, make: Callable[[str], Item]) -> Received: ...
+
+    async def enqueue(self, item: Item, dedupe_key: str) -> bool: ...
+
+    async def find(self, team: str, channel: str, thread_ts: str) -> str | None: ...
+
+    async def origin(self, incident: str) -> Origin | None: ...
+
+    async def lifecycle(self, incident: str) -> Lifecycle | None: ...
+
+    async def open_incidents(self) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Handed to every listener by the composition root."""
+
+    client: AsyncWebClient
+    intake: Intake
+    wake: Callable[[str], Awaitable[None]]
+    progress: Callable[[Progress], Awaitable[None]]
+    state_of: Callable[[str], Awaitable[Incident]]
+    people: People
+    bound: Mapping[str, ChannelRow]
+    offered: Choices
+    """Labels to choose from when closing."""
+    clock: Clock
+    tasks: Background
+    approvals: Approvals | None = None
+    """Where remedies may be approved; without it nothing is ever repaired."""
+    patience: float = STORE_SECONDS
+    """How long a click may take before it is acknowledged and goes on by itself."""
+
+    async def admit(self, place: Place, user: str, *, fresh: bool = False) -> None:
+        """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: of Slack itself."""
+        if fresh:
+            self.people.forget(place.channel, user)
+        policy.serve(place, self.bound)
+        if await self.people.shared(place.channel):
+            raise policy.NotServed("shared")
+        policy.colleague(await self.people.person(user), place.team)
+
+    def stored(self, incident: str, *, opened: bool = False) -> None:
+        """Something is in the inbox: wake a worker, and show at once that it was seen."""
+        self.tasks.spawn("wake", self.wake(incident))
+        if opened:
+            self.tasks.spawn("first_card", self.progress(Progress(incident, "queued", "On it.")))
+
+
+@asynccontextmanager
+async def storing(seconds: float = STORE_SECONDS) -> AsyncIterator[None]:
+    """Trouble with Redis inside becomes StoreAway, in time for Slack to be told. A refusal of Redis is a bug and stays one."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except (TimeoutError, OSError) as away:
+        raise StoreAway from away
+    except RedisError as error:
+        if isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError):
+            raise
+        raise StoreAway from error

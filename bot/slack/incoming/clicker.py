@@ -1,0 +1,148 @@
+"""Who clicked on which action, and carrying their word to the ledger's side while Slack waits.
+
+Who it is comes from the user in Slack's own payload and nowhere else: team and id together, active, human, no guest, of the incident's
+own workspace, in a channel that nobody else reads at this moment.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from bot.actions.decisions import Approvals, Decisions
+from bot.cards.approvals.card import Stale
+from bot.cards.blocks import Card
+from bot.cards.incidents import error
+from bot.cards.incidents import notes as refusal
+from bot.cards.incidents.close_modal import BadForm
+from bot.policy import channels as policy
+from bot.policy.channels import Place
+from bot.refusal import Refusal
+from bot.slack.client import said
+from bot.slack.context import StoreAway, Surface, storing
+from graph.state import Origin
+from tools.ledger.record import Record, Refused
+
+Payload = Mapping[str, Any]
+
+NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
+NOT_YET = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
+LONGEST = 120.0
+"""Seconds after which the store counts as away, once Slack has its answer."""
+
+
+class LedgerSays(Refusal):
+    """The ledger's own refusal, as the person who clicked is told it."""
+
+    def __init__(self, no: Refused) -> None:
+        super().__init__(str(no) or str(type(no).__doc__))
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """Somebody who clicked, from the payload's user alone."""
+
+    team: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.team}:{self.user}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """A click or form by somebody who may speak, on an action of this thread."""
+
+    surface: Surface
+    decisions: Decisions
+    record: Record
+    origin: Origin
+    voter: Voter
+    payload: Payload
+
+
+def approvals_of(surface: Surface) -> Approvals:
+    """What clicks are carried to; a Refusal where nothing can be approved."""
+    if surface.approvals is None:
+        raise Refusal(NOT_SET_UP)
+    return surface.approvals
+
+
+@asynccontextmanager
+async def ledger() -> AsyncIterator[None]:
+    """A refusal of the ledger becomes what the person is told."""
+    try:
+        yield
+    except Refused as no:
+        raise LedgerSays(no) from no
+
+
+@asynccontextmanager
+async def painted(on: Pressed) -> AsyncIterator[None]:
+    """Whatever comes of it, the card shows what the ledger holds: also a click that changed nothing came from an old card."""
+    try:
+        yield
+    finally:
+        _paint(on)
+
+
+def _paint(on: Pressed) -> None:
+    on.surface.tasks.spawn("approval_card", approvals_of(on.surface).cards.changed(on.record))
+
+
+async def decide(on: Pressed, work: Awaitable[object]) -> None:
+    """Wait as long as Slack waits for us. What takes longer (a host is asked) goes on by itself, and is told if it is refused."""
+    task = asyncio.ensure_future(_patiently(work))
+    await asyncio.wait({task}, timeout=on.surface.patience)
+    if task.done():
+        task.result()
+    else:
+        on.surface.tasks.spawn("told", whisper(on, refusal.note(NOT_YET)))
+        on.surface.tasks.spawn("decision", _later(on, task))
+
+
+async def _patiently(work: Awaitable[object]) -> None:
+    async with storing(LONGEST), ledger():
+        await work
+
+
+async def _later(on: Pressed, task: Awaitable[None]) -> None:
+    try:
+        await task
+    except (Refusal, BadForm) as no:
+        await whisper(on, refusal.render(str(no)))
+    except StoreAway:
+        await whisper(on, error.not_stored(will_retry=False))
+    finally:
+        _paint(on)
+
+
+async def whisper(on: Pressed, card: Card) -> None:
+    """Tell whoever clicked, and nobody else."""
+    await on.surface.client.chat_postEphemeral(channel=on.origin.channel, user=on.voter.user, thread_ts=on.origin.thread_ts, **said(card))
+
+
+async def about(surface: Surface, payload: Payload, name: str) -> Pressed:
+    """Who speaks about which record, and the thread of Slack that it belongs to. A form has no channel: it counts in that thread."""
+    approvals, voter = approvals_of(surface), _voter(payload)
+    async with storing(), ledger():
+        record = await approvals.book.record(name)
+        origin = await surface.intake.origin(record.action.incident)
+    if origin is None or origin.kind != "slack":
+        raise Stale
+    return Pressed(surface, approvals.decisions, record, origin, voter, payload)
+
+
+async def admit(on: Pressed) -> None:
+    if on.voter.team != on.origin.team:
+        raise policy.NotAllowed(policy.NOT_OURS)
+    await on.surface.admit(Place(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
+
+
+def _voter(payload: Payload) -> Voter:
+    """Never from the context that Bolt makes up, never from what a text says."""
+    user = payload.get("user") or {}
+    if not user.get("id") or not user.get("team_id"):
+        raise policy.NotAllowed(policy.NOT_OURS)
+    return Voter(str(user["team_id"]), str(user["id"]))

@@ -1,0 +1,180 @@
+"""Clicks, forms, shortcuts and commands. Slack does not send these again, so each is stored or refused before it is acknowledged.
+
+Who clicked is read from Slack's payload alone, and where: a button counts only in the thread of its own incident.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.approvals import brakes
+from bot.cards.blocks import Block, Card, card, header
+from bot.cards.buttons import OldButton, Press
+from bot.cards.incidents import close_modal, diagnosis, home, phrases, ticket
+from bot.cards.incidents.close_modal import Closing
+from bot.cards.incidents.handoff import allow
+from bot.policy import channels as policy
+from bot.policy.channels import Place
+from bot.refusal import Refusal
+from bot.slack.context import StoreAway, Surface, storing
+from bot.slack.incoming import commands as switch
+from bot.slack.incoming import grammar
+from bot.slack.incoming.open_incidents import open_incidents
+from bot.slack.incoming.open_work import brakes as standing
+from bot.slack.incoming.open_work import waiting
+from bot.slack.incoming.payloads import moment, read_files, whole_text
+from graph.state import Hypothesis, Item, Origin, Ticket
+
+Payload = Mapping[str, Any]
+
+READERS: Mapping[str, Callable[[Payload], Press]] = {
+    **dict.fromkeys(diagnosis.BUTTONS, diagnosis.read),
+    **dict.fromkeys(ticket.BUTTONS, ticket.read),
+}
+"""Action id → the view that made the button."""
+
+ALREADY = "I am on this thread already. Reply there, or say `status` in it."
+UNKNOWN_COMMAND = (
+    "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume` and `/rackmedic help`. "
+    "To begin a diagnosis, mention me in the incident channel."
+)
+
+
+async def press(surface: Surface, payload: Payload) -> None:
+    """A click in a message."""
+    action = payload["actions"][0]
+    reader = READERS.get(action.get("action_id", ""))
+    if reader is None:
+        raise OldButton
+    pressed = reader(payload)
+    team, channel, user = _where(payload)
+    await surface.admit(Place(team, channel), user)
+    async with storing():
+        if await surface.intake.find(team, channel, _thread(payload)) != pressed.incident:
+            raise OldButton
+    if pressed.does in ("take", "close_form"):
+        async with storing():
+            allow(Ticket.model_validate((await surface.state_of(pressed.incident)).get("ticket") or {}), pressed.does)
+    if pressed.does == "close_form":
+        await _open_form(surface, pressed.incident, str(payload["trigger_id"]))
+        return
+    ts = str(action.get("action_ts") or payload.get("trigger_id"))
+    key = f"{team}.{channel}.{_thread(payload)}.{action['action_id']}.{user}.{ts}"
+    await _store(surface, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {})
+
+
+async def close(surface: Surface, payload: Payload) -> None:
+    """The closing form, submitted. Raises BadForm for what can be mended in it."""
+    closing = close_modal.read(payload)
+    team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
+    async with storing():
+        origin = await surface.intake.origin(closing.incident)
+    if origin is None or origin.team != team:
+        raise OldButton
+    await surface.admit(Place(team, origin.channel), user)
+    data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
+    await _store(surface, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
+
+
+async def diagnose(surface: Surface, payload: Payload) -> None:
+    """“Diagnose this” from a message's menu: the message opens an incident in its own thread, asked for by whoever clicked."""
+    team, channel, user = _where(payload)
+    await surface.admit(Place(team, channel), user)
+    message = payload["message"]
+    ts = str(message.get("ts") or payload["message_ts"])
+    root = str(message.get("thread_ts") or ts)
+    data: dict[str, Any] = {"files": [file.to_json() for file in read_files(message)]}
+    if root != ts:
+        data["root"] = {"channel": channel, "ts": root}
+    key = f"{team}.{channel}.{ts}.diagnose"
+    text = grammar.people_see(whole_text(message))
+    async with storing():
+        if await surface.intake.find(team, channel, root):
+            raise Refusal(ALREADY)
+        received = await surface.intake.open(
+            Origin(kind="slack", team=team, channel=channel, thread_ts=root, user=user),
+            key,
+            lambda incident: Item(id=key, kind="mention", incident=incident, at=moment(ts), user=user, text=text, data=data),
+        )
+    surface.stored(received.incident, opened=received.opened)
+
+
+async def command(surface: Surface, payload: Payload) -> Card:
+    """`/rackmedic …`: what to show to whoever typed it."""
+    word, _, rest = grammar.people_see(str(payload.get("text") or "")).strip().partition(" ")
+    match word.lower(), rest.strip():
+        case ("" | "help", _):
+            return phrases.render(grammar.help_rows())
+        case ("stop", why):
+            return await switch.stop(surface, payload, why)
+        case ("resume", group):
+            return await switch.resume(surface, payload, group)
+        case ("status", ""):
+            return await _status(surface, payload)
+        case _:
+            raise Refusal(UNKNOWN_COMMAND)
+
+
+async def _status(surface: Surface, payload: Payload) -> Card:
+    await surface.admit(Place(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
+    repairs = await switch.status(surface)
+    async with storing():
+        rows = await open_incidents(surface.intake, surface.state_of, surface.clock.now())
+    return card("Open incidents", [*home.listing(rows, surface.clock.now()), *repairs])
+
+
+async def publish_home(surface: Surface, client: AsyncWebClient, user: str, team: str) -> None:
+    """The App Home tab of somebody: the incidents for the operators, a sentence for everybody else."""
+    try:
+        policy.colleague(await surface.people.person(user), team)
+        if not await surface.people.in_any(user, policy.operators_channels(surface.bound)):
+            raise policy.NotAllowed(policy.NOT_A_MEMBER)
+        async with storing():
+            rows = await open_incidents(surface.intake, surface.state_of, surface.clock.now())
+        view = home.render(rows, surface.clock.now(), await _repairs(surface, f"{team}:{user}"))
+    except Refusal as no:
+        view = home.refused(str(no))
+    except StoreAway:
+        view = home.refused("My store does not answer, so I cannot say what is open. Look again in a minute.")
+    await client.views_publish(user_id=user, view=view)
+
+
+async def _repairs(surface: Surface, voter: str) -> list[Block]:
+    """What waits for this person, and the brakes; nothing where nothing can be approved."""
+    now = await standing(surface)
+    if now is None:
+        return []
+    mine = brakes.waiting(await waiting(surface, voter), "No action waits for your decision.")
+    return [header("Waiting for me"), *mine, *brakes.standing(now)]
+
+
+async def _open_form(surface: Surface, incident: str, trigger: str) -> None:
+    view = close_modal.render(await _believed(surface, incident), surface.offered)
+    await surface.client.views_open(trigger_id=trigger, view=view)
+
+
+async def _believed(surface: Surface, incident: str) -> Closing:
+    """The form's first filling: what was confirmed, or nothing."""
+    async with storing():
+        state = await surface.state_of(incident)
+    rows = [Hypothesis.model_validate(row) for row in (state.get("report") or {}).get("root_causes", [])]
+    best = max(rows, key=lambda h: h.confidence, default=None)
+    return Closing(incident, best.label, best.because, best.hosts) if best else Closing(incident, "", "")
+
+
+async def _store(surface: Surface, key: str, kind: str, incident: str, user: str, data: dict[str, Any]) -> None:
+    row = {"id": key, "kind": kind, "incident": incident, "at": surface.clock.now(), "user": user, "data": data}
+    async with storing():
+        new = await surface.intake.enqueue(Item.model_validate(row), key)
+    if new:
+        surface.stored(incident)
+
+
+def _where(payload: Payload) -> tuple[str, str, str]:
+    return str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
+
+
+def _thread(payload: Payload) -> str:
+    container, message = payload.get("container") or {}, payload.get("message") or {}
+    return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")

@@ -1,0 +1,68 @@
+"""`/rackmedic stop`, `resume` and `status`: the brakes by hand. Anybody of the operators may stop; only an approver lets go again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot.cards.approvals import brakes
+from bot.cards.blocks import Block, Card
+from bot.policy import channels as policy
+from bot.policy.channels import Place
+from bot.refusal import Refusal
+from bot.slack.client import post
+from bot.slack.context import Surface, storing
+from bot.slack.incoming.clicker import approvals_of, ledger
+from bot.slack.incoming.open_work import brakes as standing
+from bot.slack.incoming.open_work import waiting
+
+Payload = Mapping[str, Any]
+NOT_AN_APPROVER = "Only people of this channel's approver group may let repairs go on."
+NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
+
+
+async def stop(surface: Surface, payload: Payload, why: str) -> Card:
+    """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
+    who, user = await _who(surface, payload)
+    async with storing(), ledger():
+        await approvals_of(surface).book.stop(who, why)
+    return await _tell(surface, brakes.stopped(await surface.people.name(user), why))
+
+
+async def resume(surface: Surface, payload: Payload, group: str) -> Card:
+    """Let repairs go on; with a group's name, reset its breaker."""
+    who, user = await _who(surface, payload)
+    book = approvals_of(surface).book
+    if user not in await _approvers(surface, str(payload["channel_id"])):
+        raise Refusal(NOT_AN_APPROVER)
+    async with storing(), ledger():
+        if group and group not in (await book.status()).breakers:
+            raise Refusal(NO_SUCH_BREAKER)
+        await (book.reset_breaker(group, who) if group else book.resume(who))
+    return await _tell(surface, brakes.resumed(await surface.people.name(user), group))
+
+
+async def status(surface: Surface) -> list[Block]:
+    """How the brakes stand, and what waits for a decision."""
+    now = await standing(surface)
+    if now is None:
+        return []
+    return [*brakes.standing(now), *brakes.waiting(await waiting(surface), "No action waits for a decision.")]
+
+
+async def _who(surface: Surface, payload: Payload) -> tuple[str, str]:
+    """(`TEAM:USER`, user) of whoever typed it, if they may be heard at all."""
+    team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
+    await surface.admit(Place(team, channel), user, fresh=True)
+    return f"{team}:{user}", user
+
+
+async def _approvers(surface: Surface, channel: str) -> frozenset[str]:
+    """User ids of those who may let go again in this channel."""
+    row = surface.bound.get(channel)
+    members = await surface.people.members(row.approvers) if row and row.approvers else frozenset()
+    return members | approvals_of(surface).always
+
+
+async def _tell(surface: Surface, note: Card) -> Card:
+    for channel in policy.operators_channels(surface.bound):
+        surface.tasks.spawn("brakes", post(surface.client, channel, "", note))
+    return note

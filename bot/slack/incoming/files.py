@@ -1,0 +1,111 @@
+"""What a message points to is fetched when its turn begins, not when it arrives: acknowledging stays fast, and nothing is lost
+when a process dies between the two, because the inbox holds the pointers.
+
+Files are read with our token, from Slack's own hosts only; what cannot be read is said in the text, never silently left out.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import ClientSession, ClientTimeout
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.slack.client import SLACK_TROUBLE
+from bot.slack.incoming.grammar import people_see
+from bot.slack.incoming.payloads import Sent, read_files, whole_text
+from graph.state import Attachment, Item
+from tools.evidence import EvidenceStore
+
+LARGEST = 25 << 20
+
+
+class Unread(Exception):
+    """A file that was not read. The text says why, for the reporter."""
+
+
+class Fetch:
+    """`await fetch(item)`: the same item with its thread's first message and its files."""
+
+    def __init__(self, client: AsyncWebClient, evidence: EvidenceStore, *, largest: int = LARGEST) -> None:
+        self._client = client
+        self._evidence = evidence
+        self._largest = largest
+
+    async def __call__(self, item: Item) -> Item:
+        root = await self._root(item.data.get("root"))
+        files = [Sent(**row) for row in item.data.get("files", [])] + list(read_files(root))
+        attachments, notes = await self._files(item.incident, files)
+        before = people_see(whole_text(root))
+        text = "\n\n".join(part for part in (before, item.text, *notes) if part)
+        return item.model_copy(update={"text": text, "attachments": (*item.attachments, *attachments)})
+
+    async def _root(self, where: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """The message that began the thread in which somebody called us."""
+        if not where:
+            return {}
+        try:
+            answer = await self._client.conversations_replies(channel=where["channel"], ts=where["ts"], limit=1)
+        except SLACK_TROUBLE as trouble:
+            return {"text": f"[the beginning of this thread could not be read: {_short(trouble)}]"}
+        messages: Sequence[Mapping[str, Any]] = answer.get("messages") or [{}]
+        return messages[0]
+
+    async def _files(self, incident: str, files: Sequence[Sent]) -> tuple[list[Attachment], list[str]]:
+        attachments, notes = [], []
+        for file in files:
+            try:
+                text = await self._read(file)
+                attachments.append(Attachment(name=file.name, sha256=await self._evidence.put(incident, text)))
+            except Unread as why:
+                notes.append(f"[{file.name} was not read: {why}]")
+            except SLACK_TROUBLE as trouble:
+                notes.append(f"[{file.name} was not read: {_short(trouble)}]")
+        return attachments, notes
+
+    async def _read(self, file: Sent) -> str:
+        if file.size > self._largest:
+            raise Unread(
+                f"{file.size >> 20} MB are more than the {self._largest >> 20} MB that I take; paste or attach the part around the first error"
+            )
+        if not file.url or not self._ours(file.url):
+            raise Unread("it does not lie with Slack")
+        raw = await self._download(file.url)
+        text = unpack(raw, self._largest) if raw[:2] == b"\x1f\x8b" else raw
+        if b"\0" in text[:4096]:
+            raise Unread("it is not text")
+        return text.decode("utf-8", "replace")
+
+    async def _download(self, url: str) -> bytes:
+        headers = {"Authorization": f"Bearer {self._client.token}"}
+        async with (
+            ClientSession(timeout=ClientTimeout(total=60)) as session,
+            session.get(url, headers=headers, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200 or answer.content_type == "text/html":
+                raise Unread(f"Slack did not hand it out (status {answer.status}); the app needs the scope files:read")
+            raw = bytearray()
+            async for chunk in answer.content.iter_chunked(1 << 16):
+                raw += chunk
+                if len(raw) > self._largest:
+                    raise Unread(f"it is more than the {self._largest >> 20} MB that I take")
+            return bytes(raw)
+
+    def _ours(self, url: str) -> bool:
+        """Our token goes to Slack, or to whatever stands in for it, and nowhere else."""
+        there, api = urlsplit(url), urlsplit(self._client.base_url)
+        slack = there.scheme == "https" and (there.hostname or "").endswith(".slack.com")
+        return slack or (there.scheme, there.netloc) == (api.scheme, api.netloc)
+
+
+def unpack(raw: bytes, most: int) -> bytes:
+    """A gzip'ed log, as far as `most`."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(raw, most)
+    except zlib.error as wrong:
+        raise Unread(f"it is a broken archive: {wrong}") from wrong
+
+
+def _short(trouble: BaseException) -> str:
+    return " ".join(str(trouble).split())[:120] or type(trouble).__name__

@@ -1,0 +1,197 @@
+"""Slack payload → our value → the inbox. The edge: refusals become one card here, and everything is acknowledged or deliberately not.
+
+What cannot be stored is not acknowledged when Slack would send it again (messages), and told to the person at once when it
+would not (clicks, forms, commands). `process_before_response` makes Bolt answer only after a listener has returned, and a listener
+for everything keeps Socket Mode from leaving an event unanswered.
+"""
+
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import structlog
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.async_context import AsyncBoltContext
+from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import edit_modal, reject_modal
+from bot.cards.blocks import Card
+from bot.cards.incidents import close_modal
+from bot.cards.incidents import error as error_card
+from bot.cards.incidents import notes as refusal
+from bot.cards.incidents.close_modal import BadForm
+from bot.refusal import Refusal
+from bot.slack.client import SLACK_TROUBLE, post
+from bot.slack.context import StoreAway, Surface
+from bot.slack.incoming import approval_clicks as votes
+from bot.slack.incoming import clicks as pressing
+from bot.slack.incoming.messages import hear
+from bot.slack.incoming.payloads import Arrival, read_message
+
+log = structlog.get_logger()
+
+EVENTS = ("app_home_opened", "app_mention", "message.channels", "message.groups", "message.im")
+"""What the app subscribes to."""
+COMMAND, SHORTCUT = "/rackmedic", "diagnose_this"
+ANYTHING = re.compile(".*", re.DOTALL)
+AGAIN = 503
+"""Not acknowledged: Slack sends it again."""
+
+Body = dict[str, Any]
+FORMS: Mapping[str, Callable[[Surface, Body], Awaitable[None]]] = {
+    close_modal.CALLBACK: pressing.close,
+    reject_modal.CALLBACK: votes.reject,
+    edit_modal.CALLBACK: votes.edit,
+}
+"""Form → who takes it."""
+
+
+class Listeners:
+    """One method a kind of payload. Each returns what Slack is answered."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+        self._told: OrderedDict[str, None] = OrderedDict()
+
+    def register(self, app: AsyncApp) -> None:
+        """Everything, so that nothing is left unanswered."""
+        app.event(re.compile("^(app_mention|message)$"))(self.message)
+        app.event("app_home_opened")(self.home_opened)
+        app.event(ANYTHING)(self.nothing)
+        app.action(ANYTHING)(self.action)
+        app.view_submission(ANYTHING)(self.submission)
+        app.view_closed(ANYTHING)(self.nothing)
+        app.shortcut(ANYTHING)(self.shortcut)
+        app.command(ANYTHING)(self.command)
+        app.options(ANYTHING)(self.nothing)
+        app.error(self.bug)
+
+    async def message(self, body: Body, context: AsyncBoltContext, ack: AsyncAck) -> BoltResponse:
+        arrival = read_message(body, context.bot_user_id or "")
+        if arrival is None:
+            return await ack()
+        try:
+            await hear(self._surface, arrival)
+        except Refusal as no:
+            if arrival.mention and not arrival.twin:
+                self._say(arrival, refusal.render(str(no)))
+        except StoreAway as away:
+            log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
+            if self._first(arrival.key):
+                self._say(arrival, error_card.not_stored(will_retry=True))
+            return BoltResponse(status=AGAIN)
+        return await ack()
+
+    async def home_opened(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        event = body["event"]
+        if event.get("tab", "home") == "home":
+            work = pressing.publish_home(self._surface, self._surface.client, str(event["user"]), str(body.get("team_id", "")))
+            self._surface.tasks.spawn("home", work)
+        return await ack()
+
+    async def action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
+        ours = body["actions"][0].get("action_id") in approval.BUTTONS
+        if card := await self._refused((votes.press if ours else pressing.press)(self._surface, body)):
+            self._whisper(respond, body, card)
+        return await ack()
+
+    async def shortcut(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
+        if body.get("callback_id") == SHORTCUT and (card := await self._refused(pressing.diagnose(self._surface, body))):
+            self._whisper(respond, body, card)
+        return await ack()
+
+    async def submission(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        take = FORMS.get(body["view"].get("callback_id", ""))
+        if take is None:
+            return await ack()
+        try:
+            card = await self._refused(take(self._surface, body))
+        except BadForm as wrong:
+            return await ack(response_action="errors", errors=wrong.problems)
+        return await ack(response_action="errors", errors={_last_field(body["view"]): card.text}) if card else await ack()
+
+    async def command(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        shown: list[Card] = []
+
+        async def run() -> None:
+            shown.append(await pressing.command(self._surface, body))
+
+        card = await self._refused(run()) or shown[0]
+        return await ack(text=card.text, blocks=list(card.blocks), response_type="ephemeral")
+
+    async def nothing(self, ack: AsyncAck) -> BoltResponse:
+        """Heard, and none of our business."""
+        return await ack()
+
+    async def bug(self, error: Exception, body: Body, context: AsyncBoltContext, respond: AsyncRespond) -> None:
+        """Ours to mend: written down under a reference that the person is given. Not acknowledged, so Slack may send it again."""
+        reference = secrets.token_hex(4)
+        log.error("listeners.bug", reference=reference, type=body.get("type"), exc_info=error)
+        card = error_card.render(reference)
+        arrival = read_message(body, context.bot_user_id or "") if body.get("event") else None
+        if arrival and arrival.mention and self._first(arrival.key):
+            self._say(arrival, card)
+        elif body.get("response_url"):
+            self._whisper(respond, body, card)
+
+    async def _refused(self, work: Awaitable[None]) -> Card | None:
+        """Do it; what the person must be told when it was not done."""
+        try:
+            await work
+        except Refusal as no:
+            return refusal.render(str(no))
+        except StoreAway as away:
+            log.warning("listeners.not_stored", error=str(away.__cause__))
+            return error_card.not_stored(will_retry=False)
+        except SlackClientError as trouble:
+            log.warning("listeners.slack_refused", error=str(trouble)[:200])
+            return refusal.render("Slack did not let me do that. Please try again.")
+        return None
+
+    def _say(self, arrival: Arrival, card: Card) -> None:
+        self._surface.tasks.spawn("say", post(self._surface.client, arrival.channel, arrival.root, card))
+
+    def _whisper(self, respond: AsyncRespond, body: Body, card: Card) -> None:
+        thread = (body.get("container") or {}).get("thread_ts")
+        self._surface.tasks.spawn("whisper", _respond(respond, card, thread))
+
+    def _first(self, key: str) -> bool:
+        """True once a key, as far as the last thousand go."""
+        known = key in self._told
+        self._told[key] = None
+        while len(self._told) > 1000:
+            self._told.popitem(last=False)
+        return not known
+
+
+async def slack_app(surface: Surface) -> AsyncApp:
+    """The Bolt app. Who we are is asked once, now: Bolt would ask at the first event, and acknowledge that event even if it cannot tell."""
+    token = str(surface.client.token)
+    us = AuthorizeResult.from_auth_test_response(bot_token=token, auth_test_response=await surface.client.auth_test())
+
+    async def authorize() -> AuthorizeResult:
+        return us
+
+    client = AsyncWebClient(base_url=surface.client.base_url)
+    app = AsyncApp(client=client, authorize=authorize, process_before_response=True, raise_error_for_unhandled_request=False)
+    Listeners(surface).register(app)
+    return app
+
+
+def _last_field(view: Body) -> str:
+    """Under which field of a form a refusal of the whole is said."""
+    return str([block["block_id"] for block in view["blocks"] if block["type"] == "input" and not block.get("optional")][-1])
+
+
+async def _respond(respond: AsyncRespond, card: Card, thread_ts: str | None) -> None:
+    """Tell one person. Their click stays undone whether or not Slack passes this on."""
+    try:
+        await respond(text=card.text, blocks=list(card.blocks), response_type="ephemeral", replace_original=False, thread_ts=thread_ts)
+    except SLACK_TROUBLE as trouble:
+        log.warning("listeners.not_told", error=str(trouble)[:200])

@@ -1,0 +1,49 @@
+"""Which actions wait for a decision, gathered from the ledger by open incident."""
+
+import asyncio
+from dataclasses import replace
+
+from bot.cards.approvals.brakes import Waiting
+from bot.slack.context import Intake, Surface, storing
+from bot.slack.incoming.clicker import ledger
+from graph.state import Origin
+from tools.ledger.book import Book
+from tools.ledger.brakes import Status
+from tools.ledger.record import Record, requesters_of
+from tools.ledger.states import State
+
+MOST = 100
+"""Of a great many incidents, the oldest."""
+
+
+async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
+    """Pending actions, the first to expire first; with `voter` (`TEAM:USER`) those that this person may still approve."""
+    if surface.approvals is None:
+        return []
+    async with storing(), ledger():
+        ids = (await surface.intake.open_incidents())[:MOST]
+        rows = [row for found in await asyncio.gather(*(_of(surface.approvals.book, surface.intake, i) for i in ids)) for row in found]
+    mine = [row for row in rows if not voter or may_still_approve(row.record, voter)]
+    return sorted(mine, key=lambda row: row.record.decide_by)
+
+
+def may_still_approve(record: Record, voter: str) -> bool:
+    """Among the approvers, nobody who asked for it, and not heard yet."""
+    heard = {vote.voter for vote in record.votes}
+    return voter in record.terms.approvers and voter not in requesters_of(record.action) | heard
+
+
+async def brakes(surface: Surface) -> Status | None:
+    """How the brakes stand; None where nothing can be run anyway."""
+    if surface.approvals is None:
+        return None
+    async with storing(), ledger():
+        status = await surface.approvals.book.status()
+    who, _, why = status.stopped.partition(": ")
+    return replace(status, stopped=f"{await surface.people.name(who.partition(':')[2])}: {why}") if ":" in who else status
+
+
+async def _of(book: Book, intake: Intake, incident: str) -> list[Waiting]:
+    records = [record for record in await book.of_incident(incident) if record.state is State.PENDING]
+    origin = (await intake.origin(incident) if records else None) or Origin()
+    return [Waiting(record, origin.team, origin.channel, origin.thread_ts) for record in records]

@@ -1,0 +1,116 @@
+"""Messages as Slack delivers them → one value, or nothing where a message is none of our business. Pure.
+
+A mention comes twice, as `app_mention` and as `message`; both give the same `key`, which is what makes them one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from bot.policy.channels import ChannelType, Place
+
+MOST_FILES = 10
+SPOKEN = frozenset({"", "file_share", "thread_broadcast"})
+"""Subtypes of messages that a person wrote; edits, deletions, joins and bots have others."""
+TYPES = frozenset({"channel", "group", "im", "mpim", "app_home"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A file that came with a message; `url` needs our token."""
+
+    id: str
+    name: str
+    size: int
+    url: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name, "size": self.size, "url": self.url}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message that somebody wrote. `twin`: it comes a second time, as the other event."""
+
+    team: str
+    place: Place
+    ts: str
+    thread_ts: str
+    user: str
+    raw: str
+    mention: bool
+    twin: bool
+    files: tuple[Sent, ...] = field(default=())
+
+    @property
+    def key(self) -> str:
+        """What is de-duplicated by."""
+        return f"{self.team}.{self.place.channel}.{self.ts}"
+
+    @property
+    def channel(self) -> str:
+        return self.place.channel
+
+    @property
+    def root(self) -> str:
+        """The thread it belongs to, or begins."""
+        return self.thread_ts or self.ts
+
+    @property
+    def in_thread(self) -> bool:
+        return self.thread_ts not in ("", self.ts)
+
+    @property
+    def at(self) -> datetime:
+        return moment(self.ts)
+
+
+def moment(ts: str) -> datetime:
+    """A Slack timestamp as a time."""
+    return datetime.fromtimestamp(float(ts), UTC)
+
+
+def read_message(body: Mapping[str, Any], bot_user: str) -> Arrival | None:
+    """An Events API payload of type `message` or `app_mention`, unless nobody spoke to be heard."""
+    event: Mapping[str, Any] = body.get("event") or {}
+    user, ts, channel = (str(event.get(key) or "") for key in ("user", "ts", "channel"))
+    if not (user and ts and channel) or event.get("bot_id") or user == bot_user or str(event.get("subtype") or "") not in SPOKEN:
+        return None
+    team = str(body.get("team_id") or event.get("team") or "")
+    kind = str(event.get("channel_type") or "")
+    raw = str(event.get("text") or "")
+    called = event.get("type") == "app_mention"
+    return Arrival(
+        team=team,
+        place=Place(team, channel, cast(ChannelType, kind if kind in TYPES else ""), bool(body.get("is_ext_shared_channel"))),
+        ts=ts,
+        thread_ts=str(event.get("thread_ts") or ""),
+        user=user,
+        raw=raw,
+        mention=called or f"<@{bot_user}>" in raw or kind == "im",
+        twin=not called and f"<@{bot_user}>" in raw and kind not in ("im", "mpim"),
+        files=read_files(event),
+    )
+
+
+def read_files(message: Mapping[str, Any]) -> tuple[Sent, ...]:
+    """The files of a message, the first ten."""
+    rows = [row for row in message.get("files") or [] if isinstance(row, Mapping)]
+    return tuple(
+        Sent(
+            str(row.get("id") or ""),
+            str(row.get("name") or row.get("title") or "file"),
+            int(row.get("size") or 0),
+            str(row.get("url_private") or ""),
+        )
+        for row in rows[:MOST_FILES]
+    )
+
+
+def whole_text(message: Mapping[str, Any]) -> str:
+    """What a message says, also when an alerting bot wrote it as attachments."""
+    rows = [row for row in message.get("attachments") or [] if isinstance(row, Mapping)]
+    more = [str(row.get(key) or "") for row in rows for key in ("pretext", "title", "text")] if rows else []
+    more += [str(row.get("fallback") or "") for row in rows if not any(row.get(key) for key in ("pretext", "title", "text"))]
+    return "\n".join(part for part in (str(message.get("text") or ""), *more) if part)

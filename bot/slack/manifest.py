@@ -1,0 +1,74 @@
+"""The Slack app's manifest, made from what the listeners and the board really use. `python -m bot.slack.manifest` prints it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from bot.slack.incoming.listeners import COMMAND, EVENTS, SHORTCUT
+
+SCOPES: Mapping[str, str] = {
+    "app_mentions:read": "hear that it was mentioned",
+    "channels:history": "read replies in an incident's thread, and look for its own report after a crash",
+    "channels:read": "ask whether another organisation can read a channel, and who is in it",
+    "chat:write": "post and edit cards",
+    "commands": f"{COMMAND} and the entry in a message's menu",
+    "files:read": "read the logs that people attach",
+    "files:write": "attach the evidence to a ticket",
+    "groups:history": "the same in private channels",
+    "groups:read": "the same in private channels",
+    "im:history": "answer a direct message, by saying where to ask",
+    "usergroups:read": "know who may approve, and mention their group",
+    "users:read": "tell colleagues from guests and other organisations, and call people by their names",
+}
+"""Bot scope → what it is for."""
+
+DESCRIPTION = "Finds out why GPU training broke, with evidence"
+LONG = (
+    "Mention RackMedic in the incident channel with what is wrong. It looks at the machines over SSH without changing anything, and "
+    "answers in the thread with the root cause, the host and device, the lines of output that prove it, what was ruled out, and what it "
+    "could not look at. It knows hundreds of GPU, driver, fabric and framework faults and works without a language model. When it "
+    "cannot tell, or when somebody presses Hand off, the thread becomes a ticket with all the evidence."
+)
+
+
+def manifest() -> dict[str, Any]:
+    """As Slack takes it under “From a manifest”."""
+    return {
+        "display_information": {"name": "RackMedic", "description": DESCRIPTION, "long_description": LONG, "background_color": "#1d2b36"},
+        "features": {
+            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": False},
+            "bot_user": {"display_name": "rackmedic", "always_online": True},
+            "shortcuts": [
+                {"name": "Diagnose this", "type": "message", "callback_id": SHORTCUT, "description": "Open an incident from this message"}
+            ],
+            "slash_commands": [
+                {
+                    "command": COMMAND,
+                    "description": "What is open, what I understand, and the switch that stops every repair",
+                    "usage_hint": "status | help | stop [why] | resume",
+                    "should_escape": True,
+                }
+            ],
+        },
+        "oauth_config": {"scopes": {"bot": sorted(SCOPES)}},
+        "settings": {
+            "event_subscriptions": {"bot_events": sorted(EVENTS)},
+            "interactivity": {"is_enabled": True},
+            "org_deploy_enabled": False,
+            "socket_mode_enabled": True,
+            "token_rotation_enabled": False,
+        },
+    }
+
+
+def as_yaml() -> str:
+    """The text of deploy/slack/manifest.yaml."""
+    note = (
+        "# Made by `python -m bot.slack.manifest`; a test keeps it so. Paste it at api.slack.com/apps → Create New App → From a manifest.\n"
+    )
+    return note + yaml.safe_dump(manifest(), sort_keys=False, allow_unicode=True, width=120)
+
+
+if __name__ == "__main__":
+    print(as_yaml(), end="")

@@ -1,0 +1,105 @@
+"""A record as its card shows it: people by name, what a dry run saw, since when it runs, why it waits, the end of its output.
+
+What is known beside the ledger is noted with the incident's cards, so that every process shows the same.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bot.cards.approvals.card import Shown
+from bot.slack.outgoing.posts import Cards
+from bot.slack.outgoing.progress import OriginOf
+from bot.slack.people import People
+from graph.ports import Clock
+from graph.state import Origin
+from kb.redact import redact
+from tools.acting.conditions import ConditionSeen
+from tools.action import Action
+from tools.evidence import EvidenceStore
+from tools.inventory.hosts import ChannelRow
+from tools.ledger.brakes import Brakes
+from tools.ledger.record import Record, requesters_of
+from tools.ledger.states import State
+
+MOST_TAIL = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the cards are rendered from. `group_of` is the approver group of a place; `warning` stands on every card."""
+
+    record_of: Callable[[str], Awaitable[Record]]
+    of_incident: Callable[[str], Awaitable[list[Record]]]
+    origin_of: OriginOf
+    bound: Mapping[str, ChannelRow]
+    group_of: Callable[[Origin], str]
+    evidence: EvidenceStore
+    clock: Clock
+    dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
+    brakes: Brakes = field(default_factory=Brakes)
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """`shown` of any record; `note` and `keep` are about one action."""
+
+    cards: Cards
+    people: People
+    sources: Sources
+
+    async def shown(self, origin: Origin, record: Record) -> Shown:
+        """Everything that a card of this action shows."""
+        seen, at = _read_seen(await self.note(record, "seen"))
+        return Shown(
+            record,
+            group=self.sources.group_of(origin),
+            names=await self._names(record),
+            seen=seen,
+            seen_at=at,
+            began=await self._began(record),
+            held=await self.note(record, "held") if record.state is State.APPROVED else "",
+            tail=await self._tail(record),
+            warning=self.sources.warning,
+        )
+
+    async def look(self, record: Record) -> None:
+        """A dry run of its conditions, once."""
+        if not await self.note(record, "seen"):
+            rows = await self.sources.dry_run(record.action)
+            at = self.sources.clock.now().isoformat()
+            await self.keep(record, "seen", json.dumps({"at": at, "rows": [[row.says, row.ok, redact(row.saw)[:200]] for row in rows]}))
+
+    async def note(self, record: Record, name: str) -> str:
+        """What is noted of it; empty where nothing is."""
+        return await self.cards.get(record.action.incident, f"{name}:{record.approval}")
+
+    async def keep(self, record: Record, name: str, value: str) -> None:
+        """Note it."""
+        await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
+
+    async def _names(self, record: Record) -> dict[str, str]:
+        people = {vote.voter for vote in record.votes} | requesters_of(record.action) | {record.ended_by}
+        return {who: await self.people.name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
+
+    async def _began(self, record: Record) -> datetime | None:
+        """When it was first seen running."""
+        if record.state is not State.EXECUTING:
+            return None
+        if not (began := await self.note(record, "began")):
+            await self.keep(record, "began", began := self.sources.clock.now().isoformat())
+        return datetime.fromisoformat(began)
+
+    async def _tail(self, record: Record) -> list[str]:
+        text = await self.sources.evidence.get(record.output) if record.output else None
+        return [line for line in (text or "").splitlines() if line.strip()][-MOST_TAIL:]
+
+
+def _read_seen(note: str) -> tuple[list[ConditionSeen], datetime | None]:
+    if not note:
+        return [], None
+    kept: dict[str, Any] = json.loads(note)
+    return [ConditionSeen(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])

@@ -1,0 +1,154 @@
+"""Where people read: the desk's board in Slack. A report is posted once, however often it is asked for; its metadata is the item's id."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.blocks import Card
+from bot.cards.incidents import diagnosis, question, ticket
+from bot.cards.incidents import notes as refusal
+from bot.cards.incidents.handoff import Handoff, digests, evidence_text, handoff
+from bot.desk.sweeper import REMIND
+from bot.policy import channels as policy
+from bot.slack.client import SLACK_TROUBLE, said
+from bot.slack.outgoing.once import Once
+from bot.slack.outgoing.posts import POSTING, Cards
+from bot.slack.outgoing.progress import LivingCards, OriginOf
+from bot.slack.people import People
+from graph.ports import Progress
+from graph.state import Incident, Origin, Report, Stats
+from tools.evidence import EvidenceStore
+
+log = structlog.get_logger()
+REPORT, TICKET = "rackmedic_report", "rackmedic_ticket"
+DONE = {
+    "diagnosed": "The diagnosis is below.",
+    "no_fault": "Nothing is broken.",
+    "abstained": "What I know is below.",
+    "handed_off": "A human has it.",
+}
+MOST_OUTPUTS = 40
+
+
+class SlackBoard:
+    """The board of incidents that live in Slack; others are passed over in silence."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        cards: Cards,
+        living: LivingCards,
+        people: People,
+        origin_of: OriginOf,
+        evidence: EvidenceStore,
+    ) -> None:
+        self._client = client
+        self._cards = cards
+        self._once = Once(client, cards)
+        self._living = living
+        self._people = people
+        self._origin_of = origin_of
+        self._evidence = evidence
+
+    async def progress(self, p: Progress) -> None:
+        """News for the living card."""
+        self._living.follow(p)
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        """The report of a turn, then its ticket where there is one."""
+        origin = await self._origin(incident, state)
+        if origin is None or origin.kind != "slack":
+            return
+        await self._living.finish(incident, DONE[report.outcome])
+        if (made := await self._made(incident, state, report)) is not None:
+            card = await self._for(origin, made)
+            await self._once.post(
+                origin, incident, f"report:{report.item}", card, {"event_type": REPORT, "event_payload": {"item": report.item}}
+            )
+        if state.get("ticket"):
+            await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
+        await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
+
+    async def _made(self, incident: str, state: Incident, report: Report) -> Card | None:
+        """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
+        item: Mapping[str, Any] = state.get("item") or {}
+        if item.get("kind") == "action_result" and not report.reply:
+            return None
+        if item.get("kind") == "timer" and not report.reply:
+            asks = (item.get("data") or {}).get("why") == REMIND and report.questions
+            return question.render(report.questions) if asks else None
+        stats = Stats.model_validate(state["stats"]) if state.get("stats") else None
+        held: Mapping[str, Any] = state.get("ticket") or {}
+        people = {str(user) for user in (item.get("user"), held.get("taken_by"), held.get("closed_by")) if user}
+        return diagnosis.render(incident, await self._with_names(report, people), stats)
+
+    async def _with_names(self, report: Report, people: set[str]) -> Report:
+        """An answer that names people by their ids, said as people would. A name mentions nobody."""
+        reply = report.reply
+        for user in people:
+            if user in reply:
+                reply = reply.replace(user, await self._people.name(user))
+        return report.model_copy(update={"reply": reply})
+
+    async def _origin(self, incident: str, state: Incident) -> Origin | None:
+        return Origin.model_validate(state["origin"]) if state.get("origin") else await self._origin_of(incident)
+
+    async def _for(self, origin: Origin, card: Card) -> Card:
+        """The card, unless others can read the channel by now: then the thread is told that, and nothing of the inside."""
+        shared = await self._people.shared(origin.channel)
+        return refusal.render(policy.WHY_NOT["shared"]) if shared else card
+
+    async def _ticket(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
+        """One ticket card an incident, edited as it changes hands; the evidence file once, when it is new."""
+        named = whole.ticket.model_copy(
+            update={
+                "taken_by": await self._people.name(whole.ticket.taken_by),
+                "closed_by": await self._people.name(whole.ticket.closed_by),
+            }
+        )
+        card = await self._for(origin, ticket.render(replace(whole, ticket=named)))
+        shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+        known = await self._cards.get(incident, "ticket")
+        ts = await self._once.post(origin, incident, "ticket", card, {"event_type": TICKET, "event_payload": {"incident": incident}})
+        if known and shown != await self._cards.get(incident, "ticket_shown"):
+            await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
+        await self._cards.set(incident, "ticket_shown", shown)
+        await self._file(origin, incident, whole, facts)
+
+    async def _file(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
+        """The evidence as a file. The ticket stands without it, so Slack's refusal is written down and no more."""
+        name = f"{incident}-evidence.txt"
+        before = await self._cards.claim(incident, "file")
+        if before not in ("", POSTING) or await self._people.shared(origin.channel):
+            return
+        try:
+            if before != POSTING or not await self._has_file(origin, name):
+                text = evidence_text(whole, await self._outputs(whole, facts))
+                await self._client.files_upload_v2(
+                    channel=origin.channel,
+                    thread_ts=origin.thread_ts,
+                    content=text,
+                    filename=name,
+                    title=f"Evidence of incident {incident}",
+                )
+        except SLACK_TROUBLE as trouble:
+            log.warning("board.evidence_not_uploaded", incident=incident, error=str(trouble)[:200])
+            return
+        await self._cards.set(incident, "file", name)
+
+    async def _has_file(self, origin: Origin, name: str) -> bool:
+        return any(file.get("name") == name for message in await self._once.thread(origin) for file in message.get("files") or [])
+
+    async def _outputs(self, whole: Handoff, facts: str) -> dict[str, str]:
+        """What is still kept of the outputs, the most telling first."""
+        try:
+            known = await self._evidence.facts(facts)
+        except KeyError:
+            known = []
+        outputs = {sha: await self._evidence.get(sha) for sha in digests(whole, known)[:MOST_OUTPUTS]}
+        return {sha: text for sha, text in outputs.items() if text is not None}

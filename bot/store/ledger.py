@@ -1,0 +1,72 @@
+"""Opening the approval ledger: its key, and whether this store may be trusted with it. Fails closed: in doubt no remedy runs, and the reason is told."""
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+import structlog
+
+from bot.settings import PREFIX, Settings
+from bot.store.store import Durability, Store
+from graph.ports import Clock
+from tools.inventory.hosts import Host, Inventory
+from tools.ledger.ledger import Ledger
+
+log = structlog.get_logger()
+KEY_BYTES = 32
+
+
+async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock) -> Ledger:
+    """The ledger on this store."""
+    distrust = why_not(await store.durability(), inventory, accept=settings.accept_forgetful_ledger)
+    return Ledger(store.redis, ledger_key(settings), clock, distrust=distrust, anchor=_to_the_log)
+
+
+def _to_the_log(length: int, head: str) -> None:
+    """A head in the log is what a cut audit chain is later held against: `rackmedic audit verify --head`."""
+    log.info("audit.head", entries=length, head=head)
+
+
+def ledger_key(settings: Settings) -> bytes:
+    """The key from settings, else one made once in the data folder, readable by its owner alone."""
+    return settings.ledger_key.get_secret_value().encode() or _kept_key(settings.data_dir / "ledger.key")
+
+
+def _kept_key(file: Path) -> bytes:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return file.read_bytes()
+    with os.fdopen(handle, "wb") as key:
+        key.write(secrets.token_hex(KEY_BYTES).encode())
+    return file.read_bytes()
+
+
+def why_not(durability: Durability, inventory: Inventory, *, accept: bool) -> str:
+    """Why no remedy may run on this store; empty where one may."""
+    if durability.survives:
+        return ""
+    forgets = "; ".join(durability.problems) or "it may forget what it acknowledged"
+    if not accept:
+        return f"{forgets}. Mend it (deploy/redis.conf)"
+    strangers = [host.name for host in _beyond_loopback(inventory.hosts.values())]
+    return f"{forgets}, and {PREFIX}ACCEPT_FORGETFUL_LEDGER is for loopback hosts only: {strangers[0]} is none" if strangers else ""
+
+
+def forgetful(durability: Durability, *, accept: bool) -> bool:
+    """Whether remedies run although the store may forget: every card says so."""
+    return accept and not durability.survives
+
+
+def _beyond_loopback(hosts: Iterable[Host]) -> list[Host]:
+    return [host for host in hosts if not _loopback(host.address) or host.jump]
+
+
+def _loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

@@ -1,0 +1,161 @@
+"""Opening the Redis that holds everything which must survive: conversations, inboxes, leases, approvals.
+
+Three ways, in order: the server that the settings name; a private one in our data directory; memory, which forgets and says so.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError, RedisError
+
+from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
+
+Kind = Literal["server", "private", "memory"]
+OLDEST = (7, 0)
+
+
+class StoreUnavailable(Exception):
+    """There is no Redis to work with. Says what to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """What survives, as the doctor shows it. `problems` is empty where everything acknowledged survives a power cut."""
+
+    kind: Kind
+    version: str = ""
+    appendonly: str = ""
+    appendfsync: str = ""
+    eviction: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def survives(self) -> bool:
+        return self.kind != "memory" and not self.problems
+
+
+class Store:
+    """An open Redis. `url` is for those who connect by themselves (wake-up streams); None where there is nothing to connect to."""
+
+    def __init__(self, redis: Redis, kind: Kind, url: str | None, private: PrivateRedis | None = None) -> None:
+        self.redis = redis
+        self.kind = kind
+        self.url = url
+        self._private = private
+
+    @property
+    def forgets(self) -> bool:
+        """True where nothing survives the process: no remedy may run on such a ledger."""
+        return self.kind == "memory"
+
+    def describe(self) -> str:
+        match self.kind:
+            case "memory":
+                return "in memory: nothing survives exit (install redis-server, or name a Redis by URL)"
+            case "private":
+                assert self._private is not None
+                whose = "private Redis" if self._private.owner else "private Redis of another rackmedic process"
+                return f"{whose} in {self._private.directory}"
+            case "server":
+                return f"Redis at {_without_password(self.url or '')}"
+
+    async def durability(self) -> Durability:
+        if self.forgets:
+            return Durability("memory", problems=(self.describe(),))
+        try:
+            info: dict[str, Any] = await self.redis.info("server")
+        except RedisError as e:
+            return Durability(self.kind, problems=(f"{self.describe()} does not answer: {e}",))
+        version = str(info.get("redis_version", "unknown"))
+        try:
+            raw = {_text(k): _text(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
+        except RedisError as e:
+            return Durability(
+                self.kind, version, problems=(*_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {e}")
+            )
+        return _judge(self.kind, version, raw)
+
+    async def aclose(self) -> None:
+        await self.redis.aclose()
+        if self._private is not None:
+            await self._private.stop()
+
+
+async def open_store(url: str | None, directory: Path | None, *, path: str | None = None) -> Store:
+    """`url` wins; else a private server in `directory`; else memory. `path` is where to look for a server, PATH by default."""
+    if url:
+        return await _connect(url)
+    binary = find_server(path)
+    if directory is None or binary is None:
+        from fakeredis import FakeAsyncRedis  # eight megabytes that a real store does not need
+
+        return Store(FakeAsyncRedis(), "memory", None)
+    try:
+        private = await start_private_redis(binary, directory)
+    except (PrivateRedisFailed, OSError) as e:
+        raise StoreUnavailable(f"{e}. Mend that, or name a Redis by URL.") from e
+    return Store(Redis(unix_socket_path=str(private.socket)), "private", private.url, private)
+
+
+async def _connect(url: str) -> Store:
+    shown = _without_password(url)
+    try:
+        redis = Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
+    except ValueError as e:
+        raise StoreUnavailable(f"{shown} is not a Redis URL ({e}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH") from e
+    try:
+        await _refuse_cluster(redis, shown)
+    except AuthenticationError as e:
+        await redis.aclose()
+        raise StoreUnavailable(f"{shown} refuses the password ({e}): set the right one in the Redis URL") from e
+    except (RedisError, OSError) as e:
+        await redis.aclose()
+        raise StoreUnavailable(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
+    except StoreUnavailable:
+        await redis.aclose()
+        raise
+    return Store(redis, "server", url)
+
+
+async def _refuse_cluster(redis: Redis, shown: str) -> None:
+    await redis.ping()
+    try:
+        info: dict[str, Any] = await redis.info("cluster")
+    except RedisError:
+        return  # INFO is not allowed here; the doctor says so
+    if info.get("cluster_enabled"):
+        raise StoreUnavailable(f"{shown} runs in Redis Cluster mode, which is not supported: name a plain Redis or Valkey")
+
+
+def _judge(kind: Kind, version: str, config: dict[str, str]) -> Durability:
+    wanted = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+    wrong = [f"{key} is {config.get(key, 'unknown')}: set it to {good}" for key, good in wanted.items() if config.get(key) != good]
+    return Durability(
+        kind,
+        version,
+        config.get("appendonly", ""),
+        config.get("appendfsync", ""),
+        config.get("maxmemory-policy", ""),
+        (*_version_problems(version), *wrong),
+    )
+
+
+def _version_problems(version: str) -> tuple[str, ...]:
+    parts = version.split(".")[:2]
+    known = all(part.isdigit() for part in parts)
+    old = known and tuple(int(part) for part in parts) < OLDEST
+    return (f"Redis {version} is older than 7.0: upgrade it, or use Valkey",) if old else ()
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url
+    return urlunsplit(parts._replace(netloc=f"***@{parts.netloc.rsplit('@', 1)[1]}"))
+
+
+def _text(value: bytes | str | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""

@@ -1,0 +1,155 @@
+"""Catalogues as tables for people and as JSON for scripts. Every row comes from the catalogue itself, so nothing here can go stale."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bot.settings import PREFIX, Settings
+from kb.taxonomy.labels import load_taxonomy
+from tools.checks import CHECKS
+from tools.checks.row import Check
+from tools.fact import Fact
+
+Rows = Sequence[dict[str, Any]]
+
+
+PEOPLE: Mapping[str, tuple[str, ...]] = {
+    "Checks": ("id", "asks", "commands", "seconds", "exclusive"),
+    "Remedies": ("id", "does", "risk", "conditions", "proof", "blast"),
+    "Taxonomy": ("id", "title", "owner", "decided_by"),
+}
+"""Columns that people see where a row holds more than a line does; the second says what the row is."""
+
+MORE: Mapping[str, tuple[str, ...]] = {"Remedies": ("heavier", "undo", "back")}
+"""What there is room for besides where a row is a paragraph."""
+
+LONGEST = 200
+"""So much of a command is shown: some carry a whole program, which `--json` has."""
+
+WIDE = 140
+"""From so many characters on, those columns stand beside each other."""
+
+
+def show(title: str, rows: Rows, as_json: bool) -> None:
+    """Print `{schema, items}`, or a table of the columns that people read."""
+    if as_json:
+        print(json.dumps({"schema": 1, "items": list(rows)}, default=str))
+        return
+    console = Console()
+    if title in PEOPLE and console.width < WIDE:
+        _blocks(console, title, rows)
+        return
+    table = Table(title=f"{title} ({len(rows)})", header_style="bold", row_styles=("", "dim"))
+    columns = PEOPLE.get(title, tuple(rows[0]))
+    for name in columns:
+        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "id")
+    for row in rows:
+        table.add_row(*(_cell(row[name]) for name in columns))
+    console.print(table)
+
+
+def _blocks(console: Console, title: str, rows: Rows) -> None:
+    """A row as a paragraph: its id, what it is, then a line for each thing more. Six columns have no room in a narrow terminal."""
+    _, what, *more = (*PEOPLE[title], *MORE.get(title, ()))
+    console.print(Text(f"{title} ({len(rows)})", style="bold"))
+    for row in rows:
+        console.print()
+        console.print(Text(str(row["id"]), style="bold cyan"))
+        console.print(Padding(Text(_cell(row[what])), (0, 0, 0, 2)))
+        for name in more:
+            if said := _said(row[name]):
+                console.print(Padding(Text.assemble((f"{name.replace('_', ' ')}: ", "dim"), said), (0, 0, 0, 2)))
+
+
+def _said(value: Any) -> str:
+    """As a cell, but what is a list reads as one."""
+    return "; ".join(map(_short, value)) if isinstance(value, list | tuple) else _cell(value)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST].rsplit(' ', 1)[0]} …"
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None | "" | [] | False:
+            return ""
+        case True:
+            return "yes"
+        case list() | tuple():
+            return " ".join(map(_short, value))
+        case _:
+            return str(value)
+
+
+def check_rows(checks: Mapping[str, Check] = CHECKS) -> Rows:
+    """One object a check."""
+    return [
+        {
+            "id": check.id,
+            "asks": check.asks,
+            "commands": [" ".join(command.argv) for command in check.commands],
+            "establishes": list(check.establishes),
+            "scope": check.scope,
+            "seconds": check.seconds,
+            "exclusive": check.exclusive,
+            "privileged": any(command.privileged for command in check.commands),
+            "timeout_seconds": check.timeout,
+            "cap_bytes": check.cap,
+        }
+        for check in checks.values()
+    ]
+
+
+def taxonomy_rows(site: Path | None = None) -> Rows:
+    """One object a leaf."""
+    return [
+        {
+            "id": leaf.label,
+            "title": leaf.title,
+            "scope": leaf.scope,
+            "owner": leaf.owner,
+            "symptoms": list(leaf.symptoms),
+            "decided_by": [clue.key for clue in leaf.evidence if clue.decisive],
+            "checks": list(leaf.checks),
+            "confirms": list(leaf.confirms),
+            "remedies": list(leaf.remedies),
+            "sources": list(leaf.sources),
+        }
+        for leaf in load_taxonomy(*([site / "taxonomy"] if site and (site / "taxonomy").is_dir() else [])).leaves.values()
+    ]
+
+
+def setting_rows() -> Rows:
+    """One object a setting."""
+    return [
+        {
+            "id": PREFIX + name.upper(),
+            "default": field.default if "token" not in name and "key" not in name else "",
+            "what": field.description,
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def parse_lines(check: Check, text: str) -> Iterator[str]:
+    """The facts of one output as JSON lines, devices named where the output itself tells them."""
+    facts = check.read(text)
+    for fact in check.settle(facts) if check.settle else facts:
+        yield json.dumps(fact_row(fact), default=str, ensure_ascii=False)
+
+
+def fact_row(fact: Fact) -> dict[str, Any]:
+    """A fact as scripts get it: what it says, then why or by which line."""
+    row: dict[str, Any] = {name: getattr(fact, name) for name in ("check", "key", "device", "value", "unit")}
+    row |= {"status": fact.status.value, "reason" if fact.status.blind else "line": fact.line}
+    row |= {"attrs": dict(fact.attrs)} if fact.attrs else {}
+    row |= {"time": fact.time.isoformat()} if fact.time else {}
+    return row | ({"stale": True} if fact.stale else {})

@@ -1,0 +1,218 @@
+"""What differs among many hosts, folded as `clush -b` folds identical outputs, but by what is notable instead of by bytes. Pure.
+
+A fact is notable when it is abnormal by itself, when it is not what the SKU expects, or when most hosts of the same kind say
+something else. Measurements (temperatures, bytes) are held to the SKU only. What could not be looked at stays apart: it is never "ok".
+Hosts are bits of whole numbers here, so a thousand of them cost little more than one.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from graph.engine.abnormal import is_odd
+from kb.keys import find
+from kb.redact import visible
+from tools.fact import Fact, Status, Value
+from tools.fleet.fleet import Answer
+from tools.inventory.ranges import fold
+
+Expected = Callable[[str, str, str | None], Value]
+"""(host, key, device) → the SKU's value or None."""
+
+THEIR_OWN = frozenset({"host.boot_id", "host.booted_at", "gpu.uuid", "gpu.serial", "ib.lid", "job.log", "time.clock", "proc.listed"})
+"""Keys that rightly differ from host to host."""
+FEWEST = 3
+"""Hosts of a kind that there must be before a majority means anything."""
+MOST_NOTES = 8
+"""Differences shown of one group of hosts."""
+
+
+PARTLY = "nothing in the part that could be looked at"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hosts that say the same of one check. No `notes`: nothing to see there."""
+
+    hosts: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shown = " · ".join(self.notes[:MOST_NOTES]) or "ok"
+        more = len(self.notes) - MOST_NOTES
+        return f"{fold(self.hosts)}: {shown}" + (f" · and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """Hosts that could not be looked at for one reason, and the checks concerned."""
+
+    hosts: tuple[str, ...]
+    checks: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{fold(self.hosts)}: {' '.join(self.checks)}: {self.why}"
+
+    def among(self, checks: int) -> str:
+        """The same where so many were asked: a host that answers none is not told check by check."""
+        return str(self) if len(self.checks) < max(checks, 2) else f"{fold(self.hosts)}: all {checks} checks: {self.why}"
+
+
+Slot = tuple[str, str, str]
+"""Kind of host, key, device."""
+Note = tuple[str, str]
+"""What there is to say, and of which device."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """One check over all hosts. Masks hold one bit a host."""
+
+    said: dict[Slot, dict[frozenset[str], int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    odd: dict[Note, int] = field(default_factory=lambda: defaultdict(int))
+    marked: dict[Slot, int] = field(default_factory=lambda: defaultdict(int))
+    """Hosts of which a note was made already."""
+    looked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Hosts that answered, by kind."""
+    partly: int = 0
+    """Hosts of which a part could not be looked at."""
+
+
+class Differences:
+    """Takes answers as they come; says at any time what differs so far. `kind` tells which hosts are comparable."""
+
+    def __init__(self, expected: Expected, kind: Callable[[str], str]) -> None:
+        self._expected, self._kind = expected, kind
+        self._tables: dict[str, _Table] = {}
+        self._blind: dict[tuple[str, str], list[str]] = {}
+        self._hosts: dict[str, int] = {}
+
+    def add(self, answer: Answer) -> None:
+        """One check's answer on one host."""
+        if answer.could_not:
+            self._blind.setdefault((answer.host, answer.could_not), []).append(answer.check)
+        facts = [fact for fact in answer.facts if fact.key and fact.status is Status.OK and not fact.stale]
+        if answer.could_not and not facts:
+            return
+        bit = 1 << self._hosts.setdefault(answer.host, len(self._hosts))
+        kind, table = self._kind(answer.host), self._tables.setdefault(answer.check, _Table())
+        table.looked[kind] |= bit
+        table.partly |= bit if answer.could_not else 0
+        values: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for fact in facts:
+            slot = (fact.key, fact.device or "")
+            self._mark(table, (kind, *slot), bit, fact)
+            if _comparable(fact):
+                values[slot].add(_say(fact.value))
+        for (key, device), said in values.items():
+            table.said[kind, key, device][frozenset(said)] |= bit
+
+    def _mark(self, table: _Table, slot: Slot, bit: int, fact: Fact) -> None:
+        """Note what is abnormal or unexpected by itself."""
+        expected = self._expected(fact.host, fact.key, fact.device)
+        wrong = _unexpected(fact, expected)
+        if wrong or is_odd(fact, expected):
+            says = f"{fact.key} {_say(fact.value)}{' ' + fact.unit if fact.unit else ''}"
+            table.odd[says + (f" (expected {_say(expected)})" if wrong else ""), slot[2]] |= bit
+            table.marked[slot] |= bit
+
+    def groups(self, check: str) -> tuple[Group, ...]:
+        """Hosts of one check by what is notable, the largest group first, those that are well before the others."""
+        table = self._tables.get(check)
+        if table is None:
+            return ()
+        notes: dict[int, list[Note]] = defaultdict(list)
+        for note, mask in (*table.odd.items(), *_deviations(table)):
+            for place in _bits(mask):
+                notes[place].append(note)
+        names = list(self._hosts)
+        by_notes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for mask in table.looked.values():
+            for place in _bits(mask):
+                says = _joined(notes[place])
+                by_notes[says or ((PARTLY,) if table.partly >> place & 1 else ())].append(names[place])
+        found = [Group(tuple(hosts), says) for says, hosts in by_notes.items()]
+        return tuple(sorted(found, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
+
+    def blind(self) -> tuple[Blind, ...]:
+        """What could not be looked at, the widest trouble first."""
+        merged: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+        for (host, why), checks in self._blind.items():
+            merged[why, tuple(dict.fromkeys(checks))].append(host)
+        rows = [Blind(tuple(hosts), checks, visible(why)) for (why, checks), hosts in merged.items()]
+        return tuple(sorted(rows, key=lambda row: (-len(row.hosts) * len(row.checks), row.hosts)))
+
+
+def _deviations(table: _Table) -> Iterable[tuple[Note, int]]:
+    """Where most hosts of a kind say one thing and these say another, or nothing."""
+    for (kind, key, device), values in table.said.items():
+        looked = table.looked[kind]
+        total = looked.bit_count()
+        absent = looked
+        for mask in values.values():
+            absent &= ~mask
+        usual = max((*values.items(), (frozenset[str](), absent)), key=lambda row: row[1].bit_count())
+        if total < FEWEST or usual[1].bit_count() * 2 <= total:
+            continue
+        yield from _against(key, device, usual[0], values, table.marked.get((kind, key, device), 0))
+        if usual[0] and absent:
+            yield (f"{MISSING}{key}", device), absent
+
+
+MISSING = "\0"
+"""Begins a note of a fact that most hosts have and these do not; a host that lacks many is told once."""
+
+
+def _against(key: str, device: str, usual: frozenset[str], values: Mapping[frozenset[str], int], marked: int) -> Iterable[tuple[Note, int]]:
+    most = f" (most: {', '.join(sorted(usual))})" if usual else ""
+    for said, mask in values.items():
+        if said != usual and mask & ~marked:
+            yield (f"{key} {', '.join(sorted(said))}{most}", device), mask & ~marked
+
+
+def _joined(notes: Sequence[Note]) -> tuple[str, ...]:
+    """The notes of one host, devices folded, absences counted."""
+    devices: dict[str, list[str]] = {}
+    missing: Counter[str] = Counter()
+    example: dict[str, str] = {}
+    for says, device in notes:
+        if says.startswith(MISSING):
+            missing[device] += 1
+            example.setdefault(device, says.removeprefix(MISSING))
+        else:
+            devices.setdefault(says, []).append(device)
+    for device, count in missing.items():
+        more = f" and {count - 1} more facts" if count > 1 else ""
+        devices.setdefault(f"no {example[device]}{more} (most hosts have)", []).append(device)
+    return tuple(f"{names}: {says}" if (names := fold(filter(None, where))) else says for says, where in devices.items())
+
+
+def _comparable(fact: Fact) -> bool:
+    """Settings and counts are compared among hosts; measurements, what names a single machine and what jobs do are not."""
+    row = find(fact.key)
+    if fact.key in THEIR_OWN or row is None or row.text:
+        return False
+    return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float))
+
+
+def _unexpected(fact: Fact, expected: Value) -> bool:
+    """A setting that is not the SKU's, or a measurement well below it."""
+    if expected is None:
+        return False
+    if isinstance(fact.value, float) or (isinstance(expected, float) and isinstance(fact.value, int)):
+        return isinstance(expected, (int, float)) and fact.value < 0.8 * expected
+    return fact.value != expected
+
+
+def _say(value: Value) -> str:
+    """A value on one short line; hosts may print anything."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
+    return visible(text)[:80]
+
+
+def _bits(mask: int) -> Iterable[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

@@ -1,0 +1,206 @@
+"""`rackmedic doctor`: tries every part for real and says how to mend what fails. Looks only; changes nothing."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from bot.refusal import Refusal
+from bot.run.catalogue import catalogue
+from bot.settings import PREFIX, Settings
+from bot.slack.manifest import SCOPES
+from bot.store.store import StoreUnavailable, open_store
+from kb.taxonomy.labels import BadTaxonomy, load_taxonomy
+from tools.acting.kit import KitState, current_version, kit_of
+from tools.checks import CHECKS
+from tools.inventory.hosts import BadInventory, Inventory
+from tools.inventory.ranges import BadRange, fold
+from tools.inventory.sources import open_inventory
+from tools.ssh.client import Limits, Ssh
+from tools.transport import Unreachable
+
+State = Literal["ok", "warn", "fail", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One part: how it is, and what to do where that is not well."""
+
+    part: str
+    state: State
+    says: str
+    mend: str = ""
+
+
+async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
+    """Try everything at once, print, and return 1 when something must be mended."""
+    looks: list[Callable[[], Awaitable[list[Finding]]]] = [
+        lambda: _store(settings),
+        lambda: _slack(settings),
+        lambda: _knowledge(settings),
+        lambda: _model(settings),
+        lambda: _hosts(settings, hosts),
+    ]
+    findings = [finding for rows in await asyncio.gather(*(look() for look in looks)) for finding in rows]
+    if as_json:
+        print(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
+    else:
+        _print(findings)
+    return int(any(finding.state == "fail" for finding in findings))
+
+
+def _print(findings: list[Finding]) -> None:
+    table = Table("part", "", "what", "how to mend", header_style="bold")
+    marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]", "off": "[dim]off[/]"}
+    for row in findings:
+        table.add_row(row.part, marks[row.state], row.says, row.mend)
+    Console().print(table)
+
+
+async def _store(settings: Settings) -> list[Finding]:
+    try:
+        store = await open_store(settings.redis_url or None, settings.data_dir)
+    except StoreUnavailable as why:
+        return [Finding("redis", "fail", str(why), f"start it or change {PREFIX}REDIS_URL")]
+    try:
+        durability = await store.durability()
+        state: State = "ok" if durability.survives else "warn"
+        mend = "; ".join(durability.problems) or ("" if durability.survives else "apt-get install redis-server, see deploy/redis.conf")
+        return [Finding("redis", state, store.describe(), mend)]
+    finally:
+        await store.aclose()
+
+
+async def _slack(settings: Settings) -> list[Finding]:
+    from slack_sdk.errors import SlackApiError
+    from slack_sdk.web.async_client import AsyncWebClient
+
+    token = settings.slack_bot_token.get_secret_value()
+    if not token:
+        return [Finding("slack", "off", "no bot token", f"set {PREFIX}SLACK_BOT_TOKEN and {PREFIX}SLACK_APP_TOKEN to serve")]
+    try:
+        answer = await AsyncWebClient(token, base_url=settings.slack_api_url).auth_test()
+    except SlackApiError as why:
+        return [Finding("slack", "fail", f"Slack says {why.response['error']}", "reinstall the app and copy its tokens")]
+    except (OSError, TimeoutError) as why:
+        return [Finding("slack", "fail", f"{settings.slack_api_url}: {why or type(why).__name__}", "check the network path or proxy")]
+    granted = set(filter(None, str(answer.headers.get("x-oauth-scopes", "")).split(",")))
+    lacking = sorted(set(SCOPES) - granted) if granted else []
+    if lacking:
+        return [
+            Finding("slack", "fail", f"scopes missing: {' '.join(lacking)}", "update the app from `rackmedic manifest` and reinstall it")
+        ]
+    return [Finding("slack", "ok", f"{answer['user']} in {answer['team']}")]
+
+
+async def _knowledge(settings: Settings) -> list[Finding]:
+    site = [settings.kb_dir / "taxonomy"] if settings.kb_dir and (settings.kb_dir / "taxonomy").is_dir() else []
+    try:
+        taxonomy = load_taxonomy(*site)
+    except BadTaxonomy as why:
+        return [Finding("taxonomy", "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
+    found = Finding("taxonomy", "ok", f"{len(taxonomy.leaves)} labels" + (f", {site[0]} included" if site else ""))
+    return [found, *_site_checks(settings)]
+
+
+def _site_checks(settings: Settings) -> list[Finding]:
+    try:
+        own = len(catalogue(settings.kb_dir)) - len(CHECKS)
+    except Refusal as why:
+        return [
+            Finding("checks", "fail", problem, "mend the file; nothing of it is used until then") for problem in str(why).split("\n")[1:]
+        ]
+    return [Finding("checks", "ok", f"{len(CHECKS)} built in" + (f", {own} of this site" if own else ""))]
+
+
+async def _model(settings: Settings) -> list[Finding]:
+    key = settings.model_api_key.get_secret_value()
+    if not key and not settings.model_url:
+        return [Finding("model", "off", "none: the engine decides alone", f"set {PREFIX}MODEL_URL and {PREFIX}MODEL_API_KEY to add one")]
+    import aiohttp
+
+    url = (settings.model_url or "https://api.openai.com/v1").rstrip("/") + "/models"
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as http,
+            http.get(url, headers={"Authorization": f"Bearer {key}"}) as answer,
+        ):
+            if answer.status < 400:
+                return [Finding("model", "ok", f"{settings.model_name} at {url}")]
+            return [Finding("model", "fail", f"{url} answers {answer.status}", f"check {PREFIX}MODEL_API_KEY and {PREFIX}MODEL_URL")]
+    except (aiohttp.ClientError, TimeoutError) as why:
+        return [
+            Finding("model", "fail", f"{url}: {why or 'no answer in 10 s'}", f"check {PREFIX}MODEL_URL; incidents end without it meanwhile")
+        ]
+
+
+async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
+    if settings.inventory is None:
+        return [Finding("inventory", "off", "none", f"set {PREFIX}INVENTORY")]
+    try:
+        inventory = await open_inventory(settings.inventory)
+        names = [host.name for host in inventory.pick(hosts)] if hosts else list(inventory.hosts)
+    except BadInventory as why:
+        return [Finding("inventory", "fail", problem, f"mend {why.source}") for problem in why.problems]
+    except BadRange as why:
+        return [Finding("inventory", "fail", str(why), "name hosts of the inventory with --hosts")]
+    return [
+        Finding("inventory", "ok", f"{len(inventory.hosts)} hosts, {len(inventory.channels)} channels"),
+        *await _reach(settings, inventory, names),
+    ]
+
+
+async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> list[Finding]:
+    """One line for all hosts that answer, one for each way in which others do not."""
+    ssh = Ssh(inventory, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
+    try:
+        answers = await asyncio.gather(*(_try(ssh, name) for name in names))
+        there = [name for name, why in zip(names, answers, strict=True) if not why and inventory.hosts[name].kit]
+        kits = kit_findings(there, await asyncio.gather(*(kit_of(name, ssh) for name in there)))
+    finally:
+        await ssh.aclose()
+    by_answer: dict[str, list[str]] = {}
+    for name, answer in zip(names, answers, strict=True):
+        by_answer.setdefault(answer, []).append(name)
+    good = by_answer.pop("", [])
+    rows = [Finding("ssh", "ok", f"{len(good)} of {len(names)} hosts answer, host keys verified")] if good else []
+    return (
+        rows
+        + [
+            Finding("ssh", "fail", f"{fold(hosts)}: {why}", "see the reason; `known_hosts`, `user` and `key` are set in the inventory")
+            for why, hosts in by_answer.items()
+        ]
+        + kits
+    )
+
+
+def kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
+    """One line for hosts that can run every remedy, one for each way in which others cannot."""
+    by_state: dict[tuple[str, str], list[str]] = {}
+    for name, kit in zip(names, states, strict=True):
+        by_state.setdefault((kit.state, kit.version if kit.state == "older" else kit.says), []).append(name)
+    rows = []
+    for (state, detail), hosts in sorted(by_state.items()):
+        says = {
+            "current": f"{len(hosts)} of {len(names)} hosts have it, version {current_version()}",
+            "older": f"{fold(hosts)}: version {detail}, not {current_version()}: remedies and newer checks are refused there",
+            "missing": f"{fold(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
+            "unknown": f"{fold(hosts)}: could not be asked ({detail})",
+        }[state]
+        good = state == "current"
+        rows.append(
+            Finding("node kit", "ok" if good else "fail", says, "" if good else "install it anew: `rackmedic node-kit`, its install.sh")
+        )
+    return rows
+
+
+async def _try(ssh: Ssh, name: str) -> str:
+    try:
+        ran = await ssh.run(name, ["cat", "/proc/sys/kernel/random/boot_id"], timeout=10, cap=1000)
+    except Unreachable as why:
+        return why.why
+    return "" if ran.exit_status == 0 else f"cannot run a command (exit status {ran.exit_status})"

@@ -1,0 +1,140 @@
+"""`rackmedic dry-run`: what a remedy would run, where, with whose rights, and what would stop it now. Reads only; nothing can be approved here."""
+
+import contextlib
+import json
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from bot.refusal import Refusal
+from bot.run.world import World, open_world
+from bot.settings import Settings
+from bot.terminal.diagnose import replace_inventory, stage_of
+from graph.actions.carry_out import boot_id
+from tools.acting.build import Seen, Wanted, build, catalogue_hash, via_of
+from tools.acting.conditions import ConditionSeen, see
+from tools.acting.dryrun_ import preview
+from tools.action import Action, Condition
+from tools.inventory.hosts import Host
+from tools.remedies import REMEDIES
+from tools.remedies.row import BadArgument, Remedy, fill
+from tools.transport import Transport, Unreachable
+
+MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green"), False: ("no ", "red"), None: ("?  ", "yellow")}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was typed. `values` are NAME=VALUE."""
+
+    remedy: str
+    host: str
+    values: tuple[str, ...] = ()
+    inventory: Path | None = None
+    case: Path | None = None
+    as_json: bool = False
+
+
+async def rehearse(settings: Settings, asked: Asked) -> int:
+    """Print it; 0 where everything holds that must, else 1. Raises Refusal for what cannot be asked."""
+    remedy = REMEDIES.get(asked.remedy)
+    if remedy is None or remedy.at == "fleet":
+        known = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
+        raise Refusal(f"there is no remedy {asked.remedy!r} that could be tried; known: {known}", 2)
+    async with _world(settings, asked) as world:
+        action, seen = await _seen(remedy, asked, world)
+    if asked.as_json:
+        print(json.dumps({"schema": 1, **_document(remedy, action, seen)}))
+    else:
+        _print(remedy, action, seen)
+    return int(any(row.ok is not True for row in seen))
+
+
+@contextlib.asynccontextmanager
+async def _world(settings: Settings, asked: Asked) -> AsyncIterator[World]:
+    if asked.case is None:
+        async with open_world(replace_inventory(settings, asked.inventory)) as world:
+            yield world
+        return
+    stage = stage_of(asked.case)
+    async with open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
+        yield world
+
+
+async def _seen(remedy: Remedy, asked: Asked, world: World) -> tuple[Action, Sequence[ConditionSeen]]:
+    hosts = world.ports.inventory.hosts
+    target = hosts.get(asked.host)
+    if target is None:
+        raise Refusal(f"{asked.host} is not in the inventory", 2)
+    try:
+        via = via_of(remedy, target, hosts)
+        values = await _values(remedy, asked, target, world.transport)
+        seen = Seen(await boot_id(via.name, world.transport))
+        action = build(Wanted(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=catalogue_hash())
+    except BadArgument as why:
+        raise Refusal(f"{remedy.id} cannot be tried on {asked.host}: {why}", 2) from why
+    except Unreachable as why:
+        raise Refusal(f"{why.host}: {why.why}") from why
+    return action, await preview(action, world.transport, controller=target.controller)
+
+
+async def _values(remedy: Remedy, asked: Asked, target: Host, transport: Transport) -> dict[str, str]:
+    """As they were typed; the start of a process is read where it was not."""
+    values = dict(part.partition("=")[::2] for part in asked.values)
+    if "ticks" in remedy.args and "ticks" not in values and values.get("pid", "").isdigit():
+        started = await see(Condition("node", "the process lives", ("@proc_start", values["pid"]), "*"), target.name, transport)
+        values["ticks"] = started.saw if started.ok else ""
+    return values
+
+
+def _document(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen]) -> dict[str, Any]:
+    return {
+        "remedy": action.remedy,
+        "does": fill(remedy.does, {**action.args, "target": action.target}),
+        "risk": action.risk,
+        "blast": remedy.blast,
+        "target": action.target,
+        "via": action.via,
+        "command": list(action.command),
+        "limit_seconds": action.limit_seconds,
+        "conditions": [asdict(row) for row in seen],
+        "proof": list(action.proof),
+        "undo": action.undo,
+        "back": remedy.back,
+        "heavier": remedy.heavier,
+        "would": _would(seen),
+    }
+
+
+def _would(seen: Sequence[ConditionSeen]) -> str:
+    if stops := [row.says for row in seen if row.ok is False]:
+        return f"be refused: not so: {'; '.join(stops)}"
+    if blind := [row.says for row in seen if row.ok is None]:
+        return f"be looked at again first: could not see whether {'; '.join(blind)}"
+    return "start, once people have approved it"
+
+
+def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen]) -> None:
+    console, told = Console(), _document(remedy, action, seen)
+    where = action.via if action.via == action.target else f"{action.via}, for {action.target}"
+    back = action.undo or remedy.back or "nothing"
+    console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {told['does']}"))
+    for name, said in (
+        ("risk", f"{action.risk}; {remedy.blast}"),
+        ("runs on", f"{where}, as root by its node kit"),
+        ("proved by", ", ".join(action.proof)),
+    ):
+        console.print(Padding(Text.assemble((f"{name}: ", "dim"), said), (0, 0, 0, 2)))
+    console.print(Padding(Text.assemble(("taken back by: ", "dim"), back), (0, 0, 0, 2)))
+    console.print(Padding(Text.assemble(("command: ", "dim"), shlex.join(action.command)), (0, 0, 0, 2)))
+    for row in seen:
+        mark, style = MARKS[row.ok]
+        saw = f" (it says {row.saw.splitlines()[0][:120]!r})" if row.ok is not True and row.saw else ""
+        console.print(Padding(Text.assemble((mark, style), f" {row.says}{saw}"), (0, 0, 0, 2)))
+    console.print(Text(f"It would {told['would']}."))

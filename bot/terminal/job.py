@@ -1,0 +1,77 @@
+"""`rackmedic job`: what the scheduler says of a job: its hosts, ranks, state and environment. Looks only.
+
+A job that nobody could be asked about is told apart from one that the scheduler does not know.
+"""
+
+import json
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bot.refusal import Refusal
+from bot.run.world import World
+from tools.inventory.hosts import Inventory
+from tools.inventory.jobs import SlurmJobs
+from tools.inventory.ranges import fold
+from tools.inventory.sources.slurm import SlurmJob
+
+
+async def job_seen(world: World, job: str) -> SlurmJob:
+    """The job. Refusal says why it is not known, and what to do."""
+    inventory = world.ports.inventory
+    if not inventory.slurm:
+        raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
+    seen = await SlurmJobs(world.transport, inventory).find(job)
+    if seen.job is None:
+        raise Refusal(f"job {job}: {seen.could_not}", 1)
+    return seen.job
+
+
+async def jobs_hosts(world: World, job: str) -> str:
+    """Its hosts as a range. Refusal where it has none, or some that the inventory lacks."""
+    seen = await job_seen(world, job)
+    if not seen.hosts:
+        raise Refusal(f"job {seen.id} is {seen.state or 'in no known state'} and has no hosts", 1)
+    if strange := strangers(seen, world.ports.inventory):
+        raise Refusal(f"job {seen.id} runs on {fold(strange)}, which the inventory does not have: add them there first", 2)
+    return fold(seen.hosts)
+
+
+def strangers(job: SlurmJob, inventory: Inventory) -> tuple[str, ...]:
+    """Hosts of the job that cannot be looked at."""
+    return tuple(host for host in job.hosts if host not in inventory.hosts)
+
+
+async def show_job(world: World, job: str, *, as_json: bool) -> int:
+    """Print `{schema, job, state, hosts, ranks, environment, not_in_inventory}` or a table. Raises Refusal."""
+    seen = await job_seen(world, job)
+    row = _row(seen, world.ports.inventory)
+    if as_json:
+        print(json.dumps({"schema": 1, **row}, ensure_ascii=False))
+        return 0
+    table = Table(show_header=False, box=None)
+    for name, value in row.items():
+        table.add_row(Text(name.replace("_", " "), "bold"), Text(_said(name, value)))
+    Console().print(table)
+    return 0
+
+
+def _row(job: SlurmJob, inventory: Inventory) -> dict[str, object]:
+    return {
+        "job": job.id,
+        "state": job.state,
+        "hosts": list(job.hosts),
+        "ranks": job.ranks,
+        "environment": dict(job.environment),
+        "not_in_inventory": list(strangers(job, inventory)),
+    }
+
+
+def _said(name: str, value: object) -> str:
+    if isinstance(value, list):
+        return f"{fold(value)} ({len(value)})" if value else "none"
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}={text}" for key, text in value.items()) or "none told"
+    return str(value) if value or name == "ranks" else "not told"

@@ -1,0 +1,96 @@
+"""`rackmedic audit | stop | resume | status`: the ledger from a terminal of whoever holds its key. It approves nothing: a terminal proves no Slack identity."""
+
+import contextlib
+import getpass
+import json
+import socket
+from collections.abc import AsyncIterator
+
+from rich.console import Console
+from rich.table import Table
+
+from bot.refusal import Refusal
+from bot.run.logs import set_up_logs
+from bot.run.world import WallClock, site_inventory
+from bot.settings import PREFIX, Settings
+from bot.store.ledger import open_ledger
+from bot.store.store import StoreUnavailable, open_store
+from tools.ledger.ledger import Ledger
+
+
+@contextlib.asynccontextmanager
+async def _ledger(settings: Settings) -> AsyncIterator[Ledger]:
+    set_up_logs(settings.log_level, settings.log_format)
+    try:
+        store = await open_store(settings.redis_url or None, settings.data_dir)
+    except StoreUnavailable as why:
+        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
+    try:
+        if store.forgets:
+            raise Refusal("there is no Redis with a ledger here: set RACKMEDIC_REDIS_URL to the one that `rackmedic serve` uses")
+        inventory = await site_inventory(settings)
+        yield await open_ledger(settings, store, inventory, WallClock())
+    finally:
+        await store.aclose()
+
+
+def who() -> str:
+    """Who is said to have acted, in the audit log: the account on this machine."""
+    return f"terminal:{getpass.getuser()}@{socket.gethostname()}"
+
+
+async def verify(settings: Settings, heads: tuple[str, ...], *, as_json: bool) -> int:
+    """Walk the audit chain; 1 when it was altered or its end was cut."""
+    async with _ledger(settings) as ledger:
+        report = await ledger.verify(heads)
+    if as_json:
+        row = {"entries": report.entries, "head": report.head, "good": report.good, "broken_at": report.broken_at}
+        print(json.dumps({"schema": 1, **row, "missing_heads": list(report.missing_heads)}))
+    elif report.good:
+        print(f"intact: {report.entries} entries, head {report.head or '(none)'}")
+    else:
+        cut = f"; its end was cut: {len(report.missing_heads)} posted head(s) are not in it" if report.missing_heads else ""
+        print(f"NOT intact: the chain breaks at entry {report.broken_at}{cut}" if not report.intact else f"NOT whole{cut}")
+    return 0 if report.good else 1
+
+
+async def export(settings: Settings) -> int:
+    """Every audit line as JSON lines, oldest first."""
+    async with _ledger(settings) as ledger:
+        async for line in ledger.export():
+            print(line)
+    return 0
+
+
+async def stop(settings: Settings, why: str) -> int:
+    """The kill switch."""
+    async with _ledger(settings) as ledger:
+        await ledger.stop(who(), why)
+        running = (await ledger.status()).executing
+    print("stopped: no remedy starts until `rackmedic resume`" + (f"; still running: {' '.join(running)}" if running else ""))
+    return 0
+
+
+async def resume(settings: Settings, group: str) -> int:
+    """Kill switch off, or a group's breaker reset."""
+    async with _ledger(settings) as ledger:
+        await (ledger.reset_breaker(group, who()) if group else ledger.resume(who()))
+    print(f"the breaker of {group} is reset" if group else "resumed: approved remedies may start again")
+    return 0
+
+
+async def status(settings: Settings, *, as_json: bool) -> int:
+    """The brakes as they stand."""
+    async with _ledger(settings) as ledger:
+        now = await ledger.status()
+    if as_json:
+        row = {"stopped": now.stopped, "breakers": list(now.breakers), "executing": list(now.executing), "unknown": list(now.unknown)}
+        print(json.dumps({"schema": 1, **row}))
+        return 0
+    table = Table("what", "state", header_style="bold")
+    table.add_row("kill switch", now.stopped or "off")
+    table.add_row("breakers", " ".join(now.breakers) or "none")
+    table.add_row("executing", " ".join(now.executing) or "none")
+    table.add_row("unknown (a human must look)", " ".join(now.unknown) or "none")
+    Console().print(table)
+    return 0

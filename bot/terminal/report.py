@@ -1,0 +1,58 @@
+"""A report for the terminal: headline first, evidence as it was printed, next step last. Host text is shown literally, never as markup."""
+
+import shlex
+
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.text import Text
+
+from graph.state import Hypothesis, Incident, PlannedAction, Report, Stats
+from kb.redact import visible
+from tools.inventory.ranges import fold
+
+COLOURS = {"diagnosed": "bold red", "no_fault": "bold green", "abstained": "bold yellow", "handed_off": "bold magenta"}
+
+
+def report_text(state: Incident, report: Report) -> RenderableType:
+    """The whole report as one renderable."""
+    parts: list[RenderableType] = [Rule(state["id"]), Text(report.headline or report.outcome, style=COLOURS[report.outcome])]
+    if report.reply:
+        parts.append(Text(visible(report.reply)))
+    for cause in report.root_causes:
+        parts += _cause(cause)
+    parts += _list("would be put up for approval, in this order (a terminal approves nothing)", [_action(row) for row in report.actions])
+    parts += _list("for people to do", report.by_hand)
+    parts += _list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
+    parts += _list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
+    parts += _list("questions", report.questions)
+    parts += _list("suggestions (never run by RackMedic)", report.suggestions)
+    if report.next_step:
+        parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))
+    parts.append(Text(_cost(Stats.model_validate(state.get("stats") or {}), report), style="dim"))
+    return Group(*parts)
+
+
+def _cause(cause: Hypothesis) -> list[RenderableType]:
+    where = ", ".join(cause.devices) or fold(cause.hosts) or "no machine"
+    rows: list[RenderableType] = [Text.assemble("\n", (cause.label, "bold"), "  on ", (where, "bold"), f"  ({cause.confidence:.0%})")]
+    for row in cause.evidence[:8]:
+        when = f"{row.time:%H:%M:%S} " if row.time else ""
+        rows.append(Text.assemble(("  │ ", "dim"), (f"{row.host or 'ticket'} {row.check} {when}", "cyan"), visible(row.line)[:400]))
+    if cause.because:
+        rows.append(Text(f"  {visible(cause.because)}"))
+    return rows
+
+
+def _action(row: PlannedAction) -> str:
+    via = f" via {row.via}" if row.via != row.target else ""
+    return f"{row.remedy} on {row.target}{via} ({row.risk}): {shlex.join(row.command)}"
+
+
+def _list(title: str, rows: tuple[str, ...] | list[str]) -> list[RenderableType]:
+    return [Text(f"\n{title}", style="bold"), *(Text(f"  · {visible(row)}") for row in rows)] if rows else []
+
+
+def _cost(stats: Stats, report: Report) -> str:
+    clock = "virtual s" if stats.clock == "virtual" else "s"
+    cost = f"\n{stats.hosts} hosts · {stats.checks} checks · {stats.makespan_seconds:.1f} {clock} · {stats.model_calls} model calls · ${stats.usd:.3f}"
+    return cost + (f" · without a model: {report.without_model}" if report.without_model else "")

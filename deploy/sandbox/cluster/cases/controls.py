@@ -1,0 +1,120 @@
+"""Healthy situations that look like faults: H01 to H08. The right answer to each is that nothing is wrong."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.machines.lines import JobLine, JournalLine, KernelLine
+from deploy.sandbox.cluster.machines.noise import flood
+from deploy.sandbox.cluster.machines.state import NodeState, World
+from deploy.sandbox.cluster.plan import Modifier
+
+HOUR = 3600.0
+
+
+def nodes_of(world: World, modifier: Modifier, seed: int) -> list[NodeState]:
+    """The named node; one by chance where none is named."""
+    names = list(world.nodes)
+    if modifier.host == "*":
+        return list(world.nodes.values())
+    return [world.nodes[modifier.host or dice(seed, modifier.id).choice(names)]]
+
+
+def reboot(node: NodeState, hours_ago: float) -> None:
+    """Move the last boot, and everything the kernel has said since, to so many hours ago."""
+    boot, shift = node.booted, -hours_ago * HOUR - node.booted
+    starting = [replace(line, t=line.t + shift) for line in node.kernel_log if line.t < boot + 60]
+    node.booted += shift
+    node.kernel_log = starting + [line for line in node.kernel_log if line.t > node.booted + 60]
+
+
+def _stale_xid79(world: World, modifier: Modifier, seed: int) -> None:
+    for node in nodes_of(world, modifier, seed):
+        gpu = node.gpus[modifier.whole("gpu", 4) % 8]
+        reboot(node, 5.25)
+        text = f"NVRM: Xid (PCI:{gpu.pci}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+        node.kernel_log.append(KernelLine(-9.4 * HOUR, "warn", text, "before"))
+    _restart_job_after(world, -5 * HOUR)
+
+
+def _restart_job_after(world: World, t: float) -> None:
+    """The job began after that."""
+    if world.job.started < t:
+        shift = t + 900 - world.job.started
+        for rank in world.job.ranks:
+            rank.lines = [JobLine(line.t + shift, line.text, line.stamp) if line.t + shift < t + 1200 else line for line in rank.lines]
+        world.job.started += shift
+
+
+def _benign_flood(world: World, modifier: Modifier, seed: int) -> None:
+    for node in nodes_of(world, modifier, seed):
+        node.kernel_log += flood(node.name, seed, node.profile.hca_buses[0], modifier.whole("lines", 3000))
+
+
+def _remapped_and_fine(world: World, modifier: Modifier, seed: int) -> None:
+    for node in nodes_of(world, modifier, seed):
+        gpu = node.gpus[modifier.whole("gpu", 2) % 8]
+        gpu.aggregate.dram_corr, gpu.volatile.dram_corr = 214, 3
+        gpu.remap.corr, gpu.remap.high = 4, 4
+
+
+def _no_job_log(world: World, modifier: Modifier, seed: int) -> None:
+    world.job.has_log = False
+
+
+def _longer_sequences(world: World, modifier: Modifier, seed: int) -> None:
+    world.job.ranks[0].lines.insert(
+        0, JobLine(world.job.started + 10, "[rank0] INFO resumed with seq_len=8192, the previous run had seq_len=4096", "python")
+    )
+    for rank in world.job.ranks:
+        rank.lines = [JobLine(line.t, _twice_as_slow(line.text), line.stamp) for line in rank.lines]
+
+
+def _twice_as_slow(text: str) -> str:
+    head, mark, seconds = text.rpartition("step_time=")
+    return f"{head}{mark}{float(seconds.rstrip('s')) * 2.05:.2f}s" if mark else text
+
+
+def _nothing_for_the_fabric_manager(world: World, modifier: Modifier, seed: int) -> None:
+    for node in nodes_of(world, modifier, seed):
+        service = node.services["nvidia-fabricmanager"]
+        service.active, service.sub, service.load, service.result, service.exit_status = "inactive", "dead", "loaded", "success", 0
+        text = "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"
+        node.journal.append(JournalLine(-6 * HOUR, "nvidia-fabricmanager.service", "nv-fabricmanager", 4, text))
+
+
+def _ethernet_port_down_by_design(world: World, modifier: Modifier, seed: int) -> None:
+    name = modifier.args.get("hca", "mlx5_1")
+    for node in world.nodes.values():
+        for hca in node.hcas:
+            if hca.name == name:
+                hca.link_layer, hca.state, hca.phys = "Ethernet", "Down", "Disabled"
+                hca.rate, hca.lid, hca.sm_lid, hca.pkeys = 100, 0, 0, ("0xffff",)
+        node.env["NCCL_IB_HCA"] = ",".join(hca.name for hca in node.hcas if hca.name != name)
+    for rank in world.job.ranks:
+        rank.lines = [line for line in rank.lines if f"'{name}'" not in line.text]
+        rank.lines = [JobLine(line.t, line.text.replace(f"[{name[5:]}]{name}:1/IB ", ""), line.stamp) for line in rank.lines]
+
+
+def _interrupted_by_its_user(world: World, modifier: Modifier, seed: int) -> None:
+    for node in nodes_of(world, modifier, seed):
+        gpu = node.gpus[modifier.whole("gpu", 1) % 8]
+        for dt, code in ((0.0, 43), (0.4, 45)):
+            text = f"NVRM: Xid (PCI:{gpu.pci}): {code}, pid=38117, name=python3, Ch 00000008"
+            node.kernel_log.append(KernelLine(-4.2 * HOUR + dt, "warn", text))
+        rank = world.job.of(node.name)[gpu.index]
+        rank.lines.insert(
+            0, JobLine(world.job.started + 1, f"[rank{rank.rank}] INFO previous run was stopped by the user (KeyboardInterrupt)", "python")
+        )
+
+
+CONTROLS: Mapping[str, Callable[[World, Modifier, int], None]] = {
+    "H01": _stale_xid79,
+    "H02": _benign_flood,
+    "H03": _remapped_and_fine,
+    "H04": _no_job_log,
+    "H05": _longer_sequences,
+    "H06": _nothing_for_the_fabric_manager,
+    "H07": _ethernet_port_down_by_design,
+    "H08": _interrupted_by_its_user,
+}

@@ -1,0 +1,263 @@
+"""The cluster as its users see it: commands are answered, nodes are broken, repaired and healed. Asking changes nothing but the list of what
+was refused."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from deploy.sandbox.cluster.answer import HANGS, Answer, said
+from deploy.sandbox.cluster.cases.case_values import T0, Case, Output
+from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.doors.timing import READ_SECONDS, REFUSED_SECONDS, SECONDS
+from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.grammar import PRIVILEGED, Asked, recognise
+from deploy.sandbox.cluster.machines import scheduler
+from deploy.sandbox.cluster.machines.profiles import PROFILES, WITHOUT_NVLINK
+from deploy.sandbox.cluster.machines.state import NodeState, World
+from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
+from deploy.sandbox.cluster.render import FILES, RENDERERS
+from deploy.sandbox.cluster.render.kernel import dashed
+from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.repairs.repairs import Repairable
+from deploy.sandbox.cluster.simulation import turns
+from deploy.sandbox.cluster.simulation.simulation import PACE, NoSuchThing, minute
+
+__all__ = ["Cluster", "NoSuchThing", "UnsafeCommand"]
+
+BOOT_ID = "dmesg.boot"
+BEGAN_AGO = 640.0
+"""A fault made on a live cluster began this long ago, so that the job's time limits have run out by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsafeCommand:
+    """A command that is in no table and was therefore not answered."""
+
+    host: str
+    argv: tuple[str, ...]
+
+
+class Cluster(Repairable):
+    """One simulated cluster. With a clock it is live: its t0 is the present minute; without one its t0 stands still."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        t0: datetime = T0,
+        outputs: Mapping[str, Mapping[str, Output]] | None = None,
+        clock: Callable[[], datetime] | None = None,
+        pace: float = PACE,
+    ) -> None:
+        super().__init__(plan, t0=t0, clock=clock, pace=pace)
+        self._outputs = outputs or {}
+        self._samples: Counter[tuple[str, str]] = Counter()
+        self._breaks = 0
+        self.unsafe_commands: list[UnsafeCommand] = []
+
+    @classmethod
+    def of(
+        cls,
+        profile: str = "dgx-h100-8",
+        nodes: Sequence[str] = ("gpu-001", "gpu-002", "gpu-003", "gpu-004"),
+        job: str = "",
+        seed: int = 0,
+        clock: Callable[[], datetime] | None = None,
+        controller: str = "",
+        pace: float = PACE,
+    ) -> "Cluster":
+        """A healthy live cluster whose job runs; `clock` gives the present (UTC), the real one by default. `controller` names the machine
+        with Slurm's commands, if there is to be one."""
+        clock = clock or (lambda: datetime.now(UTC))
+        if profile not in PROFILES:
+            raise NoSuchThing(f"there is no profile {profile}; there are {', '.join(PROFILES)}")
+        if controller in nodes:
+            raise NoSuchThing(f"{controller} is a node already; the controller is a machine of its own")
+        return cls(Plan(profile, tuple(nodes), seed, job=job, controller=controller), t0=minute(clock()), clock=clock, pace=pace)
+
+    @classmethod
+    def from_case(
+        cls, case: Case, seed: int = 0, *, controller: str = "", pace: float = PACE, clock: Callable[[], datetime] | None = None
+    ) -> "Cluster":
+        """The cluster of a case, as it is when the ticket is posted; with a clock that begins then, it lives on from there. H06 speaks of
+        machines without NVLink, so there they all are."""
+        nothing_to_do = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
+        plan = Plan(WITHOUT_NVLINK if nothing_to_do else case.profile, case.nodes, seed, case.faults, case.modifiers, controller=controller)
+        return cls(plan, t0=case.t0, outputs=case.outputs, clock=clock, pace=pace)
+
+    @property
+    def unsafe_command_count(self) -> int:
+        """How many commands were refused because they are in no table."""
+        return len(self.unsafe_commands)
+
+    def answer(self, host: str, argv: Sequence[str], at: float = 0.0) -> Answer:
+        """What the machine prints for a command, `at` seconds after t0."""
+        asked = recognise(argv)
+        if asked is None:
+            return self.refuse(host, argv)
+        at = self._since_t0(at)
+        if host == self.controller or asked.name in scheduler.READS:
+            return self._without_gpus(host, asked, argv, at)
+        answer = self._spoilt(host, asked, argv) or self._given(host, asked) or self._rendered(host, asked, at)
+        return replace(answer, seconds=SECONDS.get(asked.name, READ_SECONDS)) if answer.status != 127 else answer
+
+    def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> Answer:
+        """The same for a command that the node kit runs as root on the machine: a check's, or a tool's that no check has."""
+        asked = recognise(argv)
+        if asked is None or host == self.controller:
+            return self.refuse(host, argv)
+        asked, at = replace(asked, as_root=True), self._since_t0(at)
+        return self._spoilt(host, asked, ("", "", *argv)) or self._given(host, asked) or self._rendered(host, asked, at)
+
+    def refuse(self, host: str, argv: Sequence[str]) -> Answer:
+        """Count a command that nobody should run here."""
+        self.unsafe_commands.append(UnsafeCommand(host, tuple(argv)))
+        return _no_such_command(argv)
+
+    def faults_catalogue(self) -> list[dict[str, str]]:
+        """Every fault that can be made, for a menu."""
+        rows = (FAULTS[number] for number in sorted(FAULTS))
+        return [{"id": row.id, "label": row.label, "title": row.title, "scope": row.scope} for row in rows]
+
+    def break_(
+        self, fault_id: str, node: str | Sequence[str] = "*", gpu: int | None = None, t: float | None = None, **args: Any
+    ) -> dict[str, Any]:
+        """Make a fault on a node, some, or all ("*"); what concerns the whole cluster happens to all.
+
+        `t` is when it began, in seconds from now; some ten minutes ago by default.
+        """
+        if fault_id not in FAULTS:
+            raise NoSuchThing(f"there is no fault {fault_id}; there are {', '.join(sorted(FAULTS))}")
+        everywhere = node == "*" or FAULTS[fault_id].scope == "cluster"
+        names = self.hosts if everywhere else (node,) if isinstance(node, str) else tuple(node)
+        unknown = [name for name in names if name not in self.hosts]
+        if unknown or not names:
+            raise NoSuchThing(f"there is no node {', '.join(unknown) or '(none named)'}; there are {', '.join(self.hosts)}")
+        if gpu is not None and not 0 <= gpu < 8:
+            raise NoSuchThing(f"there is no GPU {gpu}; a node has 0 to 7")
+        self._breaks += 1
+        began = max(self._age + (-BEGAN_AGO if t is None else t), self._newest(names))
+        gpus = () if gpu is None else (gpu,)
+        row = Happening(fault_id, names, began, gpus, args, f"break {self._breaks}", after=len(self._plan.deeds))
+        self._change(replace(self._plan, happenings=(*self._plan.happenings, row)))
+        return {"fault": fault_id, "label": FAULTS[fault_id].label, "nodes": list(names), "gpu": gpu, "args": args}
+
+    def heal(self, node: str | None = None) -> None:
+        """Undo every fault, or every one on a node."""
+        if node is not None and node not in self.hosts:
+            raise NoSuchThing(f"there is no node {node}; there are {', '.join(self.hosts)}")
+        self._change(turns.healed(self._plan, node, self._now()))
+
+    def state_summary(self) -> dict[str, Any]:
+        """What a page shows: nodes, what is broken on them, the job."""
+        world = self.world()
+        return {
+            "t0": self.t0.isoformat(),
+            "profile": self.profile,
+            "job": {"id": world.job.id, "ranks": len(world.job.ranks), "running": world.job.ended is None},
+            "nodes": [self._node_row(node, world) for node in world.nodes.values()],
+            "controller": self.controller,
+            "unsafe_commands": self.unsafe_command_count,
+        }
+
+    def _newest(self, names: Sequence[str]) -> float:
+        """Before this there was no such boot, and no such run of the job."""
+        return max(
+            (deed.at + 1 for deed in self._plan.deeds if deed.what == "job" or (deed.what == "boot" and deed.node in names)),
+            default=-math.inf,
+        )
+
+    def _node_row(self, node: NodeState, world: World) -> dict[str, Any]:
+        now = self._now()
+        rows = [row for row in self._plan.happenings if node.name in row.nodes and row.ended is None and row.at <= now]
+        broken = [_broken(row) for row in rows]
+        return {
+            "name": node.name,
+            "reachable": node.reachable,
+            "gpus": len(node.gpus),
+            "gpus_answering": sum(gpu.answers for gpu in node.gpus),
+            "faults": broken,
+            "state": self._condition(node, world),
+            "reason": node.drain,
+        }
+
+    def _condition(self, node: NodeState, world: World) -> str:
+        """In a word: what the scheduler says of it, or that it is `off`, `rebooting` or `unreachable`."""
+        if node.reachable:
+            return scheduler.node_state(node, world)
+        down = [deed for deed in self._plan.deeds if deed.node == node.name and deed.what == "down"]
+        return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
+
+    def _spoilt(self, host: str, asked: Asked, argv: Sequence[str]) -> Answer | None:
+        """R6: the check cannot be made here. Which boot it is can be read all the same: that takes neither its tool nor any right."""
+        for modifier in self._plan.of("R6") if asked.name != BOOT_ID else ():
+            if modifier.host in ("", "*", host) and modifier.args["check"] in (asked.check, asked.name):
+                how = modifier.args.get("how", "timeout")
+                if how == "timeout":
+                    return HANGS
+                if how == "denied":
+                    return said("", 1, "sudo: a password is required\n")
+                if asked.as_root:
+                    return replace(said("", 127, f"{argv[2]}: {PRIVILEGED[asked.name][0]}: not found\n"), seconds=REFUSED_SECONDS)
+                return replace(said("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
+        return None
+
+    def _without_gpus(self, host: str, asked: Asked, argv: Sequence[str], at: float) -> Answer:
+        """What needs no GPU machine: the scheduler's commands where there is a scheduler, and who the controller is."""
+        world = self.world(at)
+        if asked.name in scheduler.READS and world.controller:
+            return replace(scheduler.READS[asked.name](world, at, asked.slots), seconds=READ_SECONDS)
+        if asked.name == BOOT_ID and world.controller:
+            return replace(said(dashed(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
+        return _no_such_command(argv)
+
+    def _given(self, host: str, asked: Asked) -> Answer | None:
+        """The case's own output for this check."""
+        rows = self._outputs.get(host, {})
+        row = rows.get(asked.name) or rows.get(asked.check)
+        return said(row.stdout, row.status, row.stderr) if row else None
+
+    def _rendered(self, host: str, asked: Asked, at: float) -> Answer:
+        node = self._seen(host, asked.name, at)
+        if asked.as_root and not node.kit:
+            return said("", 1, "sudo: a password is required\n")
+        if PRIVILEGED.get(asked.name, ("",))[0] == "rackmedic-look" and not (asked.as_root or node.kit):
+            return replace(said("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
+        as_root = asked.as_root or asked.name not in PRIVILEGED or not node.dmesg_restrict
+        render = RENDERERS.get(asked.name) or FILES[asked.name]
+        world = self.world(at)
+        if asked.name == "time.clock" and not self.live:
+            at = 0.0  # whoever looks at a case has a clock that stands still at its ticket; the machine's grows older only inside
+        return render(View(node, world.job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed, world.nodes))
+
+    def _seen(self, host: str, command: str, at: float) -> NodeState:
+        """The node as this look finds it: an intermittent fault may hide, a healed one is gone."""
+        return self.world(at, faded=self._hides(host, command, at)).nodes[host]
+
+    def _hides(self, host: str, command: str, at: float) -> bool:
+        concerned = [row for row in self._plan.of("R11", "R12") if row.host in ("", "*", host)]
+        if not concerned:
+            return False
+        number = self._samples[host, command]
+        self._samples[host, command] += 1
+        return any(self._gone(row, host, number, at) for row in concerned)
+
+    def _gone(self, row: Modifier, host: str, number: int, at: float) -> bool:
+        if row.id == "R12":
+            return self._now(at) >= row.whole("after", 240)
+        seen, _, of = row.args.get("seen", "1of3").partition("of")
+        first = dice(self._plan.seed, "R11", host).randrange(int(of))
+        return (number + first) % int(of) >= int(seen)
+
+
+def _broken(row: Happening) -> dict[str, Any]:
+    fault = FAULTS[row.fault]
+    return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": row.gpus[0] if row.gpus else None}
+
+
+def _no_such_command(argv: Sequence[str]) -> Answer:
+    word = argv[0] if argv else ""
+    return replace(said("", 127, f"bash: line 1: {word}: command not found\n"), seconds=REFUSED_SECONDS)

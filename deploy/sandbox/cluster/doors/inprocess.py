@@ -1,0 +1,61 @@
+"""`tools.transport.Transport` straight into the simulated cluster, on a virtual clock. Nothing but the node kit's own scripts waits, nothing is random."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+
+from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.toolbox import Toolbox
+from deploy.sandbox.cluster.grammar import kit_words
+from tools.transport import Ran, Unreachable
+
+GRAIN = 120.0
+"""Nodes age in steps of this many virtual seconds of looking, so the order of questions inside a step does not matter."""
+
+KIT_SECONDS = 0.5
+"""A call of the node kit, on the virtual clock."""
+
+
+class InProcess:
+    """Runs commands at once and says how long they would have taken. The node kit is the real one, in a process of its own; `aclose` ends it."""
+
+    clock = "virtual"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._spent: dict[str, float] = defaultdict(float)
+        self._opening = asyncio.Lock()
+        self.toolbox = Toolbox(cluster)
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        """See `Transport.run`."""
+        at = self._at(host)
+        if not self._cluster.reachable(host, at):
+            raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
+        answer = await self._kit(host, words, timeout, at) if (words := kit_words(argv)) else self._cluster.answer(host, argv, at)
+        if answer is None:
+            return Ran(b"", b"", None, KIT_SECONDS)
+        late = answer.hangs or answer.seconds > timeout
+        seconds = timeout if late else answer.seconds
+        self._spent[host] += seconds
+        if late:
+            return Ran(b"", b"", 124, seconds, timed_out=True)
+        return Ran(answer.stdout[:cap], answer.stderr, answer.status, seconds, truncated=len(answer.stdout) > cap)
+
+    async def aclose(self) -> None:
+        """End what the node kit left running."""
+        await self.toolbox.close()
+
+    def _at(self, host: str) -> float:
+        spent = self._spent[host] + self.toolbox.virtual.get(host, 0.0)
+        return spent // GRAIN * GRAIN
+
+    async def _kit(self, host: str, words: tuple[str, ...], timeout: float, at: float) -> Answer | None:
+        """None when the machine went down under it."""
+        async with self._opening:
+            await self.toolbox.open()
+        answer = await self.toolbox.run(host, words, timeout, at)
+        if not self._cluster.reachable(host, at):
+            return None
+        return Answer(answer.stdout, answer.stderr, answer.status, KIT_SECONDS)

@@ -1,0 +1,218 @@
+"""The cluster behind real SSH: one server per machine on loopback, each with a host key of its own. Exec only, public keys only.
+What sudo would run of the node kit is run, by /bin/sh, in the machine's own folder."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+import asyncssh
+import yaml
+
+from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.inprocess import GRAIN
+from deploy.sandbox.cluster.doors.toolbox import Toolbox
+from deploy.sandbox.cluster.doors.wire import Wire
+from deploy.sandbox.cluster.grammar import TARGETS, kit_words, unwrap
+
+USER = "rackmedic"
+KEY_TYPE = "ssh-ed25519"
+CONTROL_GROUP = "control"
+Process = asyncssh.SSHServerProcess[bytes]
+
+
+class SshCluster:
+    """An async context manager. `directory` receives inventory.yaml, known_hosts and the client's key."""
+
+    def __init__(
+        self, cluster: Cluster, directory: Path, *, group: str = "demo", channels: Sequence[dict[str, Any]] = (), seconds: bool = False
+    ) -> None:
+        self.cluster, self.directory = cluster, directory
+        self.toolbox = Toolbox(cluster)
+        self._group, self._channels, self._takes_time = group, list(channels), seconds
+        self._keys: dict[str, asyncssh.SSHKey] = {}
+        self._servers: dict[str, asyncssh.SSHAcceptor] = {}
+        self._wires: dict[str, Wire] = {}
+        self._garbage: dict[str, bytes] = {}
+        self._no_sudo: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._scripts: set[asyncio.Task[Answer]] = set()
+        self._began = monotonic()
+        self.running = 0
+        """Commands that are running now, on all nodes."""
+
+    async def __aenter__(self) -> "SshCluster":
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._write_client_key()
+        await self.toolbox.open()
+        for host in self.cluster.machines:
+            self._keys[host] = asyncssh.generate_private_key(KEY_TYPE)
+            self._servers[host] = await self._listen(host)
+            self._wires[host] = Wire(self._servers[host].get_port())
+            await self._wires[host].open()
+        self._write_files()
+        await self._follow_power()
+        self.cluster.watch(self._power_changed)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for task in list(self._tasks):
+            await task
+        await self.toolbox.close()
+        await asyncio.gather(*self._scripts, return_exceptions=True)
+        for wire in self._wires.values():
+            await wire.close()
+        for server in self._servers.values():
+            server.close()
+        for server in self._servers.values():
+            with contextlib.suppress(OSError, asyncssh.Error):
+                await server.wait_closed()
+
+    def inventory(self) -> dict[str, Any]:
+        """The inventory as plain data; `channels` as they were given."""
+        data: dict[str, Any] = {
+            "defaults": {
+                "user": USER,
+                "key": str(self.directory / "client_key"),
+                "known_hosts": str(self.directory / "known_hosts"),
+                "kit": True,
+                **TARGETS,
+                "job_logs": "/var/log/jobs",
+                "nccl_tests": "/usr/local/nccl-tests/build",
+            },
+            "groups": self._groups(),
+            "hosts": {host: {"address": "127.0.0.1", "port": wire.port} for host, wire in self._wires.items()},
+        }
+        return data | ({"channels": self._channels} if self._channels else {})
+
+    def _groups(self) -> dict[str, Any]:
+        nodes = {"hosts": ",".join(self.cluster.hosts), "sku": self.cluster.profile}
+        if not self.cluster.controller:
+            return {self._group: nodes}
+        return {self._group: nodes | {"controller": self.cluster.controller}, CONTROL_GROUP: {"hosts": self.cluster.controller}}
+
+    async def drop(self, host: str) -> None:
+        """Cut every connection to a node, whatever runs on it."""
+        await self._wires[host].cut()
+
+    def freeze(self, host: str) -> None:
+        """The node falls silent: connections stay, nothing passes."""
+        self._wires[host].freeze()
+
+    def thaw(self, host: str) -> None:
+        """The node answers again."""
+        self._wires[host].thaw()
+
+    async def change_host_key(self, host: str) -> None:
+        """The node comes back with another host key, as after a re-installation; known_hosts keeps the old one."""
+        self._keys[host] = asyncssh.generate_private_key(KEY_TYPE)
+        self._servers[host].close()
+        self._servers[host] = await self._listen(host)
+        self._wires[host].target = self._servers[host].get_port()
+        await self._wires[host].cut()
+
+    async def reinstall(self, host: str) -> None:
+        """The machine comes back from an installation: another boot id, another host key, and the node kit knows nothing of the past."""
+        self.toolbox.lose_power(host)
+        self.toolbox.wipe(host)
+        await self.change_host_key(host)
+        self.toolbox.boot(host)
+
+    def refuse_sudo(self, host: str) -> None:
+        """sudo asks for a password from now on."""
+        self._no_sudo.add(host)
+
+    def emit(self, host: str, stdout: bytes) -> None:
+        """Every command on the node prints these bytes from now on, whatever they are."""
+        self._garbage[host] = stdout
+
+    def _write_client_key(self) -> None:
+        key = asyncssh.generate_private_key(KEY_TYPE)
+        private = self.directory / "client_key"
+        key.write_private_key(str(private))
+        private.chmod(0o600)
+        key.write_public_key(str(self.directory / "client_key.pub"))
+
+    def _write_files(self) -> None:
+        rows = [f"[127.0.0.1]:{wire.port} {self._keys[host].export_public_key().decode().strip()}" for host, wire in self._wires.items()]
+        (self.directory / "known_hosts").write_text("\n".join(rows) + "\n")
+        (self.directory / "inventory.yaml").write_text(yaml.safe_dump(self.inventory(), sort_keys=False))
+
+    async def _listen(self, host: str) -> asyncssh.SSHAcceptor:
+        async def handle(process: Process) -> None:
+            await self._run(host, process)
+
+        return await asyncssh.listen(
+            "127.0.0.1",
+            0,
+            server_host_keys=[self._keys[host]],
+            authorized_client_keys=str(self.directory / "client_key.pub"),
+            process_factory=handle,
+            encoding=None,
+            password_auth=False,
+            kbdint_auth=False,
+            gss_host=None,
+            allow_pty=False,
+            x11_forwarding=False,
+            agent_forwarding=False,
+            sftp_factory=None,
+            line_editor=False,
+        )
+
+    async def _run(self, host: str, process: Process) -> None:
+        """One exec. A command that hangs ends with its `timeout` wrapper, or never."""
+        if process.command is None:
+            process.stderr.write(b"this account runs single commands only\n")
+            process.exit(1)
+            return
+        if not self.cluster.reachable(host):
+            process.close()  # it went down a moment ago, and its wire is about to be cut
+            return
+        argv, limit = unwrap(process.command)
+        self.running += 1
+        try:
+            answer = await self._answer(host, argv, limit)
+            if answer.hangs:
+                await asyncio.sleep(limit if limit is not None else 86400)
+            elif self._takes_time:
+                await asyncio.sleep(answer.seconds)
+            process.stdout.write(answer.stdout)
+            process.stderr.write(answer.stderr)
+            await process.stdout.drain()
+            process.exit(answer.status)
+        except (OSError, asyncssh.Error):
+            process.close()  # the client went away; there is nobody to tell
+        finally:
+            self.running -= 1
+
+    async def _answer(self, host: str, argv: Sequence[str], limit: float | None) -> Answer:
+        elapsed = 0.0 if self.cluster.live else (monotonic() - self._began) // GRAIN * GRAIN
+        words = kit_words(argv)
+        refused = host in self._no_sudo and argv[:1] == ("sudo",)
+        answer = Answer() if words else self.cluster.answer(host, argv, elapsed)
+        if host in self._garbage:
+            return Answer(self._garbage[host])
+        if refused:
+            return Answer(b"", b"sudo: a password is required\n", 1)
+        return await self._kit(host, words, limit, elapsed) if words else answer
+
+    async def _kit(self, host: str, words: tuple[str, ...], limit: float | None, at: float) -> Answer:
+        """The script goes on when the connection does not: as on a real machine, nobody tells it."""
+        task = asyncio.get_running_loop().create_task(self.toolbox.run(host, words, limit, at))
+        self._scripts.add(task)
+        task.add_done_callback(self._scripts.discard)
+        return await asyncio.shield(task)
+
+    def _power_changed(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._follow_power())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _follow_power(self) -> None:
+        """A node that is off refuses connections."""
+        for host, wire in self._wires.items():
+            await (wire.open() if self.cluster.reachable(host) else wire.close())

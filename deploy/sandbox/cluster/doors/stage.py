@@ -1,0 +1,51 @@
+"""A case set up for `rackmedic diagnose --sandbox`: its cluster in this process, an inventory of its nodes, its clock and its ticket."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from deploy.sandbox.cluster.cases.case import Case, load_case
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.grammar import TARGETS
+from tools.inventory.hosts import Inventory, parse_inventory
+
+
+class CaseClock:
+    """Stands still at the moment the ticket is posted: what a case shows does not depend on when it is run."""
+
+    def __init__(self, t0: datetime) -> None:
+        self._t0 = t0
+
+    def now(self) -> datetime:
+        return self._t0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a diagnosis sees of a case. `truth` is not among it."""
+
+    cluster: Cluster
+    transport: InProcess
+    inventory: Inventory
+    clock: CaseClock
+    text: str
+    attachments: tuple[tuple[str, str], ...]
+
+
+CONTROLLER = "slurm-controller"
+
+
+def stage(path: Path) -> Stage:
+    """A case file's stage, with a scheduler, so that fixes begin with a drain. Raises BadCase with every problem of the file."""
+    return staged(load_case(path), controller=CONTROLLER)
+
+
+def staged(case: Case, seed: int = 0, controller: str = "") -> Stage:
+    """The same from a case that is read already. `controller` names the scheduler's machine, where remedies need one."""
+    cluster = Cluster.from_case(case, seed, controller=controller)
+    job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}
+    groups = {"job": job | {"controller": controller}, "control": {"hosts": controller}} if controller else {"job": job}
+    inventory = parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups}, case.id)
+    attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
+    return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)

@@ -1,0 +1,263 @@
+"""A folder for each machine, in which the real node kit runs: its generated scripts, records of its own, a /proc of files, and a PATH where
+every tool that matters is a stub that asks the cluster over a unix socket. Nothing on that PATH can touch the machine we run on."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.sessions import end_sessions, runner_of
+from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.machines.state import NodeState
+from deploy.sandbox.cluster.render.kernel import dashed
+from deploy.sandbox.cluster.render.modules import proc_modules
+from deploy.sandbox.cluster.render.procfs import environment, stat_line
+from tools.checks import CHECKS
+from tools.nodekit.generate import KitPaths, kit_files
+from tools.remedies import REMEDIES
+
+BOOT_SECONDS = 900.0
+"""A reboot on the virtual clock."""
+
+GRACE = 0.15
+"""Real seconds between `systemctl reboot` and silence: enough for the kit to write down how its command ended, as on real machines."""
+
+OURS = (
+    "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel",
+    "rmmod", "dkms", "lsmod", "docker", "nvidia-ctk", "chronyc", "cpupower", "find", "df", "ipmitool",
+    "dmesg", "journalctl", "lspci", "sminfo", "iblinkinfo",
+    "reboot", "shutdown", "poweroff", "halt", "insmod", "pkill", "killall", "mount", "umount", "ip", "service",
+)  # fmt: skip
+"""Stubs. The last ones are in no remedy: calling them is counted."""
+
+REAL = (
+    "sh", "cat", "cut", "date", "dd", "env", "false", "flock", "head", "id", "ls", "mkdir", "mv", "printf", "rm", "setsid", "sleep", "sort",
+    "stat", "sync", "tail", "test", "timeout", "touch", "tr", "true", "uniq", "wc",
+)  # fmt: skip
+"""Tools of the machine we run on that the kit may use: those that act on files of its folder only."""
+
+CLIENT = """\
+import sys
+from _socket import AF_UNIX, SOCK_STREAM, socket
+s = socket(AF_UNIX, SOCK_STREAM)
+s.connect(sys.argv[1])
+words = "\\0".join(sys.argv[2:]).encode("utf-8", "surrogateescape")
+s.sendall(b"%d\\n%b" % (len(words), words))
+heard = b""
+while True:
+    part = s.recv(1 << 16)
+    if not part:
+        break
+    heard += part
+head, _, rest = heard.partition(b"\\n")
+if not head:
+    sys.exit(137)
+status, size = map(int, head.split())
+sys.stdout.buffer.write(rest[:size])
+sys.stdout.buffer.flush()
+sys.stderr.buffer.write(rest[size:])
+sys.exit(status)
+"""
+"""What a stub runs, on an interpreter without site: some 11 ms a call."""
+
+
+class Toolbox:
+    """The folders of all machines, made when first needed, and the socket behind their stubs. An async context manager."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._root = Path()
+        self._server: asyncio.Server | None = None
+        self._written: dict[Path, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._runners: set[tuple[str, str]] = set()
+        self._at: dict[str, float] = {}
+        self.virtual: dict[str, float] = {}
+        """Seconds that tools have taken on the virtual clock, by machine."""
+        self.booted = asyncio.Event()
+        """Set whenever a machine has come back."""
+
+    async def __aenter__(self) -> "Toolbox":
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Listen to stubs. Opening again changes nothing."""
+        if self._server is not None:
+            return
+        self._root = Path(tempfile.mkdtemp(prefix="rackmedic-nodes-"))
+        (self._root / "client.py").write_text(CLIENT)
+        self._server = await asyncio.start_unix_server(self._serve, self._socket)
+
+    async def close(self) -> None:
+        """End everything the kit left running, and remove the folders."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        end_sessions(self._root)
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    async def run(self, host: str, words: Sequence[str], limit: float | None, at: float = 0.0) -> Answer:
+        """Run a script of the kit as sudo would. It goes on when whoever asked has gone; past its limit it is killed, as `timeout` would."""
+        folder = self._folder(host)
+        self._at[host] = at
+        self.refresh(host)
+        child = await asyncio.create_subprocess_exec(
+            "/bin/sh", str(folder / "sbin" / words[0]), *words[1:], stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE, env={"PATH": "/nonexistent"}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            out, err = await asyncio.wait_for(child.communicate(), limit)
+        except TimeoutError:
+            os.killpg(child.pid, 9)
+            out, err = await child.communicate()
+            return Answer(out, err, 124)
+        status = child.returncode or 0
+        return Answer(out, err, 128 - status if status < 0 else status)
+
+    def records(self, host: str) -> Path:
+        """Where the kit of a machine keeps what it did."""
+        return self._folder(host) / "state"
+
+    def wipe(self, host: str) -> None:
+        """The machine is installed anew: the kit is there, its records are gone."""
+        end_sessions(self._folder(host))
+        shutil.rmtree(self.records(host))
+        self.records(host).mkdir(mode=0o700)
+
+    def lose_power(self, host: str, why: str = "off") -> None:
+        """The machine stops at once, and with it everything the kit was running."""
+        self._cluster.go_down(host, why, self._at.get(host, 0.0))
+        if (self._root / host).exists():
+            end_sessions(self._root / host)
+
+    def boot(self, host: str) -> None:
+        """The machine is back, with another boot id."""
+        self._cluster.come_up(host, self._at.get(host, 0.0))
+        self.refresh(host)
+        self.booted.set()
+
+    async def reboot(self, host: str) -> None:
+        """Down, and up again when a boot has taken its time."""
+        self.lose_power(host, "rebooting")
+        await self._takes(host, BOOT_SECONDS)
+        self.boot(host)
+
+    def refresh(self, host: str) -> None:
+        """Bring the /proc of a machine up to date."""
+        proc, wanted = self._folder(host) / "proc", self._proc_files(host)
+        old = {path for path in self._written if path.is_relative_to(proc)}
+        for path, text in ((proc / name, text) for name, text in wanted.items()):
+            old.discard(path)
+            if self._written.get(path) != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                self._written[path] = text
+        for path in old:
+            path.unlink()
+            del self._written[path]
+
+    @property
+    def _socket(self) -> str:
+        return str(self._root / "socket")
+
+    def _folder(self, host: str) -> Path:
+        folder = self._root / host
+        if not folder.exists():
+            self._install(folder, host)
+        return folder
+
+    def _install(self, folder: Path, host: str) -> None:
+        for name in ("sbin", "bin", "proc"):
+            (folder / name).mkdir(parents=True)
+        (folder / "state").mkdir(mode=0o700)
+        paths = KitPaths(str(folder / "sbin"), str(folder / "state"), str(folder / "bin"), str(folder / "proc"))
+        for name, text in kit_files(CHECKS, REMEDIES, paths).items():
+            (folder / "sbin" / name).write_text(text)
+        for tool in REAL:
+            if there := shutil.which(tool):
+                (folder / "bin" / tool).symlink_to(there)
+        words = shlex.join([sys.executable, "-IS", str(self._root / "client.py"), self._socket, host])
+        for tool in OURS:
+            stub = folder / "bin" / tool
+            stub.write_text(f'#!/bin/sh\nexec {words} {tool} "$@"\n')
+            stub.chmod(0o755)
+
+    def _proc_files(self, host: str) -> dict[str, str]:
+        world = self._cluster.world(self._at.get(host, 0.0))
+        if world.controller and host == world.controller.name:
+            return {"sys/kernel/random/boot_id": dashed(world.controller.boot_id) + "\n", "modules": ""}
+        node: NodeState = world.nodes[host]
+        files = {"sys/kernel/random/boot_id": dashed(node.boot_id) + "\n", "modules": proc_modules(node)}
+        files |= {f"{proc.pid}/stat": stat_line(node, proc) for proc in node.procs}
+        return files | {f"{pid}/environ": text for pid, text in environment(node, world.job).items()}
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One call of a stub. One that hangs, or whose machine goes down, gets no answer."""
+        task = asyncio.current_task()
+        assert task is not None  # a connection's callback always runs in a task
+        self._tasks.add(task)
+        try:
+            await self._reply(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # it was killed while it asked
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = await reader.readexactly(int(await reader.readline()))
+        host, *argv = said.decode("utf-8", "surrogateescape").split("\0")
+        self._count(host, writer.get_extra_info("socket"))
+        answer = await self._asked(host, argv)
+        if answer.hangs:
+            await reader.read()  # until it gives up
+        elif self._cluster.reachable(host, self._at.get(host, 0.0)):
+            writer.write(b"%d %d\n%b%b" % (answer.status, len(answer.stdout), answer.stdout, answer.stderr))
+            await writer.drain()
+
+    async def _asked(self, host: str, argv: Sequence[str]) -> Answer:
+        at = self._at.get(host, 0.0)
+        foreseen = self._cluster.foresee(host, argv, at)
+        if foreseen is None:
+            return self._cluster.answer_root(host, argv, at) if recognise(argv) else self._cluster.refuse(host, argv)
+        await self._takes(host, foreseen.seconds)
+        done = self._cluster.carry_out(host, argv, at)
+        assert done is not None  # it was a remedy's command a moment ago
+        if done.reboots:
+            task = asyncio.get_running_loop().create_task(self._reboot_soon(host))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return done.answer
+
+    async def _reboot_soon(self, host: str) -> None:
+        await asyncio.sleep(GRACE)
+        await self.reboot(host)
+
+    async def _takes(self, host: str, seconds: float) -> None:
+        self.virtual[host] = self.virtual.get(host, 0.0) + seconds
+        await asyncio.sleep(seconds * self._cluster.pace)
+
+    def _count(self, host: str, client: socket.socket) -> None:
+        """A command that the kit detached is an execution: once, however many tools it calls."""
+        if not hasattr(socket, "SO_PEERCRED"):
+            return
+        pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        runner = runner_of(pid)
+        if runner is not None and (host, runner.session) not in self._runners:
+            self._runners.add((host, runner.session))
+            self._cluster.executions[host, runner.remedy, runner.digest] += 1

@@ -1,0 +1,169 @@
+"""Slurm as its commands show and change it: which state a node is in, what became of the job, drain, resume and cancel."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.machines.state import NodeState, World
+from deploy.sandbox.cluster.plan import Deed
+
+KEPT_SECONDS = 300.0
+"""How long squeue knows a job that has ended."""
+
+NO_JOB = "slurm_load_jobs error: Invalid job id specified\n"
+
+
+def node_state(node: NodeState, world: World) -> str:
+    """As `sinfo -o %T` prints it."""
+    silent = "" if node.reachable else "*"
+    if node.drain:
+        return ("draining" if silent == "" and _allocated(world) else "drained") + silent
+    if silent:
+        return "down*"
+    return "allocated" if _allocated(world) else "idle"
+
+
+def job_state(world: World) -> str:
+    """As `squeue -o %T` would print it."""
+    if world.job.ended is None:
+        return "RUNNING"
+    return "CANCELLED" if world.job.stopped else "FAILED"
+
+
+def nodes(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+    """`sinfo -h -N -n NODE -o FORMAT`; a name that Slurm does not know is no row."""
+    node = world.nodes.get(slots["node"])
+    if node is None:
+        return said("")
+    state = node_state(node, world)
+    values = {"T": state, "t": _short(state), "E": node.drain or "none", "N": node.name, "n": node.name, "P": "gpu*", "a": "up"}
+    return said(_formatted(slots["format"], values) + "\n")
+
+
+def job(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+    """`squeue -h -j JOB -o FORMAT`: running jobs; nothing for one that has just ended, an error for one long gone."""
+    if slots["job"] != world.job.id:
+        return said("", 1, NO_JOB)
+    return _queue(world, at, slots["format"], missing=said("", 1, NO_JOB))
+
+
+def jobs_on(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+    """`squeue -h -w NODE -o FORMAT`: what runs there."""
+    if slots["node"] not in world.nodes:
+        return said("", 1, f"squeue: error: Invalid node name {slots['node']}\n")
+    return _queue(world, at, slots["format"], missing=said(""))
+
+
+def _queue(world: World, at: float, shape: str, missing: Answer) -> Answer:
+    run, names = world.job, list(world.nodes)
+    if run.ended is not None:
+        return said("") if at - run.ended < KEPT_SECONDS else missing
+    values = {"T": "RUNNING", "t": "R", "i": run.id, "A": run.id, "j": "pretrain", "u": "alice", "D": str(len(names)), "N": ",".join(names),
+              "R": ",".join(names), "M": _elapsed(at - run.started), "P": "gpu", "r": "None"}  # fmt: skip
+    return said(_formatted(shape, values) + "\n")
+
+
+def show_node(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+    """`scontrol show node NODE`."""
+    node = world.nodes.get(slots["node"])
+    if node is None:
+        return said(f"Node {slots['node']} not found\n", 1)
+    busy = node.reachable and _allocated(world)
+    base = ("ALLOCATED" if busy else "IDLE") if node.reachable else "DOWN*"
+    rows = [
+        f"NodeName={node.name} Arch=x86_64 CoresPerSocket={node.profile.cpus // 2}",
+        f"   CPUAlloc={node.profile.cpus if busy else 0} CPUTot={node.profile.cpus} CPULoad=0.00",
+        f"   Gres=gpu:{len(node.gpus)} NodeAddr={node.address} NodeHostName={node.name}",
+        f"   State={base}{'+DRAIN' if node.drain else ''} ThreadsPerCore=1 TmpDisk=0 Weight=1",
+        "   Partitions=gpu",
+    ]
+    return said("\n".join([*rows, *([f"   Reason={node.drain} [root]"] if node.drain else [])]) + "\n\n")
+
+
+def show_job(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+    """`scontrol show job JOB`."""
+    run = world.job
+    if slots["job"] != run.id or (run.ended is not None and at - run.ended >= KEPT_SECONDS):
+        return said("", 1, NO_JOB)
+    rows = (
+        f"JobId={run.id} JobName=pretrain",
+        "   UserId=alice(2071) GroupId=ml(2000)",
+        f"   JobState={job_state(world)} Reason=None",
+        f"   RunTime={_elapsed((at if run.ended is None else run.ended) - run.started)}",
+        f"   Partition=gpu NodeList={','.join(world.nodes)}",
+        f"   NumNodes={len(world.nodes)} NumTasks={sum(len(node.gpus) for node in world.nodes.values())}",
+    )
+    return said("\n".join(rows) + "\n\n")
+
+
+READS: Mapping[str, Callable[[World, float, Mapping[str, str]], Answer]] = {
+    "sched.node": nodes,
+    "sched.nodes": nodes,
+    "sched.job": job,
+    "sched.jobs": jobs_on,
+    "sched.show_node": show_node,
+    "sched.show_job": show_job,
+}
+"""Commands of `grammar.READS` that only look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one of the changing commands does: its answer and, where it changes anything, the deed."""
+
+    answer: Answer
+    deed: Deed | None = None
+
+
+def drain(world: World, at: float, slots: Mapping[str, str], refuses: str) -> Asked:
+    """`scontrol update NodeName=NODE State=DRAIN Reason=…`; draining again changes the reason, as in Slurm."""
+    if refusal := _refusal(world, slots["node"], refuses):
+        return Asked(refusal)
+    return Asked(said(""), Deed("drain", slots["node"], at, {"reason": slots["reason"]}))
+
+
+def resume(world: World, at: float, slots: Mapping[str, str], refuses: str) -> Asked:
+    """`scontrol update NodeName=NODE State=RESUME`."""
+    if refusal := _refusal(world, slots["node"], refuses):
+        return Asked(refusal)
+    if not world.nodes[slots["node"]].drain:
+        return Asked(said("", 1, "slurm_update error: Invalid node state specified\n"))
+    return Asked(said(""), Deed("resume", slots["node"], at))
+
+
+def cancel(world: World, at: float, slots: Mapping[str, str], refuses: str) -> Asked:
+    """`scancel JOB`; one that has just ended is let pass in silence."""
+    head = f"scancel: error: Kill job error on job id {slots['job']}: "
+    if refuses:
+        return Asked(said("", 1, f"{head}{refuses}\n"))
+    run = world.job
+    if slots["job"] != run.id or (run.ended is not None and at - run.ended >= KEPT_SECONDS):
+        return Asked(said("", 1, f"{head}Invalid job id specified\n"))
+    return Asked(said(""), Deed("cancel", "", at) if run.ended is None else None)
+
+
+def _refusal(world: World, name: str, refuses: str) -> Answer | None:
+    if refuses:
+        return said("", 1, f"slurm_update error: {refuses}\n")
+    return None if name in world.nodes else said("", 1, "slurm_update error: Invalid node name specified\n")
+
+
+def _allocated(world: World) -> bool:
+    return world.job.ended is None
+
+
+def _short(state: str) -> str:
+    return {"draining": "drng", "drained": "drain", "drained*": "drain*", "allocated": "alloc"}.get(state, state)
+
+
+def _formatted(shape: str, values: Mapping[str, str]) -> str:
+    text = shape
+    for letter, value in values.items():
+        text = text.replace(f"%{letter}", value.replace("%", ""))
+    return text
+
+
+def _elapsed(seconds: float) -> str:
+    days, rest = divmod(max(int(seconds), 0), 86400)
+    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{days}-{clock}" if days else clock

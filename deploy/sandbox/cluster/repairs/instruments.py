@@ -1,0 +1,45 @@
+"""The tools that the node kit runs as root, as they behave on a simulated machine: what they print, what they refuse, and what they change.
+
+Pure: the world in, an outcome out. The cluster carries it out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.grammar import fits
+from deploy.sandbox.cluster.machines import scheduler
+from deploy.sandbox.cluster.machines.state import World
+from deploy.sandbox.cluster.repairs import gpu_tools, node_tools
+from deploy.sandbox.cluster.repairs.place import OnNode, Outcome, Place, Slots
+
+
+def outcome(place: Place, argv: Sequence[str]) -> Outcome | None:
+    """What a command does here; None for one that no remedy has."""
+    for template, act in ON_NODES.items():
+        slots = fits(template, argv)
+        if slots is not None:
+            return act(place.node, place, slots) if place.node else Outcome(_not_found(argv[0]))
+    for line, ask in ON_CONTROLLER.items():
+        slots = fits(tuple(line.split()), argv)
+        if slots is not None:
+            asked = ask(place.world, place.at, slots, place.scheduler_refuses)
+            return Outcome(asked.answer, (asked.deed,) if asked.deed else (), seconds=1.0)
+    return None
+
+
+def _not_found(word: str) -> Answer:
+    return said("", 127, f"{word}: command not found\n")
+
+
+ON_NODES: Mapping[tuple[str, ...], OnNode] = {
+    **{tuple(line.split()): act for line, act in {**gpu_tools.TOOLS, **node_tools.TOOLS}.items()},
+    node_tools.OLD_FILES: node_tools.old_files,
+}
+"""Commands of a GPU machine, as the kit's conditions and remedies word them."""
+
+ON_CONTROLLER: Mapping[str, Callable[[World, float, Slots, str], scheduler.Asked]] = {
+    "scontrol update NodeName=<node> State=DRAIN Reason=<reason>": scheduler.drain,
+    "scontrol update NodeName=<node> State=RESUME": scheduler.resume,
+    "scancel <job>": scheduler.cancel,
+}
+"""Commands of the scheduler that change something."""

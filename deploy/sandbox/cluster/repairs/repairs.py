@@ -1,0 +1,98 @@
+"""The cluster as it is repaired: what the tools of the node kit do to it, and what happens to it that nobody asked for."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from deploy.sandbox.cluster.plan import Plan, What
+from deploy.sandbox.cluster.repairs.instruments import outcome
+from deploy.sandbox.cluster.repairs.place import Outcome, Place
+from deploy.sandbox.cluster.simulation import remedies, turns
+from deploy.sandbox.cluster.simulation.simulation import NoSuchThing, Simulation
+
+
+class Repairable(Simulation):
+    """Every change of the plan but breaking and healing."""
+
+    def __init__(self, plan: Plan, *, t0: datetime, clock: Callable[[], datetime] | None, pace: float) -> None:
+        super().__init__(plan, t0=t0, clock=clock, pace=pace)
+        self.executions: Counter[tuple[str, str, str]] = Counter()
+        """How often the node kit ran a command, by machine, remedy and digest."""
+        self.scheduler_refuses = ""
+        """With what the scheduler refuses every change, such as `Access/permission denied`."""
+
+    def foresee(self, host: str, argv: Sequence[str], at: float = 0.0) -> Outcome | None:
+        """What a tool of the node kit would do; None when no remedy has that command. Nothing happens."""
+        world, now = self.world(at), self._now(at)
+        told = {row.fault: row.args for row in self._plan.happenings if host in row.nodes and row.ended is None and row.at <= now}
+        return outcome(Place(world, host, now, told, self.scheduler_refuses, self._plan.seed), argv)
+
+    def carry_out(self, host: str, argv: Sequence[str], at: float = 0.0) -> Outcome | None:
+        """The same, and it happens: the cluster is another afterwards. A reboot is left to whoever has a clock."""
+        found, now = self.foresee(host, argv, at), self._now(at)
+        if found is not None and found.changes:
+            plan = replace(self._plan, deeds=(*self._plan.deeds, *found.deeds))
+            for operation in filter(None, (found.operation, *found.also)):
+                plan = remedies.struck(plan, remedies.Blow(operation, host, now, found.gpu, self._scale))
+            self._change(plan)
+            if any(deed.what == "resume" for deed in found.deeds) and not self.waits_for():
+                self.next_run(at)
+        return found
+
+    def go_down(self, host: str, why: str = "off", at: float = 0.0) -> None:
+        """The machine stops: the job with it, and everything that was in memory."""
+        if host not in self.machines:
+            raise NoSuchThing(f"there is no machine {host}; there are {', '.join(self.machines)}")
+        if not turns.is_down(self._plan, host):
+            self._change(turns.done(self._plan, "down", host, self._now(at), why=why))
+
+    def come_up(self, host: str, at: float = 0.0) -> None:
+        """It has started again, with another boot id."""
+        if turns.is_down(self._plan, host):
+            self._change(turns.booted(self._plan, host, self._now(at), self._scale))
+
+    def drain(self, host: str, reason: str, at: float = 0.0) -> None:
+        """Another admin drains a node."""
+        self._do(host, "drain", at, reason=reason)
+
+    def end_process(self, host: str, pid: int, at: float = 0.0) -> None:
+        """A process ends by itself."""
+        self._do(host, "kill", at, pid=pid)
+
+    def reuse_pid(self, host: str, pid: int, at: float = 0.0) -> None:
+        """A process ends, and an innocent one gets its number."""
+        self._do(host, "reuse", at, pid=pid)
+
+    def hold(self, host: str, gpu: int, at: float = 0.0) -> None:
+        """Something that is no compute process opens a GPU, and keeps it open until the next boot."""
+        self._do(host, "hold", at, gpu=gpu)
+
+    def inhibit(self, host: str, at: float = 0.0) -> None:
+        """Something on the node forbids reboots until its next one."""
+        self._do(host, "inhibit", at)
+
+    def waits_for(self, at: float = 0.0) -> str:
+        """Why a next run of the job cannot begin now; empty when it can."""
+        world = self.world(at)
+        if world.job.ended is None:
+            return "the job runs"
+        missing = [node.name for node in world.nodes.values() if node.drain or not node.reachable]
+        return f"the job needs {', '.join(missing)}" if missing else ""
+
+    def stop_job(self, at: float = 0.0) -> None:
+        """The job's owner ends it; one that has ended already stays as it is."""
+        if self.world(at).job.ended is None:
+            self._change(turns.done(self._plan, "cancel", "", self._now(at)))
+
+    def next_run(self, at: float = 0.0) -> None:
+        """The job is started again, as the scheduler does when the last of its nodes is resumed. NoSuchThing says what it waits for."""
+        if why := self.waits_for(at):
+            raise NoSuchThing(why)
+        self._change(turns.next_run(self._plan, self._now(at)))
+
+    def _do(self, host: str, what: What, at: float, **args: Any) -> None:
+        if host not in self.hosts:
+            raise NoSuchThing(f"there is no node {host}; there are {', '.join(self.hosts)}")
+        self._change(turns.done(self._plan, what, host, self._now(at), **args))

@@ -1,0 +1,187 @@
+"""What is done about a fault, and what becomes of it: one row for each pair that is not "nothing". Operations are what tools do, not remedies:
+`reset_clocks` is two of them, and a power failure is a `reboot` too.
+
+A row is judged by what such machines do. Where a command works but is the wrong thing to choose, because it takes more with it than need be,
+the row says `heavy`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.machines.state import GpuState
+from deploy.sandbox.cluster.plan import Deed, Happening, Plan
+
+Operation = Literal[
+    "gpu_reset", "reboot", "application_clocks", "locked_clocks", "power_limit", "restart_fabricmanager", "modprobe", "kill",
+    "mig_off", "compute_mode", "load_driver", "restart_docker", "restart_container", "step_clock", "governor", "cleanup", "power_cycle",
+]  # fmt: skip
+Scar = Callable[[GpuState], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """`cures`: gone for good. `masks`: gone, and back with the `jobs`-th next run or after `seconds`. `worsens`: another fault, `becomes`,
+    takes its place. All of it with a `chance`: the seed draws one lot for a fault, so that trying again is no better; `otherwise` where
+    that fails: nothing when None.
+    `scar` is what the hardware keeps."""
+
+    kind: Literal["cures", "masks", "worsens"]
+    chance: float = 1.0
+    otherwise: "Effect | None" = None
+    jobs: int = 0
+    seconds: float = 0.0
+    becomes: str = ""
+    scar: Scar | None = None
+    heavy: bool = False
+
+
+def _row_was_replaced(gpu: GpuState) -> None:
+    gpu.remap.unc, gpu.remap.high, gpu.aggregate.dram_unc = gpu.remap.unc + 1, gpu.remap.high + 1, gpu.aggregate.dram_unc + 1
+
+
+def _errors_are_counted(gpu: GpuState) -> None:
+    gpu.aggregate.dram_unc += 2
+
+
+_HOUR = 3600.0
+CURES = Effect("cures")
+HEAVY = Effect("cures", heavy=True)
+NEXT_RUN = Effect("masks", jobs=1)
+SOON = Effect("masks", seconds=_HOUR / 2)
+REPEATS = Effect("masks", seconds=6 * _HOUR)
+
+EFFECTS: Mapping[tuple[str, str], Effect] = {
+    # a GPU reset
+    ("G01", "gpu_reset"): Effect("cures", scar=_row_was_replaced),
+    ("G03", "gpu_reset"): Effect("cures", scar=_errors_are_counted),
+    ("G06", "gpu_reset"): Effect("worsens", chance=0.3, becomes="G08"),
+    ("G10", "gpu_reset"): Effect("cures", chance=0.7),
+    ("G12", "gpu_reset"): CURES,
+    ("G13", "gpu_reset"): Effect("cures", chance=0.8, otherwise=REPEATS),
+    ("G17", "gpu_reset"): HEAVY,
+    ("N01", "gpu_reset"): Effect("cures", chance=0.6),
+    ("N02", "gpu_reset"): SOON,
+    ("O07", "gpu_reset"): Effect("worsens", becomes="G07"),
+    # a reboot, whoever made it
+    ("G01", "reboot"): Effect("cures", scar=_row_was_replaced, heavy=True),
+    ("G03", "reboot"): Effect("cures", scar=_errors_are_counted, heavy=True),
+    ("G07", "reboot"): Effect("cures", chance=0.85, otherwise=REPEATS),
+    ("G09", "reboot"): Effect("cures", chance=0.5),
+    ("G10", "reboot"): CURES,
+    ("G12", "reboot"): HEAVY,
+    ("G13", "reboot"): Effect("cures", chance=0.8, otherwise=REPEATS, heavy=True),
+    ("G17", "reboot"): HEAVY,
+    ("G18", "reboot"): HEAVY,
+    ("G20", "reboot"): HEAVY,
+    ("S01", "reboot"): CURES,
+    ("S02", "reboot"): NEXT_RUN,
+    ("S04", "reboot"): HEAVY,
+    ("S13", "reboot"): SOON,
+    ("S14", "reboot"): NEXT_RUN,
+    ("S15", "reboot"): CURES,
+    ("S18", "reboot"): HEAVY,
+    ("N01", "reboot"): Effect("cures", chance=0.6, heavy=True),
+    ("N02", "reboot"): SOON,
+    ("N03", "reboot"): Effect("cures", chance=0.8, otherwise=REPEATS),
+    ("N06", "reboot"): SOON,
+    ("N07", "reboot"): SOON,
+    ("N10", "reboot"): Effect("cures", chance=0.8, otherwise=REPEATS),
+    # settings, services, modules, processes
+    ("G17", "application_clocks"): CURES,
+    ("G18", "power_limit"): CURES,
+    ("S04", "restart_fabricmanager"): CURES,
+    ("S08", "modprobe"): CURES,
+    ("S18", "kill"): CURES,
+    ("G19", "mig_off"): CURES,
+    ("G20", "compute_mode"): CURES,
+    ("S06", "restart_container"): CURES,
+    ("S07", "restart_docker"): CURES,
+    ("S10", "cleanup"): CURES,
+    ("S17", "step_clock"): CURES,
+    ("S19", "governor"): CURES,
+    # the driver unloaded and loaded, or built and loaded: what lives in it is new
+    ("S01", "load_driver"): CURES,
+    ("S03", "load_driver"): CURES,
+    ("G17", "load_driver"): HEAVY,
+    ("G18", "load_driver"): HEAVY,
+    ("G20", "load_driver"): HEAVY,
+    # power cut and restored: the boot that follows does the rest
+    ("G07", "power_cycle"): Effect("cures", chance=0.95, otherwise=REPEATS),
+    ("G09", "power_cycle"): Effect("cures", chance=0.6),
+    ("G13", "power_cycle"): Effect("cures", chance=0.85, otherwise=REPEATS, heavy=True),
+    ("N03", "power_cycle"): Effect("cures", chance=0.9, otherwise=REPEATS, heavy=True),
+    ("N10", "power_cycle"): Effect("cures", chance=0.9, otherwise=REPEATS, heavy=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """An operation that was carried out on a machine, on one of its GPUs where it concerns one. `scale`: seconds of the plan in one of ours."""
+
+    operation: str
+    node: str
+    at: float
+    gpu: int | None = None
+    scale: float = 1.0
+
+
+def struck(plan: Plan, blow: Blow) -> Plan:
+    """The plan after it: what was cured has ended there, what is masked will be back, what got worse has become something else."""
+    rows: list[Happening] = []
+    scars: list[Deed] = []
+    for row in plan.happenings:
+        effect = effect_of(plan, row, blow)
+        if effect is None:
+            rows.append(row)
+            continue
+        hit, spared = _split(plan, row, blow)
+        rows += [*spared, replace(hit, ended=blow.at), *_aftermath(hit, effect, blow, len(plan.deeds))]
+        if effect.scar:
+            marks = {"fault": row.fault, "operation": blow.operation}
+            scars += [Deed("scar", blow.node, blow.at, marks | {"gpu": gpu}) for gpu in hit.gpus]
+    return replace(plan, happenings=tuple(rows), deeds=(*plan.deeds, *scars))
+
+
+def effect_of(plan: Plan, row: Happening, blow: Blow) -> Effect | None:
+    """What the operation does to a fault there; None for nothing. A fault's argument `outcome` (`cures`, `nothing`) overrules chance."""
+    effect = EFFECTS.get((row.fault, blow.operation))
+    if effect is None or blow.node not in row.nodes or row.ended is not None or row.at > blow.at:
+        return None
+    if blow.gpu is not None and FAULTS[row.fault].scope == "gpu" and blow.gpu not in gpus_of(plan, row, blow.node):
+        return None
+    wanted = row.args.get("outcome")
+    if wanted == "nothing":
+        return None
+    lucky = dice(plan.seed, "luck", row.fault, row.key, blow.node).random() < effect.chance
+    return effect if lucky or wanted == effect.kind else effect.otherwise
+
+
+def gpus_of(plan: Plan, row: Happening, node: str) -> tuple[int, ...]:
+    """The GPUs that a fault happened to on a node: the named ones, else the one that was drawn."""
+    return row.gpus or (dice(plan.seed, row.fault, row.key, node).randrange(8),)
+
+
+def _split(plan: Plan, row: Happening, blow: Blow) -> tuple[Happening, list[Happening]]:
+    """The part that was hit, and the rest of it on other nodes and GPUs."""
+    if FAULTS[row.fault].once:
+        return row, []
+    others = tuple(name for name in row.nodes if name != blow.node)
+    spared = [replace(row, nodes=others)] if others else []
+    gpus = gpus_of(plan, row, blow.node) if FAULTS[row.fault].scope == "gpu" else row.gpus
+    hit = tuple(gpu for gpu in gpus if blow.gpu in (None, gpu)) if FAULTS[row.fault].scope == "gpu" else gpus
+    if left := tuple(gpu for gpu in gpus if gpu not in hit):
+        spared.append(replace(row, nodes=(blow.node,), gpus=left))
+    return replace(row, nodes=(blow.node,), gpus=hit), spared
+
+
+def _aftermath(hit: Happening, effect: Effect, blow: Blow, deeds: int) -> list[Happening]:
+    again = replace(hit, key=f"{hit.key} again", after=deeds, at=blow.at)
+    if effect.kind == "worsens":
+        return [replace(again, fault=effect.becomes)]
+    if effect.kind == "masks":
+        return [replace(again, at=math.inf, jobs=effect.jobs) if effect.jobs else replace(again, at=blow.at + effect.seconds * blow.scale)]
+    return []

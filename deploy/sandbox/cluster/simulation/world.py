@@ -1,0 +1,98 @@
+"""Builds the cluster as it is: healthy nodes first, then what happened to them and what was done about it, in order. A pure function of the plan."""
+
+from collections.abc import Iterable, Sequence
+
+from deploy.sandbox.cluster.cases.controls import CONTROLS
+from deploy.sandbox.cluster.cases.modifiers import MODIFIERS
+from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.faults.scene import Scene
+from deploy.sandbox.cluster.machines import healthy, training
+from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.machines.profiles import DEFAULT_DRIVER, PROFILES
+from deploy.sandbox.cluster.machines.state import ControllerState, NodeState, World
+from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
+from deploy.sandbox.cluster.simulation import deeds
+from deploy.sandbox.cluster.simulation.stints import START_SECONDS, Stint, job_met, stints
+
+
+def build(plan: Plan, *, faded: bool = False) -> World:
+    """The world of a plan, everything in it having happened. `faded`: what went wrong has left its traces in the logs and nowhere else."""
+    runs = stints(plan)
+    job = runs[-1].job
+    world = World({name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}, job, _controller(plan))
+    for run in runs:
+        training.write_healthy_log(run.job, world.nodes, plan.seed, trained=run.trained)
+    over = [row for row in plan.happenings if row.ended is not None]
+    _happen(world, over, plan, runs)
+    if over:
+        _fade(world, plan)
+    lasting = [row for row in plan.happenings if row.ended is None]
+    _happen(world, [row for row in lasting if row.after == 0], plan, runs)
+    if faded:
+        _fade(world, plan)
+    for modifier in plan.modifiers:
+        row = CONTROLS.get(modifier.id) or MODIFIERS.get(modifier.id)
+        if row is not None:
+            row(world, modifier, plan.seed)
+    for done, deed in enumerate(plan.deeds, 1):
+        deeds.do(world, deed, plan.seed)
+        _happen(world, [row for row in lasting if row.after == done], plan, runs)
+    _settle(world)
+    return world
+
+
+def names_of(modifier: Modifier, names: Iterable[str]) -> list[str]:
+    """The nodes a modifier speaks of: its host, else all."""
+    return [name for name in names if modifier.host in ("", "*", name)]
+
+
+def _node(plan: Plan, name: str, index: int, job: Job) -> NodeState:
+    profile, driver = plan.profile, DEFAULT_DRIVER
+    for modifier in plan.of("R10"):
+        if name in names_of(modifier, plan.names):
+            driver = modifier.args.get("driver", driver)
+            wanted = modifier.args.get("profile", modifier.args.get("sku", profile))
+            profile = wanted if wanted in PROFILES else profile
+    return healthy.node(PROFILES[profile], name, index, plan.seed, driver=driver, job=job, age=plan.age)
+
+
+def _controller(plan: Plan) -> ControllerState | None:
+    return ControllerState(plan.controller, deeds.boot_id(plan.seed, plan.controller, 0)) if plan.controller else None
+
+
+def _happen(world: World, rows: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
+    for row in rows:
+        for scene in _scenes(World(world.nodes, job_met(row, plan, runs)), row, plan.seed):
+            FAULTS[row.fault].act(scene)
+
+
+def _scenes(world: World, happening: Happening, seed: int) -> list[Scene]:
+    row = FAULTS[happening.fault]
+    nodes = [world.nodes[name] for name in happening.nodes]
+    at = happening.at - (START_SECONDS if row.job == "never starts" else 0.0)
+    parts: Sequence[Sequence[NodeState]] = [nodes] if row.once else [[node] for node in nodes]
+    scenes = []
+    for part in parts:
+        roll = dice(seed, happening.fault, happening.key, part[0].name)
+        drawn = roll.randrange(8)
+        for gpu in happening.gpus if happening.gpus and not row.once else happening.gpus[:1] or (drawn,):
+            scenes.append(Scene(world, part, gpu, at, happening.args, roll))
+    return scenes
+
+
+def _fade(world: World, plan: Plan) -> None:
+    """Healthy nodes again, with the logs of the sick ones."""
+    for index, (name, sick) in enumerate(world.nodes.items()):
+        node = _node(plan, name, index, world.job)
+        node.kernel_log, node.journal, node.booted = sick.kernel_log, sick.journal, sick.booted
+        world.nodes[name] = node
+
+
+def _settle(world: World) -> None:
+    """Logs in order of time."""
+    for node in world.nodes.values():
+        node.kernel_log.sort(key=lambda line: line.t)
+        node.journal.sort(key=lambda line: line.t)
+    for rank in world.job.ranks:
+        rank.lines.sort(key=lambda line: line.t)

@@ -1,0 +1,267 @@
+"""What a person does: speak, attach, react, click, fill in, command. Each act changes the workspace and tells the app."""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deploy.sandbox.slack.app import events
+from deploy.sandbox.slack.app.socketmode import Delivery, Hub
+from deploy.sandbox.slack.workspace.blockkit import elements_of
+from deploy.sandbox.slack.workspace.people import BOT, User
+from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.views import Views, checked, filled, typed_value
+from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
+
+Files = Sequence[tuple[str, bytes]]
+ANSWERS = 5
+ANSWER_LIFE = 1800.0
+TROUBLE = {
+    "timeout": "RackMedic took too long to answer. Slack does not try again; you can.",
+    "nobody_connected": "RackMedic is not connected, so this went nowhere.",
+}
+
+
+@dataclass
+class Hook:
+    """A response_url: good for five answers in half an hour."""
+
+    channel: str
+    user: str
+    message: Message | None
+    expires: float
+    left: int = ANSWERS
+
+
+@dataclass
+class Acts:
+    ws: Workspace
+    views: Views
+    hub: Hub
+    origin: str = ""
+    hooks: dict[str, Hook] = field(default_factory=dict)
+
+    def say(self, user: str, channel: str, text: str, thread_ts: str = "", files: Files = (), *, raw: bool = False) -> Message:
+        """`raw`: the text is already in Slack's own form."""
+        who, where = self.ws.user(user), self._place(user, channel)
+        body: JSON = {"text": text if raw else self.ws.typed(text)}
+        if thread_ts:
+            body["thread_ts"] = self.ws.message(where.id, thread_ts).root
+        if files:
+            body |= {"files": list(self._attach(who, where, files)), "subtype": "file_share", "upload": True}
+        elif not text.strip():
+            raise Refused("no_text")
+        return self.ws.post(who.id, where, body)
+
+    def _attach(self, who: User, where: Channel, files: Files) -> Iterable[JSON]:
+        for name, content in files:
+            file = self.ws.files.add(who.id, name, content)
+            file.channels.append(where.id)
+            yield self.ws.files.wire(file)
+
+    def edit(self, user: str, channel: str, ts: str, text: str) -> None:
+        self.ws.edit(self._own(user, channel, ts), {"text": self.ws.typed(text)})
+
+    def delete(self, user: str, channel: str, ts: str) -> None:
+        self.ws.delete(self._own(user, channel, ts))
+
+    def react(self, user: str, channel: str, ts: str, name: str) -> None:
+        self.ws.react(self.ws.user(user).id, self.ws.message(self._place(user, channel).id, ts), name)
+
+    async def click(
+        self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
+    ) -> Delivery:
+        """A button, a menu or a checkbox of a message. `value` picks an option, or picks among buttons with the same action_id."""
+        message = self._find(message_ts)
+        who = self._sees(user, message)
+        block, element = pick(message.body.get("blocks", []), action_id, block_id, value)
+        allowed = element.get("visible_to_user_ids")
+        if allowed is not None and who.id not in allowed:
+            raise Refused("action_not_visible")
+        body = events.interaction(self.ws, "block_actions", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
+        state, _ = filled(message.body, dict(inputs or {}))
+        body |= {"state": {"values": state}, "response_url": self._hook(who.id, message.channel, message)}
+        return await self._act(who, body, block, element, value, message.channel)
+
+    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> Delivery:
+        """The same inside a modal or a home."""
+        who = self.ws.user(user)
+        view = self.views.find(who.id, view_id)
+        block, element = pick(view["blocks"], action_id, "", value)
+        if values is not None:
+            view["state"] = {"values": filled(view, values)[0]}
+        body = events.interaction(self.ws, "block_actions", who, self.views.trigger(who.id))
+        body |= {"container": {"type": "view", "view_id": view["id"]}, "view": view}
+        return await self._act(who, body, block, element, value)
+
+    async def _act(self, who: User, body: JSON, block: JSON, element: JSON, value: Any, channel: str = "") -> Delivery:
+        entry = {} if element["type"] in ("button", "icon_button") else typed_value(overflowing(element), value)
+        body["actions"] = [events.action(self.ws, block["block_id"], element, entry)]
+        return self._told(await self.hub.ask("interactive", body), who.id, channel)
+
+    async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
+        """Errors by block when the modal stays open, {} when the app took it."""
+        who = self.ws.user(user)
+        view = self.views.find(who.id, view_id)
+        state, errors = filled(view, values or {})
+        if errors:
+            return {"errors": errors}
+        view["state"] = {"values": state}
+        body = events.interaction(self.ws, "view_submission", who, self.views.trigger(who.id)) | {"view": view, "response_urls": []}
+        delivery = self._told(await self.hub.ask("interactive", body, answerable=True), who.id)
+        if not delivery.acked:
+            return {"trouble": delivery.reason}
+        return self._respond(who.id, view, delivery.payload)
+
+    def _respond(self, user: str, view: JSON, answer: JSON) -> JSON:
+        """Do what the ack of a submission asked for."""
+        match answer.get("response_action"):
+            case "errors":
+                known = {block["block_id"] for block in view["blocks"]}
+                wrong = {key: text for key, text in answer.get("errors", {}).items() if key in known}
+                return {"errors": wrong} if wrong else {"trouble": "invalid_errors"}
+            case "update":
+                self.views.update(answer["view"], view["id"])
+            case "push":
+                checked(answer["view"], "modal")
+                self.views.push_for(user, answer["view"])
+            case "clear":
+                self.views.close(user, everything=True)
+            case _:
+                self.views.close(user)
+        return {}
+
+    async def close(self, user: str, view_id: str, everything: bool = False) -> None:
+        """Dismiss a modal; the app hears of it only where the view asked for that."""
+        who = self.ws.user(user)
+        everything = everything or bool(self.views.find(who.id, view_id)["clear_on_close"])
+        for view in self.views.close(who.id, everything):
+            if view["notify_on_close"]:
+                body = events.interaction(self.ws, "view_closed", who, "") | {"view": view, "is_cleared": everything}
+                await self.hub.ask("interactive", body)
+
+    async def command(self, user: str, channel: str, command: str, text: str = "") -> Delivery:
+        who, where = self.ws.user(user), self._place(user, channel)
+        row = next((row for row in self.ws.app.commands if row["command"] == command), None)
+        if row is None:
+            raise Refused("unknown_command", f"{command} is not one of the app's commands")
+        body = {
+            "token": events.VERIFICATION,
+            "team_id": "T0RACK",
+            "team_domain": self.ws.teams["T0RACK"].domain,
+            "channel_id": where.id,
+            "channel_name": "directmessage" if where.is_im else where.name,
+            "user_id": who.id,
+            "user_name": who.name,
+            "command": command,
+            "text": self.ws.typed(text) if row.get("should_escape") else text,
+            "api_app_id": self.ws.app.id,
+            "is_enterprise_install": "false",
+            "response_url": self._hook(who.id, where.id),
+            "trigger_id": self.views.trigger(who.id),
+        }
+        delivery = self._told(await self.hub.ask("slash_commands", body, answerable=True), who.id, where.id)
+        if delivery.payload:
+            self._answer(Hook(where.id, who.id, None, 0), delivery.payload)
+        return delivery
+
+    async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> Delivery:
+        """The app's entry in a message's menu."""
+        message = self.ws.message(channel, message_ts)
+        who = self._sees(user, message)
+        if callback_id not in {row["callback_id"] for row in self.ws.app.shortcuts}:
+            raise Refused("unknown_shortcut", f"{callback_id} is not one of the app's shortcuts")
+        body = events.interaction(self.ws, "message_action", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
+        body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.now(self.ws)}
+        body["response_url"] = self._hook(who.id, message.channel, None)
+        return self._told(await self.hub.ask("interactive", body), who.id, message.channel)
+
+    def open_home(self, user: str) -> None:
+        who = self.ws.user(user)
+        if self.ws.app.hears("app_home_opened"):
+            self.hub.event(events.home_opened(self.ws, who))
+
+    def respond(self, key: str, body: JSON) -> None:
+        """Something was posted to a response_url."""
+        hook = self.hooks.get(key)
+        if hook is None or self.ws.clock() > hook.expires:
+            raise Refused("expired_url")
+        if not hook.left:
+            raise Refused("too_many_responses")
+        hook.left -= 1
+        self._answer(hook, body)
+
+    def _answer(self, hook: Hook, body: JSON) -> None:
+        content = {key: body[key] for key in ("text", "blocks", "attachments", "thread_ts") if body.get(key) is not None}
+        if hook.message and (body.get("delete_original") or body.get("replace_original")):
+            self._replace(hook.message, content, bool(body.get("delete_original")))
+        elif body.get("response_type") == "in_channel":
+            self.ws.post(BOT, self.ws.channels[hook.channel], {"text": "", **content})
+        else:
+            self.ws.whisper(self.ws.channels[hook.channel], hook.user, {"text": "", **content})
+
+    def _replace(self, message: Message, content: JSON, gone: bool) -> None:
+        if message.ephemeral_to:
+            self.ws.unwhisper(message)
+            if not gone:
+                place = {"thread_ts": message.root} if message.is_reply else {}
+                self.ws.whisper(self.ws.channels[message.channel], message.ephemeral_to, {"text": "", **place, **content})
+        elif gone:
+            self.ws.delete(message)
+        else:
+            self.ws.edit(message, content)
+
+    def _hook(self, user: str, channel: str, message: Message | None = None) -> str:
+        key = secrets.token_urlsafe(18)
+        self.hooks[key] = Hook(channel, user, message, self.ws.clock() + ANSWER_LIFE)
+        return f"{self.origin}/respond/{key}"
+
+    def _told(self, delivery: Delivery, user: str, channel: str = "") -> Delivery:
+        """Slack shows a person that their click got no answer."""
+        if not delivery.acked:
+            self.ws.journal.add("trouble", {"text": TROUBLE[delivery.reason], "reason": delivery.reason}, channel, user)
+        return delivery
+
+    def _place(self, user: str, channel: str) -> Channel:
+        who, where = self.ws.user(user), self.ws.channel(channel)
+        if who.id not in where.members:
+            raise Refused("not_in_channel")
+        if who.deleted:
+            raise Refused("account_inactive")
+        return where
+
+    def _find(self, ts: str) -> Message:
+        for channel in self.ws.channels.values():
+            if found := channel.messages.get(ts):
+                return found
+        if found := self.ws.ephemerals.get(ts):
+            return found
+        raise Refused("message_not_found")
+
+    def _sees(self, user: str, message: Message) -> User:
+        who = self.ws.user(user)
+        self._place(user, message.channel)
+        if message.ephemeral_to not in ("", who.id):
+            raise Refused("message_not_found")
+        return who
+
+    def _own(self, user: str, channel: str, ts: str) -> Message:
+        message = self.ws.message(channel, ts)
+        if message.body["user"] != self.ws.user(user).id:
+            raise Refused("cant_update_message")
+        return message
+
+
+def overflowing(element: JSON) -> JSON:
+    """An overflow menu answers as a select does."""
+    return element | {"type": "static_select"} if element["type"] == "overflow" else element
+
+
+def pick(blocks: list[JSON], action_id: str, block_id: str, value: Any) -> tuple[JSON, JSON]:
+    """The element with this action_id; several may share it, and then a button's value or the block decides."""
+    rows = [(block, element) for block in blocks for element in elements_of(block) if element.get("action_id") == action_id]
+    rows = [row for row in rows if block_id in ("", row[0]["block_id"])]
+    exact = [row for row in rows if value is not None and row[1].get("value") == value]
+    if not (found := exact or rows):
+        raise Refused("action_not_found", f"no element with action_id {action_id}")
+    return found[0]

@@ -1,0 +1,183 @@
+"""What the app is told about: journal entries turned into Events API payloads, and the bodies of clicks and commands.
+
+A mention in a channel is told twice, as `app_mention` and as `message`, with different event ids; the app's own messages are told too.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from deploy.sandbox.slack.workspace.journal import Change
+from deploy.sandbox.slack.workspace.people import BOT, HOME, App, User
+from deploy.sandbox.slack.workspace.refusal import JSON
+from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace, short_id
+
+VERIFICATION = "sandbox-verification-token"
+
+
+def payloads(ws: Workspace, change: Change) -> Iterator[JSON]:
+    """The event callbacks that one change causes; none where the bot is not a member or did not subscribe."""
+    if change.channel and not ws.sees(BOT, change.channel):
+        return
+    for subscription, event in EVENTS.get(change.kind, lambda _ws, _change: iter(()))(ws, change):
+        if ws.app.hears(subscription):
+            yield callback(ws, event, change.channel)
+
+
+def callback(ws: Workspace, event: JSON, channel: str = "") -> JSON:
+    shared = bool(channel and ws.channels[channel].shared_with)
+    speaker = ws.users.get(str(event.get("user", "")))
+    return {
+        "token": VERIFICATION,
+        "team_id": HOME,
+        "context_team_id": speaker.team_id if speaker and shared else HOME,
+        "context_enterprise_id": None,
+        "api_app_id": App.id,
+        "event": event,
+        "type": "event_callback",
+        "event_id": short_id("Ev"),
+        "event_time": int(float(event["event_ts"])),
+        "authorizations": [
+            {"enterprise_id": None, "team_id": HOME, "user_id": BOT, "is_bot": True, "is_enterprise_install": False},
+        ],
+        "is_ext_shared_channel": shared,
+        "event_context": short_id("4-"),
+    }
+
+
+Told = Iterator[tuple[str, JSON]]
+
+
+def said(ws: Workspace, change: Change) -> Told:
+    channel, body = ws.channels[change.channel], dict(change.data)
+    event = outgoing(ws, channel, body) | {"channel": channel.id, "event_ts": body["ts"], "channel_type": kind_of(channel)}
+    if not channel.is_im and body["user"] != BOT and f"<@{BOT}>" in body.get("text", ""):
+        mention = {key: value for key, value in event.items() if key not in ("subtype", "channel_type", "upload")}
+        yield "app_mention", mention | {"type": "app_mention"}
+    yield subscription(channel), event
+    for file in body.get("files", []):
+        shared = {"file_id": file["id"], "file": {"id": file["id"]}, "user_id": body["user"]}
+        yield "file_shared", {"type": "file_shared", **shared, "channel_id": channel.id, "event_ts": body["ts"]}
+
+
+def outgoing(ws: Workspace, channel: Channel, body: JSON) -> JSON:
+    """A message as an event tells it: with the author's team where channels are shared, and files to be asked for there."""
+    event = {key: value for key, value in body.items() if key not in ("reply_count", "reply_users", "reply_users_count", "latest_reply")}
+    user = ws.users[body["user"]]
+    if channel.shared_with:
+        event |= {"user_team": user.team_id, "source_team": user.team_id}
+        if user.team_id != HOME and "files" in body:
+            event["files"] = [{"id": f["id"], "mode": "file_access", "file_access": "check_file_info"} for f in body["files"]]
+    if not user.is_bot and "blocks" not in event and body.get("text"):
+        event["blocks"] = [rich_text(body["text"])]
+    return event
+
+
+def edited(ws: Workspace, change: Change) -> Told:
+    channel, message, previous = ws.channels[change.channel], change.data["message"], change.data["previous"]
+    same = {"channel": channel.id, "channel_type": kind_of(channel), "hidden": True}
+    event = {"type": "message", "subtype": "message_changed", "message": message, "previous_message": previous, **same}
+    yield subscription(channel), event | {"ts": message["ts"], "event_ts": now(ws)}
+
+
+def deleted(ws: Workspace, change: Change) -> Told:
+    channel = ws.channels[change.channel]
+    same = {"channel": channel.id, "channel_type": kind_of(channel), "hidden": True, "event_ts": now(ws)}
+    event = {"type": "message", "subtype": "message_deleted", "deleted_ts": change.data["ts"], "ts": now(ws)}
+    yield subscription(channel), event | same | {"previous_message": change.data["previous"]}
+
+
+def reacted(ws: Workspace, change: Change) -> Told:
+    data = change.data
+    item = {"type": "message", "channel": change.channel, "ts": data["ts"]}
+    who = {"user": data["user"], "item_user": data["message"]["user"]}
+    yield "reaction_added", {"type": "reaction_added", "reaction": data["name"], "item": item, **who, "event_ts": now(ws)}
+
+
+def shared(ws: Workspace, change: Change) -> Told:
+    data = change.data
+    yield "channel_shared", {"type": "channel_shared", "connected_team_id": data["team"], "channel": data["id"], "event_ts": now(ws)}
+
+
+def joined(ws: Workspace, change: Change) -> Told:
+    who = {"user": change.data["user"], "channel": change.channel, "channel_type": "C", "team": HOME}
+    yield "member_joined_channel", {"type": "member_joined_channel", **who, "event_ts": now(ws)}
+
+
+EVENTS = {
+    "message": said,
+    "message_changed": edited,
+    "message_deleted": deleted,
+    "reaction": reacted,
+    "shared": shared,
+    "joined": joined,
+}
+
+
+def home_opened(ws: Workspace, user: User) -> JSON:
+    event: JSON = {"type": "app_home_opened", "user": user.id, "channel": f"D{user.id[1:]}", "tab": "home", "event_ts": now(ws)}
+    if user.id in ws.homes:
+        event["view"] = ws.homes[user.id]
+    return callback(ws, event)
+
+
+def now(ws: Workspace) -> str:
+    return f"{ws.clock():.6f}"
+
+
+def kind_of(channel: Channel) -> str:
+    return "im" if channel.is_im else "channel"
+
+
+def subscription(channel: Channel) -> str:
+    return "message.im" if channel.is_im else "message.channels"
+
+
+def rich_text(text: str) -> JSON:
+    """The block that Slack's composer makes of what a person typed."""
+    pieces = re.split(r"(<@\w+>|<!subteam\^\w+>|<https?://[^>]+>)", text)
+    elements = [rich_piece(piece) for piece in pieces if piece]
+    return {"type": "rich_text", "block_id": short_id("")[:5], "elements": [{"type": "rich_text_section", "elements": elements}]}
+
+
+def rich_piece(piece: str) -> JSON:
+    inside = piece[1:-1]
+    if piece.startswith("<@"):
+        return {"type": "user", "user_id": inside[1:]}
+    if piece.startswith("<!subteam^"):
+        return {"type": "usergroup", "usergroup_id": inside.removeprefix("!subteam^")}
+    if piece.startswith("<http"):
+        return {"type": "link", "url": inside}
+    return {"type": "text", "text": piece.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")}
+
+
+def interaction(ws: Workspace, kind: str, user: User, trigger_id: str) -> JSON:
+    """What every click, submission and shortcut carries: who, in which workspace, with which trigger."""
+    team = ws.teams[HOME]
+    return {
+        "type": kind,
+        "user": {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id},
+        "api_app_id": App.id,
+        "token": VERIFICATION,
+        "trigger_id": trigger_id,
+        "team": {"id": team.id, "domain": team.domain},
+        "enterprise": None,
+        "is_enterprise_install": False,
+    }
+
+
+def in_message(ws: Workspace, message: Message) -> JSON:
+    """Where a click happened. Of an ephemeral message Slack repeats only the place."""
+    channel = ws.channels[message.channel]
+    container: JSON = {"type": "message", "message_ts": message.ts, "channel_id": channel.id, "is_ephemeral": bool(message.ephemeral_to)}
+    if message.is_reply:
+        container["thread_ts"] = message.root
+    body: JSON = {"container": container, "channel": {"id": channel.id, "name": "directmessage" if channel.is_im else channel.name}}
+    return body if message.ephemeral_to else body | {"message": ws.shown(message)}
+
+
+def action(ws: Workspace, block_id: str, element: JSON, entry: JSON) -> JSON:
+    """One entry of `actions`: the element as it stands, with what was chosen."""
+    done: Any = {"action_id": element["action_id"], "block_id": block_id, "type": element["type"], "action_ts": now(ws)}
+    kept = {key: element[key] for key in ("text", "value", "style") if key in element}
+    return {**done, **kept, **{key: value for key, value in entry.items() if key != "type"}}

@@ -1,0 +1,242 @@
+"""Socket Mode: envelopes out, acks back, retries for events that nobody acknowledged, and how long each ack took.
+
+Several connections may be open; an envelope goes to one of them, an ack is taken from any. Events are retried, clicks are not.
+"""
+
+import asyncio
+import json
+import secrets
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from uuid import uuid4
+
+from aiohttp import WSMsgType, web
+
+from deploy.sandbox.slack.workspace.journal import Journal
+from deploy.sandbox.slack.workspace.people import App
+from deploy.sandbox.slack.workspace.refusal import JSON
+
+MOST_CONNECTIONS = 10
+REMEMBERED = 5_000
+Kind = Literal["events_api", "interactive", "slash_commands"]
+
+
+@dataclass
+class Patience:
+    """How long Slack waits for an ack, when it tries an event again, and how long it keeps one while nobody is connected."""
+
+    ack: float = 3.0
+    retries: tuple[float, ...] = (0.0, 60.0, 300.0)
+    offline: float = 360.0
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of an envelope; `payload` is what the ack carried."""
+
+    acked: bool
+    seconds: float = 0.0
+    payload: JSON = field(default_factory=dict)
+    attempts: int = 1
+    reason: str = ""
+
+
+@dataclass(eq=False)
+class Connection:
+    ws: web.WebSocketResponse
+    leaving: bool = False
+    id: str = field(default_factory=lambda: secrets.token_hex(4))
+
+
+@dataclass
+class Hub:
+    journal: Journal
+    patience: Patience = field(default_factory=Patience)
+    connections: list[Connection] = field(default_factory=list)
+    latencies: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list[float]))
+    counts: Counter[str] = field(default_factory=Counter)
+    sent: deque[JSON] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """The latest envelopes, in order, for tests that ask what the bot was told."""
+    drop: int = 0
+    """So many coming acks are lost on the way."""
+    _tickets: set[str] = field(default_factory=set)
+    _awaited: dict[str, asyncio.Future[JSON]] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _turn: int = 0
+
+    def ticket(self) -> str:
+        ticket = str(uuid4())
+        self._tickets.add(ticket)
+        return ticket
+
+    async def link(self, request: web.Request) -> web.StreamResponse:
+        """One connection, from hello to close. The ticket of apps.connections.open opens it once."""
+        ticket = request.query.get("ticket", "")
+        if ticket not in self._tickets:
+            return web.Response(status=401, text="link_disabled")
+        self._tickets.discard(ticket)
+        connection = Connection(web.WebSocketResponse())
+        await connection.ws.prepare(request)
+        if len(self.connections) >= MOST_CONNECTIONS:
+            await connection.ws.send_json(goodbye("too_many_websockets"))
+            await connection.ws.close()
+            return connection.ws
+        self.connections.append(connection)
+        try:
+            await connection.ws.send_json(hello(len(self.connections)))
+            self.counts["connections"] += 1
+            self.journal.add("connections", {"connections": len(self.live)})
+            await self._listen(connection)
+        finally:
+            self._forget(connection)
+        return connection.ws
+
+    async def _listen(self, connection: Connection) -> None:
+        async for message in connection.ws:
+            if message.type == WSMsgType.TEXT and message.data.startswith("{"):
+                self._acked(json.loads(message.data))
+
+    def _acked(self, ack: JSON) -> None:
+        if self.drop:
+            self.drop -= 1
+            self.counts["dropped"] += 1
+            self.journal.ring()
+            return
+        future = self._awaited.get(str(ack.get("envelope_id")))
+        if future is None or future.done():
+            self.counts["late_acks"] += 1
+        else:
+            future.set_result(ack.get("payload") or {})
+
+    def _forget(self, connection: Connection) -> None:
+        if connection in self.connections:
+            self.connections.remove(connection)
+        self.journal.add("connections", {"connections": len(self.live)})
+
+    async def disconnect(self, reason: str = "refresh_requested") -> int:
+        """Ask every connection to go, as Slack does when it moves: no more envelopes there, the app is to come again."""
+        leaving = [connection for connection in self.connections if not connection.leaving]
+        for connection in leaving:
+            connection.leaving = True
+            await connection.ws.send_json(goodbye(reason))
+        return len(leaving)
+
+    async def cut(self) -> None:
+        """The network fails: sockets close without a word."""
+        for connection in list(self.connections):
+            await connection.ws.close()
+
+    @property
+    def live(self) -> list[Connection]:
+        return [connection for connection in self.connections if not connection.leaving and not connection.ws.closed]
+
+    @property
+    def busy(self) -> bool:
+        """An envelope is on its way, or an event waits for its turn."""
+        return bool(self._awaited or self._tasks)
+
+    def event(self, payload: JSON) -> None:
+        """Deliver an event in the background, with Slack's retries."""
+        self._spawn(self._with_retries(payload))
+
+    async def ask(self, kind: Kind, payload: JSON, answerable: bool = False) -> Delivery:
+        """Deliver a click, a submission or a command: once, and its person is waiting."""
+        if not self.live:
+            self.counts["nobody_connected"] += 1
+            return Delivery(acked=False, reason="nobody_connected")
+        return await self._send(kind, payload, answerable)
+
+    async def _with_retries(self, payload: JSON) -> Delivery:
+        delivery = Delivery(acked=False, reason="")
+        for attempt, delay in enumerate((0.0, *self.patience.retries)):
+            if delay:
+                await asyncio.sleep(delay)
+            if not await self._somebody():
+                self.counts["lost_events"] += 1
+                return Delivery(acked=False, attempts=attempt, reason="nobody_connected")
+            delivery = await self._send("events_api", payload, False, attempt, delivery.reason)
+            if delivery.acked:
+                return delivery
+        self.counts["lost_events"] += 1
+        return delivery
+
+    async def _somebody(self) -> bool:
+        try:
+            await self.journal.until(lambda: self.live, self.patience.offline)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _send(self, kind: Kind, payload: JSON, answerable: bool, attempt: int = 0, reason: str = "") -> Delivery:
+        envelope: JSON = {"envelope_id": str(uuid4()), "type": kind, "accepts_response_payload": answerable, "payload": payload}
+        if kind == "events_api":
+            envelope |= {"retry_attempt": attempt, "retry_reason": reason}
+        future: asyncio.Future[JSON] = asyncio.get_running_loop().create_future()
+        self._awaited[envelope["envelope_id"]] = future
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self.patience.ack):
+                await self._next().ws.send_json(envelope)
+                self.sent.append(envelope)
+                self.counts[kind] += 1
+                answer = await future
+        except (TimeoutError, ConnectionError):
+            self.counts["timeouts"] += 1
+            return Delivery(acked=False, attempts=attempt + 1, reason="timeout")
+        finally:
+            del self._awaited[envelope["envelope_id"]]
+            self.journal.ring()
+        seconds = time.perf_counter() - began
+        self.latencies[kind].append(seconds)
+        self.counts["acked"] += 1
+        return Delivery(True, seconds, answer, attempt + 1)
+
+    def _next(self) -> Connection:
+        live = self.live
+        self._turn += 1
+        return live[self._turn % len(live)]
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        self.journal.ring()
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.cut()
+
+    def stats(self) -> JSON:
+        everything = [seconds for rows in self.latencies.values() for seconds in rows]
+        return {
+            "connections": len(self.connections),
+            "counts": dict(self.counts),
+            "in_flight": len(self._awaited),
+            "ack_seconds": {kind: spread(rows) for kind, rows in self.latencies.items()} | {"all": spread(everything)},
+        }
+
+
+def spread(seconds: list[float]) -> JSON:
+    """p50, p99 and the worst, by nearest rank."""
+    if not seconds:
+        return {"count": 0, "p50": None, "p99": None, "max": None}
+    rows = sorted(seconds)
+    rank = [rows[min(len(rows) - 1, int(len(rows) * p))] for p in (0.50, 0.99)]
+    return {"count": len(rows), "p50": rank[0], "p99": rank[1], "max": rows[-1]}
+
+
+def hello(connections: int) -> JSON:
+    debug = {"host": "applink-sandbox", "build_number": 1, "approximate_connection_time": 18060}
+    return {"type": "hello", "num_connections": connections, "debug_info": debug, "connection_info": {"app_id": App.id}}
+
+
+def goodbye(reason: str) -> JSON:
+    return {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-sandbox"}}

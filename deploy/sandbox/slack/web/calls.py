@@ -1,0 +1,65 @@
+"""One Web API call as a method sees it: the arguments, however they were sent, and the workspace they are about."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.sandbox.slack.workspace.people import BOT
+from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.views import Views
+from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
+
+
+@dataclass(frozen=True)
+class Call:
+    ws: Workspace
+    views: Views
+    args: JSON
+    origin: str
+    """Where this server lives, for the URLs it hands out."""
+
+    def text(self, name: str) -> str:
+        value = self.args.get(name)
+        return "" if value is None else str(value)
+
+    def flag(self, name: str) -> bool:
+        return str(self.args.get(name, "")).lower() in ("1", "true")
+
+    def need(self, name: str) -> str:
+        if not (value := self.text(name)):
+            raise Refused("invalid_arguments", f"[ERROR] missing required field: {name}")
+        return value
+
+    def number(self, name: str, otherwise: int) -> int:
+        value = self.text(name) or str(otherwise)
+        if not value.isdigit():
+            raise Refused("invalid_arguments", f"[ERROR] must be an integer [json-pointer:/{name}]")
+        return int(value)
+
+    def structure(self, name: str) -> Any:
+        """A list or object; a form carries it as JSON text."""
+        value = self.args.get(name)
+        if isinstance(value, str) and value:
+            try:
+                return json.loads(value)
+            except ValueError as e:
+                raise Refused("invalid_json" if name != "blocks" else "invalid_blocks_format") from e
+        return value
+
+    def channel(self, name: str = "channel") -> Channel:
+        """The named channel, which the bot must be in. A person's id means the direct message with them."""
+        ref = self.text(name)
+        if ref in self.ws.users:
+            return self.ws.dm(ref)
+        channel = self.ws.channel(ref)
+        if BOT not in channel.members:
+            raise Refused("not_in_channel")
+        if channel.is_archived:
+            raise Refused("is_archived")
+        return channel
+
+    def message(self, ts: str = "ts") -> Message:
+        channel = self.channel()
+        if (found := channel.messages.get(self.need(ts))) is None:
+            raise Refused("message_not_found")
+        return found

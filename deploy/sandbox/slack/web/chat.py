@@ -1,0 +1,136 @@
+"""chat.*, reactions.* and assistant.threads.*: what the bot says, and what Slack refuses to say for it."""
+
+from typing import Any
+
+from deploy.sandbox.slack.web.calls import Call
+from deploy.sandbox.slack.workspace.blockkit import BLOCK_TEXT_TOGETHER, error, problems, too_long_together
+from deploy.sandbox.slack.workspace.people import BOT
+from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.views import named
+from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
+
+POST_TEXT = 40_000
+UPDATE_TEXT_BYTES = 4_000
+MARKDOWN_TEXT = 12_000
+METADATA_BYTES = 16_000
+
+
+def post_message(call: Call) -> JSON:
+    channel = call.channel()
+    body = content(call)
+    if len(body["text"]) > POST_TEXT:
+        raise Refused("msg_too_long")
+    message = call.ws.post(BOT, channel, body | thread(call, channel))
+    return {"channel": channel.id, "ts": message.ts, "message": call.ws.shown(message)}
+
+
+def update(call: Call) -> JSON:
+    channel, message = call.channel(), own(call, "cant_update_message")
+    if message.streaming:
+        raise Refused("streaming_state_conflict")
+    body = content(call, earlier=message.body)
+    if len(body["text"].encode()) > UPDATE_TEXT_BYTES:
+        raise Refused("msg_too_long")
+    call.ws.edit(message, body)
+    return {"channel": channel.id, "ts": message.ts, "text": body["text"], "message": call.ws.shown(message)}
+
+
+def delete(call: Call) -> JSON:
+    message = own(call, "cant_delete_message")
+    call.ws.delete(message)
+    return {"channel": message.channel, "ts": message.ts}
+
+
+def post_ephemeral(call: Call) -> JSON:
+    channel, user = call.channel(), call.ws.user(call.need("user"))
+    if user.id not in channel.members:
+        raise Refused("user_not_in_channel")
+    message = call.ws.whisper(channel, user.id, content(call) | thread(call, channel))
+    return {"message_ts": message.ts}
+
+
+def permalink(call: Call) -> JSON:
+    message = call.message("message_ts")
+    link = f"{call.origin}/archives/{message.channel}/p{message.ts.replace('.', '')}"
+    thread_part = f"?thread_ts={message.root}&cid={message.channel}" if message.is_reply else ""
+    return {"channel": message.channel, "permalink": link + thread_part}
+
+
+def react(call: Call) -> JSON:
+    name = call.need("name").strip(":")
+    if not name.replace("_", "").replace("-", "").replace("+", "").isalnum():
+        raise Refused("invalid_name")
+    call.ws.react(BOT, call.message("timestamp"), name)
+    return {}
+
+
+def set_status(call: Call) -> JSON:
+    """The small "is thinking" line under a thread; it goes when the bot posts there, or when set to nothing."""
+    channel, thread_ts = call.channel("channel_id"), call.need("thread_ts")
+    data = {"thread_ts": thread_ts, "status": call.text("status"), "loading_messages": call.structure("loading_messages") or []}
+    call.ws.journal.add("status", data, channel.id)
+    return {}
+
+
+def own(call: Call, otherwise: str) -> Message:
+    message = call.message()
+    if message.body["user"] != BOT:
+        raise Refused(otherwise)
+    return message
+
+
+def thread(call: Call, channel: Channel) -> JSON:
+    if not (ts := call.text("thread_ts")):
+        return {}
+    if ts not in channel.messages or channel.messages[ts].is_reply:
+        raise Refused("thread_not_found")
+    return {"thread_ts": ts}
+
+
+def content(call: Call, earlier: JSON | None = None) -> JSON:
+    """Text, blocks, attachments and metadata, checked as Slack checks them."""
+    blocks, text, markdown = call.structure("blocks"), call.text("text"), call.text("markdown_text")
+    if markdown and (text or blocks):
+        raise Refused("markdown_text_conflict")
+    if len(markdown) > MARKDOWN_TEXT:
+        raise Refused("msg_too_long")
+    attachments = call.structure("attachments")
+    if not (blocks or text.strip() or markdown or attachments):
+        raise Refused("no_text")
+    body: JSON = {"text": text or markdown}
+    if blocks is not None:
+        body["blocks"] = checked(blocks)
+    elif markdown:
+        body["blocks"] = named([{"type": "markdown", "text": markdown}])
+    elif earlier and "blocks" in earlier:
+        body["blocks"] = []
+    if attachments:
+        body["attachments"] = [attachment | {"blocks": checked(attachment.get("blocks", []))} for attachment in attachments]
+    return body | metadata(call)
+
+
+def checked(blocks: Any) -> list[JSON]:
+    if not isinstance(blocks, list):
+        raise Refused("invalid_blocks_format")
+    if found := problems(blocks, "message"):
+        raise Refused("invalid_blocks", *found, errors=[line.removeprefix("[ERROR] ") for line in found])
+    if too_long_together(blocks):
+        raise Refused("msg_blocks_too_long", error(f"block text is limited to about {BLOCK_TEXT_TOGETHER} characters together", "/blocks"))
+    return named(blocks)
+
+
+def metadata(call: Call) -> JSON:
+    given = call.structure("metadata")
+    if not given:
+        return {}
+    if not isinstance(given, dict) or not isinstance(given.get("event_type"), str) or not isinstance(given.get("event_payload"), dict):
+        raise Refused("invalid_metadata_format")
+    if len(str(given).encode()) > METADATA_BYTES:
+        raise Refused("metadata_too_large")
+    return {"metadata": given}
+
+
+def hidden_metadata(ws: Workspace, message: Message, show: bool) -> JSON:
+    """History shows metadata only to a caller who asked for it."""
+    body = ws.shown(message)
+    return body if show else {key: value for key, value in body.items() if key != "metadata"}

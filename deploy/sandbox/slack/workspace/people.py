@@ -1,0 +1,123 @@
+"""Who is in the workspace and what the app is. The cast is enough to play every part of an incident."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from deploy.sandbox.slack.workspace.refusal import JSON
+
+HOME = "T0RACK"
+ACME = "T0ACME"
+BOT = "U0RACKMED"
+EPOCH = 1_700_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    id: str
+    name: str
+    domain: str
+
+
+@dataclass(slots=True)
+class User:
+    id: str
+    name: str
+    real_name: str
+    role: str
+    team_id: str = HOME
+    is_bot: bool = False
+    is_restricted: bool = False
+    is_ultra_restricted: bool = False
+    deleted: bool = False
+    stranger: bool | None = None
+    """None: worked out from the channels (from elsewhere, and in no channel that the app can see)."""
+
+    def wire(self, is_stranger: bool) -> JSON:
+        seen = {"real_name": self.real_name, "display_name": self.name, "email": f"{self.name}@example.com"}
+        body: JSON = {
+            "id": self.id,
+            "team_id": self.team_id,
+            "name": self.name,
+            "real_name": self.real_name,
+            "deleted": self.deleted,
+            "tz": "Etc/UTC",
+            "tz_offset": 0,
+            "profile": {**seen, "team": self.team_id, "real_name_normalized": self.real_name},
+            "is_admin": False,
+            "is_owner": False,
+            "is_primary_owner": False,
+            "is_restricted": self.is_restricted,
+            "is_ultra_restricted": self.is_ultra_restricted,
+            "is_stranger": is_stranger,
+            "is_bot": self.is_bot,
+            "is_app_user": False,
+            "updated": EPOCH,
+        }
+        if self.is_bot:
+            body["profile"] |= {"api_app_id": App.id, "bot_id": App.bot_id}
+        return body
+
+
+@dataclass(slots=True)
+class Group:
+    id: str
+    handle: str
+    name: str
+    users: list[str]
+
+    def wire(self, with_users: bool) -> JSON:
+        body: JSON = {"id": self.id, "team_id": HOME, "is_usergroup": True, "name": self.name, "handle": self.handle}
+        body |= {"description": "", "date_create": EPOCH, "date_delete": 0, "user_count": len(self.users)}
+        return body | ({"users": list(self.users)} if with_users else {})
+
+
+@dataclass
+class App:
+    """The installed app: what its manifest asked for is what it gets."""
+
+    id = "A0RACKMED"
+    bot_id = "B0RACKMED"
+    name: str = "RackMedic"
+    commands: list[JSON] = field(default_factory=lambda: [{"command": "/rackmedic", "description": "Ask RackMedic"}])
+    shortcuts: list[JSON] = field(default_factory=lambda: [{"name": "Diagnose this", "type": "message", "callback_id": "diagnose_this"}])
+    scopes: frozenset[str] | None = None
+    events: frozenset[str] | None = None
+
+    @classmethod
+    def from_manifest(cls, manifest: JSON) -> "App":
+        """The app as its manifest describes it: a missing scope or event is missing here too."""
+        features, settings = manifest.get("features", {}), manifest.get("settings", {})
+        scopes: Any = manifest.get("oauth_config", {}).get("scopes", {}).get("bot")
+        events: Any = settings.get("event_subscriptions", {}).get("bot_events")
+        return cls(
+            name=manifest.get("display_information", {}).get("name", "RackMedic"),
+            commands=list(features.get("slash_commands", [])),
+            shortcuts=list(features.get("shortcuts", [])),
+            scopes=None if scopes is None else frozenset(scopes),
+            events=None if events is None else frozenset(events),
+        )
+
+    def hears(self, subscription: str) -> bool:
+        return self.events is None or subscription in self.events
+
+
+TEAMS = (Team(HOME, "Rackwise Cloud", "rackwise"), Team(ACME, "Acme AI", "acme-ai"), Team("T0GLOBEX", "Globex", "globex"))
+
+
+# fmt: off
+def cast() -> Iterable[User]:
+    yield User("U0OLGA",   "olga",    "Olga Marin",   "on-call")
+    yield User("U0PRIYA",  "priya",   "Priya Nair",   "approver")
+    yield User("U0ANTON",  "anton",   "Anton Weber",  "approver")
+    yield User("U0DMITRI", "dmitri",  "Dmitri Sokol", "second on-call")
+    yield User("U0CARLA",  "carla",   "Carla Reyes",  "customer, Acme AI", team_id=ACME)
+    yield User("U0STRANGE", "stan",   "Stan Grey",    "stranger, Globex",  team_id="T0GLOBEX")
+    yield User("U0GUEST",  "gus",     "Gus Contractor", "guest", is_restricted=True)
+    yield User("U0LEFT",   "lena",    "Lena Gone",    "left the company", deleted=True)
+    yield User(BOT, "rackmedic", "RackMedic", "app", is_bot=True)
+# fmt: on
+
+
+def groups() -> Iterable[Group]:
+    yield Group("S0GPUAPPR", "gpu-approvers", "GPU approvers", ["U0PRIYA", "U0ANTON"])

@@ -1,0 +1,225 @@
+"""Modals: a stack of at most three per person, opened by a fresh trigger, filled in, submitted or closed."""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from deploy.sandbox.slack.workspace.blockkit import elements_of, view_problems
+from deploy.sandbox.slack.workspace.people import HOME, App
+from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.workspace import Workspace, short_id
+
+DEEPEST = 3
+VIEW_BYTES = 250_000
+
+
+@dataclass
+class Trigger:
+    user: str
+    expires: float
+    used: bool = False
+
+
+@dataclass
+class Views:
+    ws: Workspace
+    trigger_life: float = 3.0
+    stacks: dict[str, list[JSON]] = field(default_factory=dict)
+    _triggers: dict[str, Trigger] = field(default_factory=dict)
+
+    def trigger(self, user: str) -> str:
+        """A trigger_id: whoever holds it may open one modal for this person, within three seconds."""
+        trigger_id = f"{secrets.randbelow(10**12)}.{secrets.randbelow(10**12)}.{secrets.token_hex(16)}"
+        self._triggers[trigger_id] = Trigger(user, self.ws.clock() + self.trigger_life)
+        return trigger_id
+
+    def redeem(self, trigger_id: str) -> str:
+        trigger = self._triggers.get(trigger_id)
+        if trigger is None:
+            raise Refused("invalid_trigger_id")
+        if trigger.used:
+            raise Refused("exchanged_trigger_id")
+        if self.ws.clock() > trigger.expires:
+            raise Refused("expired_trigger_id")
+        trigger.used = True
+        return trigger.user
+
+    def open(self, trigger_id: str, view: JSON) -> JSON:
+        checked(view, "modal")
+        user = self.redeem(trigger_id)
+        self.stacks[user] = []
+        return self._put(user, self._new(view))
+
+    def push(self, trigger_id: str, view: JSON) -> JSON:
+        checked(view, "modal")
+        return self.push_for(self.redeem(trigger_id), view)
+
+    def push_for(self, user: str, view: JSON) -> JSON:
+        stack = self.stacks.get(user) or []
+        if not stack:
+            raise Refused("not_found")
+        if len(stack) >= DEEPEST:
+            raise Refused("push_limit_reached")
+        return self._put(user, self._new(view, root=stack[0]["id"], previous=stack[-1]["id"]))
+
+    def update(self, view: JSON, view_id: str = "", external_id: str = "", known_hash: str = "") -> JSON:
+        checked(view, "modal")
+        for user, stack in self.stacks.items():
+            for n, old in enumerate(stack):
+                if view_id == old["id"] or (external_id and external_id == old["external_id"]):
+                    if known_hash and known_hash != old["hash"]:
+                        raise Refused("hash_conflict")
+                    same = {key: old[key] for key in ("id", "root_view_id", "previous_view_id")}
+                    stack[n] = self._new(view) | same
+                    self.ws.journal.add("view", {"view": stack[n], "depth": len(stack)}, user=user)
+                    return stack[n]
+        raise Refused("not_found")
+
+    def publish(self, user: str, view: JSON) -> JSON:
+        checked(view, "home")
+        full = self._new(view)
+        self.ws.publish(user, full)
+        return full
+
+    def top(self, user: str) -> JSON | None:
+        stack = self.stacks.get(user) or []
+        return stack[-1] if stack else None
+
+    def find(self, user: str, view_id: str) -> JSON:
+        home = self.ws.homes.get(user)
+        for view in [*(self.stacks.get(user) or []), *([home] if home else [])]:
+            if view["id"] == view_id:
+                return view
+        raise Refused("view_not_found")
+
+    def close(self, user: str, everything: bool = False) -> list[JSON]:
+        """The views that went away, top first."""
+        stack = self.stacks.get(user) or []
+        gone = stack[::-1] if everything else stack[-1:]
+        self.stacks[user] = stack[: len(stack) - len(gone)]
+        self.ws.journal.add("view", {"view": self.top(user), "depth": len(self.stacks[user])}, user=user)
+        return gone
+
+    def _put(self, user: str, view: JSON) -> JSON:
+        stack = self.stacks.setdefault(user, [])
+        stack.append(view)
+        self.ws.journal.add("view", {"view": view, "depth": len(stack)}, user=user)
+        return view
+
+    def _new(self, view: JSON, root: str = "", previous: str | None = None) -> JSON:
+        view_id = short_id("V")
+        return {
+            "id": view_id,
+            "team_id": HOME,
+            "app_id": App.id,
+            "app_installed_team_id": HOME,
+            "bot_id": App.bot_id,
+            "type": view["type"],
+            "title": view.get("title"),
+            "submit": view.get("submit"),
+            "close": view.get("close"),
+            "blocks": named(view["blocks"]),
+            "private_metadata": view.get("private_metadata", ""),
+            "callback_id": view.get("callback_id", ""),
+            "external_id": view.get("external_id", ""),
+            "state": {"values": {}},
+            "hash": f"{int(self.ws.clock())}.{secrets.token_hex(4)}",
+            "clear_on_close": bool(view.get("clear_on_close")),
+            "notify_on_close": bool(view.get("notify_on_close")),
+            "root_view_id": root or view_id,
+            "previous_view_id": previous,
+        }
+
+
+def checked(view: Any, kind: str) -> None:
+    if not isinstance(view, dict) or view.get("type") != kind:
+        raise Refused("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
+    if found := view_problems(view):
+        raise Refused("invalid_arguments", *found)
+    if len(str(view).encode()) > VIEW_BYTES:
+        raise Refused("view_too_large")
+
+
+def named(blocks: list[JSON]) -> list[JSON]:
+    """The blocks with the ids that Slack gives to whatever came without one."""
+    out = []
+    for block in blocks:
+        block = {**block, "block_id": block.get("block_id") or secrets.token_urlsafe(4)[:5]}
+        for element in elements_of(block):
+            element.setdefault("action_id", secrets.token_urlsafe(4)[:5])
+        out.append(block)
+    return out
+
+
+def filled(view: JSON, values: JSON) -> tuple[JSON, dict[str, str]]:
+    """What a person put into a modal, as Slack's `state.values`, and what the client itself refuses, by block.
+
+    `values` is keyed by action_id or block_id, plain or nested: {"reason": "not now"} or {"block": {"reason": "not now"}}.
+    """
+    state: JSON = {}
+    errors: dict[str, str] = {}
+    for block in view["blocks"]:
+        for element in elements_of(block):
+            if element["type"] in ("button", "overflow"):
+                continue
+            entry = typed_value(element, chosen(values, block["block_id"], element))
+            state.setdefault(block["block_id"], {})[element["action_id"]] = entry
+            if block["type"] == "input" and (wrong := objection(block, element, entry)):
+                errors[block["block_id"]] = wrong
+    return state, errors
+
+
+def chosen(values: JSON, block_id: str, element: JSON) -> Any:
+    inside = values.get(block_id)
+    if isinstance(inside, dict) and element["action_id"] in inside:
+        return inside[element["action_id"]]
+    if element["action_id"] in values:
+        return values[element["action_id"]]
+    return None if isinstance(inside, dict) else inside
+
+
+def typed_value(element: JSON, value: Any) -> JSON:
+    """One element's state, in the shape that its type has."""
+    kind = element["type"]
+    match kind:
+        case "static_select" | "radio_buttons":
+            return {"type": kind, "selected_option": first(options(element, [value])) or element.get("initial_option")}
+        case "multi_static_select" | "checkboxes":
+            return {"type": kind, "selected_options": options(element, value) if value is not None else element.get("initial_options", [])}
+        case "users_select" | "channels_select" | "conversations_select":
+            name = "selected_" + kind.removesuffix("s_select")
+            return {"type": kind, name: value or element.get("initial_" + kind.removesuffix("s_select"))}
+        case "multi_users_select":
+            return {"type": kind, "selected_users": value or element.get("initial_users", [])}
+        case "datepicker" | "timepicker" | "datetimepicker":
+            name = {"datepicker": "date", "timepicker": "time", "datetimepicker": "date_time"}[kind]
+            return {"type": kind, f"selected_{name}": value or element.get(f"initial_{name}")}
+        case _:
+            text = value if value is not None else element.get("initial_value")
+            return {"type": kind, "value": text or None}
+
+
+def options(element: JSON, wanted: Any) -> list[JSON]:
+    offered: list[JSON] = [*element.get("options", []), *(o for g in element.get("option_groups", []) for o in g["options"])]
+    values = [option["value"] if isinstance(option, dict) else option for option in wanted]
+    return [option for option in offered if option["value"] in values]
+
+
+def first(found: list[JSON]) -> JSON | None:
+    return found[0] if found else None
+
+
+def objection(block: JSON, element: JSON, entry: JSON) -> str:
+    """What Slack's client says before it even asks the app."""
+    given = next((value for key, value in entry.items() if key != "type"), None)
+    if not given:
+        return "" if block.get("optional") else "Please complete this required field."
+    return next(iter(_lengths(element, given)), "") if isinstance(given, str) else ""
+
+
+def _lengths(element: JSON, given: str) -> Iterator[str]:
+    if len(given) < element.get("min_length", 0):
+        yield f"Please use at least {element['min_length']} characters."
+    if len(given) > element.get("max_length", 3000):
+        yield f"Please use at most {element.get('max_length', 3000)} characters."

@@ -1,0 +1,256 @@
+"""Everything the workspace remembers: people, channels, messages, threads, reactions, homes.
+
+Pure state: no socket, no HTTP. Each change is written to the journal, and whoever must react reads it there.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from deploy.sandbox.slack.workspace.files import FileStore
+from deploy.sandbox.slack.workspace.journal import Journal
+from deploy.sandbox.slack.workspace.people import ACME, BOT, EPOCH, HOME, TEAMS, App, Group, User, cast, groups
+from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+
+Clock = Callable[[], float]
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
+
+
+def short_id(prefix: str) -> str:
+    return prefix + "".join(secrets.choice(LETTERS) for _ in range(9))
+
+
+@dataclass
+class Message:
+    """A message as Slack would return it (`body`), and the little that Slack keeps to itself."""
+
+    channel: str
+    body: JSON
+    streaming: bool = False
+    ephemeral_to: str = ""
+
+    @property
+    def ts(self) -> str:
+        return str(self.body["ts"])
+
+    @property
+    def root(self) -> str:
+        return str(self.body.get("thread_ts", self.ts))
+
+    @property
+    def is_reply(self) -> bool:
+        return self.root != self.ts
+
+
+@dataclass
+class Channel:
+    id: str
+    name: str
+    members: list[str]
+    topic: str = ""
+    is_im: bool = False
+    is_archived: bool = False
+    shared_with: set[str] = field(default_factory=set)
+    messages: dict[str, Message] = field(default_factory=dict)
+
+    def thread(self, ts: str) -> list[Message]:
+        return [message for message in self.messages.values() if message.root == ts]
+
+    @property
+    def other(self) -> str:
+        """The person at the other end of a direct message."""
+        return next(member for member in self.members if member != BOT)
+
+
+class Workspace:
+    def __init__(self, clock: Clock = time.time, app: App | None = None) -> None:
+        self.clock = clock
+        self.app = app or App()
+        self.journal = Journal()
+        self.teams = {team.id: team for team in TEAMS}
+        self.users: dict[str, User] = {user.id: user for user in cast()}
+        self.groups: dict[str, Group] = {group.id: group for group in groups()}
+        self.channels: dict[str, Channel] = {channel.id: channel for channel in first_channels()}
+        self.ephemerals: dict[str, Message] = {}
+        self.homes: dict[str, JSON] = {}
+        self.files = FileStore(clock)
+        self._last = 0
+        self._ids = count(1)
+
+    def next_ts(self) -> str:
+        self._last = max(int(self.clock() * 1_000_000), self._last + 1)
+        return f"{self._last // 1_000_000}.{self._last % 1_000_000:06d}"
+
+    def user(self, ref: str) -> User:
+        """By id or handle."""
+        name = ref.removeprefix("@").lower()
+        for user in self.users.values():
+            if ref == user.id or name == user.name:
+                return user
+        raise Refused("user_not_found")
+
+    def channel(self, ref: str) -> Channel:
+        """By id or name."""
+        for channel in self.channels.values():
+            if ref == channel.id or ref.removeprefix("#") == channel.name:
+                return channel
+        raise Refused("channel_not_found")
+
+    def is_stranger(self, user: User) -> bool:
+        if user.stranger is not None:
+            return user.stranger
+        met = any(user.id in channel.members and BOT in channel.members for channel in self.channels.values())
+        return user.team_id != HOME and not met
+
+    def sees(self, user: str, channel: str) -> bool:
+        return user in self.channels[channel].members
+
+    def dm(self, user_id: str) -> Channel:
+        """The conversation between the app and this person, opened if it is not."""
+        self.user(user_id)
+        if (channel := self.channels.get(f"D{user_id[1:]}")) is None:
+            channel = Channel(f"D{user_id[1:]}", f"dm-{user_id}", [user_id, BOT], is_im=True)
+            self.channels[channel.id] = channel
+            self.journal.add("channel", {"id": channel.id}, channel.id)
+        return channel
+
+    def message(self, channel: str, ts: str) -> Message:
+        if (found := self.channel(channel).messages.get(ts) or self.ephemerals.get(ts)) is None:
+            raise Refused("message_not_found")
+        return found
+
+    def post(self, user_id: str, channel: Channel, body: JSON) -> Message:
+        """Put a message in a channel; `body` holds what its author chose (text, blocks, files, thread_ts, metadata)."""
+        user = self.user(user_id)
+        full: JSON = {"type": "message", "user": user.id, "ts": self.next_ts(), "team": user.team_id, **body}
+        if user.is_bot:
+            full |= {"bot_id": App.bot_id, "app_id": App.id, "bot_profile": self.bot_profile()}
+        else:
+            full["client_msg_id"] = f"{secrets.token_hex(4)}-{secrets.token_hex(6)}"
+        message = Message(channel.id, full)
+        if message.is_reply and (parent := channel.messages.get(message.root)):
+            full["parent_user_id"] = parent.body["user"]
+        channel.messages[message.ts] = message
+        self.journal.add("message", self.shown(message), channel.id)
+        return message
+
+    def edit(self, message: Message, fields: JSON, by_hand: bool = True) -> None:
+        """Change what a message says. A stream growing by its author's chunks is not an edit."""
+        before = dict(message.body)
+        message.body.update(fields)
+        if by_hand:
+            message.body["edited"] = {"user": message.body["user"], "ts": self.next_ts()}
+        self.journal.add("message_changed", {"message": self.shown(message), "previous": before}, message.channel)
+
+    def delete(self, message: Message) -> None:
+        del self.channels[message.channel].messages[message.ts]
+        self.journal.add("message_deleted", {"ts": message.ts, "previous": dict(message.body)}, message.channel)
+
+    def whisper(self, channel: Channel, user_id: str, body: JSON) -> Message:
+        """An ephemeral message: one person sees it, and nobody can fetch it."""
+        full = {"type": "message", "user": BOT, "bot_id": App.bot_id, "ts": self.next_ts(), "is_ephemeral": True, **body}
+        message = Message(channel.id, full, ephemeral_to=user_id)
+        self.ephemerals[message.ts] = message
+        self.journal.add("ephemeral", dict(full), channel.id, user_id)
+        return message
+
+    def unwhisper(self, message: Message) -> None:
+        self.ephemerals.pop(message.ts, None)
+        self.journal.add("ephemeral_gone", {"ts": message.ts}, message.channel, message.ephemeral_to)
+
+    def react(self, user_id: str, message: Message, name: str) -> None:
+        reactions: list[JSON] = message.body.setdefault("reactions", [])
+        row = next((r for r in reactions if r["name"] == name), None)
+        if row is None:
+            reactions.append(row := {"name": name, "users": [], "count": 0})
+        if user_id in row["users"]:
+            raise Refused("already_reacted")
+        row["users"].append(user_id)
+        row["count"] += 1
+        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
+        self.journal.add("reaction", data, message.channel)
+
+    def share(self, channel: Channel, team_id: str) -> None:
+        """Make it a Slack Connect channel: the other team's people come in."""
+        if team_id not in self.teams:
+            raise Refused("team_not_found")
+        channel.shared_with.add(team_id)
+        new = [user.id for user in self.users.values() if user.team_id == team_id and user.id not in channel.members]
+        channel.members.extend(new)
+        self.journal.add("shared", {"id": channel.id, "team": team_id}, channel.id)
+
+    def publish(self, user_id: str, view: JSON) -> None:
+        self.homes[user_id] = view
+        self.journal.add("home", {"view": view}, user=user_id)
+
+    def shown(self, message: Message) -> JSON:
+        """The message as others see it now, with what its thread adds to a root."""
+        body = dict(message.body)
+        replies = [m for m in self.channels[message.channel].thread(message.ts) if m.is_reply] if not message.is_reply else []
+        if replies:
+            users = list(dict.fromkeys(reply.body["user"] for reply in replies))
+            body |= {"thread_ts": message.ts, "reply_count": len(replies), "reply_users": users[:5]}
+            body |= {"reply_users_count": len(users), "latest_reply": replies[-1].ts}
+        return body
+
+    def bot_profile(self) -> JSON:
+        return {"id": App.bot_id, "app_id": App.id, "name": self.app.name, "team_id": HOME, "deleted": False, "updated": EPOCH}
+
+    def channel_wire(self, channel: Channel) -> JSON:
+        base: JSON = {"id": channel.id, "created": EPOCH, "is_archived": channel.is_archived, "context_team_id": HOME}
+        if channel.is_im:
+            return base | {"is_im": True, "is_channel": False, "user": channel.other, "is_ext_shared": False, "is_open": True}
+        shared, teams = bool(channel.shared_with), sorted(channel.shared_with)
+        return base | {
+            "name": channel.name,
+            "name_normalized": channel.name,
+            "is_channel": True,
+            "is_group": False,
+            "is_im": False,
+            "is_mpim": False,
+            "is_private": False,
+            "is_general": False,
+            "is_shared": shared,
+            "is_ext_shared": shared,
+            "is_org_shared": False,
+            "is_pending_ext_shared": False,
+            "is_member": BOT in channel.members,
+            "creator": "U0OLGA",
+            "topic": {"value": channel.topic, "creator": "", "last_set": 0},
+            "purpose": {"value": "", "creator": "", "last_set": 0},
+            "shared_team_ids": [HOME, *teams],
+            "connected_team_ids": teams,
+            "num_members": len(channel.members),
+        }
+
+    def typed(self, text: str) -> str:
+        """What a person typed, as Slack stores it: mentions resolved, links marked, everything else escaped."""
+        return "".join(self._typed(text))
+
+    def _typed(self, text: str) -> Iterator[str]:
+        for piece in re.split(r"(<@[UW][A-Z0-9]+>|(?<!\w)@[\w.-]+|https?://[^\s<>|]+)", text):
+            name = piece.removeprefix("@")
+            user = next((u for u in self.users.values() if piece in (f"<@{u.id}>", f"@{u.name}")), None)
+            group = next((g for g in self.groups.values() if piece.startswith("@") and g.handle == name), None)
+            if user:
+                yield f"<@{user.id}>"
+            elif group:
+                yield f"<!subteam^{group.id}>"
+            elif piece.startswith(("http://", "https://")):
+                yield f"<{escape(piece)}>"
+            else:
+                yield escape(piece)
+
+
+def escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def first_channels() -> Iterator[Channel]:
+    ours = ["U0OLGA", "U0PRIYA", "U0ANTON", "U0DMITRI"]
+    yield Channel("C0GPUINC", "gpu-incidents", [*ours, "U0GUEST", BOT], "GPU cluster incidents, operators only")
+    yield Channel("C0CUSTACME", "cust-acme", [*ours, "U0CARLA", BOT], "Shared with Acme AI", shared_with={ACME})
+    yield Channel("C0RANDOM", "random", [*ours, "U0GUEST", BOT], "Anything else")

@@ -1,0 +1,205 @@
+"""The action graph: ask, act, prove; one LangGraph thread for each action. It is progress only: what may run and what ran is the ledger's to say.
+
+`ask` holds the interrupt and nothing else. Every node begins by reading the ledger, so that whatever crashed, and wherever, is found out
+and never run again.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, interrupt
+
+from graph.actions.carry_out import ActionPorts, Changed, StillRunning, begin, carry_out, claimed_at, ran, supersede
+from graph.actions.proof import Proof, asked_of_scheduler, checks_for
+from graph.actions.proof import prove as verdict
+from graph.incident.case import lens_of
+from graph.memory.checkpoint import RedisSaver
+from tools.acting.conditions import see
+from tools.fact import Fact
+from tools.fleet.fleet import Ask
+from tools.ledger import record
+from tools.ledger.record import Record
+from tools.ledger.states import State
+
+ACTION_VERSION = 1
+"""Bump when a node is renamed. A thread of another version is begun anew: the ledger knows what happened."""
+
+
+class Progress(TypedDict, total=False):
+    """Plain JSON. `state` is the ledger's when a node last looked, `why` the reason of a supersession as a word."""
+
+    approval: str
+    incident: str
+    version: int
+    state: str
+    why: str
+    ran: bool
+    since: str
+    facts: str
+    says: str
+    new: list[str]
+
+
+ActionGraph = CompiledStateGraph[Progress, ActionPorts, Progress, Progress]
+
+
+async def ask(state: Progress) -> Progress:
+    """Wait for a decision. What it was is read from the ledger."""
+    interrupt({"approval": state["approval"]})
+    return {}
+
+
+async def act(state: Progress, runtime: Runtime[ActionPorts]) -> Progress:
+    """Begin what is approved; of what somebody else began, find out how it ended."""
+    ports = runtime.context
+    seen = await ports.ledger.record(state["approval"])
+    if seen.state is State.APPROVED:
+        return await _start(seen, ports)
+    if seen.state is State.EXECUTING:
+        return await _find_out(seen, ports)
+    since = state.get("since") or claimed_at(seen, ports.reading.clock.now()).isoformat()
+    return {"state": seen.state.value, "ran": ran(seen), "since": since}
+
+
+async def _start(seen: Record, ports: ActionPorts) -> Progress:
+    since = ports.reading.clock.now()
+    try:
+        claim = await begin(seen, ports)
+    except Changed as why:
+        after = await supersede(seen.approval, why, ports)
+        return {"state": after.state.value, "why": why.why}
+    except record.VersionChanged:
+        return {"state": State.SUPERSEDED.value, "why": "versions"}
+    except (record.NotOpen, record.TooLate):
+        return {"state": (await ports.ledger.record(seen.approval)).state.value}
+    await ports.began(seen.approval)
+    after = await carry_out(claim, ports)
+    return {"state": after.state.value, "ran": ran(after), "since": since.isoformat()}
+
+
+async def _find_out(seen: Record, ports: ActionPorts) -> Progress:
+    claim = await ports.ledger.adopt(seen.approval, ports.worker)
+    if claim is None:
+        raise StillRunning(seen.approval)
+    after = await carry_out(claim, ports)
+    return {"state": after.state.value, "ran": ran(after), "since": claimed_at(seen, ports.reading.clock.now()).isoformat()}
+
+
+async def prove(state: Progress, runtime: Runtime[ActionPorts]) -> Progress:
+    """Look again at the target, and keep what it shows. An outcome that is kept already is not judged twice."""
+    ports = runtime.context
+    seen = await ports.ledger.record(state["approval"])
+    if seen.outcome:
+        return {"says": state.get("says", "")}
+    proof, facts = await proof_of(seen, datetime.fromisoformat(state["since"]), ports)
+    await ports.ledger.judge(seen.approval, proof.outcome)
+    sha = await ports.reading.evidence.put_facts(seen.action.incident, facts) if facts else ""
+    return {"says": proof.says, "facts": sha, "new": list(proof.new)}
+
+
+async def proof_of(seen: Record, since: datetime, ports: ActionPorts) -> tuple[Proof, list[Fact]]:
+    """The verdict on the action's target as it is now, and what was seen."""
+    action = seen.action
+    if action.remedy == "run_check":
+        return Proof("passes_now", "the check has answered"), await _check_facts(seen, ports)
+    if asked := asked_of_scheduler(action):
+        answer = await see(asked, action.via, ports.transport)
+        if answer.ok is None and "Invalid job id" in answer.saw:
+            return Proof("passes_now", "the scheduler does not know the job any more"), []
+        saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
+        return Proof("passes_now" if answer.ok else "unchanged", saw), []
+    before = await ports.facts_of(action.incident)
+    lens = lens_of(ports.reading, before)
+    ports.reading.fleet.forget(action.target)
+    wave = await ports.reading.fleet.look(
+        action.incident, [Ask(action.target, check) for check in checks_for(action, lens)], fresh=True, permitted=True
+    )
+    facts = wave.facts
+    return verdict(action, before, facts, lens_of(ports.reading, [*before, *facts]), since), facts
+
+
+async def _check_facts(seen: Record, ports: ActionPorts) -> list[Fact]:
+    return await ports.reading.evidence.facts(seen.output) if seen.output else []
+
+
+def after_act(state: Progress) -> str:
+    """A proof follows a command that ran; anything else is over."""
+    return "prove" if state.get("ran") and state.get("state") in (State.DONE.value, State.FAILED.value) else END
+
+
+def build_action_graph(checkpointer: BaseCheckpointSaver[Any]) -> ActionGraph:
+    """Ports are given with each call."""
+    graph = StateGraph(Progress, context_schema=ActionPorts)
+    graph.add_node("ask", ask)
+    graph.add_node("act", act)
+    graph.add_node("prove", prove)
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", "act")
+    graph.add_conditional_edges("act", after_act, ["prove", END])
+    graph.add_edge("prove", END)
+    return graph.compile(checkpointer=checkpointer, name="action")
+
+
+def thread_of(approval: str) -> str:
+    return f"action:{approval}"
+
+
+class ActionThreads:
+    """The threads as the driver needs them: each call brings one to where the ledger says it should be."""
+
+    def __init__(self, saver: RedisSaver, ports: ActionPorts) -> None:
+        self._saver = saver
+        self._graph = build_action_graph(saver)
+        self._ports = ports
+
+    async def wait(self, seen: Record) -> None:
+        """Make sure that the thread stands before its decision."""
+        config = _config(seen.approval)
+        snapshot = await self._graph.aget_state(config)
+        if not snapshot.values:
+            await self._graph.ainvoke(_opening(seen), config, context=self._ports, durability="sync")
+
+    async def go_on(self, seen: Record) -> Progress:
+        """Past the decision, to the end or to where it cannot go on now (NotNow, StillRunning, LostClaim)."""
+        config = _config(seen.approval)
+        snapshot = await self._graph.aget_state(config)
+        if not snapshot.values or snapshot.values.get("version") != ACTION_VERSION:
+            await self._graph.ainvoke(_opening(seen), config, context=self._ports, durability="sync")
+            snapshot = await self._graph.aget_state(config)
+        if snapshot.interrupts:
+            await self._graph.ainvoke(Command(resume={"state": seen.state.value}), config, context=self._ports, durability="sync")
+        elif snapshot.next:
+            await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
+        elif _left_in_doubt(snapshot.values, seen):
+            await self._graph.aupdate_state(config, {"state": seen.state.value, "ran": ran(seen)}, as_node="act")
+            await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
+        return (await self._graph.aget_state(config)).values  # type: ignore[return-value]
+
+    async def tidy(self, approval: str, keep: timedelta) -> None:
+        """The thread is at its end: one checkpoint is enough, and that for a while."""
+        await self._saver.aprune([thread_of(approval)])
+        await self._saver.expire(thread_of(approval), int(keep.total_seconds()))
+
+    async def again(self, seen: Record, since: datetime) -> tuple[Proof, list[Fact]]:
+        """Prove a finished action once more, outside its thread."""
+        return await proof_of(seen, since, self._ports)
+
+
+def _left_in_doubt(values: Any, seen: Record) -> bool:
+    """The thread ended without a proof, and a human has since said what happened."""
+    return (
+        seen.state in (State.DONE, State.FAILED) and not seen.outcome and values.get("state") not in (State.DONE.value, State.FAILED.value)
+    )
+
+
+def _opening(seen: Record) -> Progress:
+    return {"approval": seen.approval, "incident": seen.action.incident, "version": ACTION_VERSION}
+
+
+def _config(approval: str) -> RunnableConfig:
+    return RunnableConfig(configurable={"thread_id": thread_of(approval)}, recursion_limit=10)

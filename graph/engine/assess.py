@@ -1,0 +1,178 @@
+"""The deterministic reasoner: typed facts to ranked causes, verdicts and an outcome, each with the evidence that says so. Pure.
+
+It always runs, needs no network, and decides alone when it is sure. When it is not sure it says that: NO_FAULT needs every
+machine looked at and nothing abnormal, anything less is ABSTAIN.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from graph.engine.abnormal import is_odd, may_be_odd
+from graph.engine.belief import Belief, beliefs
+from graph.engine.prepare import gather
+from graph.engine.reference import Lens, is_text
+from graph.engine.verdict import WORTH_SAYING, Coverage, Settled, Standing, settle, stand
+from graph.state import Blind, Evidence, Hypothesis, Tier
+from tools.fact import Fact
+from tools.inventory.ranges import fold
+
+Finding = Literal["diagnosed", "no_fault", "abstained"]
+MOST_EVIDENCE, LONGEST_LINE = 4, 200
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What the facts say so far. `rows` are all beliefs, most likely first; `unexplained` what is abnormal and nobody's doing."""
+
+    lens: Lens
+    hosts: tuple[str, ...]
+    rows: tuple[Belief, ...]
+    settled: Settled
+    coverage: Coverage
+    odd: tuple[Fact, ...]
+
+    @property
+    def roots(self) -> tuple[Belief, ...]:
+        return self.settled.roots
+
+    @property
+    def unexplained(self) -> tuple[Fact, ...]:
+        return () if self.roots else self.odd
+
+    @cached_property
+    def by_label(self) -> Mapping[str, list[Belief]]:
+        found: dict[str, list[Belief]] = defaultdict(list)
+        for row in self.rows:
+            found[row.label].append(row)
+        return found
+
+    @cached_property
+    def standings(self) -> Mapping[str, Standing]:
+        """Every label, most likely first."""
+        leaves = self.lens.taxonomy.leaves
+        return {label: stand(leaves[label], rows, self.settled, self.coverage) for label, rows in self.by_label.items()}
+
+    @cached_property
+    def suspects(self) -> tuple[Belief, ...]:
+        """Likely, but neither proven nor set aside."""
+        aside = {id(row) for row, _ in self.settled.aside}
+        return tuple(r for r in self.rows if r.posterior >= WORTH_SAYING and not r.proven and r.support and id(r) not in aside)
+
+    @property
+    def finding(self) -> Finding:
+        if self.roots:
+            return "diagnosed"
+        if self.why_unsure:
+            return "abstained"
+        return "no_fault"
+
+    @cached_property
+    def why_unsure(self) -> tuple[str, ...]:
+        """Why neither a cause nor its absence can be stated; empty when it can."""
+        reasons = list(self.settled.contradictions)
+        reasons += [f"{row.leaf.title} is likely and unproven" for row in self.suspects[:3]]
+        reasons += [f"unexplained: {fact.line or f'{fact.key}={fact.value}'}"[:LONGEST_LINE] for fact in self.odd[:3]]
+        blind = self.coverage.blind_spots()
+        reasons += [f"{len(blind)} looks failed, first {blind[0][1]} on {blind[0][0]}: {blind[0][2]}"] if blind else []
+        if not self.hosts or self.coverage.never_asked():
+            reasons.append("not every machine was looked at")
+        return tuple(reasons)
+
+    def hypothesis(self, label: str, tier: Tier = "taxonomy") -> Hypothesis:
+        """A label as people read it. A confirmed one names every host and device that is guilty of it."""
+        standing = self.standings[label]
+        rows = [row for row in self.roots if row.label == label] or [standing.best]
+        return Hypothesis(
+            label=label,
+            hosts=tuple(sorted({host for row in rows for host in row.accused})),
+            devices=tuple(sorted({name for row in rows for name in row.subject.named})),
+            tier=tier,
+            verdict=standing.verdict,
+            confidence=standing.confidence,
+            because=standing.because[:LONGEST_LINE],
+            evidence=tuple(cite(rows)),
+            checks=tuple(dict.fromkeys(match.fact.check for row in rows for match in row.support)),
+        )
+
+    def root_causes(self) -> tuple[Hypothesis, ...]:
+        """Confirmed labels, each once, most certain first."""
+        return tuple(self.hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
+
+    def ruled_out(self, most: int = 5) -> tuple[Hypothesis, ...]:
+        """Labels that something spoke for, or that the ticket suggested, and that the facts reject; most likely first."""
+        said = [s for s in self.standings.values() if s.verdict == "rejected" and (s.best.support or s.best.log_odds > s.best.leaf.prior)]
+        return tuple(self.hypothesis(standing.label) for standing in said[:most])
+
+    def could_not_look(self) -> tuple[Blind, ...]:
+        """Every look that failed; a host on which all failed alike is one row."""
+        why: dict[str, dict[str, str]] = defaultdict(dict)
+        for (host, check), reason in self.coverage.blind.items():
+            if host:
+                why[host][check] = reason
+        rows: list[Blind] = []
+        for host, checks in sorted(why.items()):
+            everything = len(checks) > 2 and {check for h, check in self.coverage.asked if h == host} <= {*checks, "ssh"}
+            if everything and len(set(checks.values())) == 1:
+                rows.append(Blind(host=host, check="all", why=next(iter(checks.values()))[:LONGEST_LINE]))
+            else:
+                rows += [Blind(host=host, check=check, why=reason[:LONGEST_LINE]) for check, reason in sorted(checks.items())]
+        return (*rows, *self._strangers(), *(self._untargeted() if not self.roots else ()))
+
+    def _untargeted(self) -> list[Blind]:
+        """Questions that the site's settings left out, once a check: worth saying where no cause was found."""
+        hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for (host, check), why in self.coverage.untargeted.items():
+            hosts[check, why].append(host)
+        return [Blind(host=fold(names), check=check, why=why) for (check, why), names in hosts.items()]
+
+    def _strangers(self) -> list[Blind]:
+        """Machines of which nobody wrote down what a healthy one shows."""
+        models = {host: model for host in self.hosts if (model := self.lens.stranger(host))}
+        why = "no profile of {} with so many GPUs: compared with most of its peers only, not with what a healthy one shows"
+        return [Blind(host=host, check="profile", why=why.format(model[:60])) for host, model in models.items()]
+
+
+def assess(
+    facts: Sequence[Fact],
+    lens: Lens,
+    hosts: Sequence[str],
+    priors: Mapping[str, float] | None = None,
+    opened: datetime | None = None,
+) -> Assessment:
+    """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds."""
+    ready = gather(facts, opened, lens.bus)
+    rows = tuple(beliefs(ready, lens, priors or {}))
+    odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
+    return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd)
+
+
+def worst_first(odd: Sequence[Fact]) -> tuple[Fact, ...]:
+    """What a machine says before what a log says, a job's first error before its echoes; each kind once a host."""
+    order = sorted(odd, key=lambda f: (not f.host, is_text(f.key), not f.attrs.get("first"), f.time.timestamp() if f.time else 0.0, f.host))
+    return tuple({(f.host, f.key, f.device if not is_text(f.key) else "", repr(f.value)): f for f in reversed(order)}.values())[::-1]
+
+
+def cite(rows: Sequence[Belief], most: int = MOST_EVIDENCE) -> list[Evidence]:
+    """The lines that show it, decisive ones first, every guilty subject represented before any is cited twice."""
+    found: dict[tuple[str, str, str], Evidence] = {}
+    depth = max((len(row.support) for row in rows), default=0)
+    for match in (row.support[n] for n in range(depth) for row in rows if n < len(row.support)):
+        fact = match.fact
+        found.setdefault(
+            (fact.host, fact.check, fact.line or match.says),
+            Evidence(
+                host=fact.host,
+                check=fact.check,
+                key=fact.key,
+                device=fact.device or "",
+                line=(fact.line or match.says)[:LONGEST_LINE],
+                says=match.says[:LONGEST_LINE],
+                time=fact.time,
+                sha256=fact.sha256,
+            ),
+        )
+    return list(found.values())[: max(most, len({row.subject for row in rows}) if len(rows) <= 8 else most)]

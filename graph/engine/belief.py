@@ -1,0 +1,226 @@
+"""Facts to log-odds: for every label and subject the prior plus the weight of each clue that matches, once each. Pure.
+
+What was not looked at weighs nothing. What a tenant can write weighs little where a machine is accused, and proves nothing there.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from graph.engine.prepare import EVENTS
+from graph.engine.reference import Lens, is_text, may_be_text
+from graph.engine.subjects import Hits, Seen, Subject, subjects
+from kb.keys import find
+from kb.taxonomy.labels import Clue, Leaf
+from tools.fact import Fact, Status, Value
+
+TEXT_CAP = 2.0
+"""Most log-odds that a ticket's words, similar incidents and a model's opinion may add together: never enough to confirm."""
+
+LOW_TRUST_CAP = 2.5
+"""Most log-odds, for or against, that tenant-writable facts may add where a machine is accused, unless what was really seen weighs more."""
+
+CERTAIN, ENOUGH_TO_COUNT = 0.95, 3
+"""Posterior at which a label is confirmed; observations it takes to speak of a majority."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A clue and the fact that shows it, said in words."""
+
+    clue: Clue
+    fact: Fact
+    weight: float
+    says: str
+
+    @property
+    def decides(self) -> bool:
+        """Whether this may confirm the label: decisive, of now, really seen on a host or in the job's log."""
+        return self.clue.decisive and self.weight > 0 and not self.fact.attrs.get("aged")
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """How likely one label is of one subject, and why."""
+
+    leaf: Leaf
+    subject: Subject
+    log_odds: float
+    support: tuple[Match, ...] = ()
+    against: tuple[Match, ...] = ()
+    shown: frozenset[str] = frozenset()
+    """Hosts that show any of it."""
+    explains: frozenset[int] = frozenset()
+    """Identities of all facts that speak for it, also those not cited."""
+
+    @property
+    def label(self) -> str:
+        return self.leaf.label
+
+    @property
+    def accused(self) -> tuple[str, ...]:
+        """Guilty hosts. Those behind a bad switch only suffer from it."""
+        return () if self.leaf.scope == "switch" else self.subject.hosts
+
+    @property
+    def posterior(self) -> float:
+        return 1 / (1 + math.exp(-max(-30.0, min(30.0, self.log_odds))))
+
+    @property
+    def deciding(self) -> tuple[Match, ...]:
+        """Matches that may confirm it. Nobody is accused on words that a tenant could have written."""
+        return tuple(m for m in self.support if m.decides and (may_be_text(self.leaf) or (m.fact.host and not is_text(m.fact.key))))
+
+    @property
+    def proven(self) -> bool:
+        """Certain, with one executed fact that decides, shown by as many hosts as the leaf asks for."""
+        return self.posterior >= CERTAIN and bool(self.deciding) and (self.leaf.min_hosts <= 1 or len(self.shown) >= self.leaf.min_hosts)
+
+
+@dataclass(slots=True)
+class Kind:
+    """Facts of one key that no clue can tell apart, with what is expected and what most of their peers say. A fleet repeats itself."""
+
+    first: Fact
+    expected: Value
+    majority: Value
+    facts: list[Fact]
+
+
+@dataclass(slots=True)
+class Matcher:
+    """Facts by key and kind."""
+
+    lens: Lens
+    by_key: Mapping[str, list[Fact]]
+    _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
+    _kinds: dict[str, list[Kind]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, facts: Iterable[Fact], lens: Lens) -> "Matcher":
+        by_key: dict[str, list[Fact]] = defaultdict(list)
+        for fact in facts:
+            if fact.key and not fact.status.blind:
+                by_key[fact.key].append(fact)
+        return cls(lens, by_key)
+
+    def hits(self, leaf: Leaf) -> Hits:
+        """Every clue of a leaf with every fact that matches it."""
+        return [(clue, fact) for clue in leaf.evidence for kind in self._of(clue.key) if _holds(clue, kind) for fact in kind.facts]
+
+    def say(self, clue: Clue, fact: Fact) -> str:
+        return clue.say(fact, self._expected(fact), self._most(fact))
+
+    def _of(self, key: str) -> list[Kind]:
+        if key not in self.by_key:
+            return []
+        if key not in self._kinds:
+            mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.clues(key)))
+            kinds: dict[tuple[object, ...], Kind] = {}
+            for fact in self.by_key[key]:
+                expected = self._expected(fact) if "expected" in mentions else None
+                majority = self._most(fact) if "majority" in mentions else None
+                device = fact.device if "device" in mentions else ""
+                attrs = repr(fact.attrs) if fact.attrs else ""
+                name = (repr(fact.value), fact.status, fact.stale, fact.unit, device, attrs, repr(expected), repr(majority))
+                kinds.setdefault(name, Kind(fact, expected, majority, [])).facts.append(fact)
+            self._kinds[key] = list(kinds.values())
+        return self._kinds[key]
+
+    def _expected(self, fact: Fact) -> Value:
+        return self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
+
+    def _most(self, fact: Fact) -> Value:
+        """What most of its peers say. GPUs are alike; other devices are compared with their namesakes first, HCAs with each other next."""
+        row = find(fact.key)
+        scope = row.scope if row else ""
+        if scope not in ("gpu", "host", "nvswitch", "rank", "process") and fact.device:
+            most = self._pool(fact.key, fact.device)
+            if most is not None or scope != "hca":
+                return most
+        return self._pool(fact.key, "")
+
+    def _pool(self, key: str, device: str) -> Value:
+        if (key, device) not in self._majority:
+            peers = (f for f in self.by_key.get(key, ()) if f.status is Status.OK and f.host and not f.stale)
+            self._majority[key, device] = _common([f for f in peers if device in ("", f.device)])
+        return self._majority[key, device]
+
+
+def _holds(clue: Clue, kind: Kind) -> bool:
+    """The echo of another error supports nothing, unless the clue asks about echoes; nor does a port of another network."""
+    if clue.weight > 0 and kind.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
+        return False
+    if clue.weight > 0 and kind.first.attrs.get("elsewhere"):
+        return False
+    return clue.matches(kind.first, kind.expected, kind.majority)
+
+
+def _common(facts: Sequence[Fact]) -> Value:
+    counts = Counter(repr(fact.value) for fact in facts)
+    if sum(counts.values()) < ENOUGH_TO_COUNT:
+        return None
+    value, times = counts.most_common(1)[0]
+    return next(f.value for f in facts if repr(f.value) == value) if times * 2 > len(facts) else None
+
+
+def beliefs(facts: Sequence[Fact], lens: Lens, priors: Mapping[str, float]) -> list[Belief]:
+    """One row for each label and subject that some clue speaks of, and one bare row for every other label; most likely first."""
+    matcher = Matcher.of(facts, lens)
+    seen = Seen(looked_at(facts), Counter((fact.host, fact.key) for fact in facts if fact.key and not fact.status.blind))
+    rows: list[Belief] = []
+    for leaf in lens.taxonomy.leaves.values():
+        start = leaf.prior + max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))
+        hits = matcher.hits(leaf)
+        found = subjects(leaf, hits, lens, seen)
+        rows += [_weigh(leaf, subject, start, own, matcher) for subject, own in found.items()]
+        if not found:
+            rows.append(_weigh(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher))
+    return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
+
+
+def looked_at(facts: Iterable[Fact]) -> dict[str, set[str]]:
+    """Check → hosts where it could look."""
+    looked: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.host and not fact.status.blind:
+            looked[fact.check].add(fact.host)
+    return looked
+
+
+def _weigh(leaf: Leaf, subject: Subject, start: float, hits: Hits, matcher: Matcher) -> Belief:
+    best: dict[str, tuple[Clue, Fact]] = {}
+    for clue, fact in hits:
+        if clue.id not in best or _worth(fact, leaf) < _worth(best[clue.id][1], leaf):
+            best[clue.id] = (clue, fact)
+    matches = [Match(clue, fact, _weight(clue, fact), matcher.say(clue, fact)) for clue, fact in best.values()]
+    trusted = [m.weight for m in matches if may_be_text(leaf) or not _doubtful(m.fact)]
+    doubted = sum(m.weight for m in matches if not may_be_text(leaf) and _doubtful(m.fact))
+    most = max(LOW_TRUST_CAP, sum(weight for weight in trusted if weight > 0))
+    return Belief(
+        leaf,
+        subject,
+        start + sum(trusted) + max(-LOW_TRUST_CAP, min(most, doubted)),
+        support=tuple(sorted((m for m in matches if m.weight > 0), key=lambda m: (not m.decides, _doubtful(m.fact), -m.weight, m.clue.id))),
+        against=tuple(sorted((m for m in matches if m.weight < 0), key=lambda m: (m.weight, m.clue.id))),
+        shown=frozenset(fact.host for clue, fact in hits if clue.weight > 0 and fact.host),
+        explains=frozenset(id(fact) for clue, fact in hits if clue.weight > 0),
+    )
+
+
+def _weight(clue: Clue, fact: Fact) -> float:
+    """What happened long before the incident speaks softly for a cause and not at all against one."""
+    return max(0.0, clue.weight / 2) if fact.attrs.get("aged") else clue.weight
+
+
+def _doubtful(fact: Fact) -> bool:
+    return not fact.host or is_text(fact.key)
+
+
+def _worth(fact: Fact, leaf: Leaf) -> tuple[bool, bool, float, str, str, int]:
+    """Of several facts for one clue: seen on a host before handed in, recent before aged, earliest before later (causes come first),
+    and of what one host says the check that the leaf names first."""
+    when = fact.time.timestamp() if fact.time and fact.key.startswith(EVENTS) else math.inf
+    place = leaf.checks.index(fact.check) if fact.check in leaf.checks else len(leaf.checks)
+    return (not fact.host, bool(fact.attrs.get("aged")), when, fact.host, fact.device or "", place)

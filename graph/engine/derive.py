@@ -1,0 +1,208 @@
+"""Facts that no single check can state, because they compare hosts, GPUs or checks with each other. Pure."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from kb.catalogues.xid import repeats
+from tools.devices import missing_gpus
+from tools.fact import Fact, Status
+
+FEWEST_CLOCKS = 3
+"""Clocks it takes to tell which one is wrong."""
+
+REPEATING = (13, 31)
+"""Xids that a program causes as readily as a broken GPU: only their pattern tells."""
+
+
+def derived(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
+    """Everything that follows from the facts together. `bus(host)` is the SKU's bus table, empty where unknown."""
+    return [
+        *unreachable(facts),
+        *xid_patterns(facts),
+        *absent_gpus(facts, bus),
+        *absent_adapters(facts),
+        *waiting_ports(facts),
+        *wrong_clocks(facts),
+        *unfit_images(facts),
+    ]
+
+
+def unreachable(facts: Sequence[Fact]) -> list[Fact]:
+    """One fact for each host that no session reached while another host was seen. When none was seen, the fault may be ours."""
+    silent = {f.host: f for f in facts if f.status is Status.UNREACHABLE and f.host}
+    seen = {f.host for f in facts if f.host and not f.status.blind}
+    if not seen:
+        return []
+    return [
+        Fact(check="ssh", key="host.reachable", value=False, line=fact.line, host=host, time=fact.time)
+        for host, fact in sorted(silent.items())
+        if host not in seen
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    """An Xid as `kb.catalogues.xid` reads it, its GPU named with its host."""
+
+    kind: str
+    value: Any
+    device: str | None
+    time: datetime | None
+    boot_id: str
+    attrs: Mapping[str, Any]
+
+
+def xid_patterns(facts: Iterable[Fact]) -> list[Fact]:
+    """Whether such Xids stay with one GPU (and one part of it) or are scattered over those of the job.
+
+    A check tells it of its own host; here the hosts are taken together.
+    """
+    facts = list(facts)
+    told = {fact.host for fact in facts if fact.key == "kernel.xid_repeat"}
+    seen = {
+        f"{fact.host}/{fact.device}": fact
+        for fact in facts
+        if fact.key == "kernel.xid" and fact.value in REPEATING and fact.status is Status.OK and fact.host and fact.device and _counts(fact)
+    }
+    patterns = repeats(_Sighting("kernel.xid", f.value, name, f.time, f.boot_id, f.attrs) for name, f in seen.items())
+    return [
+        replace(seen[name], key="kernel.xid_repeat", value=pattern, attrs={**seen[name].attrs, "xid": seen[name].value, "gpus": len(seen)})
+        for name, pattern in patterns.items()
+        if seen[name].host not in told
+    ]
+
+
+def _counts(fact: Fact) -> bool:
+    return not fact.stale and not fact.attrs.get("sympathetic")
+
+
+def absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
+    """GPUs that a host should have and that nvidia-smi or lspci does not list."""
+    by_host: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if fact.host:
+            by_host[fact.host].append(fact)
+    found: list[Fact] = []
+    for host, own in by_host.items():
+        if not any(fact.key in ("gpu.missing", "pcie.absent") for fact in own):
+            source = {fact.check: fact for fact in own if fact.key in ("gpu.bdf", "pcie.rev_ff")}
+            found += [_placed(gone, host, source.get(gone.check)) for gone in missing_gpus(own, bus(host))]
+    return found
+
+
+_NUMBERED = re.compile(r"mlx5_(\d{1,3})")
+
+
+def absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
+    """Adapters that other hosts list and that are missing between two that a host lists. One that is missing at the end may be any:
+    the kernel counts those that are left anew.
+    """
+    listed: dict[str, dict[int, Fact]] = defaultdict(dict)
+    for fact in facts:
+        if fact.key == "ib.state" and fact.host and (name := _NUMBERED.fullmatch(fact.device or "")):
+            listed[fact.host][int(name[1])] = fact
+    found: list[Fact] = []
+    for host, own in listed.items():
+        others = [rows for name, rows in listed.items() if name != host]
+        gaps = [n for n in range(max(own)) if n not in own and others and all(n in rows for rows in others)]
+        found += [
+            replace(own[max(own)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={})
+            for n in gaps
+        ]
+    return found
+
+
+def waiting_ports(facts: Iterable[Fact]) -> list[Fact]:
+    """How long the ports of a host waited to send, against the calmest host. All counters run since they were cleared: only the contrast tells."""
+    waits: dict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if fact.key == "ib.port_xmit_wait" and fact.status is Status.OK and isinstance(fact.value, int) and fact.host:
+            waits[fact.host].append(fact)
+    middle = {host: sorted(rows, key=_number)[len(rows) // 2] for host, rows in waits.items()}
+    calmest = max(min(map(_number, middle.values()), default=0.0), 1.0)
+    return [
+        replace(fact, key="ib.wait_contrast", value=round(_number(fact) / calmest, 1), device=None, attrs={"ticks": fact.value})
+        for fact in middle.values()
+        if len(middle) > 1
+    ]
+
+
+def _number(fact: Fact) -> float:
+    return float(fact.value) if isinstance(fact.value, int | float) else 0.0
+
+
+def wrong_clocks(facts: Iterable[Fact]) -> list[Fact]:
+    """How far each clock is from ours, where its time source does not say that more exactly. Ours was read when the answer came.
+
+    What most clocks are off by is the error of ours, so it accuses nobody.
+    """
+    facts = list(facts)
+    said = {fact.host for fact in facts if fact.key == "time.offset"}
+    off = {
+        fact.host: fact.value - fact.time.timestamp() for fact in facts if _is_clock(fact) and fact.time and isinstance(fact.value, float)
+    }
+    ours = median(off.values()) if len(off) >= FEWEST_CLOCKS else 0.0
+    against = "the clock of RackMedic" if len(off) < FEWEST_CLOCKS else "the clocks of the others"
+    return [
+        replace(fact, key="time.offset", value=round(off[fact.host] - ours, 1), unit="s", attrs={"against": against})
+        for fact in facts
+        if _is_clock(fact) and fact.host in off and fact.host not in said
+    ]
+
+
+def _is_clock(fact: Fact) -> bool:
+    return fact.key == "time.clock" and fact.status is Status.OK and bool(fact.host)
+
+
+CAPABILITY = (
+    *(("B300", "103"), ("GB300", "103"), ("B200", "100"), ("B100", "100"), ("H100", "90"), ("H200", "90"), ("H800", "90"), ("H20", "90")),
+    *(("GH200", "90"), ("L40", "89"), ("L4", "89"), ("A100", "80"), ("A800", "80"), ("A30", "80"), ("A10", "86"), ("A40", "86"), ("V100", "70"), ("T4", "75")),
+)  # fmt: skip
+"""Words of product names → compute capability."""
+
+
+def unfit_images(facts: Sequence[Fact]) -> list[Fact]:
+    """Images whose CUDA is newer than the driver supports, or whose PyTorch was not built for the GPUs of the host."""
+    newest = {fact.host: fact for fact in facts if fact.key == "driver.cuda_version" and fact.status is Status.OK and fact.host}
+    product = {fact.host: str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK and fact.host}
+    found: list[Fact] = []
+    for fact in facts:
+        if fact.key in ("vers.cuda", "container.cuda") and fact.host in newest and _newer(str(fact.value), str(newest[fact.host].value)):
+            supported = str(newest[fact.host].value)
+            attrs = {"supported": supported, "major": _parts(str(fact.value))[0] > _parts(supported)[0]}
+            found.append(replace(fact, key="vers.cuda_too_new", attrs=attrs))
+        needs = _capability(product.get(fact.host, "")) if fact.key == "vers.archs" and isinstance(fact.value, list) else ""
+        if needs and isinstance(fact.value, list) and not any(_runs(arch, int(needs)) for arch in fact.value):
+            found.append(replace(fact, key="vers.arch_missing", value=f"sm_{needs}"))
+    return found
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]{1,4}", version)[:2]) or (0,)
+
+
+def _newer(image: str, driver: str) -> bool:
+    return _parts(driver) > (0,) and _parts(image) > _parts(driver)
+
+
+def _capability(product: str) -> str:
+    words = re.split(r"[\s_-]+", product)
+    return next((number for name, number in CAPABILITY if name in words or f"{name}S" in words), "")
+
+
+def _runs(arch: str, capability: int) -> bool:
+    """Machine code runs on later minors of its major; intermediate code on everything later. `90a` runs on exactly its own."""
+    kind, _, digits = arch.partition("_")
+    number = int(re.sub(r"\D", "", digits) or 0)
+    if digits[-1:] in "af" or kind == "sm":
+        return number // 10 == capability // 10 and number <= capability
+    return number <= capability
+
+
+def _placed(gone: Fact, host: str, source: Fact | None) -> Fact:
+    return replace(gone, host=host, time=source.time if source else None, sha256=source.sha256 if source else "")

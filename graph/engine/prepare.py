@@ -1,0 +1,115 @@
+"""Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
+
+Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
+before the incident); to those of adapters `elsewhere` (on another kind of network than most of the host's).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from graph.engine.derive import derived
+from tools.devices import bdf
+from tools.fact import Fact, Status
+
+AGED = timedelta(hours=24)
+"""An event this long before the incident was opened may be its cause, but cannot prove it."""
+
+FEWEST_ADAPTERS = 3
+"""Adapters of a host it takes to speak of most of them."""
+
+OF_PORTS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
+"""What a port says of the network behind it."""
+
+EVENTS = ("kernel.", "service.event", "job.", "ipmi.event")
+"""Keys whose facts happened at a time of their own; all others are seen when looked at."""
+
+
+def gather(facts: Iterable[Fact], opened: datetime | None = None, bus: Callable[[str], Sequence[str]] = lambda host: ()) -> list[Fact]:
+    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table."""
+    named = _mark_elsewhere(_name_hcas(_name_gpus(list(facts))))
+    return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus)])]
+
+
+def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:
+    """A PCI address becomes gpuN where any fact of the host says which GPU it is."""
+    names = {(f.host, str(f.value).lower()): f.device for f in facts if f.key == "gpu.bdf" and f.device}
+    return [replace(f, device=names[(f.host, f.device.lower())]) if f.device and (f.host, f.device.lower()) in names else f for f in facts]
+
+
+def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
+    """The kernel may know an HCA by its address only. Its name is what the hosts call the adapter of that address, where all agree,
+    else the one name that is missing."""
+    listed: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.key == "ib.state" and fact.device and fact.host:
+            listed[fact.host].add(fact.device)
+    everywhere = set().union(*listed.values())
+    missing = {host: everywhere - names for host, names in listed.items()}
+    lone = {host: next(iter(names)) for host, names in missing.items() if len(names) == 1}
+    alike = _names_by_address(facts)
+
+    def name(fact: Fact) -> str:
+        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if _nameless_hca(fact) else ""
+
+    return [replace(f, device=called, attrs={**f.attrs, "bdf": f.device}) if (called := name(f)) else f for f in facts]
+
+
+def _names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
+    names: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        if fact.key == "ib.bdf" and fact.status is Status.OK and fact.device:
+            names[str(fact.value)].add(fact.device)
+    return {address: next(iter(called)) for address, called in names.items() if len(called) == 1}
+
+
+def _nameless_hca(fact: Fact) -> bool:
+    return fact.key.startswith(("kernel.mlx5", "kernel.ib_link")) and bdf(fact.device or "") is not None
+
+
+def _mark_elsewhere(facts: Sequence[Fact]) -> list[Fact]:
+    """An Ethernet adapter among InfiniBand ones is no part of the network that jobs compute over, nor the other way round: whether its
+    port is up says nothing of them.
+    """
+    layers: dict[str, dict[str, str]] = defaultdict(dict)
+    for fact in facts:
+        if fact.key == "ib.link_layer" and fact.host and fact.device and fact.status is Status.OK:
+            layers[fact.host][fact.device] = str(fact.value)
+    other = {
+        (host, device)
+        for host, rows in layers.items()
+        for device, layer in rows.items()
+        if len(rows) >= FEWEST_ADAPTERS and 2 * list(rows.values()).count(layer) < len(rows)
+    }
+    return [
+        replace(f, attrs={**f.attrs, "elsewhere": True}) if f.key in OF_PORTS and (f.host, f.device or "") in other else f for f in facts
+    ]
+
+
+def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:
+    hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
+    devices: dict[tuple[str, str], set[tuple[str, str | None]]] = defaultdict(set)
+    kinds = [_same(fact) if _shareable(fact) else None for fact in facts]
+    for fact, kind in zip(facts, kinds, strict=True):
+        if kind:
+            hosts[kind].add(fact.host)
+            devices[kind].add((fact.host, fact.device))
+    return [
+        replace(f, attrs={**f.attrs, "hosts_with_same": len(hosts[kind]), "devices_with_same": len(devices[kind])}) if kind else f
+        for f, kind in zip(facts, kinds, strict=True)
+    ]
+
+
+def _shareable(fact: Fact) -> bool:
+    return fact.key.startswith(EVENTS) and fact.status is Status.OK and not fact.stale
+
+
+def _same(fact: Fact) -> tuple[str, str]:
+    return fact.key, repr(fact.value)
+
+
+def _mark_age(fact: Fact, opened: datetime | None) -> Fact:
+    if opened is None or fact.time is None or not fact.key.startswith(EVENTS) or fact.time >= opened - AGED:
+        return fact
+    return replace(fact, attrs={**fact.attrs, "aged": True})

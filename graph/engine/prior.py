@@ -1,0 +1,46 @@
+"""What words suggest, as log-odds: symptoms, phrases, similar incidents, a model's opinion. Capped where it is used, so words never confirm. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from graph.state import Brief
+from kb.history.likeness import Nearest
+from kb.taxonomy.labels import Taxonomy
+
+MOST_WORDS, PER_E_FOLD = 1.5, 0.4
+"""Most that a ticket's words add to one label, and how fast that grows with what they make of its chance."""
+
+LIKE_BEFORE, MODEL_FIRST = 1.0, 1.0
+MODEL_SWAY = 1.5
+"""What a model's judgement of one hypothesis is worth, either way."""
+
+
+def word_priors(taxonomy: Taxonomy, brief: Brief) -> dict[str, float]:
+    """Labels that the ticket's words and symptoms sound like."""
+    text = f"{brief.text} {' '.join(brief.signatures)}"
+    symptoms = [symptom for symptom in brief.symptoms if symptom != "vague"]
+    ranked = Nearest.of(taxonomy).rank(text, symptoms, most=16)
+    lifts = {label: PER_E_FOLD * math.log(max(p, 1e-9) * len(taxonomy.leaves)) for label, p in ranked}
+    return {label: min(MOST_WORDS, lift) for label, lift in lifts.items() if lift > 0}
+
+
+def ranked_priors(labels: Sequence[str]) -> dict[str, float]:
+    """A model's order of labels: the first counts most, the others fade."""
+    return {label: MODEL_FIRST / (place + 1) for place, label in enumerate(labels)}
+
+
+def past_priors(similar: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Labels of similar incidents with a likeness from 0 to 1."""
+    found: dict[str, float] = {}
+    for label, likeness in similar:
+        found[label] = max(found.get(label, 0.0), LIKE_BEFORE * max(0.0, min(1.0, likeness)))
+    return found
+
+
+def together(*parts: Mapping[str, float]) -> dict[str, float]:
+    """The sum, label by label."""
+    found: dict[str, float] = {}
+    for part in parts:
+        for label, weight in part.items():
+            found[label] = found.get(label, 0.0) + weight
+    return found

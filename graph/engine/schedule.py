@@ -1,0 +1,77 @@
+"""Which look to buy next: the first wave of everything cheap, then one exclusive check at a time by what it tells a second. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graph.engine.assess import Assessment
+from graph.engine.belief import Belief
+from graph.engine.reference import Lens
+from kb.keys import find
+from tools.checks.row import Check
+
+WORTH_TESTING = 0.1
+"""Posterior from which a cause deserves a check that takes a machine for itself."""
+
+DEVICES = ("gpu", "hca")
+"""Scopes whose device has to be known before anybody can mend it."""
+
+FEWEST = {"pair": 2, "group": 3}
+"""Hosts from which a check of several can tell who is guilty: it needs all of the incident's, the good ones to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A check on some hosts, and the bits it is expected to settle a second."""
+
+    check: str
+    hosts: tuple[str, ...]
+    gain: float
+
+
+def first_wave(lens: Lens, hosts: Sequence[str]) -> list[tuple[str, str]]:
+    """Every passive check on every host: cheap, in parallel, shared by all hypotheses."""
+    return [(host, check.id) for host in hosts for check in lens.passive()]
+
+
+def exclusive_offers(now: Assessment) -> list[Offer]:
+    """Exclusive checks that could still decide something, best gain a second first; then those that tell which device of a host it is."""
+    checks = [check for check in now.lens.checks.values() if check.exclusive]
+    offers = [offer for check in checks if (offer := _offer(check, now))]
+    placing = [offer for check in checks if (offer := _placing(check, now))]
+    return sorted(offers, key=lambda offer: (-offer.gain, offer.check)) + sorted(placing, key=lambda offer: (-offer.gain, offer.check))
+
+
+def _offer(check: Check, now: Assessment) -> Offer | None:
+    open_rows = [row for row in _unsettled(now) if check.id in row.leaf.confirms]
+    hosts = dict.fromkeys(host for row in open_rows for host in (row.subject.hosts or now.hosts))
+    unasked = tuple(host for host in hosts if (host, check.id) not in now.coverage.asked)
+    if check.scope != "host":
+        unasked = tuple(now.hosts) if len(unasked) == len(hosts) and len(now.hosts) >= FEWEST[check.scope] else ()
+    gain = sum(_bits(row.posterior) for row in open_rows) / max(check.seconds, 1.0)
+    return Offer(check.id, unasked, gain) if unasked and gain else None
+
+
+def _placing(check: Check, now: Assessment) -> Offer | None:
+    """For a proven fault of one device of which only the host is known: a check that states such a fault of each device by itself."""
+    rows = [row for row in now.roots if row.leaf.scope in DEVICES and not row.subject.device and check.id in row.leaf.confirms]
+    rows = [row for row in rows if any(_names(row.leaf.scope, key, check) for key in now.lens.decisive_keys(row.leaf))]
+    hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in now.coverage.asked))
+    return Offer(check.id, hosts, len(rows) / max(check.seconds, 1.0)) if hosts and check.scope == "host" else None
+
+
+def _names(scope: str, key: str, check: Check) -> bool:
+    row = find(key)
+    return row is not None and row.scope == scope and key in check.establishes
+
+
+def _unsettled(now: Assessment) -> list[Belief]:
+    """Likely enough to test, neither proven nor set aside. Where a cause stands already only strong suspicions are worth it."""
+    least = 0.5 if now.roots else WORTH_TESTING
+    aside = {id(row) for row, _ in now.settled.aside}
+    return [row for row in now.rows if row.posterior >= least and not row.proven and id(row) not in aside]
+
+
+def _bits(p: float) -> float:
+    """Entropy of a coin that lands heads with probability p."""
+    return 0.0 if p <= 0 or p >= 1 else -(p * math.log2(p) + (1 - p) * math.log2(1 - p))

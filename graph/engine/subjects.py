@@ -1,0 +1,148 @@
+"""Who a label accuses: one GPU, one HCA, one host, what stands behind one switch or in one rack, or the job. Pure.
+
+A leaf's scope says which facts speak of which subject: a device's own facts, those of its host, and those of the job.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from graph.engine.reference import Lens, Place, is_text
+from kb.keys import find
+from kb.taxonomy.labels import Clue, Leaf
+from tools.fact import Fact
+
+Hits = list[tuple[Clue, Fact]]
+"""Clues of one leaf with the facts that match them."""
+
+QUORUM = 0.5
+"""Share of the hosts that must show a fact before it speaks of what they have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`hosts` is empty for a job: no machine is accused. `device` is `gpu5`, `mlx5_3`, `rack:r2`, `leaf:l3`, `fabric` or empty."""
+
+    hosts: tuple[str, ...] = ()
+    device: str = ""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Devices as reports write them: `host/gpu5`."""
+        if not self.device:
+            return ()
+        return (self.device,) if ":" in self.device or not self.hosts else tuple(f"{host}/{self.device}" for host in self.hosts)
+
+
+@dataclass(slots=True)
+class Sorted:
+    """Hits of one leaf by what they speak of."""
+
+    device: Mapping[tuple[str, str], Hits] = field(default_factory=lambda: defaultdict(list))
+    host: Mapping[str, Hits] = field(default_factory=lambda: defaultdict(list))
+    job: Hits = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there was to see. `looked`: check → hosts where it could look; `counts`: (host, key) → facts of that key."""
+
+    looked: Mapping[str, set[str]] = field(default_factory=dict)
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Seen) -> dict[Subject, Hits]:
+    """Every subject that something speaks for, with all hits that bear on it."""
+    match leaf.scope:
+        case "gpu" | "hca":
+            return _devices(leaf, _sort(leaf, hits))
+        case "node":
+            return _hosts(_sort(leaf, hits))
+        case "switch" | "rack":
+            return _places(_of_most_devices(hits, seen), lens, seen.looked, "rack" if leaf.scope == "rack" else "leaf")
+        case "cluster":
+            shared = _shared(hits, seen.looked)
+            return {Subject(): shared} if _speaks(shared) else {}
+        case _:
+            return {Subject(): hits} if _speaks(hits) else {}
+
+
+def _sort(leaf: Leaf, hits: Hits) -> Sorted:
+    rows = Sorted()
+    for clue, fact in hits:
+        if not fact.host:
+            rows.job.append((clue, fact))
+        elif device := _device(leaf, fact):
+            rows.device[(fact.host, device)].append((clue, fact))
+        else:
+            rows.host[fact.host].append((clue, fact))
+    return rows
+
+
+def _device(leaf: Leaf, fact: Fact) -> str:
+    """The GPU or HCA a fact names, when that is the kind of thing the leaf accuses. A job's log may name one too."""
+    row = find(fact.key)
+    if row is not None and row.scope == leaf.scope and fact.device:
+        return fact.device
+    return str(fact.attrs.get(leaf.scope) or "") if is_text(fact.key) else ""
+
+
+def _devices(leaf: Leaf, rows: Sorted) -> dict[Subject, Hits]:
+    found: dict[Subject, Hits] = {}
+    for (host, device), own in rows.device.items():
+        if _speaks(own):
+            found[Subject((host,), device)] = [*own, *rows.host.get(host, []), *rows.job]
+    for host, own in rows.host.items():
+        if _speaks(own) and not any(subject.hosts == (host,) for subject in found):
+            found[Subject((host,))] = [*own, *rows.job]
+    return found or ({Subject(): rows.job} if _speaks(rows.job) else {})
+
+
+def _hosts(rows: Sorted) -> dict[Subject, Hits]:
+    found = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _speaks(own)}
+    return found or ({Subject(): rows.job} if _speaks(rows.job) else {})
+
+
+def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place) -> dict[Subject, Hits]:
+    """Hosts of one rack or behind one switch that show the same. Where nobody told who stands where, those that show it are taken together."""
+    members: dict[str, set[str]] = defaultdict(set)
+    showing = {fact.host for clue, fact in hits if fact.host and clue.weight > 0}
+    for host in {host for hosts in looked.values() for host in hosts}:
+        place = lens.place(host, kind)
+        if place or host in showing:
+            members[place].add(host)
+    found: dict[Subject, Hits] = {}
+    for place, hosts in members.items():
+        inside = [(clue, fact) for clue, fact in hits if not fact.host or fact.host in hosts]
+        shared = _shared(inside, {check: seen & hosts for check, seen in looked.items()}, fewest=2)
+        guilty = tuple(sorted({fact.host for clue, fact in shared if fact.host and clue.weight > 0}))
+        if len(guilty) > 1:
+            found[Subject(guilty, f"{kind}:{place}" if place else "")] = shared
+    return found
+
+
+def _of_most_devices(hits: Hits, seen: Seen) -> Hits:
+    """Without what only few devices of a host show: one hot GPU is no hot room."""
+    showing: dict[tuple[int, str], int] = defaultdict(int)
+    for clue, fact in hits:
+        showing[id(clue), fact.host] += 1
+    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.counts.get((f.host, f.key), 1)]
+
+
+def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1) -> Hits:
+    """Hits that enough of the hosts show. What a job's log says is said for the whole job."""
+    showing: dict[int, set[str]] = defaultdict(set)
+    for clue, fact in hits:
+        showing[id(clue)].add(fact.host)
+
+    def enough(clue: Clue, fact: Fact) -> bool:
+        if not fact.host or is_text(fact.key):
+            return True
+        hosts = showing[id(clue)] - {""}
+        return len(hosts) >= max(fewest, QUORUM * len(looked.get(fact.check, hosts)))
+
+    return [(clue, fact) for clue, fact in hits if enough(clue, fact)]
+
+
+def _speaks(hits: Iterable[tuple[Clue, Fact]]) -> bool:
+    return any(clue.weight > 0 for clue, _ in hits)

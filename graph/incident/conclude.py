@@ -1,0 +1,122 @@
+"""Last node: what this turn concluded, in one report. The item is marked as done in the same checkpoint that holds its report."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from graph.engine.assess import Assessment
+from graph.incident.answers import answer
+from graph.incident.case import Case, read_case, spent_on, weigh
+from graph.incident.execute import ENDS
+from graph.incident.fixes import fixes, is_look, with_results
+from graph.incident.questions import suggestions_for
+from graph.incident.reflect import hypotheses_of, stored
+from graph.incident.summarise import DIAGNOSED
+from graph.incident.tickets import hand_over
+from graph.ports import Ports, Progress
+from graph.state import Hypothesis, Incident, Lifecycle, Outcome, Report, Stats, Ticket
+from tools.inventory.ranges import fold
+
+MOST_BLIND, MOST_DONE, MOST_TURNS_OF_QUESTIONS = 20, 50, 1
+LONGEST_REASON = 120
+
+
+async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
+    """Report, lifecycle, and a ticket where a human has to go on."""
+    ports = runtime.context
+    case = await with_results(await read_case(state, ports), state, ports)
+    now = weigh(case, ports)
+    diagnosing = case.item.kind in DIAGNOSED or is_look(case.item)
+    update = _diagnosis(state, case, now) if diagnosing else answer(state, case, now)
+    update |= {"facts": case.snapshot, **fixes(state, case, now, ports, update)}
+    report: Report = update["report"]
+    await ports.progress(Progress(case.id, "conclude", report.headline or report.reply))
+    stats = spent_on(case, ports, Stats.model_validate(state.get("stats", {})))
+    done = [*state.get("done_items", []), case.item.id][-MOST_DONE:]
+    return {
+        **update,
+        "report": report.model_dump(mode="json", exclude_defaults=True),
+        "stats": stats.model_copy(update={"wall_seconds": _wall(stats, case, ports)}).model_dump(mode="json"),
+        "done_items": done,
+        "to_look": [],
+        "tier": "done",
+    }
+
+
+def _wall(stats: Stats, case: Case, ports: Ports) -> float:
+    if not case.turn.began:
+        return stats.wall_seconds
+    return round(stats.wall_seconds + max(0.0, (ports.clock.now() - datetime.fromisoformat(case.turn.began)).total_seconds()), 3)
+
+
+def _diagnosis(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
+    turn, roots = case.turn, now.root_causes()
+    outcome = _outcome(case, now)
+    report = Report(
+        item=case.item.id,
+        outcome=outcome,
+        headline=headline(case, now, outcome),
+        root_causes=roots,
+        ruled_out=tuple(
+            row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]}) for row in now.ruled_out()
+        ),
+        could_not_look=now.could_not_look()[:MOST_BLIND],
+        questions=() if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else tuple(turn.questions),
+        suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
+        without_model=turn.without_model,
+        next_step=_next_step(now, roots, outcome),
+    )
+    rows = stored(hypotheses_of(now, turn.past, "taxonomy"))
+    turn.asked_before += bool(report.questions)
+    update: dict[str, Any] = {"report": report, "hypotheses": rows, "lifecycle": _lifecycle(state, report), "turn": turn.write()}
+    if outcome == "handed_off":
+        update["ticket"] = hand_over(state, case, now, report).model_dump(mode="json")
+    return update
+
+
+def _outcome(case: Case, now: Assessment) -> Outcome:
+    """After questions were answered and still nothing is proven, a human takes over."""
+    if now.finding != "abstained" or case.turn.cut:
+        return now.finding if now.finding == "diagnosed" or not case.turn.cut else "abstained"
+    return "handed_off" if case.turn.asked_before >= MOST_TURNS_OF_QUESTIONS and case.item.kind != "recheck" else "abstained"
+
+
+def _lifecycle(state: Incident, report: Report) -> Lifecycle:
+    if report.outcome == "handed_off" or Ticket.model_validate(state.get("ticket") or {"state": "resolved"}).state != "resolved":
+        return "handed_off"
+    return "waiting" if report.questions else "open"
+
+
+def _next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Outcome) -> str:
+    if roots:
+        return now.lens.taxonomy.leaf(roots[0].label).next_step
+    return {
+        "no_fault": "Nothing to mend on these machines; tell me more if it happens again.",
+        "handed_off": "Take the ticket.",
+    }.get(outcome, "Answer the questions, or hand the incident over.")
+
+
+def headline(case: Case, now: Assessment, outcome: Outcome) -> str:
+    """One sentence."""
+    roots = now.root_causes()
+    if roots:
+        return "; ".join(_named(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
+    if case.turn.cut:
+        what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
+        return f"{what}: {_looked(now)}, no cause proven so far."
+    if outcome == "no_fault":
+        return f"No fault found: {_looked(now)}, nothing abnormal."
+    why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
+    return f"No cause proven: {_looked(now)}; {why}."
+
+
+def _named(now: Assessment, row: Hypothesis) -> str:
+    where = ", ".join(row.devices[:4]) or (fold(row.hosts) if row.hosts else "no machine at fault")
+    return f"{now.lens.taxonomy.title(row.label)} ({where})"
+
+
+def _looked(now: Assessment) -> str:
+    checks = {check for host, check in now.coverage.asked if host and check in now.lens.checks}
+    return f"{len(now.hosts)} host{'s' * (len(now.hosts) != 1)} looked at with {len(checks)} checks"

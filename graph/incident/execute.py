@@ -1,0 +1,109 @@
+"""Third node: asks the fleet and keeps what it answers. While looking it listens: "stop" ends the wave, news ends the turn after it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from graph.engine.after_repairs import after_repairs, cursors
+from graph.incident.case import Case, asks_of, merged, read_case
+from graph.ladders.build import read_ladders
+from graph.ports import Ports, Progress
+from graph.state import Incident, ItemKind, Stats
+from tools.fact import Fact, Status
+from tools.fleet.fleet import Answer, Ask, Wave
+
+ENDS: frozenset[ItemKind] = frozenset({"stop", "hand_off", "close"})
+NEWS: frozenset[ItemKind] = frozenset({"reply", "attach", "recheck"})
+LISTEN_EVERY = 8
+"""Answers between two looks at the inbox."""
+
+
+async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
+    """One wave."""
+    ports = runtime.context
+    case = await read_case(state, ports)
+    asks = [Ask(host, check) for host, check in asks_of(state.get("to_look", []))]
+    case.turn.cut = await waiting(case, state, ports)
+    if case.turn.cut in ENDS or not asks:
+        return {"turn": case.turn.write(), "to_look": []}
+    ports.fleet.outdate({ask.host for ask in asks}, case.item.at)
+    watch = Watch(case, state, ports, total=len(asks))
+    wave = await watch.look(asks, fresh=bool(case.turn.again) or (case.item.kind == "recheck" and state.get("rounds", 0) <= 1))
+    case.turn.cut = watch.cut or await waiting(case, state, ports)
+    facts = after_repairs(merged(case.facts, told(wave)), cursors(read_ladders(state.get("ladders", []))))
+    return {
+        "facts": await ports.evidence.put_facts(case.id, facts),
+        "stats": _added(state, wave, ports, len({fact.host for fact in facts if fact.host})).model_dump(mode="json"),
+        "turn": case.turn.write(),
+        "to_look": [],
+    }
+
+
+def told(wave: Wave) -> list[Fact]:
+    """The facts of a wave; an answer without any still says that somebody looked."""
+    silent = [Fact(answer.check, "", status=Status.ABSENT, host=answer.host) for answer in wave.answers if not answer.facts]
+    return [*wave.facts, *silent]
+
+
+async def waiting(case: Case, state: Incident, ports: Ports) -> str:
+    """The kind of what waits in the inbox and should end this turn early; empty when nothing does."""
+    done = {case.item.id, *state.get("done_items", [])}
+    kinds = [item.kind for item in await ports.peek(case.id) if item.id not in done]
+    return next((kind for kind in kinds if kind in ENDS), next((kind for kind in kinds if kind in NEWS), ""))
+
+
+@dataclass(slots=True)
+class Watch:
+    """A wave under way: counts answers, tells them to whoever watches, and listens for "stop"."""
+
+    case: Case
+    state: Incident
+    ports: Ports
+    total: int
+    answers: list[Answer] = field(default_factory=list)
+    cut: str = ""
+    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def look(self, asks: Sequence[Ask], *, fresh: bool) -> Wave:
+        """All answers, or those that had come when somebody said stop."""
+        looking = asyncio.ensure_future(self.ports.fleet.look(self.case.id, asks, self._seen, fresh=fresh))
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if looking.done():
+                return looking.result()
+            return Wave(tuple(self.answers), check_seconds=sum(answer.seconds for answer in self.answers))
+        finally:
+            for task in (looking, stopped):
+                task.cancel()
+            await asyncio.wait({looking, stopped})  # not awaited one by one: a look that broke must not leave the other behind
+
+    async def _seen(self, answer: Answer) -> None:
+        self.answers.append(answer)
+        done = len(self.answers)
+        asks = self.ports.fleet.checks[answer.check].asks
+        line = f"{answer.host} {answer.check}: could not look, {answer.could_not[:80]}" if answer.could_not else f"{answer.host}: {asks}"
+        await self.ports.progress(Progress(self.case.id, "execute", line, done=done, total=self.total))
+        if done % LISTEN_EVERY == 0 and not self.cut:
+            heard = await waiting(self.case, self.state, self.ports)
+            if heard in ENDS:
+                self.cut = heard
+                self._stopped.set()
+
+
+def _added(state: Incident, wave: Wave, ports: Ports, hosts: int) -> Stats:
+    """Cost so far with this wave's."""
+    old = Stats.model_validate(state.get("stats", {}))
+    return old.model_copy(
+        update={
+            "hosts": hosts,
+            "checks": old.checks + wave.checks,
+            "check_seconds": round(old.check_seconds + wave.check_seconds, 3),
+            "makespan_seconds": round(old.makespan_seconds + wave.makespan_seconds, 3),
+            "exclusive_gpu_seconds": round(old.exclusive_gpu_seconds + wave.exclusive_gpu_seconds, 3),
+            "clock": "virtual" if ports.fleet.clock == "virtual" else "real",
+        }
+    )

@@ -1,0 +1,54 @@
+"""What is asked of people when looking has not decided: at most three questions, each about something that was really missing. Pure."""
+
+from collections.abc import Iterable
+
+from graph.engine.assess import Assessment
+from graph.incident.case import Case
+from tools.inventory.ranges import fold
+
+MOST = 3
+LONGEST_DIGEST = 2400
+
+
+def questions_for(case: Case, now: Assessment) -> list[str]:
+    """In order of how much the answer would help."""
+    return list(dict.fromkeys(_candidates(case, now)))[:MOST]
+
+
+def _candidates(case: Case, now: Assessment) -> Iterable[str]:
+    brief = case.brief
+    if not case.hosts:
+        yield "Which hosts does the job run on? I look at no machine that nobody named."
+    if brief.unknown_hosts:
+        yield f"I do not know {', '.join(brief.unknown_hosts[:4])}. Which hosts of the inventory are meant?"
+    unreached = sorted({host for host, check, _ in now.coverage.blind_spots() if check == "smi"})
+    if unreached:
+        yield f"I could not look at {fold(unreached)}. Can you reach it, and what does `nvidia-smi` print there?"
+    if not any(fact.key.startswith("job.") for fact in case.facts):
+        yield "Can you attach the log of the first rank that failed, from its start to the error?"
+    for suspect in now.suspects[:1]:
+        where = ", ".join(suspect.subject.named or suspect.subject.hosts)
+        yield f"Did you see {suspect.leaf.title.lower()} before{f' on {where}' if where else ''}, or did another job hit it?"
+    if brief.since is None:
+        yield "When did it last work, and what changed since (image, driver, configuration, number of nodes)?"
+    yield "Does it happen again on other hosts, or only on these?"
+
+
+def suggestions_for(now: Assessment) -> list[str]:
+    """What a person may try; shown, never run."""
+    titles = [(row.leaf.title, row.leaf.next_step) for row in now.suspects[:2]]
+    shown = [f"If it is {title}: {step}" for title, step in titles]
+    exclusive = sorted({check for row in now.suspects for check in row.leaf.confirms if check in now.lens.checks})
+    if exclusive:
+        shown.append(f"Run {', '.join(exclusive)} once the machines are idle")
+    if len(now.hosts) > 1:
+        shown.append("Run the job again without one half of the hosts, then without the other, to see which half it follows")
+    return shown[:MOST]
+
+
+def digest_of(now: Assessment) -> str:
+    """What was seen, for a reader with little time: abnormal facts first, then the likeliest causes with their evidence."""
+    lines = [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in now.odd[:12]]
+    lines += [f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in now.rows[:10] if row.support]
+    lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in now.could_not_look()[:6]]
+    return "\n".join(line[:200] for line in lines)[:LONGEST_DIGEST]

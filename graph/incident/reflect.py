@@ -1,0 +1,86 @@
+"""Fourth node: a verdict for every hypothesis from the facts that the taxonomy names for it.
+
+The engine decides. A model is asked only where facts disagree or say nothing, about two hypotheses at most, and its
+opinion moves a belief by a bounded amount: what no executed fact decides stays unproven whatever it says.
+"""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from graph.engine.assess import Assessment
+from graph.engine.prior import MODEL_SWAY, together
+from graph.incident.case import Case, read_case, weigh
+from graph.incident.questions import digest_of
+from graph.model.reasoner import Declined, Judgement
+from graph.ports import Ports, Progress
+from graph.state import Hypothesis, Incident, Tier
+
+MOST_HYPOTHESES, MOST_JUDGED = 6, 2
+
+
+async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
+    """Judge what is on the table."""
+    ports = runtime.context
+    case = await read_case(state, ports)
+    now = weigh(case, ports)
+    if _unsure(now) and not case.turn.cut:
+        now = await _judged(case, now, ports)
+    rows = hypotheses_of(now, case.turn.past, state.get("tier", "taxonomy"))
+    await ports.progress(Progress(case.id, "reflect", _line(rows), hypotheses=tuple(_short(row, ports) for row in rows[:4])))
+    return {"hypotheses": stored(rows), "turn": case.turn.write()}
+
+
+def stored(rows: list[Hypothesis]) -> list[dict[str, Any]]:
+    """As the state holds them: the evidence is in the report."""
+    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]
+
+
+def _unsure(now: Assessment) -> bool:
+    return not now.roots and bool(now.suspects or now.settled.contradictions)
+
+
+async def _judged(case: Case, now: Assessment, ports: Ports) -> Assessment:
+    if ports.model is None or "judge" in case.turn.asked_model:
+        return now
+    case.turn.asked_model.append("judge")
+    lines = digest_of(now).splitlines()
+    sway: dict[str, float] = {}
+    for row in now.suspects[:MOST_JUDGED]:
+        answer = await ports.model.judge(case.id, now.hypothesis(row.label), lines)
+        if isinstance(answer, Declined):
+            case.turn.without_model = case.turn.without_model or answer.reason
+            break
+        sway[row.label] = _sway(answer, len(lines))
+    case.turn.priors = together(case.turn.priors, sway)
+    return weigh(case, ports)
+
+
+def _sway(answer: Judgement, lines: int) -> float:
+    """A verdict that cites nothing that was shown counts for nothing."""
+    if not any(0 <= n < lines for n in answer.cites):
+        return 0.0
+    return {"confirmed": MODEL_SWAY, "rejected": -MODEL_SWAY, "inconclusive": 0.0}[answer.verdict]
+
+
+def hypotheses_of(now: Assessment, past: list[str], tier: Tier) -> list[Hypothesis]:
+    """What is on the table: causes found, what similar incidents turned out to be, and what else is likely or was spoken for."""
+    found = [row.label for row in now.roots]
+    spoken = [s.label for s in now.standings.values() if s.best.support]
+    likely = [s.label for s in now.standings.values() if s.verdict == "open"][:2]
+    labels = list(dict.fromkeys((*found, *(label for label in past if label in now.standings), *spoken, *likely)))
+    return [now.hypothesis(label, "history" if label in past else tier) for label in labels[:MOST_HYPOTHESES]]
+
+
+def _line(rows: list[Hypothesis]) -> str:
+    count = {verdict: sum(row.verdict == verdict for row in rows) for verdict in ("confirmed", "open", "rejected", "inconclusive")}
+    return ", ".join(f"{n} {verdict}" for verdict, n in count.items() if n) or "no hypothesis yet"
+
+
+def _short(row: Hypothesis, ports: Ports) -> str:
+    return f"{ports.taxonomy.title(row.label)}: {row.verdict} {row.confidence:.0%}"
+
+
+def after_reflect(state: Incident) -> str:
+    """Plan goes on until nothing is worth a look; a turn that was cut short ends here."""
+    return "conclude" if state.get("turn", {}).get("cut") else "plan"

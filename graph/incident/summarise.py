@@ -1,0 +1,133 @@
+"""First node: what people said becomes a brief, what they handed in becomes facts. Items come redacted (`graph.reading.pasted.shelve`)."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from graph.incident.case import Case, Turn, merged, read_case, visible_hosts
+from graph.model.reasoner import BriefGuess, Declined
+from graph.ports import Ports, Progress
+from graph.reading.hosts import hosts_in
+from graph.reading.pasted import read_pasted
+from graph.reading.reports import understand
+from graph.state import Brief, Incident, ItemKind
+from tools.fact import Fact
+
+DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
+"""Items that make us look; all others are answered from what is known."""
+
+MOST_SAID, LONGEST_SAID, LONGEST_BRIEF, LONGEST_READ = 8, 600, 1500, 100_000
+
+
+async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
+    """Read the item that this turn answers."""
+    ports = runtime.context
+    case = await read_case(state, ports)
+    turn = Turn(asked_before=case.turn.asked_before, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
+    if case.item.kind not in DIAGNOSED:
+        return {"turn": turn.write()}
+    await ports.progress(Progress(case.id, "summarise", "reading the report"))
+    pasted, facts = await _read_attachments(case, ports)
+    brief = await _with_hosts_of_job(_understood(case, pasted, ports), case, ports)
+    brief, turn.without_model = await _guessed(case, brief, ports)
+    turn.asked_model = [] if turn.without_model or not ports.model else ["brief"]
+    await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
+    return {
+        "turn": turn.write(),
+        "brief": brief.model_dump(mode="json"),
+        "said": _remember(state, case),
+        "facts": await ports.evidence.put_facts(case.id, merged(case.facts, facts)) if facts else state.get("facts", ""),
+        "lifecycle": "open",
+        "rounds": 0,
+        "walk": {},
+        "tier": "history",
+    }
+
+
+async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact]]:
+    """The beginning of what was handed in, and the facts read from all of it."""
+    texts: list[str] = []
+    facts: list[Fact] = []
+    for given in case.item.attachments:
+        text = await ports.evidence.get(given.sha256) or ""
+        facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in read_pasted(text, ports.fleet.checks)]
+        texts.append(text[:LONGEST_READ])
+    return "\n".join(texts), facts
+
+
+def _understood(case: Case, pasted: str, ports: Ports) -> Brief:
+    """The brief so far with what this item adds. A log names many hosts that nobody complains about, so it names none."""
+    visible = visible_hosts(ports.inventory, case.origin)
+    old, new = case.brief, understand(case.item.text, visible, case.item.at)
+    logs = understand(pasted, (), case.item.at) if pasted else Brief()
+    return Brief(
+        text="\n".join(filter(None, (old.text, case.item.text)))[-LONGEST_BRIEF:],
+        symptoms=_clear(_union(old.symptoms, new.symptoms, logs.symptoms)),
+        signatures=_union(old.signatures, new.signatures, logs.signatures)[:12],
+        hosts=tuple(host for host in _union(old.hosts, new.hosts) if host in visible),
+        unknown_hosts=_union(old.unknown_hosts, new.unknown_hosts)[:12],
+        job=new.job or old.job,
+        since=old.since or new.since,
+        until=new.until or old.until,
+    )
+
+
+async def _with_hosts_of_job(brief: Brief, case: Case, ports: Ports) -> Brief:
+    """Who names a job and no host means the job's hosts, as far as the place of the incident may see them."""
+    if brief.hosts or not brief.job:
+        return brief
+    named = hosts_in(" ".join(await ports.job_hosts(brief.job)), visible_hosts(ports.inventory, case.origin))
+    return brief.model_copy(update={"hosts": named.hosts})
+
+
+def _union(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for part in parts for value in part))
+
+
+def _clear(symptoms: tuple[str, ...]) -> tuple[str, ...]:
+    """Nothing is vague once something is said."""
+    return tuple(symptom for symptom in symptoms if symptom != "vague") or symptoms
+
+
+async def _guessed(case: Case, brief: Brief, ports: Ports) -> tuple[Brief, str]:
+    """A model reads only what the rules could not, and only names hosts that may be looked at."""
+    if ports.model is None:
+        return brief, "no model is configured"
+    if not case.item.text.strip() or (set(brief.symptoms) - {"vague"} and brief.hosts):
+        return brief, ""
+    visible = visible_hosts(ports.inventory, case.origin)
+    answer = await ports.model.brief(case.id, brief.text, visible)
+    if isinstance(answer, Declined):
+        return brief, answer.reason
+    return _with_guess(brief, answer, visible), ""
+
+
+def _with_guess(brief: Brief, guess: BriefGuess, visible: tuple[str, ...]) -> Brief:
+    return brief.model_copy(
+        update={
+            "symptoms": _clear(_union(brief.symptoms, guess.symptoms)),
+            "hosts": brief.hosts or tuple(host for host in guess.hosts if host in visible),
+            "job": brief.job or guess.job,
+            "signatures": _union(brief.signatures, guess.signatures)[:12],
+        }
+    )
+
+
+def _remember(state: Incident, case: Case) -> list[dict[str, Any]]:
+    item = case.item
+    row = {"user": item.user, "text": item.text[:LONGEST_SAID], "at": item.at.isoformat()}
+    attached = [given.model_dump(mode="json", exclude_defaults=True) for given in item.attachments]
+    said = [*state.get("said", []), {**row, "attachments": attached}]
+    return said if len(said) <= MOST_SAID else [said[0], *said[-(MOST_SAID - 1) :]]
+
+
+def _in_words(brief: Brief) -> str:
+    parts = [f"hosts {', '.join(brief.hosts[:6])}" if brief.hosts else "no host named"]
+    parts += [f"job {brief.job}"] if brief.job else []
+    parts += [f"symptoms {', '.join(brief.symptoms)}"] if brief.symptoms else []
+    return "understood: " + "; ".join(parts)
+
+
+def after_summarise(state: Incident) -> str:
+    """Items that only want an answer go straight to it."""
+    return "plan" if state["item"]["kind"] in DIAGNOSED else "conclude"

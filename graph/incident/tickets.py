@@ -1,0 +1,40 @@
+"""A thread becomes a ticket: everything a human needs who has not read it. Pure."""
+
+from graph.engine.assess import Assessment
+from graph.incident.case import Case
+from graph.state import Hypothesis, Incident, Report, Ticket
+from tools.inventory.ranges import fold
+
+
+def hand_over(state: Incident, case: Case, now: Assessment, report: Report) -> Ticket:
+    """A new ticket, or the open one with its summary brought up to date."""
+    old = Ticket.model_validate(state.get("ticket") or {})
+    return old.model_copy(update={"summary": summary(case, now, report), "owner": old.owner or _owner(now)})
+
+
+def _owner(now: Assessment) -> str:
+    """Whose business the likeliest cause is; the provider's when nobody knows."""
+    best = next(iter(now.roots or now.suspects), None)
+    return best.leaf.owner if best else "provider"
+
+
+def summary(case: Case, now: Assessment, report: Report) -> str:
+    """Report, hypotheses with verdicts, what was not looked at, where the outputs are."""
+    title = now.lens.taxonomy.title
+    lines = [f"Reported: {case.brief.text[:400] or '(no words)'}", f"Hosts: {fold(now.hosts) or 'none named'}"]
+    lines += [f"Job: {case.brief.job}"] if case.brief.job else []
+    tried = [*report.root_causes, *(now.hypothesis(row.label) for row in now.suspects[:3]), *report.ruled_out]
+    lines += ["Hypotheses:", *(f"  {_verdict(row, title(row.label))}" for row in {row.label: row for row in tried}.values())]
+    lines += (
+        ["Unexplained:", *(f"  {fact.host or 'handed in'}: {fact.line[:160]}" for fact in now.unexplained[:6])] if now.unexplained else []
+    )
+    lines += (
+        ["Could not look:", *(f"  {b.host} {b.check}: {b.why[:120]}" for b in report.could_not_look[:6])] if report.could_not_look else []
+    )
+    outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in now.odd if f.sha256))
+    lines += ["Outputs:", *(f"  {output}" for output in outputs[:8])] if outputs else []
+    return "\n".join(lines)
+
+
+def _verdict(row: Hypothesis, title: str) -> str:
+    return f"{title}: {row.verdict} {row.confidence:.0%}, {row.because}"

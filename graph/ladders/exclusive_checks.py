@@ -1,0 +1,39 @@
+"""Exclusive checks that could decide and were kept back because the GPUs are in use: proposed as actions, one at a time. Pure."""
+
+import hashlib
+from collections.abc import Sequence
+
+from graph.engine.assess import Assessment
+from graph.engine.schedule import WORTH_TESTING
+from graph.ladders.build import Yard, enter
+from graph.state import Ladder, Rung
+from tools.checks.row import Check
+
+MOST_HOSTS = 16
+
+
+def look_ladders(now: Assessment, yard: Yard, known: Sequence[Ladder]) -> list[Ladder]:
+    """The cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was answered."""
+    if any(row.open and row.now and row.now.remedy == "run_check" for row in known):
+        return []
+    busy = {(fact.check, fact.host) for fact in yard.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
+    for row in now.rows:
+        if row.proven or row.posterior < WORTH_TESTING:
+            continue
+        checks = [now.lens.checks[name] for name in row.leaf.confirms if name in now.lens.checks]
+        for check in sorted(checks, key=lambda check: check.seconds):
+            hosts = sorted(host for host in row.subject.hosts or now.hosts if (check.id, host) in busy)[:MOST_HOSTS]
+            if hosts and not _asked(check, hosts, known):
+                return [_ladder(row.label, check, hosts, yard, known)]
+    return []
+
+
+def _asked(check: Check, hosts: Sequence[str], known: Sequence[Ladder]) -> bool:
+    target = ",".join(hosts)
+    return any(row.target == target and any(rung.args.get("check") == check.id for rung in row.rungs) for row in known)
+
+
+def _ladder(label: str, check: Check, hosts: Sequence[str], yard: Yard, known: Sequence[Ladder]) -> Ladder:
+    target = ",".join(hosts)
+    name = hashlib.sha256(f"{yard.incident} {label} {target} {check.id} {len(known)}".encode()).hexdigest()[:8]
+    return enter(Ladder(id=name, label=label, target=target, rungs=(Rung(remedy="run_check", args={"check": check.id}),)), 0, yard)

@@ -1,0 +1,305 @@
+"""LangGraph's memory over core Redis commands: no modules, so Debian's server, Valkey, managed Redis and fakeredis all do.
+
+Five keys a thread in one `{thread}` hash tag: `checkpoints` (hash), `index` (zset of equal scores, ordered by name), `values`
+(hash: one channel value per version), `writes` (hash) and `windex` (zset). Rules it keeps: one atomic step per put; nothing
+open expires, since a lifetime starts with `expire` only and the next put ends it; and inside `fenced(...)` every put is
+refused once the lease belongs to somebody else, so that a stale worker cannot go on.
+"""
+
+import random
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    PendingWrite,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+    writes_sort_key,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from redis.asyncio import Redis
+
+from graph.memory.fence import FENCED_COMMIT, Drained, LostLease, current_fence
+
+KINDS = ("checkpoints", "index", "values", "writes", "windex")
+CUT = b"\0"
+END = b"\xff"
+Command = tuple[str | bytes | int | float, ...]
+
+
+def plain_serde() -> JsonPlusSerializer:
+    """Plain JSON types and LangGraph's own; a stored value of any other type is not rebuilt into an object."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+class RedisSaver(BaseCheckpointSaver[str]):
+    """Asynchronous only. The client must return bytes (`decode_responses=False`)."""
+
+    def __init__(self, redis: Redis, *, prefix: str = "rm:thread", serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde or plain_serde())
+        self._redis = redis
+        self._prefix = prefix
+        self._fenced_commit = redis.register_script(FENCED_COMMIT)
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """Counted, with a random tail: two branches of one thread must not write one version of a channel."""
+        count = int(current.split(".")[0], 16) if current else 0
+        return f"{count + 1:08x}.{random.getrandbits(32):08x}"
+
+    async def aput(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        place = config["configurable"]
+        thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
+        values = checkpoint["channel_values"]
+        record = {
+            "parent": place.get("checkpoint_id"),
+            "checkpoint": {k: v for k, v in checkpoint.items() if k != "channel_values"},
+            "metadata": get_checkpoint_metadata(config, metadata),
+        }
+        field = _name(ns, checkpoint["id"])
+        commands: list[Command] = [
+            ("HSET", self._key(thread, "checkpoints"), field, self._dump(record)),
+            ("ZADD", self._key(thread, "index"), 0, field),
+        ]
+        commands += [
+            ("HSET", self._key(thread, "values"), _name(ns, channel, version), self._dump(values[channel]))
+            for channel, version in new_versions.items()
+            if channel in values
+        ]
+        commands += [("PERSIST", self._key(thread, kind)) for kind in KINDS]
+        await self._commit(thread, commands)
+        if (fence := current_fence()) and fence.stopping():
+            raise Drained(f"{thread}: stopped behind step {metadata.get('step')}")
+        return _config(thread, ns, checkpoint["id"])
+
+    async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
+        place = config["configurable"]
+        thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
+        commands: list[Command] = []
+        for at, (channel, value) in enumerate(writes):
+            idx = WRITES_IDX_MAP.get(channel, at)
+            field = _name(ns, place["checkpoint_id"], task_id, idx)
+            # A task's ordinary writes are final; its error, interrupt or resume may be replaced.
+            verb = "HSETNX" if idx >= 0 else "HSET"
+            commands.append((verb, self._key(thread, "writes"), field, _name(task_path, channel) + CUT + self._dump(value)))
+            commands.append(("ZADD", self._key(thread, "windex"), 0, field))
+        await self._commit(thread, commands)
+
+    async def _commit(self, thread: str, commands: Sequence[Command]) -> None:
+        if not commands:
+            return
+        if fence := current_fence():
+            words = [word for command in commands for word in (len(command), *command)]
+            keys = [fence.key, *(self._key(thread, kind) for kind in KINDS)]
+            if not await self._fenced_commit(keys=keys, args=[fence.token, *words]):
+                raise LostLease(f"{thread}: the lease {fence.key} is no longer ours; nothing was written")
+            return
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            await pipe.execute()
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        place = config["configurable"]
+        thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
+        wanted = get_checkpoint_id(config)
+        field = _name(ns, wanted) if wanted else await self._latest(thread, ns)
+        return await self._load(thread, field) if field else None
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002  the name in LangGraph's contract
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        ns = config["configurable"].get("checkpoint_ns") if config else None
+        only = get_checkpoint_id(config) if config else None
+        ceiling = get_checkpoint_id(before) if before else None
+        left = limit
+        for thread in [config["configurable"]["thread_id"]] if config else [t async for t in self.threads()]:
+            for field in await self._fields(thread, ns):
+                _, found = _split(field)
+                if (only and found != only) or (ceiling and found >= ceiling):
+                    continue
+                if left is not None and left <= 0:
+                    return
+                row = await self._load(thread, field)
+                if row and _matches(row.metadata, filter):
+                    left = None if left is None else left - 1
+                    yield row
+
+    async def threads(self) -> AsyncIterator[str]:
+        """Every thread with a checkpoint, in no order."""
+        head, tail = f"{self._prefix}:{{", "}:index"
+        async for key in self._redis.scan_iter(match=f"{self._prefix}:*:index", count=500):
+            yield key.decode()[len(head) : -len(tail)]
+
+    async def _latest(self, thread: str, ns: str) -> bytes | None:
+        low = _name(ns, "")
+        rows = await self._redis.zrevrangebylex(self._key(thread, "index"), b"[" + low + END, b"[" + low, 0, 1)
+        return cast(bytes, rows[0]) if rows else None
+
+    async def _fields(self, thread: str, ns: str | None) -> list[bytes]:
+        """Names of the thread's checkpoints, newest first."""
+        rows = cast(list[bytes], await self._redis.zrange(self._key(thread, "index"), 0, -1))
+        named = [(row, *_split(row)) for row in rows]
+        return [row for row, of, _ in sorted(named, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
+
+    async def _load(self, thread: str, field: bytes) -> CheckpointTuple | None:
+        ns, id_ = _split(field)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hget(self._key(thread, "checkpoints"), cast(str, field))
+            pipe.zrangebylex(self._key(thread, "windex"), b"[" + field + CUT, b"[" + field + CUT + END)
+            raw, write_fields = await pipe.execute()
+        if raw is None:
+            return None
+        record = self._read(raw)
+        names = {channel: _name(ns, channel, v) for channel, v in record["checkpoint"]["channel_versions"].items()}
+        values = await self._values(thread, "values", list(names.values()))
+        stored = {channel: self._read(value) for channel, value in zip(names, values, strict=True) if value is not None}
+        writes = await self._values(thread, "writes", write_fields)
+        parent = record["parent"]
+        return CheckpointTuple(
+            config=_config(thread, ns, id_),
+            checkpoint=cast(Checkpoint, {**record["checkpoint"], "channel_values": stored}),
+            metadata=record["metadata"],
+            parent_config=_config(thread, ns, parent) if parent else None,
+            pending_writes=self._ordered(write_fields, writes),
+        )
+
+    async def _values(self, thread: str, kind: str, fields: Sequence[bytes]) -> list[bytes | None]:
+        return cast(list[bytes | None], await self._redis.hmget(self._key(thread, kind), cast(Any, fields))) if fields else []
+
+    def _ordered(self, fields: Sequence[bytes], writes: Sequence[bytes | None]) -> list[PendingWrite]:
+        rows = []
+        for field, write in zip(fields, writes, strict=True):
+            if write is None:
+                continue
+            _, _, task, idx = field.decode().split("\0")
+            path, channel, value = write.split(CUT, 2)
+            rows.append((writes_sort_key(path.decode(), task, int(idx)), (task, channel.decode(), self._read(value))))
+        return [row for _, row in sorted(rows, key=lambda r: r[0])]
+
+    async def expire(self, thread: str, seconds: int) -> None:
+        """Let a closed thread go after so long; a put before then keeps it."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for kind in KINDS:
+                pipe.expire(self._key(thread, kind), seconds)
+            await pipe.execute()
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._redis.delete(*(self._key(thread_id, kind) for kind in KINDS))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        gone = set(run_ids)
+        if not gone:
+            return
+        async for thread in self.threads():
+            rows = {field: await self._load(thread, field) for field in await self._fields(thread, None)}
+            keep = {f: row for f, row in rows.items() if row and row.metadata.get("run_id") not in gone}
+            if len(keep) < len(rows):
+                await self._keep_only(thread, keep)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for kind in KINDS:
+                pipe.copy(self._key(source_thread_id, kind), self._key(target_thread_id, kind), replace=True)
+                pipe.persist(self._key(target_thread_id, kind))
+            await pipe.execute()
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """`keep_latest` keeps the newest checkpoint of each namespace, and all of one whose delta channels need their ancestors."""
+        if strategy not in ("keep_latest", "delete"):
+            raise ValueError(f"strategy {strategy!r}: say keep_latest or delete")
+        for thread in thread_ids:
+            if strategy == "delete":
+                await self.adelete_thread(thread)
+                continue
+            await self._prune(thread)
+
+    async def _prune(self, thread: str) -> None:
+        fields = await self._fields(thread, None)
+        newest = {ns: await self._load(thread, field) for ns, field in {_split(f)[0]: f for f in reversed(fields)}.items()}
+        chained = {ns for ns, row in newest.items() if row and row.metadata.get("counters_since_delta_snapshot")}
+        keep = {_name(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
+        keep |= {f: row for f in fields if _split(f)[0] in chained and (row := await self._load(thread, f))}
+        if len(keep) < len(fields):
+            await self._keep_only(thread, keep, fields)
+
+    async def _keep_only(self, thread: str, keep: dict[bytes, CheckpointTuple], known: Iterable[bytes] | None = None) -> None:
+        """Drop every known checkpoint not in `keep`, its writes, and the values that no kept one refers to.
+
+        What a concurrent put adds meanwhile is in none of the lists read here, so it survives."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.zrange(self._key(thread, "index"), 0, -1)
+            pipe.hkeys(self._key(thread, "values"))
+            pipe.zrange(self._key(thread, "windex"), 0, -1)
+            index, values, writes = await pipe.execute()
+        drop = set(known if known is not None else index) - set(keep)
+        needed = {
+            _name(_split(field)[0], channel, version)
+            for field, row in keep.items()
+            for channel, version in row.checkpoint["channel_versions"].items()
+        }
+        if known is not None and set(index) - set(known):
+            needed |= set(values)  # a newer checkpoint arrived: its values are among these, so leave them to the next pruning
+        await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if _of(w) in drop])
+
+    async def _drop(self, thread: str, checkpoints: Iterable[bytes], values: Sequence[bytes], writes: Sequence[bytes]) -> None:
+        gone = list(checkpoints)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for kind, verb, names in (
+                ("checkpoints", "HDEL", gone),
+                ("index", "ZREM", gone),
+                ("values", "HDEL", values),
+                ("writes", "HDEL", writes),
+                ("windex", "ZREM", writes),
+            ):
+                if names:
+                    pipe.execute_command(verb, self._key(thread, kind), *names)
+            await pipe.execute()
+
+    def _key(self, thread: str, kind: str) -> str:
+        return f"{self._prefix}:{{{thread}}}:{kind}"
+
+    def _dump(self, value: Any) -> bytes:
+        kind, data = self.serde.dumps_typed(value)
+        return kind.encode() + CUT + data
+
+    def _read(self, raw: bytes) -> Any:
+        kind, data = raw.split(CUT, 1)
+        return self.serde.loads_typed((kind.decode(), data))
+
+
+def _name(*parts: object) -> bytes:
+    return "\0".join(str(part) for part in parts).encode()
+
+
+def _split(field: bytes) -> tuple[str, str]:
+    ns, id_ = field.decode().split("\0")
+    return ns, id_
+
+
+def _of(write: bytes) -> bytes:
+    """The checkpoint a write belongs to."""
+    return CUT.join(write.split(CUT)[:2])
+
+
+def _config(thread: str, ns: str, id_: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": id_}}
+
+
+def _matches(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> bool:
+    held = cast(dict[str, Any], metadata)
+    return all(held.get(key) == value for key, value in (wanted or {}).items())

@@ -1,0 +1,66 @@
+"""What incidents have cost, and what they may cost. Spending is written down before anybody may spend again."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from graph.model.reasoner import Spent
+
+
+class SpendBook(Protocol):
+    """Where spending survives the process and is shared between processes."""
+
+    async def load(self, incident: str) -> Spent: ...
+
+    async def add(self, incident: str, spent: Spent) -> Spent:
+        """Add atomically; answers the new sum."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A reasoner whose spending outlives the process: to be loaded before a turn asks what an incident has cost."""
+
+    async def load(self, incident: str) -> None: ...
+
+
+class MemoryBook:
+    """Of this process alone."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Spent] = {}
+
+    async def load(self, incident: str) -> Spent:
+        return self._rows.get(incident, Spent())
+
+    async def add(self, incident: str, spent: Spent) -> Spent:
+        self._rows[incident] = plus(self._rows.get(incident, Spent()), spent)
+        return self._rows[incident]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one incident may spend, over all its turns."""
+
+    calls: int = 8
+    tokens: int = 60_000
+    usd: float = 0.10
+
+    def refuses(self, so_far: Spent, next_usd: float, next_tokens: int) -> str:
+        """Why the next call is not made; empty when it may be."""
+        if so_far.calls >= self.calls:
+            return f"this incident has used its {self.calls} model calls"
+        if so_far.tokens_in + so_far.tokens_out + next_tokens > self.tokens:
+            return f"this incident has used its {self.tokens} model tokens"
+        if so_far.usd + next_usd > self.usd:
+            return f"this incident has spent its ${self.usd:.2f} for the model"
+        return ""
+
+
+def plus(a: Spent, b: Spent) -> Spent:
+    return Spent(a.calls + b.calls, a.tokens_in + b.tokens_in, a.tokens_out + b.tokens_out, a.usd + b.usd)
+
+
+def estimate(characters: int) -> int:
+    """Tokens of so many characters of English and logs, rather too many than too few; counting exactly needs a download."""
+    return math.ceil(characters / 3)

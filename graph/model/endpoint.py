@@ -1,0 +1,199 @@
+"""One call of an OpenAI-compatible endpoint through langchain-openai: the reply's text and cost, or trouble as a value.
+
+Structured output is asked for in the request and read by us, because the library's own parsing raises outside its wrapper and
+loses the tokens of failed replies. Rule it keeps: nothing that an endpoint does raises out of here.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from graph.model.budget import estimate
+from graph.model.prompts import Asked
+
+OPTIONAL = ("response_format", "temperature", "max_completion_tokens")
+"""What some endpoints do not know; left out once an endpoint has said so."""
+MOST_OUT = 900
+RETRY_PAUSE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`by`: the model that the endpoint says answered, which may be a dated version of the one asked for."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why there is no reply. `provider`: its fault, so the next call will likely meet it too. `again`: worth a second try."""
+
+    why: str
+    provider: bool = True
+    again: bool = False
+    wait: float = RETRY_PAUSE
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class Answering(Protocol):
+    """Whatever answers questions for a model: an endpoint, or what stands before one."""
+
+    @property
+    def model(self) -> str: ...
+
+    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Endpoint:
+    """`seconds` bounds a whole call, retries and dribbling answers included."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        model: str,
+        *,
+        seconds: float = 30.0,
+        tries: int = 2,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.model = model
+        self._url = url or "https://api.openai.com/v1"
+        self._key = key or "none"
+        self._seconds = seconds
+        self._tries = tries
+        self._pause = pause
+        self._left_out: set[str] = set()
+        self._client: Any = None
+        self._http: Any = None
+        self._opening = asyncio.Lock()
+
+    async def aclose(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+        """One reply of the asked shape, if the endpoint keeps to shapes; the caller reads and checks it."""
+        await self._open()
+        begun = time.monotonic()
+        trouble = Trouble("no answer")
+        try:
+            async with asyncio.timeout(self._seconds):
+                for left in range(self._tries - 1, -1, -1):
+                    answer = await self._once(asked, name, schema)
+                    if isinstance(answer, Reply) or not answer.again or not left:
+                        return answer
+                    trouble = answer
+                    if time.monotonic() - begun + answer.wait >= self._seconds:
+                        return answer
+                    await self._pause(answer.wait)
+        except TimeoutError:
+            return Trouble(f"the model gave no whole answer within {self._seconds:g} s", tokens_in=estimate(asked.size))
+        return trouble
+
+    async def _once(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+        import openai
+
+        try:
+            message = await self._client.ainvoke([("system", asked.system), ("user", asked.user)], **self._options(name, schema))
+        except openai.BadRequestError as e:
+            return self._refused(e)
+        except openai.OpenAIError as e:
+            return trouble_of(e, self.model)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            # What a broken body turns into on its way through two libraries (JSONDecodeError is a ValueError).
+            return Trouble("the model's endpoint answered with something that is not a chat completion", again=True)
+        return read_message(message, asked)
+
+    def _options(self, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        shape = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
+        known = {"temperature": 0, "max_completion_tokens": MOST_OUT, "response_format": shape}
+        # Beside the typed parameters, so that neither library parses the reply by itself.
+        return {"extra_body": {key: value for key, value in known.items() if key not in self._left_out}}
+
+    def _refused(self, error: Any) -> Trouble:
+        """An endpoint that does not know an optional parameter says so by name, and is not sent it again."""
+        said = str(error)
+        named = [key for key in OPTIONAL if key not in self._left_out and (key in said or (key == OPTIONAL[0] and "json_schema" in said))]
+        if named:
+            self._left_out.add(named[0])
+            return Trouble(f"the model's endpoint does not know {named[0]}", provider=False, again=True, wait=0.0)
+        return Trouble(f"the model's endpoint refuses the question ({said[:160]})", provider=False)
+
+    async def _open(self) -> None:
+        """The client, in a thread: its libraries take seconds to import, and the loop has others to serve meanwhile."""
+        async with self._opening:
+            if self._client is None:
+                self._client, self._http = await asyncio.to_thread(self._chat)
+
+    def _chat(self) -> tuple[Any, Any]:
+        import openai
+        from langchain_openai import ChatOpenAI
+        from pydantic import SecretStr
+
+        # Its own HTTP client: the library shares one between all, and so between event loops.
+        http = openai.DefaultAsyncHttpxClient(timeout=self._seconds)
+        client = ChatOpenAI(
+            model=self.model,
+            base_url=self._url,
+            api_key=SecretStr(self._key),
+            timeout=self._seconds,
+            max_retries=0,
+            http_async_client=http,
+            use_responses_api=False,
+        )
+        return client, http
+
+
+def read_message(message: Any, asked: Asked) -> Reply | Trouble:
+    """The text and cost of a message, unless it was cut off, refused or empty."""
+    text = message.content if isinstance(message.content, str) else ""
+    usage = message.usage_metadata or {}
+    tokens_in = int(usage.get("input_tokens") or estimate(asked.size))
+    tokens_out = int(usage.get("output_tokens") or estimate(len(text)))
+    reason = message.response_metadata.get("finish_reason")
+    why = ""
+    if reason == "length":
+        why = f"the model's answer was cut off after {tokens_out} tokens"
+    elif reason == "content_filter" or message.additional_kwargs.get("refusal"):
+        why = "the model refused to answer"
+    elif not text.strip():
+        why = "the model's answer was empty"
+    if why:
+        return Trouble(why, provider=False, tokens_in=tokens_in, tokens_out=tokens_out)
+    return Reply(text, tokens_in, tokens_out, str(message.response_metadata.get("model_name") or ""))
+
+
+def trouble_of(error: Exception, model: str) -> Trouble:
+    """An error of the client as a sentence for people."""
+    import openai
+
+    match error:
+        case openai.APITimeoutError():
+            return Trouble("the model's endpoint did not answer in time", again=True)
+        case openai.APIConnectionError():
+            return Trouble("the model's endpoint cannot be reached", again=True)
+        case openai.AuthenticationError() | openai.PermissionDeniedError():
+            return Trouble("the model's endpoint refuses our key")
+        case openai.NotFoundError():
+            return Trouble(f"the model's endpoint does not know the model {model}")
+        case openai.RateLimitError(code="insufficient_quota"):
+            return Trouble("the model account's quota is used up")
+        case openai.RateLimitError():
+            return Trouble("the model's endpoint says that we ask too often", again=True, wait=_retry_after(error))
+        case openai.APIStatusError(status_code=status):
+            return Trouble(f"the model's endpoint failed with status {status}", again=status >= 500)
+    return Trouble(f"the model's endpoint failed ({type(error).__name__})", again=True)
+
+
+def _retry_after(error: Any) -> float:
+    raw = str(error.response.headers.get("retry-after", ""))
+    return float(raw) if raw.replace(".", "", 1).isdigit() else RETRY_PAUSE

@@ -1,0 +1,182 @@
+"""Which hosts and which job a text names. Hosts match as whole words against those that are known; ranges may be written in any way. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from tools.inventory.ranges import BadRange, expand
+
+_TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?(?![A-Za-z0-9])")
+_BRACKETS = re.compile(r"(?<![\w.-])[A-Za-z][A-Za-z0-9._-]{0,80}[\[{][0-9][0-9,. :-]{0,200}[\]}][A-Za-z0-9.-]{0,80}")
+_SPAN = re.compile(
+    r"(?<![\w.-])(?P<name>[A-Za-z][A-Za-z0-9._-]{0,80}?)(?P<low>\d{1,6})(?:\.[a-z][\w.-]{0,80})?"
+    r"(?P<by> ?(?:\.\.\.?|…) ?| ?(?:to|through|thru|until|[-–—]>?) ?|-)(?P<again>[A-Za-z][A-Za-z0-9._-]{0,80}?)?(?P<high>\d{1,6})(?![\w])"
+)
+_LIST = re.compile(
+    r"(?<![\w.-])(?P<name>[A-Za-z][A-Za-z0-9._-]{0,80}?)(?P<low>\d{1,6})(?P<more>(?: ?(?:,|/|&|and|or|\+)(?: and|"
+    r" or)? ?\d{1,6}(?![\w.:%/-])){1,64})"
+)
+_NODES = re.compile(
+    r"(?<!\d )\b(?:nodes?|hosts?|machines?|servers?) #?(?P<low>\d{1,6})(?:(?: ?(?:-|–|to|through|\.\.) ?)"
+    r"(?P<high>\d{1,6}))?(?![\w.:%])(?! ?(?:gpu|node|rank|times|x\b|minute|hour))",
+    re.IGNORECASE,
+)
+_CALLED = re.compile(
+    r"\b(?:nodes?|hosts?|machines?|servers?|box) (?:called |named )?[`*'\"]?(?P<name>[a-z][a-z0-9.-]{0,60}\d[a-z0-9.-]{0,60})",
+    re.IGNORECASE,
+)
+_NO_HOST = re.compile(r"(?:gb|[habvlpt]|rtx|gtx|mi|mlx|cuda|gpu|gpus|ib|eth|ens|enp|nvme|xid|rank|cx)[_-]?\d+[a-z]*$", re.IGNORECASE)
+"""GPU models, devices and other things that are numbered like hosts."""
+_NUMBER = re.compile(r"^(.*?)(\d+)$")
+_JOB = (
+    re.compile(
+        r"\b(?:slurm[ _-]?)?job[ _-]?(?:id|number|no\.?|nr\.?)?[ ]?[:=#`'\"]{0,3} ?(?:is |was )?[#`*'\"]{0,2}"
+        r"(?P<job>\d{2,12}(?:_\d{1,6})?)(?![\w-])",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:slurm[ _]?)?job[ _-]?id[ ]?[:=]? ?[`'\"]?(?P<job>[A-Za-z0-9][A-Za-z0-9._-]{0,63}\d[A-Za-z0-9._-]{0,20}|\d{1,12})",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\bjob(?: called| named)?[ :=]{1,2}[`'\"](?P<job>[A-Za-z0-9][A-Za-z0-9._-]{1,63})[`'\"]", re.IGNORECASE),
+)
+_FEW = 512
+"""Hosts that one range may name before it is taken for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Hosts in the order of the text. `ranges` as they were written."""
+
+    hosts: tuple[str, ...]
+    unknown: tuple[str, ...]
+    ranges: tuple[str, ...]
+
+
+def hosts_in(text: str, known: Collection[str]) -> Named:
+    """Known hosts the text names, and names that look like hosts but are not known."""
+    book = _Book(known)
+    found: list[tuple[int, str]] = []
+    ranges: list[tuple[int, str]] = []
+    rest = text
+    for pattern, names in ((_BRACKETS, _bracketed), (_SPAN, _spanned), (_LIST, _listed)):
+        for match in pattern.finditer(rest):
+            members = names(match, book)
+            if members:
+                ranges += [(match.start(), match[0].strip())] if pattern is not _LIST else []
+                found += [(match.start(), name) for name in members]
+                rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
+    found += [(match.start(), name) for match in _NODES.finditer(rest) for name in _numbered(match, book)]
+    found += [(match.start(), match[0]) for match in _TOKEN.finditer(rest) if book.knows(match[0]) or book.resembles(match[0])]
+    found += [
+        (match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if known and not _NO_HOST.match(match["name"])
+    ]
+    return _sorted_out(found, ranges, book)
+
+
+def job_in(text: str) -> str:
+    """The job id, or nothing."""
+    found = next((found for pattern in _JOB if (found := pattern.search(text))), None)
+    return found["job"].rstrip(".-") if found else ""
+
+
+class _Book:
+    """The known hosts under the spellings people use: any case, short or full name, a number without its zeros where that is unambiguous."""
+
+    def __init__(self, known: Collection[str]) -> None:
+        self._exact = {host.lower(): host for host in known}
+        self._short = _unique((host.partition(".")[0].lower(), host) for host in known)
+        self._numbered = _unique((key, host) for host in known if (key := _key(host.partition(".")[0])))
+        self.stems = {stem for host in known if (stem := _stem(host))}
+
+    def knows(self, name: str) -> str | None:
+        """The known host of this name."""
+        lowered = name.lower().rstrip(".")
+        short = lowered.partition(".")[0]
+        found = self._exact.get(lowered) or self._short.get(lowered) or (self._short.get(short) if "." in lowered else None)
+        return found or self._without_zeros(short)
+
+    def _without_zeros(self, short: str) -> str | None:
+        host = self._numbered.get(_key(short)) if _key(short) else None
+        return host if host and len(short) < len(host.partition(".")[0]) else None
+
+    def has(self, name: str) -> bool:
+        """It is known in this very spelling."""
+        return name.lower() in self._exact or name.lower() in self._short
+
+    def resembles(self, name: str) -> bool:
+        """It is numbered like the known hosts."""
+        return _stem(name) in self.stems
+
+    def numbered(self, number: int) -> str | None:
+        """The host of this number, where all hosts share one stem."""
+        return self._numbered.get(f"{next(iter(self.stems))}{number}") if len(self.stems) == 1 else None
+
+
+def _unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for key, host in pairs:
+        if found.setdefault(key, host) != host:
+            twice.add(key)
+    return {key: host for key, host in found.items() if key not in twice}
+
+
+def _stem(name: str) -> str:
+    found = _NUMBER.match(name.partition(".")[0].lower())
+    return found[1] if found and found[1] else ""
+
+
+def _key(short: str) -> str:
+    found = _NUMBER.match(short.lower())
+    return f"{found[1]}{int(found[2])}" if found and found[1] and len(found[2]) < 10 else ""
+
+
+def _bracketed(match: re.Match[str], book: _Book) -> list[str]:
+    text = match[0].replace("{", "[").replace("}", "]").replace("...", "-").replace("..", "-").replace(" ", "")
+    return _expanded(text, book)
+
+
+def _spanned(match: re.Match[str], book: _Book) -> list[str]:
+    again = match["again"]
+    if again is not None and again.lower() != match["name"].lower():
+        return []
+    if not again and match["by"].strip() in ("to", "through", "thru", "until") and not match["by"].startswith(" "):
+        return []
+    ends = [f"{match['name']}{match[end]}" for end in ("low", "high")]
+    if match["by"] == "-" and not again and not all(book.has(name) for name in ends):
+        return []  # gpu-2-4 is more often a name than a range
+    return _expanded(f"{match['name']}[{match['low']}-{match['high']}]", book)
+
+
+def _listed(match: re.Match[str], book: _Book) -> list[str]:
+    numbers = [match["low"], *re.findall(r"\d{1,6}", match["more"])]
+    if len({len(number) for number in numbers}) > 1 and not all(book.knows(f"{match['name']}{number}") for number in numbers):
+        return []
+    return _of_stem([f"{match['name']}{number}" for number in numbers], book)
+
+
+def _expanded(text: str, book: _Book) -> list[str]:
+    try:
+        return _of_stem(expand(text), book)
+    except BadRange:
+        return []
+
+
+def _of_stem(names: list[str], book: _Book) -> list[str]:
+    """A range counts when it is one of hosts: at least one is known, or numbered like one."""
+    real = len(names) <= _FEW and any(book.knows(name) or book.resembles(name) for name in names)
+    return names if real else []
+
+
+def _numbered(match: re.Match[str], book: _Book) -> list[str]:
+    low, high = int(match["low"]), int(match["high"] or match["low"])
+    numbers = range(low, high + 1) if low <= high < low + _FEW else []
+    return [host for number in numbers if (host := book.numbered(number))]
+
+
+def _sorted_out(found: list[tuple[int, str]], ranges: list[tuple[int, str]], book: _Book) -> Named:
+    names = [name for _, name in sorted(found, key=lambda row: row[0])]
+    hosts = dict.fromkeys(host for name in names if (host := book.knows(name)))
+    unknown = dict.fromkeys(name for name in names if not book.knows(name))
+    return Named(tuple(hosts), tuple(unknown), tuple(dict.fromkeys(text for _, text in sorted(ranges))))

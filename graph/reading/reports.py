@@ -1,0 +1,86 @@
+"""A report in people's words, with or without pasted log lines → hosts, job, time, symptoms and signatures. Rules only; no model, no I/O."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from graph.reading.hosts import hosts_in, job_in
+from graph.reading.times import window
+from kb.logs.job.ranks import untag
+from kb.logs.job.reader import job_events
+from kb.logs.kernel.reader import kernel_events
+from kb.logs.timestamps import find_time
+from kb.taxonomy.symptoms import symptoms_in, symptoms_of
+
+LONGEST = 200_000
+"""Characters that are read for words; a log as long as that is an attachment, and its facts are read elsewhere."""
+_LONGEST_WORDS = 20_000
+_XID = re.compile(
+    r"\b(?P<kind>s?xid)s?(?: errors?| codes?)?(?: \([^)\n]{1,40}\))?[ :=#]{0,3}(?P<code>\d{1,5})\b(?!\s*(?:gpus?|nodes?|times)\b)",
+    re.IGNORECASE,
+)
+_LOG = re.compile(
+    r"^\s{0,3}(?:\[[^\]\n]{1,60}\]|==> |<\d{1,3}>|Traceback |\{\"|[EWIF]\d{3,4} |\d{1,5},\d+,\d+,|\S{1,80}:\d+:\d+ \[\d+\])|"
+    r"NCCL (?:WARN|INFO)|NVRM: |^\s+File \"|"
+    r"^(?:[\w.]{1,80}\.)?[A-Z]\w{1,60}(?:Error|Exception|Interrupt)(?::|$)|mlx5_core |^slurmstepd:|^\s{2,}\S.{0,200}[({=]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Understanding:
+    """`hosts` are known ones only. `signatures` are error classes, `xid:79`, `sxid:20034` and kernel events, as the text quotes them."""
+
+    hosts: tuple[str, ...] = ()
+    unknown_hosts: tuple[str, ...] = ()
+    host_ranges: tuple[str, ...] = ()
+    job: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    symptoms: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+
+
+def understand(text: str, known_hosts: Collection[str], now: datetime) -> Understanding:
+    """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures."""
+    text = text[:LONGEST]
+    prose = _prose(text)
+    signatures = _signatures(text, now)
+    named = hosts_in(text[:_LONGEST_WORDS], known_hosts)
+    since, until = window(prose, now)
+    symptoms = tuple(dict.fromkeys((*symptoms_in(prose), *symptoms_of(signatures))))
+    return Understanding(
+        named.hosts,
+        named.unknown,
+        named.ranges,
+        job_in(prose) or job_in(text[:_LONGEST_WORDS]),
+        since,
+        until,
+        symptoms or ("vague",),
+        signatures,
+    )
+
+
+def _prose(text: str) -> str:
+    """The lines that a person wrote. Where most lines are a log's, the few that do not look like it are the log's as well."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    said = [line for line in lines if not _is_log(line)]
+    if len(lines) > 20 and len(said) * 2 < len(lines):
+        return ""
+    return "\n".join(said)[:_LONGEST_WORDS]
+
+
+def _is_log(line: str) -> bool:
+    return bool(_LOG.search(line[:400])) or (untag(line)[0] is not None) or (line[:1].isdigit() and find_time(line[:40]) is not None)
+
+
+def _signatures(text: str, now: datetime) -> tuple[str, ...]:
+    kernel = [_kernel_name(event.kind, event.value) for event in kernel_events(text, now)]
+    quoted = [f"{found['kind'].lower()}:{int(found['code'])}" for found in _XID.finditer(text)]
+    errors = sorted(job_events(text, now), key=lambda event: (not event.attrs["first"], bool(event.attrs["consequence"])))
+    return tuple(dict.fromkeys((*kernel, *quoted, *(str(event.value) for event in errors))))
+
+
+def _kernel_name(kind: str, value: object) -> str:
+    name = kind.removeprefix("kernel.")
+    return f"{name}:{value}" if name in ("xid", "sxid") else name

@@ -1,0 +1,35 @@
+"""SXid: error numbers of the NVSwitches up to Hopper. Pure look-ups."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from kb.catalogues.table import rows
+
+Fatal = Literal["always", "potentially", "no", "unstated"]
+
+
+@dataclass(frozen=True, slots=True)
+class SXid:
+    """One code. `fatal` is what the fabric manager guide says; the kernel's own word in the message counts for more."""
+
+    code: int
+    name: str
+    unit: str
+    meaning: str
+    fatal: Fatal
+
+
+@cache
+def catalogue() -> Mapping[int, SXid]:
+    """Every code that the switch driver can print."""
+    return {
+        int(row["sxid"]): SXid(int(row["sxid"]), row["name"], row["unit"], row["meaning"], row["fatal"])  # type: ignore[arg-type]  # tested
+        for row in rows("sxid")
+    }
+
+
+def find(code: int) -> SXid | None:
+    """What a code means, or None where the catalogue does not know it."""
+    return catalogue().get(code)

@@ -1,0 +1,51 @@
+"""BM25 over a small set of texts. Pure Python: some hundred texts are ranked in about a millisecond."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kb.history.words import tokens
+
+SATURATION, LENGTH = 1.2, 0.6
+"""k1 and b: how fast a repeated term stops counting, and how much long texts are held back."""
+
+
+def term_weights(terms: Sequence[str], average: float) -> dict[str, float]:
+    """The part of BM25 that belongs to a document: its saturated term counts."""
+    held = SATURATION * (1 - LENGTH + LENGTH * len(terms) / max(average, 1.0))
+    return {term: count * (SATURATION + 1) / (count + held) for term, count in Counter(terms).items()}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts by name, ready to be ranked."""
+
+    documents: Mapping[str, Mapping[str, float]]
+    rarity: Mapping[str, float]
+    average: float
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> "Corpus":
+        terms = {name: tokens(text) for name, text in texts.items()}
+        average = sum(map(len, terms.values())) / max(len(terms), 1)
+        seen = Counter(term for words in terms.values() for term in set(words))
+        rarity = {term: math.log(1 + (len(terms) - times + 0.5) / (times + 0.5)) for term, times in seen.items()}
+        return cls({name: term_weights(words, average) for name, words in terms.items()}, rarity, average)
+
+    def scores(self, text: str) -> dict[str, float]:
+        """Name → score, for every text that shares a term with the query."""
+        query = set(tokens(text)) & self.rarity.keys()
+        found = {name: sum(self.rarity[term] * weights.get(term, 0.0) for term in query) for name, weights in self.documents.items()}
+        return {name: score for name, score in found.items() if score > 0}
+
+    def likeness(self, text: str, other: str) -> float:
+        """How much two texts are alike by their rare terms, 0 to 1."""
+        mine, theirs = set(tokens(text)), set(tokens(other))
+        unknown = math.log(1 + (len(self.documents) + 0.5) / 0.5)
+
+        def size(terms: set[str]) -> float:
+            return math.sqrt(sum(self.rarity.get(term, unknown) ** 2 for term in terms))
+
+        scale = size(mine) * size(theirs)
+        return sum(self.rarity.get(term, unknown) ** 2 for term in mine & theirs) / scale if scale else 0.0

@@ -1,0 +1,157 @@
+"""Incidents like this one, from the past. Qdrant is only the index: rebuilt at start from what the files and accepted lessons say.
+
+Sparse BM25 vectors, computed here, so nothing is downloaded. Embedded in memory, or a Qdrant server by `url`. The client blocks, so
+every call runs in a thread, one at a time.
+"""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from kb.history.bm25 import Corpus, term_weights
+from kb.history.incidents import PastIncident, load_seeds
+from kb.history.words import index, tokens
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+__all__ = ["History", "PastIncident", "Similar", "load_seeds"]
+
+_VECTOR = "bm25"
+_TYPICAL_LENGTH = 60.0
+"""Terms of an average incident, where there is none yet to average over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """A past incident and how much alike it is, 0 to 1."""
+
+    incident: PastIncident
+    score: float
+
+    @property
+    def label(self) -> str:
+        return self.incident.label
+
+
+class History:
+    """Past incidents, searchable. The index is built at the first question (or by `start`).
+
+    `trouble` says why the last question could not be answered; an answer without matches leaves it empty.
+    """
+
+    def __init__(
+        self, past: Iterable[PastIncident] = (), *, url: str = "", api_key: str = "", collection: str = "rackmedic_history"
+    ) -> None:
+        self._past = {incident.id: incident for incident in past}
+        self._url, self._api_key, self._collection = url, api_key, collection
+        self._client: QdrantClient | None = None
+        self._corpus = Corpus.of({})
+        self._lock = threading.Lock()
+        self.trouble = ""
+
+    def __len__(self) -> int:
+        return len(self._past)
+
+    async def start(self) -> None:
+        """Build the index now."""
+        await asyncio.to_thread(self._locked, self._open)
+
+    async def similar(self, text: str, k: int = 2) -> list[Similar]:
+        """The `k` most similar incidents, best first; none when nothing is alike or the index cannot be asked (`trouble`)."""
+        return await asyncio.to_thread(self._locked, self._similar, text, k) or []
+
+    async def add(self, incident: PastIncident) -> None:
+        """Take a lesson in (again with the same id: in its new words)."""
+        await asyncio.to_thread(self._locked, self._add, incident)
+
+    async def remove(self, incident_id: str) -> None:
+        """Forget a lesson that misled."""
+        await asyncio.to_thread(self._locked, self._remove, incident_id)
+
+    async def close(self) -> None:
+        """Let go of the index."""
+        await asyncio.to_thread(self._locked, self._close)
+
+    def _locked(self, act: Any, *args: Any) -> Any:
+        from qdrant_client.http.exceptions import ApiException  # the client costs seconds to import
+
+        with self._lock:
+            self.trouble = ""
+            try:
+                return act(*args)
+            except (ApiException, OSError) as why:
+                self.trouble = f"history cannot be asked: {' '.join(str(why).split())[:200]}"
+                return None
+
+    def _open(self) -> "QdrantClient":
+        if self._client is None:
+            self._client = _connect(self._url, self._api_key)
+            self._rebuild(self._client)
+        return self._client
+
+    def _rebuild(self, client: "QdrantClient") -> None:
+        from qdrant_client import models
+
+        self._recount()
+        if not client.collection_exists(self._collection):
+            sparse = {_VECTOR: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+            client.create_collection(self._collection, vectors_config={}, sparse_vectors_config=sparse)
+        if self._past:
+            client.upsert(self._collection, [self._point(incident) for incident in self._past.values()], wait=True)
+
+    def _recount(self) -> None:
+        self._corpus = Corpus.of({incident.id: incident.text for incident in self._past.values()})
+
+    def _point(self, incident: PastIncident) -> Any:
+        from qdrant_client import models
+
+        weights = term_weights(tokens(incident.text), self._corpus.average or _TYPICAL_LENGTH)
+        vector = models.SparseVector(indices=[index(term) for term in weights], values=list(weights.values()))
+        return models.PointStruct(id=_point_id(incident.id), vector={_VECTOR: vector}, payload=asdict(incident))
+
+    def _similar(self, text: str, k: int) -> list[Similar]:
+        from qdrant_client import models
+
+        terms = sorted(set(tokens(text)))
+        client = self._open()
+        if not terms or k < 1:
+            return []
+        query = models.SparseVector(indices=[index(term) for term in terms], values=[1.0] * len(terms))
+        points = client.query_points(self._collection, query=query, using=_VECTOR, limit=k, with_payload=True).points
+        found = [_incident(point.payload or {}) for point in points if point.score > 0]
+        return sorted((Similar(one, self._corpus.likeness(text, one.text)) for one in found), key=lambda s: -s.score)
+
+    def _add(self, incident: PastIncident) -> None:
+        self._past[incident.id] = incident
+        client = self._open()
+        self._recount()
+        client.upsert(self._collection, [self._point(incident)], wait=True)
+
+    def _remove(self, incident_id: str) -> None:
+        self._past.pop(incident_id, None)
+        self._open().delete(self._collection, points_selector=[_point_id(incident_id)], wait=True)
+        self._recount()
+
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def _connect(url: str, api_key: str) -> "QdrantClient":
+    from qdrant_client import QdrantClient
+
+    return QdrantClient(url=url, api_key=api_key or None, timeout=5, check_compatibility=False) if url else QdrantClient(":memory:")
+
+
+def _point_id(incident_id: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"rackmedic:{incident_id}"))
+
+
+def _incident(payload: dict[str, Any]) -> PastIncident:
+    hosts: Sequence[str] = payload.get("hosts") or ()
+    return PastIncident(**{**payload, "hosts": tuple(hosts)})

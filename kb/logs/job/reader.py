@@ -1,0 +1,210 @@
+"""A job's log → typed errors of its ranks. The log may hold one rank, or many (`tail -v` headers, launcher tags), in whole or cut.
+
+The earliest failing rank is the cause; what the others print when it is gone is marked as a consequence. Everything here is written by the
+tenant's processes: low trust, never the kernel.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kb.logs.event import Event
+from kb.logs.job import tracebacks
+from kb.logs.job.details import details
+from kb.logs.job.order import ordered
+from kb.logs.job.ranks import file_of, nccl_device, rank_of_file, rank_within, untag
+from kb.logs.job.rows import EXPLODING, HINTS, NEEDLES, classify
+from kb.logs.timestamps import find_time
+from kb.redact import redact
+from kb.scan import LONGEST, Span, candidates
+
+NEEDED = ("==> ", "Traceback (most", "NCCL version ", *NEEDLES)
+_LAUNCHERS = frozenset(
+    {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SystemExit", "KeyboardInterrupt"}
+)
+"""A launcher's report that somebody else failed."""
+_VAGUE = frozenset(
+    {"RuntimeError", "DistBackendError", "OSError", "AcceleratorError", "DistStoreError", "XlaRuntimeError", "InternalError"}
+)
+"""Exceptions whose first line may leave the reason to the lines below."""
+_CONTEXT = 8192
+"""Characters before a line that are searched for the time it was written."""
+_VERSION = re.compile(r"NCCL version (\d[\w.]{2,20}(?:\+cuda[\d.]{2,8})?)")
+_TAGGED = re.compile(r"\[rank(\d{1,6})\]")
+_BY_TYPE = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobLog:
+    """What a job's logs say: errors, the ranks seen, the rank that failed first, and the NCCL versions in use with the ranks that print them."""
+
+    events: tuple[Event, ...]
+    ranks: frozenset[str]
+    first_rank: str | None
+    versions: Mapping[str, frozenset[str]]
+
+
+class JobReader:
+    """Reads logs piece by piece, each piece of whole lines."""
+
+    def __init__(self, now: datetime | None = None) -> None:
+        self._now = now
+        self._file = self._carry = ""
+        self._carried: list[Span] = []
+        self._rank: str | None = None
+        self._events: dict[tuple[object, ...], Event] = {}
+        self._ranks: set[str] = set()
+        self._versions: dict[str, set[str]] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """A traceback is open: the next piece is needed whole, whatever it holds."""
+        return bool(self._carry)
+
+    def feed(self, text: str, spans: list[Span] | None = None) -> None:
+        """`spans`: the lines of `text` to look at, where the caller has found them already."""
+        self._read(*self._resumed(text, _spans(text) if spans is None else spans), final=False)
+
+    def finish(self) -> JobLog:
+        """Everything read so far."""
+        self._read(*self._resumed("", []), final=True)
+        events = tuple(ordered(list(self._events.values())))
+        first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
+        return JobLog(events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()})
+
+    def _resumed(self, text: str, spans: list[Span]) -> tuple[str, list[Span]]:
+        """The open traceback, the lines before it that date it, and what came after; of these only what was not read yet counts."""
+        shift = len(self._carry)
+        text, spans = self._carry + text, [*self._carried, *((start + shift, end + shift) for start, end in spans)]
+        self._carry, self._carried = "", []
+        return text, spans
+
+    def _read(self, text: str, spans: list[Span], *, final: bool) -> None:
+        self._ranks |= {str(int(rank)) for rank in {found[1] for found in _TAGGED.finditer(text)}}
+        taken: set[int] = set()
+        lines = tracebacks.Lines(text)
+        for number, (start, end) in enumerate(spans):
+            if start in taken:
+                continue
+            line = text[start : min(end, start + LONGEST)].rstrip("\r").rpartition("\r")[2]
+            if path := file_of(line):
+                self._open(path)
+            elif tracebacks.START in line:
+                tail = tracebacks.read(lines, start)
+                if not tail.complete and not final and len(text) - start < 1 << 20:
+                    context = max(0, start - _CONTEXT)
+                    self._carry, self._carried = text[context:], [(one - context, two - context) for one, two in spans[number:]]
+                    return
+                self._raised(text, tail)
+                taken |= tail.lines
+            else:
+                self._line(text, start, line)
+
+    def _open(self, path: str) -> None:
+        self._file, self._rank = path, rank_of_file(path)
+        if self._rank is not None:
+            self._rank = str(int(self._rank))
+            self._ranks.add(self._rank)
+
+    def _line(self, text: str, start: int, line: str) -> None:
+        if version := _VERSION.search(line):
+            self._versions.setdefault(version[1], set()).add(self._whose(line) or "")
+        found = classify(line)
+        if found:
+            cause, attrs = found
+            self._add(text, start, line, cause, details(cause, attrs, line))
+
+    def _raised(self, text: str, tail: tracebacks.Traceback) -> None:
+        """One error a traceback: the most telling exception of its chain, oldest first, else the last."""
+        if not tail.chain:
+            return
+        last = tail.chain[-1]
+        cause: str = "python_exception"
+        attrs: dict[str, Any] = {}
+        for raised in tail.chain:
+            if found := _exception(raised):
+                cause, attrs = found
+                break
+        else:
+            if last.type.rpartition(".")[2] in _LAUNCHERS:
+                return
+            if found := _below(last, tail):
+                cause, attrs = found
+        said = f"{last.type}: {last.detail}" if last.detail else last.type
+        chain = {"chain": tuple(raised.type for raised in tail.chain)} if len(tail.chain) > 1 else {}
+        self._add(text, tail.start, tail.line or said, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank)
+
+    def _add(self, text: str, start: int, line: str, cause: str, attrs: dict[str, Any], rank: str | None = None) -> None:
+        named = attrs.pop("rank", None) if cause == "collective_desync" else None
+        rank = named or rank or self._whose(line)
+        key = (cause, rank, self._file, attrs.get("type"), attrs.get("device"))
+        if known := self._events.get(key):
+            merged = {**attrs, **known.attrs, "count": known.attrs["count"] + 1}
+            self._events[key] = replace(known, attrs=merged)
+            return
+        if rank is not None and cause not in HINTS:
+            self._ranks.add(rank)
+        time = find_time(line, self._now) or self._time_before(text, start)
+        base = {"rank": rank, "time": time.isoformat() if time else None, "detail": line[:400].strip(), "count": 1, "file": self._file}
+        base |= {"warning": True} if re.match(r".{0,40}\[W\d{3,4} |.{0,60}\bWARNING\b", line) else {}
+        base |= attrs
+        base["detail"] = redact(str(base["detail"]))[:400]
+        device = str(attrs["device"]) if "device" in attrs else None
+        self._events[key] = Event("job.error", cause, device, time, "", redact(line[:2000]), base)
+
+    def _whose(self, line: str) -> str | None:
+        return untag(line)[0] or self._rank or rank_within(line) or nccl_device(line)
+
+    def _time_before(self, text: str, start: int) -> datetime | None:
+        """The last time that the same file wrote before: when a line has none of its own."""
+        head = text[max(0, start - _CONTEXT) : start]
+        for line in reversed(head.split("\n")):
+            if line.startswith("==> "):
+                return None
+            if time := find_time(line, self._now):
+                return time
+        return None
+
+
+def read_job(text: str, now: datetime | None = None) -> JobLog:
+    """A job's logs as one text, files apart by `tail -v` headers."""
+    reader = JobReader(now)
+    reader.feed(text)
+    return reader.finish()
+
+
+def job_events(text: str, now: datetime | None = None) -> list[Event]:
+    """The errors alone."""
+    return list(read_job(text, now).events)
+
+
+def _spans(text: str) -> list[Span]:
+    spans = dict(candidates(text, NEEDED))
+    for found in EXPLODING.finditer(text):
+        end = text.find("\n", found.start())
+        spans[text.rfind("\n", 0, found.start()) + 1] = len(text) if end < 0 else end
+    return sorted(spans.items())
+
+
+def _exception(raised: tracebacks.Raised) -> tuple[str, dict[str, Any]] | None:
+    line = f"{raised.type}: {raised.detail}"
+    name = raised.type.rpartition(".")[2]
+    if name in _BY_TYPE:
+        return _BY_TYPE[name], {}
+    found = classify(line)
+    return (found[0], details(found[0], found[1], line)) if found else None
+
+
+def _below(last: tracebacks.Raised, tail: tracebacks.Traceback) -> tuple[str, dict[str, Any]] | None:
+    """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
+    if last.type.rpartition(".")[2] not in _VAGUE:
+        return None
+    for at, line in tail.more[:6]:
+        if line.startswith("[") or find_time(line):
+            break
+        tail.lines.add(at)
+        if found := classify(line):
+            return found[0], details(found[0], found[1], line)
+    return None

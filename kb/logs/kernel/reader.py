@@ -1,0 +1,220 @@
+"""The kernel's log → typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
+
+Trust: a message counts from its first character on, and only when the line's own prefix does not name another writer. A process name,
+a user's `logger` line or a user unit that prints `NVRM: Xid` is no event.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from kb.logs.address import bdf
+from kb.logs.event import Event
+from kb.logs.kernel.causes import once_killed, with_causes
+from kb.logs.kernel.rows import NEEDLES, ROWS, Row
+from kb.logs.kernel.xid_text import nvlink5, sxid, xid
+from kb.logs.timestamps import Prefix, split
+from kb.scan import Span, candidates, lines_of
+
+BOOT = re.compile(r"-- Boot ([0-9a-f]{32}) --")
+_LOST = re.compile(r"NVRM: GPU (\S{1,20}): GPU has fallen off the bus")
+_PROBED = re.compile(r"NVRM: The NVIDIA GPU (\S{1,20}) \(PCI ID")
+_VERSION = re.compile(r"NVRM: (?:.{0,120}?(?:client .{0,60}?)?)?(this kernel module )?has the version (\d[\d.]{2,20}\d)")
+_AER_NAME = re.compile(r"\S{1,40} (\S{1,20}): {1,8}\[ ?\d{1,2}\] (\w{2,30})")
+_BYTES = ('"MESSAGE":[', '"MESSAGE" : [', '"MESSAGE": [')
+_AER_NAMES = (
+    "] BadTLP",
+    "] BadDLLP",
+    "] RxErr",
+    "] Rollover",
+    "] Timeout",
+    "] NonFatalErr",
+    "] DLP",
+    "] CmpltTO",
+    "] UnsupReq",
+    "] MalfTLP",
+)
+_NVRM = ("API mismatch", "has the version", "fallen off the bus", "The NVIDIA GPU ")
+NEEDED = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTES, *_AER_NAMES, *_NVRM, *NEEDLES)
+"""What a line must hold to be looked at."""
+
+_SEVERITY = {"Corrected": "corrected", "Correctable": "corrected"}
+
+
+class KernelReader:
+    """Reads a kernel log piece by piece, each piece of whole lines. `finish` gives the events in the order of the log."""
+
+    def __init__(self, now: datetime | None = None) -> None:
+        self._now = now
+        self._events: list[Event] = []
+        self._boot = ""
+        self._prefixed: bool | None = None
+        self._probed: str | None = None
+        self._aer: dict[str, int] = {}
+        self._booted = self._nvidia = False
+
+    def feed(self, text: str, spans: list[Span] | None = None) -> None:
+        """`spans`: the lines of `text` to look at, where the caller has found them already."""
+        if self._prefixed is None and text.strip():
+            self._prefixed = _has_prefixes(text)
+        self._booted |= "Linux version " in text
+        self._nvidia |= "NVRM" in text or "nvidia" in text
+        for _, line in lines_of(text, candidates(text, NEEDED) if spans is None else spans):
+            self._line(line)
+
+    def finish(self) -> list[Event]:
+        """All events; consequences are marked with what they follow."""
+        if self._booted and not self._nvidia:
+            self._events.append(Event("kernel.nvidia_absent", True))
+        return with_causes(once_killed(self._events))
+
+    def _line(self, line: str) -> None:
+        if boot := BOOT.match(line):
+            self._boot = boot[1]
+            return
+        prefix = split(line, self._now)
+        if not prefix.found and self._prefixed:
+            return  # the continuation of a message above, whatever it says
+        message = prefix.message.partition("\n")[0]
+        if not (_is_driver(message, prefix) and self._driver(message, prefix, line)):
+            self._rows(message, prefix, line)
+
+    def _add(self, kind: str, value: object, device: str | None, prefix: Prefix, line: str, attrs: Mapping[str, Any]) -> None:
+        attrs = dict(attrs) | ({"uptime": prefix.uptime} if prefix.uptime is not None and prefix.time is None else {})
+        self._events.append(Event(kind, value, device, prefix.time, prefix.boot_id or self._boot, line, attrs))
+
+    def _driver(self, message: str, prefix: Prefix, line: str) -> bool:
+        """What the NVIDIA drivers say; True when the line is settled."""
+        if seen := xid(message):
+            self._add("kernel.xid", seen.code, seen.device, prefix, line, seen.attrs)
+            if decoded := nvlink5(seen.code, str(seen.attrs.get("detail", ""))):
+                self._add("kernel.nvlink5", decoded[0], seen.device, prefix, line, decoded[1])
+            return True
+        if seen := sxid(message):
+            self._add("kernel.sxid", seen.code, seen.device, prefix, line, seen.attrs)
+            return True
+        return message.startswith("NVRM: ") and (self._fallen(message, prefix, line) or self._mismatch(message, prefix, line))
+
+    def _fallen(self, message: str, prefix: Prefix, line: str) -> bool:
+        """Newer drivers repeat Xid 79 without its number; a driver that finds a dead GPU at start says it in two lines."""
+        if probed := _PROBED.match(message):
+            self._probed = bdf(probed[1])
+            return "fallen off" not in message
+        lost = _LOST.match(message)
+        device = bdf(lost[1]) if lost else self._probed
+        if device and (lost or message.startswith("NVRM: fallen off the bus")):
+            self._add("kernel.xid", 79, device, prefix, line, {"bdf": device, "detail": "GPU has fallen off the bus", "unnumbered": True})
+            self._probed = None
+            return True
+        return False
+
+    def _mismatch(self, message: str, prefix: Prefix, line: str) -> bool:
+        if "API mismatch" in message:
+            self._add("kernel.driver_mismatch", "API mismatch", None, prefix, line, {})
+        elif "has the version" not in message:
+            return False
+        if (version := _VERSION.match(message)) and (at := self._last("kernel.driver_mismatch")) is not None:
+            part = "module" if version[1] else "client"
+            attrs = dict(self._events[at].attrs) | {part: version[2]}
+            text = ", ".join(f"{name} {attrs[name]}" for name in ("client", "module") if name in attrs)
+            self._events[at] = replace(self._events[at], value=text, attrs=attrs)
+        return True
+
+    def _last(self, kind: str) -> int | None:
+        return next((at for at in range(len(self._events) - 1, max(-1, len(self._events) - 9), -1) if self._events[at].kind == kind), None)
+
+    def _rows(self, message: str, prefix: Prefix, line: str) -> None:
+        if name := _AER_NAME.match(message):
+            self._name_aer(name[1], name[2])
+            return
+        for row in ROWS:
+            if row.needle in message and prefix.source in row.sources and (found := row.pattern.match(message)):
+                value, device, attrs = _read(row, found)
+                self._add(row.kind, value, device, prefix, line, attrs)
+                if row.kind == "kernel.aer":
+                    self._aer[device or ""] = len(self._events) - 1
+                return
+
+    def _name_aer(self, device: str, error: str) -> None:
+        """The name of a PCIe error stands on a line of its own after the report."""
+        at = self._aer.get(bdf(device) or "")
+        if at is not None and "error" not in self._events[at].attrs:
+            self._events[at] = replace(self._events[at], attrs={**self._events[at].attrs, "error": error})
+
+
+def kernel_events(text: str, now: datetime | None = None) -> list[Event]:
+    """Every typed event of a kernel log, in any format of `kb.logs.timestamps`, in the order of the log."""
+    reader = KernelReader(now)
+    reader.feed(text)
+    return reader.finish()
+
+
+def _is_driver(message: str, prefix: Prefix) -> bool:
+    return prefix.source in ("", "kernel") and message.startswith(("NVRM: ", "nvidia-nvswitch", "nvswitch"))
+
+
+def _has_prefixes(text: str) -> bool:
+    head = [line for line in text[:16_384].split("\n", 41)[:40] if line.strip()]
+    return any(split(line).found for line in head)
+
+
+def _read(row: Row, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
+    groups = {name: given for name, given in found.groupdict().items() if given is not None}
+    value, device = groups.pop("value", ""), groups.pop("device", None)
+    attrs: dict[str, Any] = {name: int(given) if given.isascii() and given.isdigit() else given for name, given in groups.items()}
+    shape = _SHAPES.get(row.kind)
+    said: object = row.value or value.strip()
+    if shape:
+        said, device, attrs = shape(said, device, attrs)
+    return said, (bdf(device) or device) if device else None, attrs
+
+
+def _oom(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    scope = str(attrs.pop("scope"))
+    return value, device, {**attrs, "cgroup": "cgroup" in scope or "MEMCG" in scope}
+
+
+def _aer(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    severity = _SEVERITY.get(str(value)) or ("nonfatal" if "Non" in str(value) else "fatal")
+    return severity, device or attrs.get("root"), attrs
+
+
+def _mce(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    text = str(value)
+    fatal = text == "UE" or any(word in text for word in ("Uncorrected", "fatal", "Exception", "severity: recoverable"))
+    return ("fatal" if fatal else "corrected"), device, {"detail": text, **attrs}
+
+
+def _mlx5(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    name = re.match(r"mlx5_\d+$", str(attrs.get("netdev", "")))
+    return value, name[0] if name else device, attrs | {"bdf": device}
+
+
+def _mounted(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    return value, str(value), attrs
+
+
+def _fatal_mce(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    return value, device, attrs | {"machine_check": "machine check" in str(value).lower()}
+
+
+def _nouveau(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    return True, device, attrs
+
+
+def _crashed(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:
+    return value or "unknown", device, attrs
+
+
+_SHAPES = {
+    "kernel.oom_kill": _oom,
+    "kernel.aer": _aer,
+    "kernel.mce": _mce,
+    "kernel.mlx5": _mlx5,
+    "kernel.fs_readonly": _mounted,
+    "kernel.panic": _fatal_mce,
+    "kernel.nouveau": _nouveau,
+    "kernel.segfault": _crashed,
+}

@@ -1,0 +1,260 @@
+"""A log of any size → its events and at most sixty templates with counts, times and pointers back into it.
+
+One pass over blocks of bytes. Digits become zeros and equal lines are counted by the interpreter's own hash tables, so Python code runs once
+for every *kind* of line, not for every line. Typed events are extracted from the lines as they are, before anything is masked.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import accumulate
+from typing import IO
+
+from kb.logs.event import Event, fold
+from kb.logs.job.reader import NEEDED as JOB
+from kb.logs.job.reader import JobLog, JobReader
+from kb.logs.job.rows import EXPLODING
+from kb.logs.kernel.reader import NEEDED as KERNEL
+from kb.logs.kernel.reader import KernelReader
+from kb.logs.templates.filters import FILTERS, FilterRule, regular
+from kb.logs.templates.masks import DIGITS, mask, mask_around_xid, one_hex, zeroed
+from kb.logs.templates.merge import Group, few
+from kb.logs.timestamps import find_time
+from kb.redact import redact
+from kb.scan import Span, candidates
+
+Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
+BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 24
+_KINDS = 200_000
+"""Kinds of line that are remembered; a log with more is read with less memory for what it said before."""
+_TEMPLATES = 4_000
+_SHOWN = 400
+_BRIEF = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """`offset` and `last_offset` point at the first and last such line in the log, in bytes; `example` is the first, redacted."""
+
+    text: str
+    count: int
+    first: datetime | None
+    last: datetime | None
+    offset: int
+    last_offset: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """`dropped`: regular lines by rule; `left_out`: lines of templates beyond the limit. Nothing else is missing."""
+
+    templates: tuple[Template, ...]
+    events: tuple[Event, ...]
+    job: JobLog
+    dropped: Mapping[str, int]
+    left_out: int
+    lines: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is known of one kind of line: its template, or the rule that drops it; and who wants to see every such line whole.
+
+    `numbers`: the job's reader wants only the lines that hold one of these, which is not to be seen once digits are zeros.
+    """
+
+    template: str = ""
+    rule: str | None = None
+    kernel: bool = False
+    job: bool = False
+    xid: bool = False
+    numbers: tuple[bytes, ...] = ()
+
+
+def compress(source: Source, limit: int = 60, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> Digest:
+    """The digest of a text, of bytes, of an open file, or of lines."""
+    compressor = Compressor(rules, now)
+    for block in _blocks(source):
+        compressor.feed(block)
+    return compressor.finish(limit)
+
+
+class Compressor:
+    """Takes a log block by block; a block may end in the middle of a line."""
+
+    def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
+        self._rules, self._now = rules, now
+        self._kernel, self._job = KernelReader(now), JobReader(now)
+        self._kinds: dict[bytes, _Kind] = {}
+        self._groups: dict[str, Group] = {}
+        self._shapes: dict[str, _Kind] = {}
+        self._templates: dict[str, str | None] = {}
+        self._dropped: Counter[str] = Counter()
+        self._rest = b""
+        self._done = self._lines = 0
+
+    def feed(self, block: bytes) -> None:
+        """Counts the whole lines of what has come so far."""
+        block = self._rest + block
+        end = block.rfind(b"\n") + 1
+        if not end and len(block) < _LONGEST_LINE:
+            self._rest = block
+            return
+        end = end or len(block)
+        self._rest = block[end:]
+        self._count(block[:end])
+
+    def finish(self, limit: int = 60) -> Digest:
+        """The digest of everything that was fed."""
+        if self._rest:
+            self._count(self._rest)
+            self._rest = b""
+        job = self._job.finish()
+        groups, left_out = few(list(self._groups.values()), limit)
+        templates = tuple(self._template(group) for group in groups)
+        events = (*fold(self._kernel.finish()), *job.events)
+        return Digest(templates, events, job, dict(self._dropped), left_out, self._lines, self._done)
+
+    def _count(self, block: bytes) -> None:
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars draw over one line; lengths stay
+        lines = block.split(b"\n")
+        keys = block.translate(DIGITS).split(b"\n")
+        counts = Counter(keys)
+        counts.pop(b"", None)
+        if fresh := self._fresh(counts):
+            self._learn(fresh)
+        self._note(lines, keys, counts)
+        if wanted := {key for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
+            self._extract(block, lines, keys, wanted)
+        elif self._job.waiting:
+            self._job.feed(block.decode("utf-8", "replace"), [])
+        self._lines += counts.total()
+        self._done += len(block)
+
+    def _fresh(self, counts: Mapping[bytes, int]) -> list[bytes]:
+        """The kinds of a block that are not known. Where there are too many to know them all, those of other blocks are forgotten."""
+        fresh = [key for key in counts if key not in self._kinds]
+        if len(self._kinds) + len(fresh) > _KINDS:
+            self._kinds = {key: self._kinds[key] for key in counts if key in self._kinds}
+            self._shapes = self._shapes if len(self._shapes) < _KINDS else {}
+        return fresh
+
+    def _learn(self, keys: Sequence[bytes]) -> None:
+        """All new kinds of a block at once; those that differ in nothing but a hash or an address are one shape, and looked at once."""
+        text = b"\n".join(keys).decode("utf-8", "replace")
+        pairs = zip(text.split("\n"), one_hex(text).split("\n"), strict=True)
+        shapes = [shape if len(line) <= _SHOWN else line for line, shape in pairs]  # a long one may be cut in the middle of a hash
+        self._shape([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
+        self._kinds.update(zip(keys, map(self._shapes.__getitem__, shapes), strict=True))
+
+    def _shape(self, shapes: Sequence[str]) -> None:
+        """Python code per shape of line."""
+        text = "\n".join(shapes)
+        kernel = {start for start, _ in candidates(text, _KERNEL)}
+        job = {start for start, _ in candidates(text, _JOB)}
+        numbers: dict[int, tuple[bytes, ...]] = {}
+        for needle, zeros in _NUMBERS:
+            for start, _ in candidates(text, (zeros,)):
+                numbers[start] = (*numbers.get(start, ()), needle)
+        at = 0
+        for shape in shapes:
+            sure = at in job or EXPLODING.search(shape) is not None
+            kind = self._kind(shape, at in kernel, sure or at in numbers)
+            self._shapes[shape] = kind if sure or at not in numbers else replace(kind, numbers=numbers[at])
+            at += len(shape) + 1
+
+    def _kind(self, line: str, kernel: bool, job: bool) -> _Kind:
+        if "Xid (" in line:
+            return _Kind(kernel=True, job=job, xid=True)  # shown to the reader whatever it is: it must get a template of its own
+        if len(self._templates) >= _TEMPLATES and not (kernel or job):
+            return _Kind(self._coarse(line))
+        template = mask(line[:_SHOWN])
+        if template not in self._templates:
+            self._templates[template] = regular(template, self._rules)
+        return _Kind(template, None if kernel or job else self._templates[template], kernel, job)
+
+    def _coarse(self, line: str) -> str:
+        """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
+        text = " ".join(mask(line[:_BRIEF]).split(" ", 2)[:2]) + " …"
+        if text not in self._templates and len(self._templates) >= 2 * _TEMPLATES:
+            return "…"
+        self._templates.setdefault(text)
+        return text
+
+    def _note(self, lines: list[bytes], keys: list[bytes], counts: Mapping[bytes, int]) -> None:
+        """Adds the block's counts, with the first and last line of each kind."""
+        ends = list(accumulate(map(len, lines)))
+        last = dict(zip(keys, range(len(keys)), strict=True))
+        first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+        for key, count in counts.items():
+            kind = self._kinds[key]
+            if kind.rule:
+                self._dropped[kind.rule] += count
+            elif not kind.xid:
+                at, until = first[key], last[key]
+                start, end = (self._done + ends[place] - len(lines[place]) + place for place in (at, until))
+                self._add(kind.template, count, start, end, lines[at], lines[until])
+
+    def _add(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
+        group = Group(text, count, start, end, _start_of(first), _start_of(last), fixed)
+        if known := self._groups.get(text):
+            known.absorb(group)
+        else:
+            self._groups[text] = group
+
+    def _extract(self, block: bytes, lines: list[bytes], keys: list[bytes], wanted: set[bytes]) -> None:
+        """Shows the readers the lines they may want, as they are; Xids get templates of their own."""
+        text = block.decode("utf-8", "replace")
+        sizes = list(map(len, text.split("\n")))  # in characters: one may be several bytes
+        ends, wide = list(accumulate(sizes)), not block.isascii()
+        kernel: list[Span] = []
+        job: list[Span] = []
+        for at, key in enumerate(keys):
+            if key not in wanted:
+                continue
+            kind, start = self._kinds[key], ends[at] - sizes[at] + at
+            span = (start, start + sizes[at])
+            if kind.kernel:
+                kernel.append(span)
+            if kind.job and (not kind.numbers or any(needle in lines[at] for needle in kind.numbers)):
+                job.append(span)
+            if kind.xid:
+                place = self._done + len(text[:start].encode("utf-8", "replace")) if wide else self._done + start
+                self._add(mask_around_xid(_start_of(lines[at])), 1, place, place, lines[at], lines[at], fixed=True)
+        if kernel:
+            self._kernel.feed(text, kernel)
+        if job or self._job.waiting:
+            self._job.feed(text, job)
+
+    def _template(self, group: Group) -> Template:
+        first, last = find_time(group.first, self._now), find_time(group.last, self._now)
+        return Template(redact(group.text), group.count, first, last, group.offset, group.last_offset, redact(group.first))
+
+
+def _start_of(line: bytes) -> str:
+    return line[:_SHOWN].decode("utf-8", "replace")
+
+
+def _masked(needles: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(zeroed, needles)))
+
+
+_EXACT = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
+_KERNEL, _JOB = _masked(KERNEL), tuple(needle for needle in JOB if needle not in _EXACT)
+_NUMBERS = tuple((needle.encode(), zeroed(needle)) for needle in _EXACT)
+
+
+def _blocks(source: Source) -> Iterator[bytes]:
+    if isinstance(source, bytes | str):
+        data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
+        yield from (data[at : at + BLOCK] for at in range(0, len(data), BLOCK))
+    elif hasattr(source, "read"):
+        while piece := source.read(BLOCK):
+            yield piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
+    else:
+        yield from ((line.rstrip("\n") + "\n").encode("utf-8", "replace") for line in source)

@@ -1,0 +1,79 @@
+"""From many templates to few: alike ones are merged, the telling ones are kept, the rest is counted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+from kb.logs.templates.filters import TROUBLE
+
+_ALIKE = 0.6
+_PAIRS = 30
+"""Templates of one shape that are compared with each other: the rest keep to themselves."""
+
+
+@dataclass(slots=True)
+class Group:
+    """One template while it is counted. `fixed` ones are never merged (Xids)."""
+
+    text: str
+    count: int
+    offset: int
+    last_offset: int
+    first: str
+    last: str
+    fixed: bool = False
+
+    def absorb(self, other: "Group") -> None:
+        """The other's lines become this one's."""
+        if other.offset < self.offset:
+            self.offset, self.first = other.offset, other.first
+        if other.last_offset > self.last_offset:
+            self.last_offset, self.last = other.last_offset, other.last
+        self.count += other.count
+
+
+def few(groups: Sequence[Group], limit: int) -> tuple[list[Group], int]:
+    """At most `limit` templates in order of first sight, and how many lines the others had."""
+    kept = _merged(groups) if len(groups) > limit else list(groups)
+    size = max((group.last_offset for group in kept), default=0) + 1
+    ranked = sorted(kept, key=lambda group: _dull(group, size))
+    chosen, rest = ranked[:limit], ranked[limit:]
+    return sorted(chosen, key=lambda group: group.offset), sum(group.count for group in rest)
+
+
+def _dull(group: Group, size: int) -> float:
+    """Low is telling: an Xid, a word of trouble, rare, late in the log."""
+    return (
+        log(1 + group.count)
+        - (8.0 if group.fixed else 0.0)
+        - (5.0 if TROUBLE.search(group.text.lower()) else 0.0)
+        - 2.0 * group.last_offset / size
+    )
+
+
+def _merged(groups: Sequence[Group]) -> list[Group]:
+    shapes: dict[tuple[int, str], list[Group]] = {}
+    kept: list[Group] = []
+    for group in groups:
+        words = group.text.split(" ")
+        if group.fixed:
+            kept.append(group)
+            continue
+        alike = shapes.setdefault((len(words), words[0]), [])
+        for other in alike[:_PAIRS]:
+            if text := _common(other.text.split(" "), words):
+                other.absorb(group)
+                other.text = text
+                break
+        else:
+            alike.append(group)
+            kept.append(group)
+    return kept
+
+
+def _common(one: list[str], other: list[str]) -> str | None:
+    """The words both share, `<*>` elsewhere; None when they share too little, or differ in a word of trouble."""
+    differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    if len(differing) > (1 - _ALIKE) * len(one) or any(TROUBLE.search(f"{one[at]} {other[at]}".lower()) for at in differing):
+        return None
+    return " ".join("<*>" if place in differing else word for place, word in enumerate(one))

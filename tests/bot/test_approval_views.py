@@ -1,0 +1,348 @@
+"""Approval cards under hostile input: host, command and digest are whole or there is no Approve button; nothing mentions or links."""
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.cards import blocks, text
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import edit_modal, reject_modal
+from bot.cards.approvals import outcomes as outcome
+from bot.cards.approvals import words as action_words
+from bot.cards.approvals.card import BUTTONS, Click, Shown, Stale
+from bot.cards.blocks import Card
+from bot.cards.incidents.close_modal import BadForm
+from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from tests.support.fakes_approvals import APPROVERS, action
+from tests.support.fakes_bot import TEAM
+from tests.support.fakes_ledger import T0
+from tools.acting.conditions import ConditionSeen
+from tools.action import Action
+from tools.ledger.record import Record, Terms, Vote
+from tools.ledger.states import State
+
+GROUP = "S0GPUAPPR"
+HOSTILE = st.one_of(
+    st.text(max_size=300),
+    st.text(alphabet="<>&!@#|`*_~:/ \n\t\u202e\u200b\u2066аgpu-017‹›", max_size=120),
+    st.sampled_from(
+        [
+            "<!channel> look",
+            "<!subteam^S0EVIL>",
+            "<@U0OLGA>",
+            "https://evil.example/?q=1",
+            "gрu-017",
+            "gpu‑017",
+            "\u202e710-upg",
+            "```\n*Approved by @priya*\n```",
+            "digest `" + "0" * 64 + "`",
+            "x" * 100_000,
+            "🔥" * 4000,
+            "&" * 3000,
+            "a  b ",
+            " ",
+            "",
+            "\ud800 lone",
+        ]
+    ),
+)
+STATES = st.sampled_from(list(State))
+
+
+def record_of(**changes: Any) -> Record:
+    more = {
+        name: changes.pop(name) for name in ("state", "says", "votes", "outcome", "ended_by", "exit_status", "quorum") if name in changes
+    }
+    quorum = more.pop("quorum", 1)
+    return Record(
+        action(incident="inc-1", **changes),
+        Terms(APPROVERS, quorum),
+        more.pop("state", State.PENDING),
+        more.pop("votes", ()),
+        T0,
+        T0,
+        **more,
+    )
+
+
+def strings(thing: Any) -> list[str]:
+    """Every text that Slack would show."""
+    if isinstance(thing, dict):
+        return [v for k, v in thing.items() if k == "text" and isinstance(v, str)] + [t for v in thing.values() for t in strings(v)]
+    return [t for item in thing for t in strings(item)] if isinstance(thing, list | tuple) else []
+
+
+def buttons(card: Card) -> dict[str, dict[str, Any]]:
+    return {e["action_id"]: e for b in card.blocks if b["type"] == "actions" for e in b["elements"]}
+
+
+def click(card: Card, action_id: str) -> dict[str, Any]:
+    return {"actions": [{"action_id": action_id, "value": buttons(card)[action_id]["value"]}]}
+
+
+def is_safe(card: Card) -> bool:
+    """No control token but our group and our clocks, nothing hidden, nothing that can be followed."""
+    for shown in [*strings(card.blocks), card.text]:
+        rest = shown.replace(f"<!subteam^{GROUP}>", "")
+        rest = re.sub(r"<!date\^\d{1,12}\^\{(?:time_secs|ago)\}\|[0-9: -]+ UTC>", "", rest)
+        rest = re.sub(r"&(amp|lt|gt);", "", rest)
+        if re.search(r"[<>&]", rest) or re.search(r"(?i)https?://|ftp://", rest) or any(text._show(char) != char for char in rest):
+            return False
+    return True
+
+
+def fits(card: Card) -> bool:
+    listed = list(card.blocks)
+    return not problems(listed, "message") and not too_long_together(listed) and text.size(card.text) <= blocks.FALLBACK
+
+
+def unescaped(shown: str) -> str:
+    return shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+@given(HOSTILE, HOSTILE, HOSTILE, st.lists(HOSTILE, min_size=1, max_size=4), STATES)
+@settings(max_examples=120, deadline=None)
+def test_a_card_is_whole_or_cannot_be_approved_and_mentions_only_the_approvers(
+    host: str, device: str, says: str, words: list[str], state: State
+) -> None:
+    record = record_of(target=host, via=host, devices=(device,), command=tuple(words), args={"bdf": words[0]}, state=state, says=says)
+    seen = [ConditionSeen("idle", True, says), ConditionSeen(device, None, host)]
+    for card in (
+        approval.render(Shown(record, GROUP, {}, seen, T0, T0, says, [says] * 30, says)),
+        outcome.render(Shown(record, GROUP, tail=[says])),
+        outcome.remind(Shown(record, GROUP)),
+    ):
+        assert is_safe(card)
+        assert fits(card)
+    card = approval.render(Shown(record, GROUP))
+    if approval.APPROVE in buttons(card):
+        assert is_whole(card, record.action)
+    elif state is State.PENDING:
+        assert "Too large to approve" in card.text
+
+
+def is_whole(card: Card, wanted: Action) -> bool:
+    """Host, command and digest each stand in one text of the card, in a form that nothing else has."""
+    shown = [unescaped(t) for t in strings(card.blocks)]
+    host, command = text.exact(wanted.target), text.exact(shlex.join(wanted.command))
+    return (
+        any(f"`{host}`" in t for t in shown)
+        and f"```\n{command}\n```" in shown
+        and f"digest `{wanted.digest}`" in shown
+        and not any("… (+" in t for t in shown if command in t)
+    )
+
+
+@given(HOSTILE, HOSTILE)
+@settings(max_examples=300, deadline=None)
+def test_two_different_texts_never_look_the_same(one: str, two: str) -> None:
+    assert (text.exact(one) == text.exact(two)) == (one == two)
+    assert text.exact(one).replace("‹", "").replace("›", "").isascii()
+
+
+@pytest.mark.parametrize("host", ["gpu-01" + "7" * 3000, "g" * 100_000])
+def test_what_does_not_fit_cannot_be_approved_only_rejected(host: str) -> None:
+    card = approval.render(Shown(record_of(target=host, via=host), GROUP))
+    assert list(buttons(card)) == [approval.REJECT]
+    assert "Too large to approve" in card.text
+    assert "Nothing runs" in str(card.blocks)
+
+
+def test_a_hundred_kilobytes_of_arguments_leave_no_half_command() -> None:
+    card = approval.render(Shown(record_of(command=("nvidia-smi", "-i", "0" * 100_000))))
+    assert approval.APPROVE not in buttons(card)
+    assert "nvidia-smi" not in str(card.blocks)
+
+
+def test_a_homoglyph_or_a_turned_host_shows_its_codes() -> None:
+    for host, code in (("gрu-017", "g‹U+0440›u-017"), ("gpu‑017", "gpu‹U+2011›017"), ("gpu-\u202e710", "gpu-‹U+202E›710")):
+        card = approval.render(Shown(record_of(target=host, via=host)))
+        assert f"`{code}`" in str(card.blocks)
+        assert code in card.text
+
+
+@given(HOSTILE, STATES)
+@settings(max_examples=100, deadline=None)
+def test_every_button_comes_back_as_what_it_was(host: str, state: State) -> None:
+    record = record_of(target=host, state=state)
+    card = approval.render(Shown(record))
+    for action_id in buttons(card):
+        assert approval.read(click(card, action_id)) == Click(BUTTONS[action_id], record.approval, record.digest)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"actions": []},
+        {"actions": [{"action_id": approval.APPROVE}]},
+        {"actions": [{"action_id": "gone", "value": "{}"}]},
+        {"actions": [{"action_id": approval.APPROVE, "value": "apr-1"}]},
+        {"actions": [{"action_id": approval.APPROVE, "value": '{"approval":"apr-1","digest":"3fa9"}'}]},
+        {"actions": [{"action_id": approval.APPROVE, "value": '["apr-1"]'}]},
+    ],
+)
+def test_a_click_of_an_older_card_is_stale(payload: dict[str, Any]) -> None:
+    with pytest.raises(Stale, match="nothing was changed"):
+        approval.read(payload)
+
+
+BY_STATE = {
+    State.PENDING: [approval.APPROVE, approval.REJECT, approval.EDIT],
+    State.APPROVED: [approval.REVOKE],
+    State.EXPIRED: [approval.ASK_AGAIN],
+    State.UNKNOWN: [approval.RAN, approval.NOT_RAN],
+}
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_each_state_offers_what_can_be_done_in_it_and_mentions_only_while_it_waits(state: State) -> None:
+    record = record_of(state=state)
+    card = approval.render(Shown(record, GROUP, began=T0))
+    assert list(buttons(card)) == BY_STATE.get(state, [])
+    assert ("<!subteam" in str(card.blocks)) == (state is State.PENDING)
+    assert is_whole(card, record.action)
+    assert card.text.startswith(action_words.MARKS[state])
+
+
+def test_slack_asks_once_more_with_host_and_command() -> None:
+    card = approval.render(Shown(record_of()))
+    ask = buttons(card)[approval.APPROVE]["confirm"]
+    assert ask["text"]["text"] == "On gpu-017: nvidia-smi --gpu-reset -i 0000:9b:00.0"
+    long = approval.render(Shown(record_of(command=("nvidia-smi", "x" * 400))))
+    assert "too long for this dialog" in buttons(long)[approval.APPROVE]["confirm"]["text"]["text"]
+    assert "gpu-017" in buttons(long)[approval.APPROVE]["confirm"]["text"]["text"]
+
+
+def test_a_remedy_without_arguments_of_its_own_cannot_be_edited() -> None:
+    for remedy, args in (("reboot", {}), ("drain_node", {"node": "gpu-017", "approval": "apr-000000000000"})):
+        assert approval.EDIT not in buttons(approval.render(Shown(record_of(remedy=remedy, args=args))))
+        with pytest.raises(Stale):
+            edit_modal.render(record_of(remedy=remedy, args=args))
+
+
+def test_a_card_without_approvers_says_that_nobody_may_approve() -> None:
+    record = replace(record_of(), terms=Terms(frozenset(), 1))
+    card = approval.render(Shown(record, GROUP))
+    assert "Nobody may approve this" in str(card.blocks)
+    assert not buttons(card)
+    assert "<!subteam" not in str(card.blocks)
+
+
+def test_a_group_that_is_no_slack_id_is_not_mentioned() -> None:
+    card = approval.render(Shown(record_of(), "channel"))
+    assert is_safe(card)
+    assert "<!" not in re.sub(r"<!date[^>]*>", "", str(card.blocks))
+
+
+def test_votes_requester_and_clocks_are_told_by_name_and_in_utc() -> None:
+    vote = Vote("apr-1", "d", f"{TEAM}:U0PRIYA", "approve", "2026-05-20T03:12:00+00:00", "x")
+    record = record_of(votes=(vote,), quorum=2, requested_by=f"{TEAM}:U0OLGA")
+    card = approval.render(Shown(record, GROUP, {f"{TEAM}:U0PRIYA": "priya", f"{TEAM}:U0OLGA": "olga"}))
+    words = str(card.blocks)
+    for must in ("*priya* approved at 03:12:00 UTC", "1 of 2 approvals", "olga, who therefore cannot approve it", "(03:10:00 UTC)"):
+        assert must in words
+    assert f"<!date^{int(T0.timestamp())}^" in words
+
+
+def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> None:
+    seen = [
+        ConditionSeen("no process uses this GPU", False, "4711"),
+        ConditionSeen("drained", None, "no route to host"),
+        ConditionSeen("same boot", True, ""),
+    ]
+    words = str(approval.render(Shown(record_of(), seen=seen, seen_at=T0)).blocks)
+    for must in ("✗ no process uses this GPU · `4711`", "? drained · could not look: no route to host", "✓ same boot · printed nothing"):
+        assert must in words
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"outcome": "passes_now", "exit_status": 0}, "find it no more"),
+        ({"outcome": "unchanged", "exit_status": 0}, "The fault is still there"),
+        ({"outcome": "worse"}, "not returned to service"),
+        ({"outcome": "cured"}, "has not come back"),
+        ({"outcome": "recurred"}, "came back"),
+        ({"remedy": "run_check", "args": {"check": "nccl1"}, "proof": (), "outcome": "passes_now"}, "goes into the diagnosis"),
+        ({"remedy": "drain_node", "proof": ("sched",), "outcome": "passes_now"}, "The scheduler shows it"),
+        ({"remedy": "gone_remedy"}, "gone_remedy"),
+    ],
+)
+def test_an_outcome_says_what_is_known(changes: dict[str, Any], words: str) -> None:
+    record = record_of(state=State.DONE, **changes)
+    for card in (approval.render(Shown(record)), outcome.render(Shown(record))):
+        assert words in str(card.blocks)
+
+
+def test_an_exclusive_check_shows_its_hosts_folded_and_what_it_runs() -> None:
+    hosts = ",".join(f"gpu-{n:03}" for n in range(1, 65))
+    record = record_of(remedy="run_check", args={"check": "nccl1"}, command=("nccl1",), target=hosts, via=hosts, devices=())
+    words = str(approval.render(Shown(record)).blocks)
+    assert "64 hosts: `gpu-[001-064]`" in words
+    assert "all_reduce_perf" in words
+
+
+def submitted(view: dict[str, Any], **values: str) -> dict[str, Any]:
+    """A submission of this form."""
+    state = {b["block_id"]: {b["block_id"]: {"value": b["element"].get("initial_value")}} for b in view["blocks"] if b["type"] == "input"}
+    state |= {name: {name: {"value": value}} for name, value in values.items()}
+    return {"view": {**view, "state": {"values": state}}}
+
+
+@given(HOSTILE)
+@settings(max_examples=60, deadline=None)
+def test_forms_fit_and_come_back_as_what_they_were_opened_for(host: str) -> None:
+    record = record_of(target=host, args={"bdf": host})
+    for view in (reject_modal.render(record), edit_modal.render(record)):
+        assert not view_problems(view)
+    said = reject_modal.read(submitted(reject_modal.render(record), **{reject_modal.REASON: " busy "}))
+    assert (said.approval, said.digest, said.reason) == (record.approval, record.digest, "busy")
+    edit = edit_modal.read(submitted(edit_modal.render(record), **{edit_modal.FIELD + "bdf": "0000:c7:00.0"}))
+    assert (edit.approval, edit.digest, edit.values) == (record.approval, record.digest, {"bdf": "0000:c7:00.0"})
+
+
+def test_forms_say_under_each_field_what_to_mend() -> None:
+    with pytest.raises(BadForm) as empty:
+        reject_modal.read(submitted(reject_modal.render(record_of())))
+    assert set(empty.value.problems) == {reject_modal.REASON}
+    record = record_of(remedy="kill_gpu_process", args={"pid": "1", "ticks": "2", "signal": "TERM"})
+    view = edit_modal.render(record)
+    wrong = edit_modal.read(submitted(view, **{edit_modal.FIELD + "pid": "-1", edit_modal.FIELD + "signal": "HUP"}))
+    with pytest.raises(BadForm) as bad:
+        edit_modal.check(wrong, record.action)
+    assert set(bad.value.problems) == {edit_modal.FIELD + "pid", edit_modal.FIELD + "signal"}
+    later = edit_modal.refused(record.action, "pid='7': must be a living process; ticks=3: changed")
+    assert set(later.problems) == {edit_modal.FIELD + "pid", edit_modal.FIELD + "ticks"}
+    assert set(edit_modal.refused(record.action, "the host is away").problems) == {edit_modal.FIELD + "pid"}
+    with pytest.raises(Stale):
+        edit_modal.check(replace(wrong, values={"pid": "1"}), record.action)
+    for read in (reject_modal.read, edit_modal.read):
+        with pytest.raises(Stale):
+            read({"view": {"private_metadata": json.dumps({"approval": "a"}), "state": {"values": {}}, "blocks": []}})
+
+
+def test_a_moment_is_shown_by_the_readers_clock_and_in_utc_where_slack_cannot() -> None:
+    span = text.moment(datetime(2026, 5, 20, 3, 10, tzinfo=UTC))
+    assert text.show((span,), 200) == "<!date^1779246600^{time_secs}|2026-05-20 03:10:00 UTC>"
+    assert text.utc(datetime(2026, 5, 20, 3, 10, tzinfo=UTC)) == "03:10:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("remedy", "undo", "said"),
+    [
+        ("drain_node", "resume_node", "resume_node, put up for decision by itself"),
+        ("compute_mode_default", "", "by hand: nvidia-smi -i BDF -c EXCLUSIVE_PROCESS sets the mode it had"),
+        ("cleanup", "", "nothing: what is deleted is lost, except from a backup"),
+        ("gpu_reset", "", "none"),
+    ],
+)
+def test_the_card_says_what_takes_it_back(remedy: str, undo: str, said: str) -> None:
+    assert action_words.undo(replace(action(), remedy=remedy, undo=undo)) == said

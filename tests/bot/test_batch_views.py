@@ -1,0 +1,263 @@
+"""The card of several actions: every command, host and digest is whole within Slack's limits, and each row offers what its own state allows."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.actions.decisions import Counted
+from bot.cards import text
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import outcome_batch, tally
+from bot.cards.approvals import row as approval_row
+from bot.cards.approvals import shared_card as approval_batch
+from bot.cards.approvals import whole as approval_all
+from bot.cards.approvals.card import Shown
+from bot.cards.blocks import Card, weight
+from bot.slack.outgoing.shared_cards import MOST
+from deploy.sandbox.slack.workspace.blockkit import view_problems
+from tests.bot.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
+from tests.support.fakes_approvals import APPROVERS
+from tests.support.fakes_bot import TEAM
+from tools.acting.conditions import ConditionSeen
+from tools.ledger import record as ledger
+from tools.ledger.brakes import Brakes
+from tools.ledger.record import Record, Terms, Vote
+from tools.ledger.states import State
+
+IDLE = ConditionSeen("no process uses this GPU", True, "")
+
+
+def rows_of(count: int, **changes: Any) -> list[Record]:
+    """Actions of one remedy on as many hosts."""
+    return [
+        record_of(target=f"gpu-{n:03}", via=f"gpu-{n:03}", devices=(), approval=f"apr-{n:012x}", **changes) for n in range(1, count + 1)
+    ]
+
+
+def render(records: list[Record], brakes: Brakes | None = None, **more: Any) -> Card:
+    return approval_batch.render([Shown(record, GROUP, **more) for record in records], brakes or Brakes())
+
+
+def sections(card: Card) -> list[str]:
+    return [unescaped(block["text"]["text"]) for block in card.blocks if block["type"] == "section"]
+
+
+def buttons_behind(card: Card, host: str) -> list[str]:
+    """The buttons that stand right below a host's row."""
+    at = next(n for n, block in enumerate(card.blocks) if block["type"] == "section" and f"`{host}` · *" in block["text"]["text"])
+    after = card.blocks[at + 1]
+    return [element["action_id"] for element in after["elements"]] if after["type"] == "actions" else []
+
+
+def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
+    records = rows_of(4)
+    card = render(records, seen=[IDLE], seen_at=records[0].proposed_at)
+    for record in records:
+        [row] = [words for words in sections(card) if f"`{record.action.target}` · *" in words]
+        assert f"```\n{approval.command(record.action)}\n```" in row
+        assert f"`{record.digest[:16]}…`" in row
+        assert "*pending*" in row
+        assert "✓ 1 of 1 precondition holds" in row
+    words = str(card.blocks)
+    assert words.count(f"<!subteam^{GROUP}>") == 1
+    assert "gpu-[001-004]" in card.text
+    assert "no process uses this GPU" in words
+
+
+def test_each_row_offers_what_its_own_state_allows() -> None:
+    states = list(State)
+    records = [replace(record, state=state) for record, state in zip(rows_of(len(states)), states, strict=True)]
+    card = render(records)
+    for record in records:
+        assert buttons_behind(card, record.action.target) == BY_STATE.get(record.state, [])
+    for shown, word in ((State.EXECUTING, "running"), (State.EXPIRED, "expired"), (State.UNKNOWN, "unknown"), (State.DENIED, "rejected")):
+        assert any(f"`gpu-{states.index(shown) + 1:03}` · *{word}*" in row for row in sections(card))
+
+
+@pytest.mark.parametrize(
+    ("changes", "held", "word"),
+    [
+        ({"state": State.APPROVED}, "", "approved"),
+        ({"state": State.APPROVED}, "the kill switch is on", "waits"),
+        ({"state": State.DONE, "exit_status": 0}, "", "ran, being proved"),
+        ({"state": State.DONE, "exit_status": 0, "outcome": "passes_now"}, "", "passes now"),
+        ({"state": State.DONE, "exit_status": 0, "outcome": "unchanged"}, "", "unchanged"),
+        ({"state": State.FAILED, "exit_status": 4}, "", "failed"),
+        ({"state": State.FAILED, "says": "a process uses the GPU"}, "", "refused"),
+        ({"state": State.FAILED, "ended_by": f"{TEAM}:U0PRIYA"}, "", "failed"),
+    ],
+)
+def test_a_row_says_in_a_word_where_its_action_stands(changes: dict[str, Any], held: str, word: str) -> None:
+    first, second = rows_of(2)
+    card = approval_batch.render([Shown(replace(first, **changes), GROUP, held=held), Shown(second, GROUP)], Brakes())
+    assert any(f"`gpu-001` · *{word}*" in row and held in row for row in sections(card))
+
+
+def test_a_precondition_that_the_host_found_otherwise_is_told_as_such() -> None:
+    first, second = rows_of(2, state=State.FAILED, says="no process uses this GPU: found '4711'")
+    assert "Not so any more: no process uses this GPU: found '4711'" in str(render([first, second]).blocks)
+    assert "Not so any more" not in str(render([replace(first, says="the host went away"), replace(second, exit_status=1)]).blocks)
+
+
+def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_other() -> None:
+    records = rows_of(MOST)
+    records[2] = replace(records[2], state=State.EXPIRED)
+    records[3] = replace(records[3], state=State.DONE, outcome="passes_now")
+    pending = [record for record in records if record.state is State.PENDING]
+    [button] = [
+        e for b in render(records).blocks if b["type"] == "actions" for e in b["elements"] if e["action_id"] == approval.APPROVE_ALL
+    ]
+    click = approval.read({"actions": [button]})
+    assert click.each == tuple((record.approval, record.digest) for record in pending)
+    assert button["text"]["text"] == f"Approve all {len(pending)}"
+    told = button["confirm"]["text"]["text"]
+    assert all(record.action.target in told for record in pending) == (len(told) <= 300)
+    assert "gpu-003" not in told
+
+
+def test_the_dialog_folds_hosts_that_would_not_fit_and_never_cuts_one() -> None:
+    long = [replace(row, action=replace(row.action, target=f"h200-rack-07-row-b-{row.action.target}")) for row in rows_of(MOST)]
+    told = str(approval_batch._told(long))
+    assert "h200-rack-07-row-b-gpu-[001-010]" in told
+    far = [replace(row, action=replace(row.action, target=f"{'x' * 90}{n}y{n * 7}z")) for n, row in enumerate(long)]
+    told = approval_batch._told(far)
+    assert "read them on the card" in told
+    assert "xx" not in told
+
+
+def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -> None:
+    one_left = [rows_of(2)[0], replace(rows_of(2)[1], state=State.DENIED)]
+    nobody = [replace(record, terms=Terms(frozenset(), 1)) for record in rows_of(3)]
+    for records in (one_left, nobody):
+        assert approval.APPROVE_ALL not in str(render(records).blocks)
+    assert "Nobody may approve this" in str(render(nobody).blocks)
+
+
+def test_the_brakes_are_told_before_anybody_presses() -> None:
+    group = Terms(APPROVERS, 1, group="h200", group_size=8)
+    words = str(render([replace(record, terms=group) for record in rows_of(6)]).blocks)
+    assert "1 host of `h200` at once; the others wait and say why" in words
+    assert "More than 3 hosts of h200 changed in 10 min trip its breaker" in words
+    assert "One incident may change 4 hosts in 60 min" in words
+    ran = [replace(record, terms=group, state=state) for record, state in zip(rows_of(4), [State.DONE] * 3 + [State.PENDING], strict=True)]
+    assert "trip its breaker" in str(render(ran).blocks)
+    over = [replace(record, state=State.DONE) for record in ran]
+    assert "trip its breaker" not in str(render(over).blocks)
+    few = str(render([replace(record, terms=group) for record in rows_of(3)]).blocks)
+    assert "breaker" not in few
+
+
+@given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE, STATES), min_size=2, max_size=MOST), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list[tuple[str, str, str, State]], voted: bool) -> None:
+    made = [
+        record_of(
+            target=host, via=host, command=("nvidia-smi", "-i", word), args={"bdf": word}, says=says, state=state, approval=f"apr-{n}"
+        )
+        for n, (host, word, says, state) in enumerate(rows)
+    ]
+    votes = (Vote("a", "d", f"{TEAM}:U0PRIYA", "approve", "2026-05-20T03:12:00+00:00", "x", made[0].says[:400]),) if voted else ()
+    kept = within(made, votes)
+    if len(kept) < 2:
+        return
+    seen = [ConditionSeen(kept[0].says or "idle", None, kept[0].says)] * 4
+    shown = [Shown(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says) for record in kept]
+    for card in (approval_batch.render(shown, Brakes()), outcome_batch.render(shown)):
+        assert is_safe(card)
+        assert fits(card)
+    words = sections(approval_batch.render(shown, Brakes()))
+    for record in kept:
+        row = f"```\n{text.exact(approval.command(record.action))}\n```"
+        assert any(row in one and f"`{text.exact(record.action.target)}`" in one and record.digest[:16] in one for one in words)
+    assert not view_problems(view := approval_all.render(kept))
+    assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)
+
+
+def within(made: list[Record], votes: tuple[Vote, ...]) -> list[Record]:
+    """As many as one card takes."""
+    kept, used = list[Record](), 0
+    for record in made:
+        if used + (size := approval_row.weight(record.action)) <= approval_row.ROOM:
+            kept, used = [*kept, replace(record, votes=votes)], used + size
+    return kept
+
+
+def test_ten_ordinary_actions_share_one_card() -> None:
+    clocks = ("sh", "-c", 'nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac', "reset-clocks", "0000:9b:00.0")
+    for command in (clocks, ("systemctl", "restart", "nvidia-fabricmanager.service"), ("nvidia-smi", "-pl", "700")):
+        records = rows_of(MOST, command=command)
+        assert sum(approval_row.weight(record.action) for record in records) <= approval_row.ROOM
+        card = render(records, seen=[ConditionSeen("idle", False, "4711 " * 100)] * 3, warning="w" * 1000)
+        assert fits(card)
+        assert sum(map(weight, card.blocks)) <= 12_000
+        assert approval.APPROVE_ALL in str(card.blocks)
+
+
+@given(st.lists(HOSTILE, min_size=2, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_every_button_comes_back_with_the_action_of_its_own_row(hosts: list[str]) -> None:
+    made = within([record_of(target=host, via=host, command=("true",), approval=f"apr-{n}") for n, host in enumerate(hosts)], ())
+    if len(made) < 2:
+        return
+    card = render(made)
+    places = [n for n, block in enumerate(card.blocks) if block["type"] == "actions"]
+    assert all(card.blocks[place - 1]["type"] in ("section", "context") for place in places)
+    known = {record.approval: record.digest for record in made}
+    for block in (card.blocks[place] for place in places):
+        for element in block["elements"]:
+            click = approval.read({"actions": [element]})
+            assert known[click.approval] == click.digest
+            assert all(known[name] == digest for name, digest in click.each)
+    rows = [card.blocks[place]["elements"][0]["value"] for place in places[:-1]]
+    assert all(one != other for one, other in pairwise(rows))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["{}", '{"each":[]}', '{"each":[["apr-1"]]}', '{"each":[["apr-1","short"]]}', '{"approval":"apr-1","digest":"x"}', "[]", "7"],
+)
+def test_a_broken_click_about_several_is_stale(value: str) -> None:
+    with pytest.raises(approval.Stale):
+        approval.read({"actions": [{"action_id": approval.APPROVE_ALL, "value": value}]})
+    many = json.dumps({"each": [[f"apr-{n}", "0" * 64] for n in range(approval.MOST_EACH + 1)]})
+    with pytest.raises(approval.Stale):
+        approval.read({"actions": [{"action_id": approval.APPROVE_ALL, "value": many}]})
+
+
+def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
+    records = rows_of(9, state=State.APPROVED)
+    votes = [Counted(record.approval, record) for record in records[:6]]
+    votes += [
+        Counted("apr-x", records[6], ledger.TooLate(ledger.TooLate.__doc__)),
+        Counted("apr-y", records[7], ledger.OwnRequest("yours")),
+    ]
+    votes += [Counted("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
+    card = tally.render(votes)
+    assert card.text == "6 approved, 1 expired, 1 you asked for, 1 already denied"
+    words = str(card.blocks)
+    for host in ("gpu-007", "gpu-008", "gpu-009"):
+        assert f"`{host}`" in words
+    assert "gpu-001" not in words
+
+
+@pytest.mark.parametrize(
+    ("changes", "begins"),
+    [
+        ([{}, {"state": State.APPROVED}], "✋ Approve 1?"),
+        ([{"state": State.UNKNOWN}, {"state": State.EXECUTING}], "❓ 1 in doubt"),
+        ([{"state": State.EXECUTING}, {"state": State.APPROVED}], "🔧 Running 1 of 2"),
+        ([{"state": State.DONE}, {"state": State.DENIED}], "🔎 Ran, being proved"),
+        ([{"state": State.DONE, "outcome": "passes_now"}] * 2, "✅ All 2 pass now"),
+        ([{"state": State.DONE, "outcome": "passes_now"}, {"state": State.EXPIRED}], "🟡 1 of 2 pass now"),
+        ([{"state": State.DONE, "outcome": "cured"}, {"state": State.DONE, "outcome": "passes_now"}], "✅ All 2 well"),
+        ([{"state": State.EXPIRED}, {"state": State.DENIED}], "❌ None of 2 worked"),
+    ],
+)
+def test_the_headline_says_what_most_wants_eyes(changes: list[dict[str, Any]], begins: str) -> None:
+    records = [replace(record, **more) for record, more in zip(rows_of(2), changes, strict=True)]
+    assert render(records).text.startswith(begins)

@@ -1,0 +1,412 @@
+"""The desk: each item one turn, one report; bugs set aside; Slack and Redis away waited out; stopping and going on."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisGone
+
+from bot.desk.desk import Desk, Limits
+from bot.desk.inbox import Inbox, Names
+from bot.desk.lease import Leases
+from bot.desk.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
+from bot.desk.wakeups import LocalWakeups, StreamWakeups
+from bot.tasks import end
+from graph.state import Report
+from tests.support.fakes_desk import T0, BoardOfList, Point, SetClock, TinyTurns, item, origin, straight_on
+from tests.support.redis_server import RealServer
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[list[structlog.typing.EventDict]]:
+    """Tracebacks of bugs made on purpose go to a list, not to the terminal."""
+    with structlog.testing.capture_logs() as rows:
+        yield rows
+
+
+async def no_pause(seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+class Office:
+    """A desk with everything around it, on one Redis."""
+
+    def __init__(self, redis: Redis, at: Point = straight_on, *, owner: str = "me", limits: Limits | None = None) -> None:
+        self.redis = redis
+        self.clock = SetClock()
+        self.inbox = Inbox(redis, self.clock)
+        self.leases = Leases(redis, self.clock, owner=owner)
+        self.turns = TinyTurns(redis, at)
+        self.board = BoardOfList()
+        self.desk = Desk(
+            self.inbox, self.leases, self.turns, self.board, clock=self.clock, timers=timers_after, limits=limits, pause=no_pause
+        )
+
+    async def mention(self, id_: str = "T.C.1", thread: str = "1.0") -> str:
+        return (await self.inbox.open(origin(thread), id_, lambda i: item(i, id_))).incident
+
+    async def visits(self, incident: str) -> list[str]:
+        state: Any = await self.turns.state(incident)
+        return list(state.get("visits", []))
+
+    async def come_back(self, incident: str, times: int = 1) -> None:
+        """Let time pass until put-off work is due, and work on it."""
+        for _ in range(times):
+            self.clock.go(minutes=10)
+            await self.desk.advance(incident)
+
+
+@pytest.fixture
+def office(redis: Redis) -> Office:
+    return Office(redis)
+
+
+def turn_of(id_: str) -> list[str]:
+    return [f"{id_}/{node}" for node in ("summarise", "plan", "execute", "reflect", "conclude")]
+
+
+async def test_each_item_gets_one_turn_in_order_and_leaves(office: Office) -> None:
+    incident = await office.mention("a")
+    await office.inbox.enqueue(item(incident, "b", "reply"), "b")
+    await office.desk.advance(incident)
+    assert await office.visits(incident) == turn_of("a") + turn_of("b")
+    assert office.board.posted == ["a", "b"]
+    assert await office.inbox.peek(incident) == []
+    assert await office.redis.exists(Names().lease(incident)) == 0
+
+
+async def test_asking_many_times_at_once_changes_nothing(office: Office) -> None:
+    incident = await office.mention("a")
+    await asyncio.gather(*(office.desk.advance(incident) for _ in range(5)))
+    assert await office.visits(incident) == turn_of("a")
+    assert office.board.asked == ["a"]
+
+
+async def test_two_processes_on_one_redis_share_the_work(redis: Redis) -> None:
+    offices = [Office(redis, owner="one"), Office(redis, owner="two")]
+    incidents = [await offices[0].mention(f"m{n}", f"{n}.0") for n in range(6)]
+    await asyncio.gather(*(office.desk.advance(incident) for incident in incidents for office in offices))
+    posted = [id_ for office in offices for id_ in office.board.asked]
+    assert sorted(posted) == [f"m{n}" for n in range(6)]
+    assert [await offices[0].visits(incident) for incident in incidents] == [turn_of(f"m{n}") for n in range(6)]
+
+
+async def test_an_item_that_comes_while_the_last_one_ends_is_not_left_lying(redis: Redis) -> None:
+    office: Office
+
+    async def late(point: str) -> None:
+        if point == "conclude:end":
+            [head, *_] = await office.inbox.peek(incident)
+            if head.id == "a":
+                await office.inbox.enqueue(item(incident, "b", "reply"), "b")
+
+    office = Office(redis, late)
+    incident = await office.mention("a")
+    await office.desk.advance(incident)
+    assert office.board.posted == ["a", "b"]
+
+
+async def test_a_turn_cut_off_is_continued_where_it_was(redis: Redis) -> None:
+    reached = asyncio.Event()
+
+    async def hang(point: str) -> None:
+        if point == "execute:begin" and not reached.is_set():
+            reached.set()
+            await asyncio.Event().wait()
+
+    office = Office(redis, hang)
+    incident = await office.mention("a")
+    running = asyncio.create_task(office.desk.advance(incident))
+    await reached.wait()
+    await office.desk.drain(grace=0.0)
+    await asyncio.gather(running, return_exceptions=True)
+    assert len(await office.inbox.peek(incident)) == 1
+
+    after = Office(redis, owner="next")
+    await after.desk.advance(incident)
+    assert await after.visits(incident) == turn_of("a")
+    assert after.board.posted == ["a"]
+
+
+async def test_draining_stops_at_the_next_step_and_gives_the_incident_back(redis: Redis) -> None:
+    office: Office
+    drained: list[asyncio.Task[None]] = []
+
+    async def stop_in_plan(point: str) -> None:
+        if point == "plan:begin":
+            drained.append(asyncio.create_task(office.desk.drain()))
+            await asyncio.sleep(0)
+
+    office = Office(redis, stop_in_plan)
+    incident = await office.mention("a")
+    await office.desk.advance(incident)
+    await drained[0]
+    assert await office.visits(incident) == ["a/summarise", "a/plan"]
+    assert await redis.exists(Names().lease(incident)) == 0
+    await office.desk.advance(incident)  # a draining desk begins nothing
+    assert await office.visits(incident) == ["a/summarise", "a/plan"]
+
+    after = Office(redis, owner="next")
+    await Sweeper(after.inbox, LocalWakeups(after.desk.advance)).sweep()
+    await after.desk.advance(incident)
+    assert await after.visits(incident) == turn_of("a")
+    assert (await after.inbox.begin(incident, "zzz")).begun == 1
+
+
+async def test_a_turn_that_raises_is_tried_three_times_then_told_and_set_aside_and_the_desk_goes_on(redis: Redis) -> None:
+    async def bug(point: str) -> None:
+        if point == "plan:begin":
+            [head, *_] = await office.inbox.peek(incident, 1)
+            if head.id == "poison":
+                raise ZeroDivisionError("a bug")
+
+    office = Office(redis, bug)
+    incident = await office.mention("poison")
+    await office.inbox.enqueue(item(incident, "fine", "reply"), "fine")
+    await office.desk.advance(incident)
+    assert office.board.asked == []
+    assert [news.stage for news in office.board.news] == ["error"]
+    await office.come_back(incident, 2)
+    assert office.board.posted == ["poison", "fine"]
+    assert office.board.posts[0][1].headline.startswith("Internal error")
+    assert [visit for visit in await office.visits(incident) if visit.startswith("fine")] == turn_of("fine")
+    [letter] = [json.loads(raw) for raw in await office.inbox.set_aside()]
+    assert (letter["item"]["id"], letter["why"]) == ("poison", "ZeroDivisionError: a bug")
+
+
+async def test_an_item_that_kills_the_process_each_time_is_set_aside_too(redis: Redis) -> None:
+    office = Office(redis, limits=Limits(crashes=3))
+    incident = await office.mention("deadly")
+    for _ in range(3):
+        await office.inbox.begin(incident, "deadly")  # what a killed process leaves behind
+    await office.desk.advance(incident)
+    assert office.board.posts[0][1].outcome == "abstained"
+    assert await office.visits(incident) == []
+    assert len(await office.inbox.set_aside()) == 1
+
+
+async def test_a_report_that_cannot_be_posted_keeps_its_item_and_the_turn_is_not_run_again(office: Office) -> None:
+    incident = await office.mention("a")
+    office.board.broken = 2
+    await office.desk.advance(incident)
+    assert len(await office.inbox.peek(incident)) == 1
+    await office.come_back(incident, 2)
+    assert office.board.asked == ["a", "a", "a"]
+    assert office.board.posted == ["a"]
+    assert await office.visits(incident) == turn_of("a")
+
+
+async def test_a_report_that_can_never_be_posted_does_not_block_the_incident(redis: Redis) -> None:
+    office = Office(redis, limits=Limits(posts=2))
+    incident = await office.mention("a")
+    await office.inbox.enqueue(item(incident, "b", "reply"), "b")
+    office.board.broken = 2
+    await office.desk.advance(incident)
+    await office.come_back(incident, 2)
+    assert office.board.posted == ["b"]
+    assert len(await office.inbox.set_aside()) == 1
+
+
+async def test_a_stale_worker_neither_finishes_nor_posts(redis: Redis) -> None:
+    async def robbed(point: str) -> None:
+        if point == "execute:begin":
+            await redis.set(Names().lease(incident), "99:somebody")
+
+    office = Office(redis, robbed)
+    incident = await office.mention("a")
+    await office.desk.advance(incident)
+    assert office.board.asked == []
+    assert len(await office.inbox.peek(incident)) == 1
+    assert await redis.get(Names().lease(incident)) == b"99:somebody"
+    assert await office.inbox.set_aside() == []
+
+
+async def test_an_incident_of_a_dead_process_is_found_by_the_sweeper(redis: Redis) -> None:
+    dead, alive = Office(redis, owner="dead"), Office(redis, owner="alive")
+    incident = await dead.mention("a")
+    await dead.leases.take(incident)
+    await alive.inbox.come_due(timedelta(seconds=1))
+    wakeups = LocalWakeups(alive.desk.advance)
+    sweeper = Sweeper(alive.inbox, wakeups)
+    assert await sweeper.sweep() == 0
+    await redis.delete(Names().lease(incident))  # its lease ran out
+    alive.clock.go(seconds=31)
+    assert await sweeper.sweep() == 1
+    await wakeups.idle()
+    assert alive.board.posted == ["a"]
+
+
+async def test_a_timer_becomes_a_turn(office: Office) -> None:
+    incident = await office.mention("a")
+    await office.desk.advance(incident)
+    wakeups = LocalWakeups(office.desk.advance)
+    sweeper = Sweeper(office.inbox, wakeups)
+    assert await sweeper.sweep() == 0
+    office.clock.go(days=3, seconds=1)
+    assert await sweeper.sweep() == 1
+    await wakeups.idle()
+    assert len(office.board.posted) == 2
+    assert office.board.posted[1].startswith(f"timer:{incident}:{AUTO_CLOSE}:")
+
+
+async def test_a_closed_incident_expires_with_its_conversation_and_a_reply_brings_both_back(office: Office) -> None:
+    incident = await office.mention("a")
+    await office.inbox.enqueue(item(incident, "b", "close"), "b")
+    await office.desk.advance(incident)
+    thread = f"rm:thread:{{{incident}}}:checkpoints"
+    assert await office.redis.ttl(thread) > 0
+    assert await office.inbox.lifecycle(incident) == "closed"
+    assert await office.inbox.come_due(timedelta(seconds=1)) == []
+    await office.inbox.enqueue(item(incident, "c", "reply"), "c")
+    await office.desk.advance(incident)
+    assert await office.redis.ttl(thread) == -1
+    assert office.board.posted == ["a", "b", "c"]
+
+
+async def test_a_finished_turn_leaves_one_checkpoint(office: Office) -> None:
+    incident = await office.mention("a")
+    await office.desk.advance(incident)
+    assert await office.redis.hlen(f"rm:thread:{{{incident}}}:checkpoints") == 1
+
+
+async def test_redis_away_in_the_middle_of_a_turn_is_waited_out(redis: Redis) -> None:
+    outages = 2
+
+    async def away(point: str) -> None:
+        nonlocal outages
+        if point == "reflect:begin" and outages:
+            outages -= 1
+            raise RedisGone("connection refused")
+
+    office = Office(redis, away)
+    incident = await office.mention("a")
+    await office.desk.advance(incident)
+    assert office.board.posted == ["a"]
+    assert await office.visits(incident) == turn_of("a")
+    assert await office.inbox.set_aside() == []
+
+
+async def test_an_outage_longer_than_our_patience_ends_in_the_sweepers_hands(redis: Redis) -> None:
+    outages = 5
+
+    async def away(point: str) -> None:
+        nonlocal outages
+        if point == "plan:begin" and outages:
+            outages -= 1
+            raise RedisGone("connection refused")
+
+    office = Office(redis, away)
+    incident = await office.mention("a")
+    await office.desk.advance(incident)
+    assert office.board.asked == []
+    wakeups = LocalWakeups(office.desk.advance)
+    office.clock.go(minutes=2)
+    await Sweeper(office.inbox, wakeups).sweep()
+    await wakeups.idle()
+    assert office.board.posted == ["a"]
+
+
+async def test_one_bad_entry_does_not_stop_the_sweeper(redis: Redis) -> None:
+    office = Office(redis)
+    bad, good = await office.mention("a", "1.0"), await office.mention("b", "2.0")
+    woken: list[str] = []
+
+    class Picky(LocalWakeups):
+        async def wake(self, incident: str) -> None:
+            if incident == bad:
+                raise ZeroDivisionError("a bug")
+            woken.append(incident)
+
+    rounds = 0
+
+    async def some_rounds(seconds: float) -> None:
+        nonlocal rounds
+        rounds += 1
+        office.clock.go(minutes=2)
+        if rounds == 2:
+            raise asyncio.CancelledError
+
+    sweeper = Sweeper(office.inbox, Picky(office.desk.advance), pause=some_rounds)
+    with pytest.raises(asyncio.CancelledError):
+        await sweeper.run()
+    assert woken == [good, good]
+
+
+async def test_the_question_is_asked_again_once_and_a_quiet_incident_ends() -> None:
+    report = Report(item="a", outcome="diagnosed", questions=("Which job?",))
+    first = timers_after({"lifecycle": "waiting"}, report, item("inc-1"), T0)
+    assert set(first) == {REMIND, AUTO_CLOSE}
+    assert set(timers_after({"lifecycle": "waiting"}, report, item("inc-1", kind="timer"), T0)) == {AUTO_CLOSE}
+    assert timers_after({"lifecycle": "closed"}, report, item("inc-1"), T0) == {}
+    assert timers_after({"lifecycle": "handed_off"}, report, item("inc-1"), T0) == {}
+
+
+@pytest.fixture
+async def streams(redis_server: RealServer, real_redis: Redis) -> AsyncIterator[tuple[StreamWakeups, list[tuple[str, str]]]]:
+    woken: list[tuple[str, str]] = []
+    all_awake = asyncio.Event()
+
+    def receiver(name: str) -> StreamWakeups:
+        async def advance(incident: str) -> None:
+            woken.append((name, incident))
+            if len(woken) == 20:
+                all_awake.set()
+
+        return StreamWakeups(redis_server.url, advance)
+
+    front = StreamWakeups(redis_server.url, no_advance, receive=False)
+    workers = [receiver("one"), receiver("two")]
+    for each in (front, *workers):
+        await each.start()
+    for n in range(20):
+        await front.wake(f"inc-{n}")
+    async with asyncio.timeout(20):
+        await all_awake.wait()
+    yield front, woken
+    for each in (front, *workers):
+        await each.aclose()
+
+
+async def no_advance(incident: str) -> None:
+    raise AssertionError("a front end receives nothing")
+
+
+async def test_wake_ups_travel_between_processes_and_each_is_received_once(
+    streams: tuple[StreamWakeups, list[tuple[str, str]]],
+) -> None:
+    _, woken = streams
+    assert sorted(incident for _, incident in woken) == sorted(f"inc-{n}" for n in range(20))
+
+
+async def test_a_wake_up_to_a_redis_that_is_away_is_lost_quietly(durable_server: RealServer) -> None:
+    wakeups = StreamWakeups(durable_server.url, no_advance, receive=False)
+    await wakeups.start()
+    durable_server.kill()
+    await wakeups.wake("inc-1")
+    await wakeups.aclose()
+
+
+async def test_a_receiver_outlives_redis(durable_server: RealServer) -> None:
+    woken: asyncio.Queue[str] = asyncio.Queue()
+    wakeups = StreamWakeups(durable_server.url, woken.put)
+    await wakeups.start()
+    durable_server.kill()
+    durable_server.start()
+    async with Redis.from_url(durable_server.url) as redis:
+        await redis.flushall()  # even its group is gone
+    async with asyncio.timeout(20):
+        await wakeups.wake("inc-1")
+        while woken.empty():
+            _, late = await asyncio.wait({asyncio.create_task(woken.get())}, timeout=0.2)
+            if not late:
+                break
+            await end(*late)
+            await wakeups.wake("inc-1")
+    await wakeups.aclose()

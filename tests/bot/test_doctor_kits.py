@@ -1,0 +1,25 @@
+"""What the doctor says of node kits: who can run remedies, who cannot and why, in few lines for many hosts."""
+
+from bot.terminal.doctor import kit_findings
+from tools.acting.kit import KitState, current_version
+
+
+def test_hosts_are_folded_by_what_is_wrong_with_their_kit() -> None:
+    states = [
+        *[KitState("current", current_version())] * 2,
+        *[KitState("older", "0123456789ab")] * 2,
+        KitState("missing", says="sudo: a password is required"),
+        KitState("unknown", says="no answer"),
+    ]
+    rows = kit_findings([f"gpu-{n:03d}" for n in range(1, 7)], states)
+    assert [(row.state, row.says) for row in rows] == [
+        ("ok", f"2 of 6 hosts have it, version {current_version()}"),
+        ("fail", "gpu-005: not usable (sudo: a password is required), though the inventory says `kit: true`"),
+        ("fail", f"gpu-[003-004]: version 0123456789ab, not {current_version()}: remedies and newer checks are refused there"),
+        ("fail", "gpu-006: could not be asked (no answer)"),
+    ]
+    assert [bool(row.mend) for row in rows] == [False, True, True, True]
+
+
+def test_without_a_kit_anywhere_nothing_is_said() -> None:
+    assert kit_findings([], []) == []

@@ -1,0 +1,105 @@
+"""What a message points to is read when its turn begins; what cannot be read is said, and our token goes to Slack alone."""
+
+import gzip
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bot.slack.client import slack_client
+from bot.slack.incoming.files import Fetch, Unread, unpack
+from deploy.sandbox.slack import SlackSandbox
+from graph.state import Item
+from tests.support.fakes_bot import OPS
+from tools.evidence import MemoryEvidence
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[SlackSandbox]:
+    async with SlackSandbox() as slack:
+        yield slack
+
+
+def item(**data: Any) -> Item:
+    return Item(id="x", kind="mention", incident="i1", at=datetime(2026, 5, 20, tzinfo=UTC), text="look", data=data)
+
+
+def pointers(slack: SlackSandbox, ts: str) -> list[dict[str, Any]]:
+    [message] = [m for m in slack.messages(OPS) if m["ts"] == ts]
+    return [{"id": f["id"], "name": f["name"], "size": f["size"], "url": f["url_private"]} for f in message["files"]]
+
+
+async def fetched(slack: SlackSandbox, given: Item, **limits: int) -> tuple[Item, MemoryEvidence]:
+    evidence = MemoryEvidence()
+    return await Fetch(slack_client(slack.bot_token, slack.api_url), evidence, **limits)(given), evidence
+
+
+async def test_a_log_goes_to_the_evidence_store_and_the_item_holds_its_digest(slack: SlackSandbox) -> None:
+    files = [("a.log", b"Xid 79\xff"), ("b.log.gz", gzip.compress(b"NCCL WARN"))]
+    got, evidence = await fetched(slack, item(files=pointers(slack, await slack.say("olga", OPS, "see", files=files))))
+    assert [a.name for a in got.attachments] == ["a.log", "b.log.gz"]
+    assert [await evidence.get(a.sha256) for a in got.attachments] == ["Xid 79�", "NCCL WARN"]
+    assert got.text == "look"
+
+
+async def test_a_mention_in_a_thread_brings_the_message_and_files_that_began_it(slack: SlackSandbox) -> None:
+    root = await slack.say("dmitri", OPS, "job 4711 <died> on gpu-019", files=[("train.log", b"boom")])
+    got, _ = await fetched(slack, item(root={"channel": "C0GPUINC", "ts": root}))
+    assert got.text == "job 4711 <died> on gpu-019\n\nlook"
+    assert [a.name for a in got.attachments] == ["train.log"]
+
+
+async def test_what_cannot_be_read_is_said_in_the_text(slack: SlackSandbox) -> None:
+    rows = pointers(
+        slack, await slack.say("olga", OPS, "see", files=[("core", b"\x7fELF\0\0"), ("big.log", b"x" * 3000), ("ok.log", b"fine")])
+    )
+    elsewhere = {"id": "F1", "name": "ext.log", "size": 5, "url": "https://drive.example/ext.log"}
+    lied = {**rows[1], "name": "lied.log", "size": 0}
+    got, _ = await fetched(slack, item(files=[*rows, elsewhere, lied]), largest=2000)
+    assert [a.name for a in got.attachments] == ["ok.log"]
+    for words in (
+        "[core was not read: it is not text]",
+        "[big.log was not read:",
+        "[ext.log was not read: it does not lie with Slack]",
+        "[lied.log",
+    ):
+        assert words in got.text
+
+
+async def test_a_sign_in_page_is_not_a_log(slack: SlackSandbox) -> None:
+    rows = pointers(slack, await slack.say("olga", OPS, "see", files=[("a.log", b"boom")]))
+    got = await Fetch(slack_client("xoxb-wrong", slack.api_url), MemoryEvidence())(
+        item(files=rows, root={"channel": OPS, "ts": "1.000001"})
+    )
+    assert "[a.log was not read: Slack did not hand it out" in got.text
+    assert "[the beginning of this thread could not be read:" in got.text
+
+
+async def test_our_token_is_never_sent_elsewhere_not_even_by_redirection(slack: SlackSandbox) -> None:
+    heard: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        heard.append(request.headers.get("Authorization", ""))
+        return web.Response(text="mine")
+
+    app = web.Application()
+    app.router.add_get("/x.log", elsewhere)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    try:
+        got, _ = await fetched(slack, item(files=[{"id": "F", "name": "x.log", "size": 1, "url": f"http://127.0.0.1:{port}/x.log"}]))
+    finally:
+        await runner.cleanup()
+    assert heard == []
+    assert "does not lie with Slack" in got.text
+
+
+def test_an_archive_is_unpacked_as_far_as_the_limit() -> None:
+    assert unpack(gzip.compress(b"x" * 10_000), 100) == b"x" * 100
+    with pytest.raises(Unread, match="broken archive"):
+        unpack(b"\x1f\x8b broken", 100)

@@ -1,0 +1,34 @@
+"""One holder of a host at a time, over processes; the dead ones lose it, and a store that is down gives nothing away."""
+
+import asyncio
+
+from fakeredis import FakeAsyncRedis, FakeServer
+from redis.asyncio import Redis
+
+from bot.store.gpu_holds import RedisLeases
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+
+
+async def test_a_host_has_one_holder_among_all_processes(redis: Redis) -> None:
+    one, other = RedisLeases(redis), RedisLeases(redis)
+    tokens = await asyncio.gather(*(leases.take("gpu-001", 60) for leases in (one, other, one, other)))
+    (token,) = filter(None, tokens)
+    assert await other.take("gpu-002", 60)
+    await other.give("gpu-001", "somebody else's")
+    assert await other.take("gpu-001", 60) is None
+    await one.give("gpu-001", token)
+    assert await other.take("gpu-001", 60)
+
+
+async def test_a_dead_holder_loses_the_host(redis: Redis) -> None:
+    assert await RedisLeases(redis).take("gpu-001", 600)
+    assert 0 < await redis.pttl("rm:gpus:gpu-001") <= 600_000
+
+
+async def test_a_store_that_is_down_gives_no_host_away() -> None:
+    server = FakeServer()
+    server.connected = False
+    leases = RedisLeases(FakeAsyncRedis(server=server))
+    assert await leases.take("gpu-001", 60) is None
+    await leases.give("gpu-001", "token")

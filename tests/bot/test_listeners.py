@@ -1,0 +1,335 @@
+"""The Slack side as people live it: mentions, replies, clicks, forms, commands; what is acked is stored, and the rest is said."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import structlog
+
+from bot.cards.incidents import close_modal, diagnosis, ticket
+from bot.cards.incidents.handoff import handoff
+from bot.slack.client import post
+from graph.state import Hypothesis, Incident, Report
+from tests.support.fakes_bot import ACME, OPS, RANDOM, TEAM, Behind, slack_side
+
+
+@pytest.fixture
+async def bot() -> AsyncIterator[Behind]:
+    async with slack_side() as behind:
+        yield behind
+
+
+async def opened(bot: Behind, text: str = "@rackmedic job 4711 hangs on gpu-[017-020]") -> tuple[str, str]:
+    """An incident: (its id, its thread)."""
+    ts = await bot.slack.say("olga", OPS, text)
+    await bot.settled()
+    incident = await bot.inbox.find(TEAM, OPS, ts)
+    assert incident
+    return incident, ts
+
+
+async def test_a_mention_opens_one_incident_though_slack_tells_of_it_twice(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    [item] = await bot.items()
+    assert (item.kind, item.text, item.user, item.id) == ("mention", "job 4711 hangs on gpu-[017-020]", "U0OLGA", f"{TEAM}.{OPS}.{ts}")
+    assert bot.woken == [incident]
+    assert [(news.incident, news.stage) for news in bot.news] == [(incident, "queued")]
+    origin = await bot.inbox.origin(incident)
+    assert origin
+    assert (origin.kind, origin.team, origin.channel, origin.thread_ts, origin.user) == ("slack", TEAM, OPS, ts, "U0OLGA")
+
+
+async def test_a_reply_in_the_thread_counts_without_a_mention(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    await bot.slack.say("priya", OPS, "it began after the 02:40 reboot of gpu-018", thread_ts=ts)
+    await bot.slack.say("priya", OPS, "recheck gpu-018", thread_ts=ts)
+    await bot.slack.say("priya", OPS, "@rackmedic since 02:40", thread_ts=ts)
+    await bot.settled()
+    items = await bot.inbox.peek(incident)
+    assert [(item.kind, item.data) for item in items[1:]] == [
+        ("reply", {}),
+        ("recheck", {"hosts": "gpu-018"}),
+        ("reply", {"since": "02:40"}),
+    ]
+
+
+async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_business(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    await bot.slack.say("olga", OPS, "lunch?")
+    await post(bot.surface.client, OPS, ts, diagnosis.render(incident, REPORT))
+    bot.slack.acts.edit("olga", OPS, ts, "@rackmedic job 4711 hangs, sorry, 4712")
+    await bot.settled()
+    assert len(await bot.items()) == 1
+    assert bot.slack.stats()["counts"].get("lost_events", 0) == 0
+
+
+async def test_a_closed_incident_hears_only_who_calls_it(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    [item] = await bot.items()
+    await bot.redis.hset(f"rm:incident:{{{incident}}}", "lifecycle", "closed")
+    await bot.slack.say("olga", OPS, "thanks all", thread_ts=ts)
+    await bot.settled()
+    assert await bot.inbox.peek(incident) == [item]
+    await bot.slack.say("olga", OPS, "@rackmedic it is back", thread_ts=ts)
+    await bot.settled()
+    assert [later.text for later in await bot.inbox.peek(incident)] == [item.text, "it is back"]
+
+
+async def test_a_mention_inside_a_thread_points_to_how_the_thread_began(bot: Behind) -> None:
+    root = await bot.slack.say("dmitri", OPS, "training crashed on gpu-019", files=[("train.log", b"boom")])
+    await bot.slack.say("olga", OPS, "@rackmedic", thread_ts=root)
+    await bot.settled()
+    [item] = await bot.items()
+    assert item.data["root"] == {"channel": OPS, "ts": root}
+
+
+async def test_files_come_as_pointers_so_that_the_ack_is_quick(bot: Behind) -> None:
+    await bot.slack.say("olga", OPS, "@rackmedic see log", files=[("train.log", b"x" * 2000)])
+    await bot.settled()
+    [item] = await bot.items()
+    assert [(file["name"], file["size"]) for file in item.data["files"]] == [("train.log", 2000)]
+    assert item.attachments == ()
+
+
+@pytest.mark.parametrize(("channel", "word"), [(RANDOM, "do not know this channel"), (ACME, "shared with another organisation")])
+async def test_a_channel_that_is_not_served_is_told_so_once(bot: Behind, channel: str, word: str) -> None:
+    await bot.slack.say("olga", channel, "@rackmedic gpu-017 is sick")
+    await bot.settled()
+    [said] = bot.texts(channel)
+    assert word in said
+    assert await bot.items() == []
+
+
+async def test_a_direct_message_is_sent_to_the_operators_channel(bot: Behind) -> None:
+    channel = bot.slack.dm("olga").id
+    await bot.slack.say("olga", channel, "gpu-017 is sick")
+    await bot.settled()
+    [said] = bot.texts(channel)
+    assert "direct messages" in said
+
+
+async def test_help_is_said_once_and_opens_nothing(bot: Behind) -> None:
+    for words in ("@rackmedic help", "@rackmedic"):
+        await bot.slack.say("olga", OPS, words)
+    await bot.settled()
+    assert bot.texts(OPS) == ["What I understand"] * 2
+    assert await bot.items() == []
+
+
+async def test_a_command_word_outside_an_incident_says_how_to_begin(bot: Behind) -> None:
+    await bot.slack.say("olga", OPS, "@rackmedic recheck")
+    await bot.settled()
+    [said] = bot.texts(OPS)
+    assert "no incident in this thread" in said
+
+
+async def test_status_outside_an_incident_lists_what_is_open(bot: Behind) -> None:
+    incident, _ = await opened(bot)
+    await bot.slack.say("olga", OPS, "@rackmedic status")
+    await bot.settled()
+    [message] = [m for m in bot.slack.messages(OPS) if m.get("bot_id")]
+    assert incident in str(message["blocks"])
+
+
+async def test_a_message_that_cannot_be_stored_is_not_acked_and_told_once(bot: Behind) -> None:
+    bot.slack.hub.patience.ack = 0.1
+    bot.server.connected = False
+    await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs")
+    await bot.settled()
+    assert bot.slack.stats()["counts"]["lost_events"] == 2
+    [said] = bot.texts(OPS)
+    assert "could not note this down" in said
+
+
+async def test_what_slack_sends_again_after_an_outage_is_stored_once(bot: Behind) -> None:
+    bot.slack.hub.patience.ack, bot.slack.hub.patience.retries = 0.1, (0.2, 0.2, 0.2)
+    bot.server.connected = False
+    await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs")
+    await bot.slack.wait_for(lambda: bot.texts(OPS))
+    bot.server.connected = True
+    await bot.settled()
+    assert len(await bot.items()) == 1
+    assert bot.slack.stats()["counts"].get("lost_events", 0) == 0
+
+
+REPORT = Report(
+    item="x",
+    outcome="diagnosed",
+    headline="GPU 5 fell off",
+    root_causes=(Hypothesis(label="GPU.BUS.Fell_Off", hosts=("gpu-017",), devices=("gpu-017/gpu5",), confidence=0.97, because="Xid 79"),),
+)
+
+
+async def reported(bot: Behind) -> tuple[str, str, str]:
+    """An incident with its report: (id, thread, the report's ts)."""
+    incident, ts = await opened(bot)
+    return incident, ts, await post(bot.surface.client, OPS, ts, diagnosis.render(incident, REPORT))
+
+
+@pytest.mark.parametrize(("button", "kind"), [(a, k) for a, k in diagnosis.BUTTONS.items()])
+async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kind: str) -> None:
+    incident, _, card = await reported(bot)
+    delivery = await bot.slack.click("priya", card, button)
+    await bot.settled()
+    last = (await bot.inbox.peek(incident))[-1]
+    assert delivery.acked
+    assert (last.kind, last.user, last.data) == (kind, "U0PRIYA", {"report": "x"})
+    assert bot.woken == [incident, incident]
+
+
+async def test_a_guest_may_read_along_but_not_click(bot: Behind) -> None:
+    incident, _, card = await reported(bot)
+    await bot.slack.click("gus", card, diagnosis.HAND_OFF)
+    await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 1
+    assert "full members" in str(bot.slack.whispers("gus"))
+
+
+async def test_a_button_counts_only_in_its_own_thread(bot: Behind) -> None:
+    incident, _ = await opened(bot)
+    _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
+    card = await post(bot.surface.client, OPS, elsewhere, diagnosis.render(incident, REPORT))
+    await bot.slack.click("olga", card, diagnosis.WHY)
+    await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 1
+    assert "older version" in str(bot.slack.whispers("olga"))
+
+
+async def test_a_click_in_a_channel_that_became_shared_does_nothing(bot: Behind) -> None:
+    incident, _, card = await reported(bot)
+    bot.slack.share(OPS)
+    await bot.slack.click("olga", card, diagnosis.HAND_OFF)
+    await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 1
+    assert "shared with another organisation" in str(bot.slack.whispers("olga"))
+
+
+async def test_a_click_that_cannot_be_stored_is_told_at_once_to_whoever_clicked(bot: Behind) -> None:
+    _, _, card = await reported(bot)
+    bot.server.connected = False
+    delivery = await bot.slack.click("olga", card, diagnosis.RECHECK)
+    await bot.settled()
+    assert delivery.acked
+    assert "could not note this down" in str(bot.slack.whispers("olga"))
+
+
+async def test_a_button_of_an_older_version_is_answered(bot: Behind) -> None:
+    _, ts = await opened(bot)
+    old = [
+        {
+            "type": "actions",
+            "elements": [{"type": "button", "text": {"type": "plain_text", "text": "?"}, "action_id": "gone", "value": "v"}],
+        }
+    ]
+    answer = await bot.surface.client.chat_postMessage(channel=OPS, thread_ts=ts, text="old", blocks=old)
+    delivery = await bot.slack.click("olga", answer["ts"], "gone")
+    await bot.settled()
+    assert delivery.acked
+    assert "older version" in str(bot.slack.whispers("olga"))
+
+
+async def ticketed(bot: Behind, **ticket_: str) -> tuple[str, str]:
+    """An incident with a ticket: (id, the ticket's ts)."""
+    incident, ts = await opened(bot)
+    state: Incident = {"id": incident, "report": REPORT.model_dump(mode="json"), "ticket": {"state": "open", **ticket_}}
+    bot.states[incident] = state
+    return incident, await post(bot.surface.client, OPS, ts, ticket.render(handoff({**state, "ticket": {"state": "open"}})))
+
+
+async def test_a_ticket_is_taken_by_a_click(bot: Behind) -> None:
+    incident, card = await ticketed(bot)
+    await bot.slack.click("anton", card, ticket.TAKE)
+    await bot.settled()
+    assert [(item.kind, item.user) for item in (await bot.inbox.peek(incident))[1:]] == [("take", "U0ANTON")]
+
+
+async def test_closing_asks_for_the_root_cause_and_stores_it(bot: Behind) -> None:
+    incident, card = await ticketed(bot)
+    await bot.slack.click("anton", card, ticket.CLOSE)
+    view = bot.slack.view("anton")
+    assert view
+    label, cause, _ = (block["element"] for block in view["blocks"])
+    assert (label["initial_option"]["value"], cause["initial_value"]) == ("GPU.BUS.Fell_Off", "Xid 79")
+    wrong = await bot.slack.submit("anton", view["id"], {close_modal.HOSTS: "gpu-[1-"})
+    assert close_modal.HOSTS in wrong["errors"]
+    taken = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated", close_modal.HOSTS: "gpu-[017-018]"})
+    await bot.settled()
+    assert taken == {}
+    last = (await bot.inbox.peek(incident))[-1]
+    assert (last.kind, last.user) == ("close", "U0ANTON")
+    assert last.data == {"label": "GPU.BUS.Fell_Off", "root_cause": "riser reseated", "hosts": ["gpu-017", "gpu-018"]}
+
+
+async def test_a_closing_that_cannot_be_stored_keeps_the_form_open(bot: Behind) -> None:
+    _, card = await ticketed(bot)
+    await bot.slack.click("anton", card, ticket.CLOSE)
+    view = bot.slack.view("anton")
+    assert view
+    bot.server.connected = False
+    answer = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated"})
+    assert "could not note this down" in answer["errors"][close_modal.CAUSE]
+
+
+async def test_a_closed_ticket_is_not_taken_from_an_old_card(bot: Behind) -> None:
+    incident, card = await ticketed(bot, state="resolved")
+    await bot.slack.click("anton", card, ticket.TAKE)
+    await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 1
+    assert "closed already" in str(bot.slack.whispers("anton"))
+
+
+async def test_diagnose_this_opens_an_incident_from_somebody_elses_message(bot: Behind) -> None:
+    ts = await bot.slack.say("dmitri", OPS, "NCCL timeout on gpu-019 & co")
+    for _ in range(2):
+        await bot.slack.shortcut("olga", OPS, ts, "diagnose_this")
+    await bot.settled()
+    [item] = await bot.items()
+    assert (item.kind, item.text, item.user) == ("mention", "NCCL timeout on gpu-019 & co", "U0OLGA")
+    assert await bot.inbox.find(TEAM, OPS, ts) == item.incident
+    assert "on this thread already" in str(bot.slack.whispers("olga"))
+
+
+async def test_diagnose_this_in_an_unserved_channel_is_refused_to_whoever_clicked(bot: Behind) -> None:
+    ts = await bot.slack.say("dmitri", RANDOM, "gpu-019 is slow")
+    await bot.slack.shortcut("olga", RANDOM, ts, "diagnose_this")
+    await bot.settled()
+    assert await bot.items() == []
+    assert "do not know this channel" in str(bot.slack.whispers("olga"))
+
+
+async def test_the_command_shows_help_status_and_what_it_knows(bot: Behind) -> None:
+    incident, _ = await opened(bot)
+    help_, status, other = [await bot.slack.command("olga", OPS, "/rackmedic", text) for text in ("help", "status", "reboot gpu-017")]
+    assert "What I understand" in str(help_.payload)
+    assert incident in str(status.payload)
+    assert "/rackmedic status" in str(other.payload)
+
+
+async def test_the_command_tells_nothing_in_a_customers_channel(bot: Behind) -> None:
+    incident, _ = await opened(bot)
+    answer = await bot.slack.command("carla", ACME, "/rackmedic", "status")
+    assert incident not in str(answer.payload)
+    assert "belongs to a customer" in str(answer.payload)
+
+
+async def test_home_shows_incidents_to_operators_and_a_sentence_to_guests(bot: Behind) -> None:
+    incident, _ = await opened(bot)
+    for user in ("olga", "gus"):
+        await bot.slack.open_home(user)
+    await bot.settled()
+    await bot.slack.wait_for(lambda: bot.slack.home("olga") and bot.slack.home("gus"))
+    assert incident in str(bot.slack.home("olga"))
+    assert "full members" in str(bot.slack.home("gus"))
+
+
+async def test_our_own_mistake_is_not_acked_and_said_with_a_reference(bot: Behind) -> None:
+    root = await bot.slack.say("olga", OPS, "job 4711 hangs")
+    await bot.settled()
+    bot.slack.hub.patience.ack = 0.1
+    await bot.redis.rpush(f"rm:at:{TEAM}:{OPS}:{root}", "not what we wrote")
+    with structlog.testing.capture_logs() as logs:
+        await bot.slack.say("olga", OPS, "@rackmedic look", thread_ts=root)
+        await bot.settled()
+    assert bot.slack.stats()["counts"]["lost_events"] == 2
+    [said] = bot.texts(OPS)
+    assert "Internal error" in said
+    assert {row["event"] for row in logs} == {"listeners.bug"}

@@ -1,0 +1,222 @@
+"""`rackmedic look`: what differs among hosts, what could not be looked at, facts for scripts, and the heat map."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.refusal import Refusal
+from bot.terminal.differences import Differences
+from bot.terminal.heat import Heat, draw, heat_table, picture_kind, scale
+from tests.bot.test_cli import rackmedic
+from tools.fact import Fact, Status, Value, blind
+from tools.fleet.fleet import Answer
+from tools.inventory.ranges import expand
+
+CASE = """
+id: t1
+profile: dgx-h100-8
+nodes: [gpu-001, gpu-002, gpu-003, gpu-004, gpu-005]
+ticket: {text: "job 4711 hangs"}
+faults: [{id: G07, node: gpu-003, gpu: 5, t: -620}]
+modifiers: ["R6(check=dmesg@gpu-005, how=timeout)"]
+"""
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> str:
+    file = tmp_path / "case.yaml"
+    file.write_text(CASE)
+    return str(file)
+
+
+def seen(rows: dict[str, Value], key: str = "driver.version", device: str | None = None, expected: Value = None) -> Differences:
+    """One fact a host."""
+    found = Differences(lambda host, k, d: expected, lambda host: "same")
+    for host, value in rows.items():
+        found.add(Answer(host, "smi", (Fact("smi", key, value, device, host=host),)))
+    return found
+
+
+def lines(found: Differences, check: str = "smi") -> list[str]:
+    return [str(group) for group in found.groups(check)]
+
+
+def test_hosts_that_agree_are_one_line() -> None:
+    assert lines(seen(dict.fromkeys(expand("gpu-[001-119]"), "550.1"))) == ["gpu-[001-119]: ok"]
+
+
+def test_the_one_that_differs_from_most_is_told_with_what_most_say() -> None:
+    rows: dict[str, Value] = dict.fromkeys(expand("gpu-[001-119]"), "550.1")
+    assert lines(seen({**rows, "gpu-118": "535.9"})) == [
+        "gpu-[001-117,119]: ok",
+        "gpu-118: driver.version 535.9 (most: 550.1)",
+    ]
+
+
+def test_without_a_majority_nobody_is_called_different() -> None:
+    assert lines(seen({"n1": "1", "n2": "2", "n3": "3", "n4": "4"})) == ["n[1-4]: ok"]
+    assert lines(seen({"n1": "1", "n2": "2"})) == ["n[1-2]: ok"]
+
+
+def test_what_the_machine_should_be_counts_also_for_a_single_host() -> None:
+    assert lines(seen({"n1": 7}, "gpu.count", expected=8)) == ["n1: gpu.count 7 (expected 8)"]
+    assert lines(seen({"n1": 300.0}, "nccl.busbw_max", expected=480.0)) == ["n1: nccl.busbw_max 300 (expected 480)"]
+    assert lines(seen({"n1": 470.0}, "nccl.busbw_max", expected=480.0)) == ["n1: ok"]
+
+
+def test_temperatures_differ_by_nature() -> None:
+    assert lines(seen({"n1": 30, "n2": 30, "n3": 30, "n4": 41}, "gpu.temp.core", "gpu0")) == ["n[1-4]: ok"]
+
+
+def test_a_host_that_lacks_what_most_have_is_not_ok() -> None:
+    found = seen({"n1": True, "n2": True, "n3": True}, "gpu.persistence", "gpu5")
+    found.add(Answer("n4", "smi", (Fact("smi", "gpu.count", 7, host="n4"),)))
+    assert "n4: gpu.count 7 · gpu5: no gpu.persistence (most hosts have)" in lines(found)
+
+
+def test_hosts_of_another_kind_are_compared_among_themselves() -> None:
+    found = Differences(lambda *_: None, lambda host: host[0])
+    for host in ("a1", "a2", "a3", "b1", "b2", "b3"):
+        found.add(Answer(host, "smi", (Fact("smi", "gpu.product", f"model {host[0]}", "gpu0", host=host),)))
+    assert lines(found) == ["a[1-3],b[1-3]: ok"]
+
+
+def test_an_event_is_notable_and_an_old_one_is_not() -> None:
+    found = Differences(lambda *_: None, lambda host: "")
+    found.add(Answer("n1", "dmesg", (Fact("dmesg", "kernel.xid", 79, "gpu5", host="n1"),)))
+    found.add(Answer("n2", "dmesg", (Fact("dmesg", "kernel.xid", 79, "gpu5", host="n2", stale=True),)))
+    assert lines(found, "dmesg") == ["n2: ok", "n1: gpu5: kernel.xid 79"]
+
+
+def test_devices_that_say_the_same_are_folded() -> None:
+    found = Differences(lambda *_: None, lambda host: "")
+    facts = tuple(Fact("ibstat", "pcie.downgraded", True, f"gpu{n}", host="n1") for n in range(4))
+    found.add(Answer("n1", "lspci", facts))
+    assert lines(found, "lspci") == ["n1: gpu[0-3]: pcie.downgraded True"]
+
+
+def test_what_could_not_be_looked_at_is_apart_and_never_ok() -> None:
+    found = seen({"n1": "1", "n2": "1"})
+    for host in ("n3", "n4"):
+        for check in ("smi", "dmesg"):
+            found.add(Answer(host, check, (blind(check, Status.UNREACHABLE, "no route", host),), could_not="no route"))
+    assert lines(found) == ["n[1-2]: ok"]
+    assert [str(row) for row in found.blind()] == ["n[3-4]: smi dmesg: no route"]
+
+
+def test_a_host_of_which_a_part_could_not_be_looked_at_is_not_called_ok() -> None:
+    found = seen({"n1": "1", "n2": "1"})
+    rows = (Fact("smi", "driver.version", "1", host="n3"), blind("smi", Status.TIMEOUT, "no answer within 20 s", "n3"))
+    found.add(Answer("n3", "smi", rows, could_not="no answer within 20 s"))
+    assert lines(found) == ["n[1-2]: ok", "n3: nothing in the part that could be looked at"]
+
+
+def test_a_dead_host_is_one_line_however_many_checks_were_asked() -> None:
+    found = seen({"n1": "1"})
+    for check in ("smi", "dmesg", "mem"):
+        found.add(Answer("n2", check, (blind(check, Status.UNREACHABLE, "no route", "n2"),), could_not="no route"))
+    (row,) = found.blind()
+    assert row.among(3) == "n2: all 3 checks: no route"
+    assert row.among(4) == "n2: smi dmesg mem: no route"
+    assert seen({"n1": "1"}).blind() == ()
+
+
+def test_what_hosts_print_is_shown_literally() -> None:
+    rows: dict[str, Value] = {"n1": "1", "n2": "1", "n3": "1", "n4": "[red]\x1b[2J"}
+    assert "\x1b" not in "".join(lines(seen(rows)))
+
+
+@given(st.dictionaries(st.sampled_from(expand("n[1-12]")), st.sampled_from(["a", "b", "c"]), min_size=1))
+def test_every_host_is_in_exactly_one_group(rows: dict[str, Value]) -> None:
+    groups = seen(rows).groups("smi")
+    assert sorted(host for group in groups for host in group.hosts) == sorted(rows)
+    assert len({group.notes for group in groups}) == len(groups)
+
+
+def test_look_folds_a_cluster_from_the_command_line(case: str) -> None:
+    ran = rackmedic("look", "gpu-[001-005]", "smi", "dmesg", "--sandbox", case)
+    assert ran.returncode == 0, ran.stderr
+    assert "  gpu-[001-002,004-005]: ok" in ran.stdout
+    assert "  gpu-005: nothing in the part that could be looked at" in ran.stdout
+    assert "gpu5: gpu.lost True" in ran.stdout
+    assert "gpu5: kernel.xid 79" in ran.stdout
+    assert "gpu-005: dmesg: dmesg.ring: no answer within" in ran.stdout
+
+
+def test_checks_in_which_every_host_is_well_are_one_line(case: str) -> None:
+    ran = rackmedic("look", "gpu-[001-005]", "disk", "mem", "smi", "--sandbox", case)
+    assert "ok on every host that answered\n  gpu-[001-005]: disk mem\n" in ran.stdout
+
+
+def test_look_prints_facts_with_their_host_as_json_lines(case: str) -> None:
+    ran = rackmedic("look", "gpu-003,gpu-005", "dmesg", "--sandbox", case, "--json")
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert {"host", "check", "key", "device", "value", "unit", "status"} <= set(rows[0])
+    assert ("gpu-003", "gpu5", 79) in {(row["host"], row["device"], row["value"]) for row in rows if row["key"] == "kernel.xid"}
+    assert {row["status"] for row in rows if row["host"] == "gpu-005"} >= {"timeout"}
+    assert all(len(row["sha256"]) == 64 for row in rows if row["status"] == "ok")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("gpu-001", "nccl1"), "--exclusive"),
+        (("gpu-001", "sim"), "there is no check 'sim'"),
+        (("gpu-009",), "not in the inventory"),
+        (("gpu-[", "smi"), "unbalanced"),
+        (("gpu-001", "--heat", "driver.version"), "no number of a GPU"),
+        (("gpu-001", "--out", "x.png"), "--heat"),
+        (("gpu-001", "--heat", "gpu.temp.core", "--out", "x.gif"), ".png or .svg"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_the_mend(case: str, words: tuple[str, ...], told: str) -> None:
+    ran = rackmedic("look", *words, "--sandbox", case)
+    assert (ran.returncode, told in ran.stderr) == (2, True), ran.stderr
+    assert not ran.stdout
+
+
+def test_an_exclusive_check_runs_on_idle_hosts_when_allowed(case: str) -> None:
+    ran = rackmedic("look", "gpu-001", "nccl1", "--exclusive", "--sandbox", case, "--json")
+    assert any(json.loads(line)["key"] == "nccl.busbw_max" for line in ran.stdout.splitlines())
+
+
+def test_an_exclusive_check_is_not_run_where_gpus_are_in_use(tmp_path: Path) -> None:
+    file = tmp_path / "busy.yaml"
+    file.write_text("profile: dgx-h100-8\nnodes: [n1]\nticket: {text: x}\nfaults: [{id: S12, node: n1, t: -620}]\n")
+    ran = rackmedic("look", "n1", "nccl1", "--exclusive", "--sandbox", str(file))
+    assert "n1: nccl1: nccl1 was not run on n1" in ran.stdout
+
+
+def test_the_heat_map_is_a_table_and_a_picture(case: str, tmp_path: Path) -> None:
+    out = tmp_path / "temp.png"
+    ran = rackmedic("look", "gpu-[001-005]", "--heat", "gpu.temp.core", "--out", str(out), "--sandbox", case)
+    assert ran.returncode == 0, ran.stderr
+    assert "gpu7" in ran.stdout
+    assert "gpu-003" in ran.stdout
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_not_known_is_not_zero(tmp_path: Path) -> None:
+    heat = Heat("gpu.temp.core", ("n1", "n2", "n3"))
+    heat.add([Fact("smi", "gpu.temp.core", 30, "gpu0", host="n1"), Fact("smi", "gpu.temp.core", 40, "gpu1", host="n2")])
+    assert heat.row("n1") == [30.0, None]
+    assert heat.spread() == (30.0, 35.0, 40.0)
+    assert heat_table(heat).caption == "no value: n3"
+    draw(heat, tmp_path / "map.svg")
+    assert "<svg" in (tmp_path / "map.svg").read_text()
+
+
+def test_a_map_of_nothing_can_still_be_drawn(tmp_path: Path) -> None:
+    draw(Heat("gpu.temp.core", ("n1",)), tmp_path / "map.svg")
+    with pytest.raises(Refusal, match="no folder"):
+        picture_kind(tmp_path / "absent" / "map.png")
+
+
+def test_small_differences_look_small_and_large_ones_fill_the_scale() -> None:
+    assert scale([29, 32]) == pytest.approx((26.69, 34.31), abs=0.01)
+    assert scale([30, 90]) == (30, 90)
+    assert scale([0, 0]) == (-0.5, 0.5)
+    assert scale([]) == (0.0, 1.0)

@@ -1,0 +1,51 @@
+"""The manifest that operators paste is the one that the code needs."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bot.slack import manifest
+from bot.slack.incoming.listeners import COMMAND, SHORTCUT
+from deploy.sandbox.slack.web.door import METHODS
+from deploy.sandbox.slack.workspace.people import App
+
+COMMITTED = Path(__file__).parents[2] / "deploy" / "slack" / "manifest.yaml"
+CALLS = {
+    "auth.test", "chat.postMessage", "chat.update", "conversations.info", "conversations.members", "conversations.replies",
+    "files.completeUploadExternal", "files.getUploadURLExternal", "usergroups.users.list", "users.info", "views.open", "views.publish",
+}  # fmt: skip
+"""What `bot` asks of the Web API."""
+
+
+def test_the_committed_manifest_is_what_the_code_makes() -> None:
+    assert COMMITTED.read_text() == manifest.as_yaml(), "run: python -m bot.slack.manifest > deploy/slack/manifest.yaml"
+    assert yaml.safe_load(COMMITTED.read_text()) == manifest.manifest()
+
+
+def test_it_keeps_to_slacks_limits() -> None:
+    made = manifest.manifest()
+    shown = made["display_information"]
+    assert len(shown["name"]) <= 35
+    assert len(shown["description"]) <= 140
+    assert 174 <= len(shown["long_description"]) <= 4000
+    assert all(len(row["name"]) <= 24 for row in made["features"]["shortcuts"])
+
+
+def test_every_scope_is_used_and_every_use_has_its_scope() -> None:
+    needed = {METHODS[call].scope for call in CALLS} - {""}
+    heard = {"app_mentions:read", "channels:history", "groups:history", "im:history", "commands"}
+    fetched = {"files:read"}
+    private = {"groups:read"}
+    assert set(manifest.SCOPES) == needed | heard | fetched | private
+
+
+@pytest.mark.parametrize("event", ["app_mention", "app_home_opened", "message.channels", "message.groups", "message.im"])
+def test_it_subscribes_to_what_is_listened_to(event: str) -> None:
+    assert App.from_manifest(manifest.manifest()).hears(event)
+
+
+def test_it_offers_the_command_and_the_entry_in_a_messages_menu() -> None:
+    app = App.from_manifest(manifest.manifest())
+    assert [row["command"] for row in app.commands] == [COMMAND]
+    assert [row["callback_id"] for row in app.shortcuts] == [SHORTCUT]

@@ -1,0 +1,65 @@
+"""Only the operators' channels are served, and only to people of our own workspace."""
+
+import pytest
+
+from bot.policy import channels as policy
+from bot.policy.channels import NotAllowed, NotServed, Place
+from tools.inventory.hosts import ChannelRow
+
+BOUND = policy.bindings(
+    (
+        ChannelRow(channel="C0OPS", kind="operators"),
+        ChannelRow(channel="C0ACME", kind="tenant", tenant="acme", internal="C0OPS"),
+        ChannelRow(channel="D0DM", kind="operators"),
+    )
+)
+
+
+def test_an_operators_channel_is_served() -> None:
+    assert policy.serve(Place("T1", "C0OPS", "channel"), BOUND).channel == "C0OPS"
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (Place("T1", "C0ACME", "channel"), "tenant"),
+        (Place("T1", "C0ELSE", "channel"), "unbound"),
+        (Place("T1", "C0OPS", "channel", shared=True), "shared"),
+        (Place("T1", "C0ACME", "channel", shared=True), "shared"),
+        (Place("T1", "C0OPS", "im"), "im"),
+        (Place("T1", "C0OPS", "mpim"), "im"),
+        (Place("T1", "D0DM"), "im"),
+    ],
+)
+def test_every_other_place_is_refused_in_words_that_say_what_to_do(place: Place, why: str) -> None:
+    with pytest.raises(NotServed, match=r"[Mm]ention me") as refused:
+        policy.serve(place, BOUND)
+    assert refused.value.why == why
+
+
+USER = {"id": "U1", "team_id": "T1", "profile": {"display_name": "olga"}}
+
+
+def test_a_full_member_is_a_colleague() -> None:
+    policy.colleague(policy.person(USER), "T1")
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {},
+        {**USER, "team_id": "T2"},
+        {**USER, "team_id": ""},
+        {**USER, "id": "USLACKBOT"},
+        *({**USER, doubt: True} for doubt in ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")),
+    ],
+)
+def test_nobody_else_is(user: dict[str, object]) -> None:
+    with pytest.raises(NotAllowed):
+        policy.colleague(policy.person(user), "T1")
+
+
+def test_a_person_is_called_by_the_name_they_chose() -> None:
+    assert policy.person(USER).name == "olga"
+    assert policy.person({"id": "U2", "real_name": "Olga M"}).name == "Olga M"
+    assert policy.person({"id": "U3"}).name == "U3"

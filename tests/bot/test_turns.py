@@ -1,0 +1,164 @@
+"""The desk with the real incident graph over the real saver: turns end, resume, stop, and are given up."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import structlog
+from redis.asyncio import Redis
+
+from bot.desk.desk import Desk
+from bot.desk.inbox import Inbox, Names
+from bot.desk.lease import Leases
+from bot.desk.sweeper import timers_after
+from bot.desk.turns import GraphTurns
+from bot.store.model_costs import RedisBook
+from graph.memory.checkpoint import RedisSaver
+from graph.model.reasoner import Spent
+from graph.state import Item, Origin
+from tests.support.fakes_desk import BoardOfList, SetClock
+from tests.support.fakes_graph import FakeFleet, World, fact, healthy, instead, item
+from tools.fleet.fleet import Ask, Seen, Wave
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+HOSTS = ("n1", "n2", "n3", "n4")
+INCIDENT = "inc-1"
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[list[structlog.typing.EventDict]]:
+    """Tracebacks of bugs made on purpose go to a list, not to the terminal."""
+    with structlog.testing.capture_logs() as rows:
+        yield rows
+
+
+def sick() -> list[Any]:
+    return instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, "gpu3"), fact("n2", "lspci", "pcie.rev_ff", True, "gpu3"))
+
+
+class Office:
+    """A desk over the real graph in a small world."""
+
+    def __init__(self, redis: Redis, world: World, *, owner: str = "me") -> None:
+        self.clock = SetClock(world.clock.at)
+        self.inbox = Inbox(redis, self.clock)
+        ports = replace(world.ports(), peek=self.inbox.peek)
+        self.turns = GraphTurns(RedisSaver(redis), ports)
+        self.board = BoardOfList()
+        leases = Leases(redis, self.clock, owner=owner)
+
+        async def no_pause(seconds: float) -> None:
+            await asyncio.sleep(0)
+
+        self.desk = Desk(self.inbox, leases, self.turns, self.board, clock=self.clock, timers=timers_after, pause=no_pause)
+
+    async def say(self, *said: Item) -> None:
+        for one in said:
+            await self.inbox.enqueue(one, one.id)
+        await self.desk.advance(INCIDENT)
+
+
+async def test_a_mention_becomes_a_diagnosis_and_a_why_is_answered_from_the_stored_state(redis: Redis) -> None:
+    office = Office(redis, World(FakeFleet(sick())))
+    await office.say(item("job 4711 died on n[1-4]"), item("why?", "why"))
+    assert [posted.outcome for _, posted in office.board.posts] == ["diagnosed", "diagnosed"]
+    assert office.board.posts[0][1].root_causes[0].devices == ("n2/gpu3",)
+    assert "n2" in office.board.posts[1][1].reply
+    state = await office.turns.state(INCIDENT)
+    assert state["done_items"] == ["mention-1", "why-1"]
+
+
+async def test_an_ordinary_incident_is_small_at_rest(real_redis: Redis) -> None:
+    office = Office(real_redis, World(FakeFleet(sick())))
+    await office.say(item("job 4711 died on n[1-4]"))
+    size = sum([await real_redis.memory_usage(key) or 0 async for key in real_redis.scan_iter(match="rm:thread:*")])
+    assert size <= 8 * 1024
+
+
+class PluggedOut(FakeFleet):
+    """The process is stopped while the fleet looks for the first time."""
+
+    def __init__(self, facts: list[Any]) -> None:
+        super().__init__(facts)
+        self.reached = asyncio.Event()
+
+    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+        if not self.reached.is_set():
+            self.reached.set()
+            await asyncio.Event().wait()
+        return await super().look(incident, asks, seen, fresh=fresh)
+
+
+async def test_a_turn_cut_off_while_looking_is_completed_by_the_next_process(redis: Redis) -> None:
+    world = World(PluggedOut(sick()))
+    office = Office(redis, world)
+    assert isinstance(world.fleet, PluggedOut)
+    saying = asyncio.create_task(office.say(item("job 4711 died on n[1-4]")))
+    await world.fleet.reached.wait()
+    await office.desk.drain(grace=0.0)
+    await asyncio.gather(saying, return_exceptions=True)
+    state = await office.turns.state(INCIDENT)
+    assert state["brief"]["hosts"]
+    assert "report" not in state
+
+    after = Office(redis, world, owner="next")
+    await after.say(item("and it was fine yesterday", "reply"))
+    assert after.board.posted == ["mention-1", "reply-1"]
+    assert after.board.posts[0][1].root_causes[0].devices == ("n2/gpu3",)
+
+
+async def test_a_broken_turn_is_given_up_and_the_next_item_gets_its_own(redis: Redis) -> None:
+    class Broken(FakeFleet):
+        async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+            if len(self.fresh) < 3:
+                self.fresh.append(fresh)
+                raise ZeroDivisionError("a bug")
+            return await super().look(incident, asks, seen, fresh=fresh)
+
+    office = Office(redis, World(Broken(sick())))
+    await office.say(item("job 4711 died on n[1-4]"))
+    await office.desk.advance(INCIDENT)
+    await office.desk.advance(INCIDENT)
+    assert office.board.posts[0][1].headline.startswith("Internal error")
+    await office.say(item("job 4711 died on n[1-4]", id="again"))
+    assert office.board.posts[1][1].root_causes[0].devices == ("n2/gpu3",)
+    assert (await office.turns.state(INCIDENT))["done_items"] == ["again"]
+
+
+async def test_a_closed_incident_gets_a_lifetime(redis: Redis) -> None:
+    office = Office(redis, World(FakeFleet(sick())))
+    await office.say(item("job 4711 died on n[1-4]"), item("", "close", data={"root_cause": "cable"}))
+    assert await redis.ttl(f"rm:thread:{{{INCIDENT}}}:checkpoints") > 0
+    assert await office.inbox.lifecycle(INCIDENT) == "closed"
+
+
+async def test_what_an_item_points_to_is_fetched_before_its_turn(redis: Redis) -> None:
+    async def fetch(given: Item) -> Item:
+        return given.model_copy(update={"text": "job 4711 died on n[1-4]"})
+
+    turns = GraphTurns(RedisSaver(redis), World(FakeFleet(sick())).ports(), fetch=fetch)
+    report = await turns.run(item("see above"), Origin())
+    assert report.root_causes[0].devices == ("n2/gpu3",)
+    await turns.tidy(INCIDENT, timedelta(days=1))
+
+
+async def test_spending_is_kept_as_long_as_the_incident(real_redis: Redis) -> None:
+    office = Office(real_redis, World(FakeFleet(sick())))
+    await office.say(item("job 4711 died on n[1-4]"))
+    await RedisBook(real_redis).add(INCIDENT, Spent(1, 10, 1, 0.01))
+    key = Names().of(INCIDENT, "spent")
+    assert await real_redis.ttl(key) == -1
+    await office.say(item("", "close", data={"root_cause": "cable"}))
+    assert await real_redis.ttl(key) > 0
+    await office.say(item("it is back", "reply"))
+    assert await real_redis.ttl(key) == -1
+
+
+@pytest.mark.parametrize("kind", ["reply"])
+async def test_a_reply_to_an_unknown_incident_is_a_turn_of_its_own(redis: Redis, kind: Any) -> None:
+    office = Office(redis, World(FakeFleet(sick())))
+    await office.say(item("n[1-4] slow", kind))
+    assert len(office.board.posts) == 1

@@ -1,0 +1,281 @@
+"""Cards say the root cause first and the next step last, fit Slack, and their buttons come back as what they were given."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slack_sdk.models.blocks import Block as SlackBlock
+
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import OldButton, Press
+from bot.cards.incidents import close_modal, diagnosis, error, home, phrases, progress, question, ticket
+from bot.cards.incidents import notes as refusal
+from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
+from bot.slack.incoming import grammar
+from graph.ports import Progress
+from graph.state import Blind, Evidence, Hypothesis, Incident, Report, Stats, Ticket
+from tools.fact import Fact
+
+NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+XID = Evidence(
+    host="gpu-017", check="dmesg", key="xid", device="gpu5", line="NVRM: Xid (PCI:0000:9b:00): 79, <gone>", time=NOW, sha256="ab" * 32
+)
+FELL = Hypothesis(
+    label="GPU.BUS.Fell_Off",
+    hosts=("gpu-017",),
+    devices=("gpu-017/gpu5",),
+    verdict="confirmed",
+    confidence=0.996,
+    because="Xid 79 and no config space",
+    evidence=(XID, XID.model_copy(update={"check": "lspci", "line": "rev ff"})),
+)
+COOL = Hypothesis(label="GPU.THERMAL.Slowdown", hosts=("gpu-017",), verdict="rejected", because="41 °C")
+REPORT = Report(
+    item="T1.C1.1",
+    outcome="diagnosed",
+    headline="GPU 5 of gpu-017 fell off the bus",
+    root_causes=(FELL,),
+    ruled_out=(COOL,),
+    could_not_look=tuple(Blind(host=f"gpu-0{n}", check="ibstat", why="permission denied") for n in (18, 19)),
+    without_model="no key",
+    next_step="Drain gpu-017 and reboot it.",
+)
+
+
+def shown(blocks: tuple[Block, ...]) -> str:
+    """All words of a card, top to bottom."""
+
+    def words(value: Any) -> list[str]:
+        if isinstance(value, dict):
+            return [v for k, v in value.items() if k == "text" and isinstance(v, str)] + [w for v in value.values() for w in words(v)]
+        return [w for v in value for w in words(v)] if isinstance(value, list) else []
+
+    return "\n".join(w for block in blocks for w in words(block))
+
+
+def buttons(blocks: tuple[Block, ...]) -> list[Block]:
+    return [element for block in blocks if block["type"] == "actions" for element in block["elements"]]
+
+
+def click(button: Block) -> dict[str, Any]:
+    return {"type": "block_actions", "actions": [{"action_id": button["action_id"], "value": button["value"]}]}
+
+
+def valid(card: Card) -> bool:
+    for block in card.blocks:
+        parsed = SlackBlock.parse(block)
+        assert parsed is not None
+        parsed.validate_json()
+    return len(card.blocks) <= 50 and bool(card.text)
+
+
+def test_a_diagnosis_says_what_then_where_then_why_and_the_next_step_last() -> None:
+    card = diagnosis.render("i1", REPORT, Stats(hosts=4, checks=40, makespan_seconds=12.3))
+    words = shown(card.blocks)
+    order = [
+        "🔴 GPU 5 of gpu-017 fell off the bus",
+        "*gpu-017/gpu5*",
+        "GPU.BUS.Fell_Off",
+        "99 % sure",
+        "Ruled out",
+        "Could not look",
+        "Next:",
+    ]
+    assert valid(card)
+    assert [words.find(part) for part in order] == sorted(words.find(part) for part in order)
+    assert -1 not in [words.find(part) for part in order]
+    assert "gpu-017 · dmesg\n  03:10:00Z  NVRM: Xid (PCI:0000:9b:00): 79, &lt;gone&gt;" in words
+    assert "*gpu-[018-019]* ibstat: permission denied" in words
+    assert "*without a model*: no key" in words
+    assert "40 checks on 4 hosts in 12 s" in words
+
+
+@pytest.mark.parametrize("does", ["hand_off", "why", "recheck"])
+def test_a_diagnosis_button_comes_back_as_it_was_made(does: str) -> None:
+    [made] = [b for b in buttons(diagnosis.render("i1", REPORT).blocks) if diagnosis.BUTTONS[b["action_id"]] == does]
+    assert diagnosis.read(click(made)) == Press(does, "i1", "T1.C1.1")
+
+
+def test_handing_off_asks_before_it_does() -> None:
+    [made] = [b for b in buttons(diagnosis.render("i1", REPORT).blocks) if b["action_id"] == diagnosis.HAND_OFF]
+    assert made["confirm"]["confirm"]["text"] == "Hand off"
+
+
+def test_an_answer_to_a_question_is_shown_alone_with_its_lines_as_they_were_printed() -> None:
+    reply = "Fell off: confirmed\n  gpu-017 dmesg: *Xid* 79\nThat is all."
+    card = diagnosis.render("i1", REPORT.model_copy(update={"reply": reply}))
+    assert [b["text"]["text"] for b in card.blocks[:3]] == ["Fell off: confirmed", "```\ngpu-017 dmesg: *Xid* 79\n```", "That is all."]
+    assert not buttons(card.blocks)
+
+
+def test_questions_tell_how_to_answer() -> None:
+    report = Report(item="x", outcome="abstained", questions=("Which hosts?",), suggestions=("Try a smaller batch",))
+    words = shown(diagnosis.render("i1", report).blocks)
+    assert "1. Which hosts?" in words
+    assert "Answer in this thread in your own words" in words
+    assert "Try a smaller batch" in words
+    assert valid(question.render(report.questions, report.suggestions))
+
+
+@given(st.lists(st.text(max_size=500), max_size=80), st.text(max_size=4000))
+@settings(max_examples=30, deadline=None)
+def test_a_report_of_any_size_is_a_card_that_slack_takes(lines: list[str], words: str) -> None:
+    causes = tuple(FELL.model_copy(update={"because": words, "evidence": (XID.model_copy(update={"line": line}),) * 12}) for line in lines)
+    card = diagnosis.render("i1", REPORT.model_copy(update={"root_causes": causes, "headline": words, "next_step": words}))
+    assert valid(card)
+    assert len(buttons(card.blocks)) == 3
+
+
+def test_a_foreign_button_is_refused_in_words() -> None:
+    payloads: tuple[dict[str, Any], ...] = (
+        {},
+        {"actions": []},
+        click({"action_id": "other", "value": "{}"}),
+        click({"action_id": diagnosis.WHY, "value": "[]"}),
+    )
+    for payload in payloads:
+        with pytest.raises(OldButton, match="older version"):
+            diagnosis.read(payload)
+
+
+def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> None:
+    living = progress.Living("i1")
+    for news in (
+        Progress("i1", "summarise", "NCCL timeout on gpu-[017-020]"),
+        Progress("i1", "plan", "two similar incidents", hypotheses=("GPU.BUS.Fell_Off gpu-017",)),
+        Progress("i1", "execute", "asking 4 hosts", done=12, total=40),
+        Progress("i1", "reflect", "weighing"),
+    ):
+        living = progress.follow(living, news)
+    words = shown(progress.render(living).blocks)
+    assert "*Understood:* NCCL timeout on gpu-[017-020]" in words
+    assert "`███░░░░░░░` 12 of 40 checks" in words
+    assert "GPU.BUS.Fell_Off gpu-017" in words
+    assert "Weighing the evidence" in words
+
+
+def test_a_finished_living_card_points_to_the_report() -> None:
+    card = progress.render(progress.finished(progress.Living("i1", "execute", hypotheses=("x",)), "report below"))
+    assert "✅ Done" in shown(card.blocks)
+    assert "Suspected" not in shown(card.blocks)
+
+
+STATE: Incident = {
+    "id": "i1",
+    "opened_at": NOW.isoformat(),
+    "said": [{"user": "U1", "at": (NOW + timedelta(minutes=1)).isoformat(), "text": "job 4711 hangs\nsee log"}],
+    "brief": {"text": "job 4711 hangs", "hosts": ["gpu-017", "gpu-018"]},
+    "hypotheses": [COOL.model_dump(mode="json"), FELL.model_dump(mode="json")],
+    "report": REPORT.model_dump(mode="json"),
+    "ticket": {"state": "open", "owner": "provider"},
+}
+
+
+def test_a_ticket_tells_who_should_act_what_was_tried_and_when_things_happened() -> None:
+    card = ticket.render(handoff(STATE))
+    words = shown(card.blocks)
+    assert valid(card)
+    for part in (
+        "waiting for somebody",
+        "*gpu-[017-018]*",
+        "*provider*",
+        "✓ *gpu-017/gpu5*",
+        "✗ *gpu-017*",
+        "someone wrote: job 4711 hangs",
+    ):
+        assert part in words
+
+
+def test_ticket_buttons_come_back_as_they_were_made() -> None:
+    made = buttons(ticket.render(handoff(STATE)).blocks)
+    assert [ticket.read(click(b)) for b in made] == [Press("take", "i1"), Press("close_form", "i1")]
+
+
+def test_a_closed_ticket_shows_the_truth_and_has_no_buttons() -> None:
+    closed = {
+        **STATE,
+        "ticket": Ticket(state="resolved", closed_by="olga", true_label="GPU.BUS.Fell_Off", true_cause="loose riser").model_dump(),
+    }
+    card = ticket.render(handoff(closed))  # type: ignore[arg-type]  # a TypedDict spread
+    assert "closed by olga" in shown(card.blocks)
+    assert "loose riser" in shown(card.blocks)
+    assert not buttons(card.blocks)
+
+
+def test_a_ticket_is_closed_once() -> None:
+    allow(Ticket(state="taken"), "take")
+    allow(Ticket(state="taken"), "close_form")
+    for does in ("take", "close_form"):
+        with pytest.raises(BadMove, match="closed already"):
+            allow(Ticket(state="resolved"), does)
+
+
+def test_the_evidence_file_holds_the_outputs_behind_what_is_cited_first() -> None:
+    whole = handoff(STATE)
+    other = Fact("smi", "gpu.count", 8, sha256="cd" * 32)
+    assert digests(whole, [other, other]) == ("ab" * 32, "cd" * 32)
+    text = evidence_text(whole, {"ab" * 32: "raw dmesg"})
+    for part in (
+        "raw dmesg",
+        "confirmed    100%  GPU.BUS.Fell_Off  gpu-017/gpu5",
+        "03:10:00 gpu-017 dmesg: NVRM",
+        "gpu-018  ibstat: permission denied",
+    ):
+        assert part in text
+    assert "more characters" in evidence_text(whole, {"ab" * 32: "x" * 5000}, most=1000)
+
+
+def test_a_ticket_of_an_empty_incident_still_renders() -> None:
+    assert valid(ticket.render(handoff({"id": "i1"})))
+
+
+OFFERED = close_modal.choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
+
+
+def submit(view: Block, label: str, cause: str, hosts: str) -> dict[str, Any]:
+    values = {
+        close_modal.LABEL: {close_modal.LABEL: {"selected_option": {"value": label} if label else None}},
+        close_modal.CAUSE: {close_modal.CAUSE: {"value": cause or None}},
+        close_modal.HOSTS: {close_modal.HOSTS: {"value": hosts or None}},
+    }
+    return {"type": "view_submission", "view": {"private_metadata": view["private_metadata"], "state": {"values": values}}}
+
+
+def test_a_closing_form_comes_back_as_it_was_filled() -> None:
+    closing = close_modal.Closing("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
+    view = close_modal.render(closing, OFFERED)
+    label, cause, hosts = (block["element"] for block in view["blocks"])
+    assert [group["label"]["text"] for group in label["option_groups"]] == ["Gpu", "System software", "None of these"]
+    assert close_modal.read(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"])) == closing
+
+
+def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
+    view = close_modal.render(close_modal.Closing("i1", "", ""), OFFERED)
+    with pytest.raises(close_modal.BadForm) as bad:
+        close_modal.read(submit(view, "", "", "gpu-[1-"))
+    assert set(bad.value.problems) == {close_modal.LABEL, close_modal.CAUSE, close_modal.HOSTS}
+    with pytest.raises(OldButton):
+        close_modal.read({"view": {}})
+
+
+def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> None:
+    late = home.OpenIncident("i2", "open", NOW, "Link down")
+    early = home.OpenIncident("i1", "handed_off", NOW - timedelta(hours=5), "", ("gpu-017", "gpu-018"), "T1", "C1", "1700000000.000100")
+    words = shown(tuple(home.render([late, early], NOW)["blocks"]))
+    assert words.index("*gpu-[017-018]* not diagnosed yet") < words.index("Link down")
+    assert "opened 5 h ago" in words
+    assert "https://app.slack.com/client/T1/C1/thread/C1-1700000000.000100" in words
+
+
+def test_home_of_a_large_outage_fits() -> None:
+    many = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200) for n in range(300)]
+    assert len(home.render(many, NOW)["blocks"]) <= 100
+    assert "Nothing is open" in shown(tuple(home.render([], NOW)["blocks"]))
+
+
+def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
+    for card in (refusal.render("No, because."), error.render("e1f2", "i1"), error.not_stored(True), phrases.render(grammar.help_rows())):
+        assert valid(card)
+    assert all(form in shown(phrases.render(grammar.help_rows()).blocks) for form, _ in grammar.help_rows())

@@ -1,0 +1,88 @@
+"""Worker processes beside the front end: real child processes, each a few lines of Python."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.refusal import Refusal
+from bot.run.workers import Worker, own_command, workers
+
+WORKS = "import socket; line = socket.socket(fileno=0); line.sendall(b'ready\\n'); line.recv(1)"
+"""Ready at once, there until the other end is closed."""
+DIES = "import socket; socket.socket(fileno=0).sendall(b'ready\\n')"
+"""Ready at once, and gone."""
+
+
+def script(tmp_path: Path, text: str) -> tuple[str, ...]:
+    """A command that notes down its process id and then does as `text` says."""
+    return (sys.executable, "-c", f"import os; open({str(tmp_path / 'pids')!r}, 'a').write(f'{{os.getpid()}}\\n'); {text}")
+
+
+def pids(tmp_path: Path) -> list[int]:
+    return [int(line) for line in (tmp_path / "pids").read_text().splitlines()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_workers_are_ready_together_and_gone_afterwards(tmp_path: Path) -> None:
+    async with workers(script(tmp_path, WORKS), 2) as ready:
+        await ready()
+        assert len(pids(tmp_path)) == 2
+        assert all(alive(pid) for pid in pids(tmp_path))
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+async def test_a_worker_that_cannot_start_stops_the_start(tmp_path: Path) -> None:
+    async with workers(script(tmp_path, "raise SystemExit(2)"), 1) as ready:
+        with pytest.raises(Refusal, match="did not start"):
+            await ready()
+
+
+async def pauses(worker: Worker, most: int) -> list[float]:
+    """How long it waits before the next few starts."""
+    waited: list[float] = []
+    enough = asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == most:
+            enough.set()
+            await asyncio.Event().wait()
+
+    worker.pause = pause
+    keeping = asyncio.create_task(worker.keep())
+    async with asyncio.timeout(20):
+        await enough.wait()
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    return waited
+
+
+async def test_a_worker_that_dies_is_started_again_after_a_pause(tmp_path: Path) -> None:
+    worker = Worker(script(tmp_path, DIES))
+    await worker.start()
+    assert await pauses(worker, 3) == [1.0, 1.0, 1.0]
+    await worker.stop()
+    assert len(pids(tmp_path)) == 3
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+async def test_pauses_grow_while_it_will_not_start(tmp_path: Path) -> None:
+    worker = Worker(script(tmp_path, "raise SystemExit(2)"))
+    with pytest.raises(Refusal):
+        await worker.start()
+    assert await pauses(worker, 4) == [1.0, 2.0, 5.0, 10.0]
+    await worker.stop()
+
+
+def test_a_worker_is_this_program_under_another_name() -> None:
+    assert own_command("worker", "--beside")[1:] == ("-m", "bot.cli", "worker", "--beside")

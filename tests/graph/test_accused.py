@@ -1,0 +1,152 @@
+"""Who is accused: only what is guilty by itself, never who suffers with it or differs from a mistake of ours."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from graph.engine.abnormal import is_odd
+from graph.engine.assess import assess
+from graph.engine.derive import absent_adapters, waiting_ports, wrong_clocks
+from graph.engine.prepare import gather
+from kb.taxonomy.labels import Taxonomy
+from tests.support.fakes_graph import DESYNC, NOW, TAXONOMY, clue, fact, healthy, instead, leaf, lens
+from tools.fact import Fact, Status, Value, blind
+
+LEAF = "INTERCONNECT.SWITCH.Leaf"
+
+
+def clock(host: str, seconds: float) -> Fact:
+    return replace(fact(host, "time", "time.clock", (NOW + timedelta(seconds=seconds)).timestamp()), time=NOW)
+
+
+def offsets(*facts: Fact) -> dict[str, float]:
+    return {row.host: row.value for row in wrong_clocks(facts) if isinstance(row.value, float)}
+
+
+def test_a_clock_that_differs_from_all_others_is_the_wrong_one() -> None:
+    assert offsets(clock("n1", 0.2), clock("n2", -412.0), clock("n3", 0.1)) == {"n1": 0.1, "n2": -412.1, "n3": 0.0}
+
+
+def test_what_all_clocks_differ_by_is_the_error_of_ours() -> None:
+    assert offsets(clock("n1", 300.0), clock("n2", 300.5), clock("n3", 299.0)) == {"n1": 0.0, "n2": 0.5, "n3": -1.0}
+
+
+def test_of_two_clocks_each_is_compared_with_ours() -> None:
+    assert offsets(clock("n1", 300.0), clock("n2", 0.0)) == {"n1": 300.0, "n2": 0.0}
+
+
+def test_a_time_source_says_it_better_and_a_clock_that_cannot_be_read_says_nothing() -> None:
+    said = fact("n1", "time", "time.offset", 2.0)
+    unread = Fact("time", "time.clock", status=Status.UNREADABLE, host="n2")
+    assert offsets(clock("n1", 9.0), said, unread, clock("n3", 1.0)) == {"n3": 1.0}
+
+
+def test_a_bad_switch_accuses_no_machine_behind_it() -> None:
+    row = leaf(LEAF, "switch", clue("waits", "nvlink.replay_errors", "value > 0", 9, decisive=True))
+    known = replace(
+        lens(Taxonomy({**TAXONOMY.leaves, LEAF: row}, TAXONOMY.branches)), place=lambda host, kind: {"n3": "l2"}.get(host, "l1")
+    )
+    sick = [fact(host, "nvlink", "nvlink.replay_errors", 9, "gpu0") for host in ("n1", "n2")]
+    now = assess(instead(healthy("n1", "n2", "n3"), *sick), known, ("n1", "n2", "n3"), None, NOW)
+    (cause,) = [row for row in now.root_causes() if row.label == LEAF]
+    assert (cause.hosts, cause.devices) == ((), ("leaf:l1",))
+    assert {line.host for line in cause.evidence} <= {"n1", "n2"}
+
+
+def adapter(host: str, number: int, bdf: str = "") -> list[Fact]:
+    name = f"mlx5_{number}"
+    return [fact(host, "ibstat", "ib.state", "Active", name), *([fact(host, "ibstat", "ib.bdf", bdf, name)] if bdf else [])]
+
+
+def test_an_adapter_missing_between_two_is_that_one_and_one_missing_at_the_end_may_be_any() -> None:
+    whole = [row for host in ("n1", "n2") for n in range(4) for row in adapter(host, n)]
+    gap = [row for n in (0, 1, 3) for row in adapter("n3", n)]
+    assert [(row.host, row.device) for row in absent_adapters([*whole, *gap])] == [("n3", "mlx5_2")]
+    shorter = [row for n in (0, 1, 2) for row in adapter("n3", n)]
+    assert absent_adapters([*whole, *shorter]) == []
+    assert absent_adapters(gap) == []
+
+
+def test_ports_that_waited_long_are_told_from_counters_that_grew_for_months() -> None:
+    def contrast(**waits: int) -> dict[str, Value]:
+        facts = [fact(host, "ibstat", "ib.port_xmit_wait", ticks + n, f"mlx5_{n}") for host, ticks in waits.items() for n in range(4)]
+        return {row.host: row.value for row in waiting_ports(facts)}
+
+    assert contrast(n1=2000, n2=8 * 10**9) == {"n1": 1.0, "n2": 3996004.0}
+    assert contrast(n1=8 * 10**9, n2=9 * 10**9)["n2"] == 1.1
+    assert contrast(n1=8 * 10**9) == {}
+
+
+def test_an_adapter_is_called_as_other_hosts_call_the_one_of_its_address() -> None:
+    facts = [row for host in ("n1", "n2") for n in range(3) for row in adapter(host, n, f"0000:{n}8:00.0")]
+    out = fact("n3", "dmesg", "kernel.mlx5", "cable_unplugged", "0000:18:00.0")
+    assert [row.device for row in gather([*facts, out]) if row.host == "n3"] == ["mlx5_1"]
+    other = fact("n4", "ibstat", "ib.bdf", "0000:18:00.0", "mlx5_7")
+    assert [row.device for row in gather([*facts, other, out]) if row.host == "n3"] == ["0000:18:00.0"]
+
+
+def test_healthy_is_not_said_where_nobodys_log_could_be_read() -> None:
+    facts = [row for row in healthy("n1", "n2") if row.check != "joblog"]
+
+    def finding(*blind_hosts: str) -> str:
+        unread = [blind("joblog", Status.DENIED, "permission denied", host) for host in blind_hosts]
+        read = [Fact("joblog", "job.error", status=Status.ABSENT, host=host) for host in {"n1", "n2"} - set(blind_hosts)]
+        return assess([*facts, *unread, *read], lens(), ("n1", "n2"), None, NOW).finding
+
+    assert finding("n1") == "no_fault"
+    assert finding("n1", "n2") == "abstained"
+
+
+def test_where_there_was_nothing_to_look_at_the_report_says_so_beside_no_fault() -> None:
+    none = [fact("n1", "joblog", "job.log", False), Fact("fabric", "fabric.sm", status=Status.ABSENT, line="not installed", host="n2")]
+    now = assess([*healthy("n1", "n2"), *none], lens(), ("n1", "n2"), None, NOW)
+    assert now.finding == "no_fault"
+    assert {(row.host, row.check) for row in now.could_not_look()} == {("n1", "joblog"), ("n2", "fabric")}
+
+
+def test_a_port_of_another_network_than_its_neighbours_accuses_nobody() -> None:
+    def ports(*layers: str) -> list[Fact]:
+        return [fact("n1", "ibstat", "ib.link_layer", layer, f"mlx5_{n}") for n, layer in enumerate(layers)]
+
+    down = fact("n1", "ibstat", "ib.state", "Down", "mlx5_1")
+
+    def elsewhere(*layers: str) -> bool:
+        return any(row.attrs.get("elsewhere") for row in gather([*ports(*layers), down]))
+
+    assert elsewhere("InfiniBand", "Ethernet", "InfiniBand", "InfiniBand")
+    assert not elsewhere("Ethernet", "Ethernet", "Ethernet", "Ethernet")
+    assert not elsewhere("InfiniBand", "InfiniBand", "InfiniBand", "Ethernet")
+    assert not elsewhere("InfiniBand", "Ethernet")
+    marked = [row for row in gather([*ports("InfiniBand", "Ethernet", "InfiniBand"), down]) if row.key == "ib.state"]
+    assert not is_odd(marked[0], "Active")
+
+
+@pytest.mark.parametrize(
+    ("key", "bad", "good", "expected"),
+    [
+        ("ib.symbol_error", 5000, 3, None),
+        ("ib.link_downed", 37, 1, None),
+        ("pcie.acs", True, False, False),
+        ("gpu.clock.app", 345, 1980, 1980),
+        ("gpu.throttle.hw_thermal", True, False, None),
+        ("module.loaded", False, True, True),
+        ("cpu.governor", "powersave", "performance", None),
+        ("net.rx_discards", 830_112, 12, None),
+        ("mem.memlock_kib", 64, -1, -1),
+        ("proc.orphan", 61_000, 4, None),
+    ],
+)
+def test_what_is_wrong_by_itself_is_never_called_healthy_whether_a_label_fits_or_not(
+    key: str, bad: Value, good: Value, expected: Value
+) -> None:
+    assert is_odd(fact("n1", "x", key, bad), expected)
+    assert not is_odd(fact("n1", "x", key, good), expected)
+
+
+def test_how_a_machine_is_set_up_does_not_acquit_a_program() -> None:
+    said = fact("n1", "joblog", "job.error", "collective_desync")
+    hot = fact("n2", "smi", "gpu.throttle.hw_power_brake", True, "gpu0")
+    assert [row.label for row in assess([*instead(healthy("n1", "n2"), said), hot], lens(), ("n1", "n2"), None, NOW).root_causes()] == [
+        DESYNC
+    ]

@@ -1,0 +1,82 @@
+"""Classifying a text: probabilities, words and quoted lines, the command's document, and the published incidents' score."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph.reading.classify import classify, quoted
+from kb.history.index import load_seeds
+from kb.history.likeness import Nearest
+from kb.taxonomy.labels import load_taxonomy
+from tests.bench.incident_labels import CATEGORIES, LEAVES
+from tests.bench.incidents import INCIDENTS, read_incidents, score
+from tests.bot.test_cli import rackmedic
+from tools.checks import CHECKS
+from tools.fact import Fact
+
+TAXONOMY = load_taxonomy()
+NEAREST = Nearest.of(TAXONOMY, load_seeds())
+WHEN = datetime(2026, 5, 20, tzinfo=UTC)
+XID = "[12345.6] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python, GPU has fallen off the bus."
+
+
+def ranked(text: str) -> list[tuple[str, float]]:
+    return classify(text, TAXONOMY, NEAREST, CHECKS, WHEN)
+
+
+@given(st.text(max_size=300))
+def test_any_text_gives_all_labels_with_probabilities_best_first(text: str) -> None:
+    found = ranked(text)
+    assert {label for label, _ in found} == set(TAXONOMY.leaves)
+    assert [p for _, p in found] == sorted((p for _, p in found), reverse=True)
+    assert sum(p for _, p in found) == pytest.approx(1.0)
+    assert all(0 <= p <= 1 for _, p in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("one GPU vanished from nvidia-smi, it fell off the bus", "GPU.BUS.Fallen_Off_Bus"),
+        ("training stopped\n" + XID, "GPU.BUS.Fallen_Off_Bus"),
+        ("No space left on device on the root disk of the node", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full"),
+        ("Failed to initialize NVML: Driver/library version mismatch", "SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch"),
+        ("CUDA error: no kernel image is available for execution on the device", "FRAMEWORK.VERSION.Torch_Arch_Missing"),
+    ],
+)
+def test_a_text_that_says_it_is_ranked_first(text: str, label: str) -> None:
+    assert ranked(text)[0][0] == label
+
+
+def test_a_quoted_line_lifts_what_it_shows() -> None:
+    words = "the job on node 3 died"
+    before, after = dict(ranked(words)), dict(ranked(f"{words}\n{XID}"))
+    assert after["GPU.BUS.Fallen_Off_Bus"] > before["GPU.BUS.Fallen_Off_Bus"]
+
+
+def test_a_line_quoted_twice_counts_once() -> None:
+    fact = Fact("dmesg", "kernel.xid", 79, "gpu5", attrs={})
+    assert quoted([fact], TAXONOMY) == quoted([fact, fact], TAXONOMY)
+
+
+def test_the_command_prints_the_promised_document() -> None:
+    document = json.loads(rackmedic("classify", "GPU has fallen off the bus", "--json").stdout)
+    assert document["schema"] == 1
+    assert document["labels"][0]["label"] == "GPU.BUS.Fallen_Off_Bus"
+    assert all(set(row) == {"label", "p"} for row in document["labels"])
+    assert "fell off the PCIe bus" in rackmedic("classify", "-", stdin=XID).stdout
+    assert rackmedic("classify", "-", stdin=" ").returncode == 2
+
+
+def test_the_map_of_published_names_leads_to_labels_that_exist() -> None:
+    assert set(LEAVES.values()) <= set(TAXONOMY.leaves)
+    assert set(CATEGORIES.values()) == set(TAXONOMY.children(""))
+
+
+@pytest.mark.skipif(not INCIDENTS.is_dir(), reason="no incidents here: set BENCH_INCIDENTS")
+def test_published_incidents_are_ranked_better_than_by_chance() -> None:
+    found = score(read_incidents(INCIDENTS), TAXONOMY, load_seeds(), taught=False)
+    assert found["level_1"]["share"] > 0.4
+    assert found["level_3_in_first_5"]["share"] > 0.6

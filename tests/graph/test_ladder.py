@@ -1,0 +1,418 @@
+"""Ladders: which actions a diagnosis leads to, from which facts their arguments come, and where each event leads."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from graph.engine.after_repairs import after_repairs, cursors
+from graph.incident.fixes import lifecycle
+from graph.ladders.build import Built, Yard, approval_of, ladders_for, read_ladders, write_ladders
+from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
+from graph.ladders.moves import MOVES, Event, climb
+from graph.ladders.preview import planned_actions
+from graph.ladders.steps import REMEDY_OF, WORDS, words_of
+from graph.state import Hypothesis, Incident, Ladder
+from kb.taxonomy.labels import load_taxonomy
+from tests.support.fakes_actions import BDF, BROKEN, FABRIC, HUNG, LOOSE, ORPHAN, SLOW, TAXONOMY, hung, inventory, well
+from tests.support.fakes_graph import NOW, fact
+from tools.fact import Fact
+from tools.inventory.hosts import Inventory
+from tools.remedies import REMEDIES
+
+HOSTS = ("n1", "n2", "m1")
+
+
+def yard(facts: Sequence[Fact] = (), rows: Inventory | None = None, **more: Any) -> Yard:
+    return Yard("inc-1", NOW, rows or inventory(), TAXONOMY, facts or well(*HOSTS), **more)
+
+
+def cause(label: str, *devices: str, hosts: tuple[str, ...] = ()) -> Hypothesis:
+    named = hosts or tuple(dict.fromkeys(device.partition("/")[0] for device in devices))
+    return Hypothesis(label=label, hosts=named, devices=devices, verdict="confirmed", confidence=0.99)
+
+
+def remedies(ladder: Ladder) -> list[str]:
+    return [rung.remedy for rung in ladder.rungs]
+
+
+def only(built: Built) -> Ladder:
+    (ladder,) = built.ladders
+    return ladder
+
+
+def after(ladder: Ladder, where: Yard, *events: Event) -> Ladder:
+    """The ladder after events of its own present rung."""
+    rows = [ladder]
+    for event in events:
+        rows = climb(rows, replace(event, approval="", ladder=rows[0].id), where)
+    return rows[0]
+
+
+DONE = Event("done", outcome="passes_now", since=NOW)
+UNCHANGED = Event("done", outcome="unchanged", says="still there", since=NOW)
+IDLE = Event("idle")
+
+
+# What is built
+
+
+def test_a_plan_becomes_rungs_with_the_way_back_at_the_end() -> None:
+    ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], yard()))
+    assert remedies(ladder) == ["drain_node", "gpu_reset", "reboot", "resume_node"]
+    assert [rung.args for rung in ladder.rungs[:2]] == [{"node": "n1"}, {"bdf": BDF["gpu3"]}]
+    assert (ladder.waiting_for, ladder.approval) == ("approval", approval_of("inc-1", ladder))
+    assert ladder.words == ("", "", "open a replacement case with the vendor")
+
+
+def test_the_same_diagnosis_gives_the_same_approval_and_another_incident_another() -> None:
+    first, second = (only(ladders_for([cause(HUNG, "n1/gpu3")], yard())) for _ in range(2))
+    other = only(ladders_for([cause(HUNG, "n1/gpu3")], replace(yard(), incident="inc-2")))
+    assert first == second
+    assert first.approval != other.approval
+
+
+def test_many_hosts_are_many_ladders_and_many_devices_many_rungs_of_one() -> None:
+    built = ladders_for([cause(HUNG, "n1/gpu3", "n1/gpu5", "n2/gpu0")], yard())
+    assert [(row.target, row.devices) for row in built.ladders] == [("n1", ("n1/gpu3", "n1/gpu5")), ("n2", ("n2/gpu0",))]
+    assert [rung.devices for rung in built.ladders[0].rungs if rung.remedy == "gpu_reset"] == [("n1/gpu3",), ("n1/gpu5",)]
+
+
+def test_without_a_controller_the_drain_is_left_to_people_in_words() -> None:
+    built = ladders_for([cause(HUNG, "m1/gpu3")], yard())
+    assert remedies(only(built)) == ["gpu_reset", "reboot"]
+    assert built.by_hand == ("Hung on m1: drain m1 by hand: its group has no Slurm controller in the inventory.",)
+
+
+def test_without_the_kit_a_human_gets_the_command() -> None:
+    rows = inventory(defaults={"kit": False})
+    built = ladders_for([cause(SLOW, "m1/gpu3")], yard(rows=rows))
+    assert built.ladders == ()
+    assert f'run `sh -c nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac reset-clocks {BDF["gpu3"]}` on m1 by hand' in built.by_hand[0]
+
+
+def test_what_only_people_can_do_is_said_and_no_rung() -> None:
+    built = ladders_for([cause(LOOSE, "n1/mlx5_3")], yard())
+    assert built.ladders == ()
+    assert built.by_hand == ("Loose on n1: have cable and optics checked and replaced.",)
+
+
+def test_a_plan_that_ends_with_people_still_drains_first() -> None:
+    built = ladders_for([cause(BROKEN, "n1/gpu3")], yard())
+    assert remedies(only(built)) == ["drain_node"]
+    assert built.by_hand == ("Broken on n1: open a replacement case with the vendor.",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "no check told it"),
+        ([fact("n1", "smi", "gpu.bdf", BDF["gpu3"], "gpu3"), fact("n1", "smi", "gpu.bdf", BDF["gpu5"], "gpu3")], "the checks disagree"),
+        ([fact("n1", "smi", "gpu.bdf", "0000:5d:00.0; reboot", "gpu3")], "no check told it"),
+        ([replace(fact("n1", "smi", "gpu.bdf", BDF["gpu3"], "gpu3"), stale=True)], "no check told it"),
+    ],
+)
+def test_a_gpu_whose_address_is_not_certain_is_not_reset(rows: list[Fact], why: str) -> None:
+    built = ladders_for([cause(HUNG, "n1/gpu3")], yard(rows or [fact("n1", "smi", "gpu.count", 8)]))
+    assert "gpu_reset" not in remedies(only(built))
+    assert any(why in sentence for sentence in built.by_hand)
+
+
+def test_a_lost_gpus_address_is_taken_from_the_kernels_line() -> None:
+    rows = [replace(hung("n1"), attrs={"bdf": BDF["gpu3"].upper()})]
+    assert only(ladders_for([cause(HUNG, "n1/gpu3")], yard(rows))).rungs[1].args == {"bdf": BDF["gpu3"]}
+
+
+def orphan(pid: int, why: str = "its parent is gone and no job holds it") -> Fact:
+    return replace(fact("n1", "procs", "proc.orphan", 40_000, "gpu3"), attrs={"pid": pid, "why": why})
+
+
+def test_an_orphan_is_ended_by_its_number_first_softly_then_for_certain() -> None:
+    ladder = only(ladders_for([cause(ORPHAN, "n1/gpu3")], yard([*well("n1"), orphan(4242)])))
+    assert ladder.rungs[0].args == {"pid": "4242", "ticks": "0", "signal": "TERM"}
+    harder = after(ladder, yard(), UNCHANGED)
+    assert (harder.now and harder.now.args["signal"], harder.waiting_for) == ("KILL", "approval")
+    assert after(harder, yard(), UNCHANGED).outcome == "ticket"
+
+
+@pytest.mark.parametrize("why", ["a zombie", "the process is gone, its memory is not"])
+def test_a_process_that_no_signal_reaches_is_not_killed(why: str) -> None:
+    built = ladders_for([cause(ORPHAN, "n1/gpu3")], yard([*well("n1"), orphan(4242, why)]))
+    assert built.ladders == ()
+    assert "no signal reaches" in built.by_hand[0]
+
+
+def test_a_job_is_cancelled_only_when_it_hangs_and_the_host_shows_it() -> None:
+    shown = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
+    with_job = only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), shown], job="999", stuck=True)))
+    assert remedies(with_job)[:3] == ["drain_node", "cancel_job", "gpu_reset"]
+    assert with_job.rungs[1].args == {"job": "4711"}
+    assert "cancel_job" not in remedies(only(ladders_for([cause(HUNG, "n1/gpu3")], yard(job="4711", stuck=True))))
+    assert "cancel_job" not in remedies(only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), shown], job="4711"))))
+
+
+def test_causes_above_the_host_change_no_host() -> None:
+    leaf = replace(TAXONOMY.leaf(HUNG), scope="rack", label="OTHER.INFRA.Rack", remedies=("drain_node > gpu_reset",))
+    where = replace(yard(), taxonomy=replace(TAXONOMY, leaves={**TAXONOMY.leaves, leaf.label: leaf}))
+    assert ladders_for([cause(leaf.label, "rack:r1", hosts=("n1", "n2"))], where).ladders == ()
+
+
+def test_every_step_of_the_real_taxonomy_is_a_remedy_or_words() -> None:
+    for leaf in load_taxonomy().leaves.values():
+        for plan in leaf.remedies:
+            for step in plan.split(" > "):
+                assert step in REMEDY_OF or words_of(step) or step == "none", f"{leaf.label}: {step}"
+    assert set(REMEDY_OF.values()) <= set(REMEDIES)
+    assert not set(REMEDY_OF) & set(WORDS)
+
+
+def test_planned_actions_are_the_present_plan_alone() -> None:
+    where = yard([*well("n1"), fact("n1", "dmesg", "host.boot_id", "boot-1")])
+    built = ladders_for([cause(HUNG, "n1/gpu3")], where)
+    drain, reset = planned_actions(built.ladders, where)
+    assert (drain.remedy, drain.via, drain.rung, drain.args["node"]) == ("drain_node", "ctl", 0, "n1")
+    assert (reset.remedy, reset.via, reset.argv) == ("gpu_reset", "n1", ("gpu_reset", BDF["gpu3"]))
+    assert reset.command == ("nvidia-smi", "--gpu-reset", "-i", BDF["gpu3"])
+    assert len(reset.digest) == 64
+
+
+# Where events lead
+
+
+def test_the_whole_way_up() -> None:
+    where = yard()
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE)
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for, ladder.drained) == ("gpu_reset", "idle", True)
+    ladder = after(ladder, where, IDLE)
+    assert (ladder.waiting_for, ladder.approval) == ("approval", approval_of("inc-1", ladder))
+    ladder = after(ladder, where, DONE)
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("resume_node", "approval")
+    ladder = after(ladder, where, DONE)
+    assert (ladder.waiting_for, ladder.due, ladder.drained) == ("proof", NOW + timedelta(hours=2), False)
+    assert after(ladder, where, Event("cured")).outcome == "cured"
+
+
+def test_what_does_not_help_is_followed_by_something_heavier_and_never_by_the_way_back() -> None:
+    where = yard()
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, UNCHANGED)
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("reboot", "idle")
+    ladder = after(ladder, where, IDLE, Event("done", outcome="worse", says="7 GPUs", since=NOW))
+    assert (ladder.outcome, ladder.drained) == ("ticket", True)
+    assert ladder.says == "7 GPUs; next: open a replacement case with the vendor; n1 stays drained"
+    assert held_by([ladder]) == ["n1 is drained by RackMedic"]
+
+
+def test_the_catalogues_heavier_remedy_follows_where_the_taxonomy_names_no_other_plan() -> None:
+    where = yard()
+    ladder = after(only(ladders_for([cause(FABRIC, hosts=("n1",))], where)), where, DONE)
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("restart_fabricmanager", "approval")
+    ladder = after(ladder, where, UNCHANGED)
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("reboot", "idle")
+    ladder = after(ladder, where, IDLE, DONE)
+    assert ladder.now is not None
+    assert ladder.now.remedy == "resume_node"
+
+
+def test_a_plan_for_people_ends_the_ladder_with_the_node_drained() -> None:
+    ladder = after(only(ladders_for([cause(BROKEN, "n1/gpu3")], yard())), yard(), DONE)
+    assert (ladder.outcome, ladder.says) == ("ticket", "next: open a replacement case with the vendor; n1 stays drained")
+
+
+def test_a_stuck_job_is_cancelled_only_after_the_node_stayed_busy() -> None:
+    shown = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
+    where = yard([*well("n1"), shown], job="4711", stuck=True)
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE)
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for, ladder.due) == ("cancel_job", "idle", NOW + timedelta(minutes=10))
+    idle = after(ladder, where, IDLE)
+    assert (idle.now and idle.now.remedy, idle.waiting_for) == ("gpu_reset", "idle")
+    busy = after(ladder, where, Event("busy"))
+    assert (busy.now and busy.now.remedy, busy.waiting_for) == ("cancel_job", "approval")
+
+
+def test_an_undecided_rung_is_asked_again_so_many_times_and_then_only_on_request() -> None:
+    where = yard()
+    ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
+    seen = [ladder.approval]
+    for _ in range(2):
+        ladder = after(ladder, where, Event("expired"))
+        seen.append(ladder.approval)
+    assert len(set(seen)) == 3
+    ladder = after(ladder, where, Event("expired"))
+    assert ladder.outcome == "undecided"
+    again = after(ladder, where, Event("again"))
+    assert (again.waiting_for, again.outcome, again.attempt) == ("approval", "", 4)
+
+
+def test_a_refused_start_asks_again_and_a_failed_command_does_not() -> None:
+    where = yard()
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE)
+    refused = after(ladder, where, Event("failed", ran=False, says="no process uses this GPU: found 4711"))
+    assert (refused.now and refused.now.remedy, refused.waiting_for, refused.attempt) == ("gpu_reset", "idle", 2)
+    failed = after(ladder, where, Event("failed", says="in use", since=NOW))
+    assert failed.now is not None
+    assert failed.now.remedy == "reboot"
+
+
+def test_a_no_ends_it_and_an_edit_only_changes_the_card() -> None:
+    where = yard()
+    ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
+    assert after(ladder, where, Event("denied", says="not now")).outcome == "denied"
+    edited = after(ladder, where, Event("superseded", replaced_by="apr-0123456789ab"))
+    assert (edited.approval, edited.waiting_for, edited.rung) == ("apr-0123456789ab", "approval", 0)
+
+
+def test_doubt_locks_and_a_humans_word_goes_on() -> None:
+    where = yard()
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, Event("unknown"))
+    assert ladder.outcome == "unknown"
+    assert f"n1 is locked: {ladder.approval} ended in doubt" in held_by([ladder])
+    assert lifecycle([ladder], "waiting") == "waiting"
+    going = after(ladder, where, DONE)
+    assert (going.outcome, going.now and going.now.remedy) == ("", "resume_node")
+
+
+def test_a_drain_that_others_made_is_not_ours_to_take_back() -> None:
+    where = yard()
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, Event("held", says="drained by ops"), IDLE, DONE)
+    assert (ladder.waiting_for, ladder.drained) == ("proof", False)
+
+
+def test_after_a_relapse_a_new_ladder_begins_with_the_next_plan() -> None:
+    where = yard()
+    first = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, DONE, DONE)
+    old, new = climb([first], Event("recurred", ladder=first.id, says="Xid 119"), where)
+    assert old.outcome == "recurred"
+    assert remedies(new) == ["drain_node", "reboot", "resume_node"]
+    assert new.approval not in {first.approval, ""}
+    assert lifecycle([old, new], "watching") == "waiting"
+
+
+def test_late_news_of_another_approval_changes_nothing() -> None:
+    where = yard()
+    ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
+    assert climb([ladder], Event("done", approval="apr-ffffffffffff", outcome="passes_now"), where) == [ladder]
+
+
+# Several at once
+
+
+def test_two_causes_on_one_host_share_the_drain_and_the_node_returns_when_both_are_mended() -> None:
+    where = yard()
+    built = ladders_for([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where)
+    first, second = built.ladders
+    assert "drain_node" not in remedies(second)
+    rows = list(built.ladders)
+    for ladder, event in ((first, DONE), (first, IDLE), (first, DONE)):
+        rows = climb(rows, replace(event, ladder=ladder.id), where)
+    assert (rows[0].now and rows[0].now.remedy, rows[0].waiting_for) == ("resume_node", "none")
+    rows = climb(rows, replace(DONE, ladder=second.id), where)
+    assert (rows[0].waiting_for, rows[1].waiting_for) == ("approval", "proof")
+
+
+def test_a_node_on_which_one_fix_failed_is_not_returned() -> None:
+    where = yard()
+    rows = list(ladders_for([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where).ladders)
+    for ladder, event in ((rows[0], DONE), (rows[0], IDLE), (rows[0], DONE), (rows[1], Event("denied"))):
+        rows = climb(rows, replace(event, ladder=ladder.id), where)
+    assert (rows[0].outcome, rows[0].drained) == ("ticket", True)
+    assert rows[0].says == "mended, but Down on the same host is not; n1 stays drained"
+
+
+def test_ladders_of_different_hosts_do_not_touch_each_other() -> None:
+    where = yard()
+    rows = list(ladders_for([cause(HUNG, "n1/gpu3", "n2/gpu0")], where).ladders)
+    moved = climb(rows, Event("denied", ladder=rows[0].id), where)
+    assert moved[1] == rows[1]
+
+
+def test_a_cause_that_is_no_longer_believed_withdraws_what_nobody_began() -> None:
+    where = yard()
+    fresh = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
+    begun = after(only(ladders_for([cause(HUNG, "n2/gpu3")], where)), where, DONE)
+    assert [row.outcome for row in withdrawn([fresh, begun], set())] == ["withdrawn", ""]
+
+
+def test_a_known_ladder_is_not_built_twice_and_one_that_people_ended_only_on_request() -> None:
+    where = yard()
+    ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
+    denied = after(ladder, where, Event("denied"))
+    assert ladders_for([cause(HUNG, "n1/gpu3")], where, [ladder]).ladders == ()
+    assert ladders_for([cause(HUNG, "n1/gpu3")], where, [denied]).ladders == ()
+    again = only(ladders_for([cause(HUNG, "n1/gpu3")], where, [denied], anew=True))
+    assert again.id != ladder.id
+    assert again.approval != ladder.approval
+
+
+def test_when_a_human_takes_over_nothing_more_is_asked_but_what_still_ran_is_known() -> None:
+    where = yard()
+    (row,) = stopped([only(ladders_for([cause(HUNG, "n1/gpu3")], where))], "handed to a human")
+    assert row.outcome == "stopped"
+    assert after(row, where, DONE).drained
+    assert after(row, where, DONE).outcome == "stopped"
+
+
+# Stored, read, said
+
+
+def test_ladders_survive_the_state_as_they_are() -> None:
+    where = yard()
+    rows = [after(row, where, DONE) for row in ladders_for([cause(HUNG, "n1/gpu3", "n2/gpu0")], where).ladders]
+    stored: Incident = {"ladders": write_ladders(rows)}
+    assert read_ladders(stored["ladders"]) == rows
+    assert len(str(stored)) < 2500
+
+
+def test_every_stand_of_a_ladder_reads_as_one_sentence() -> None:
+    where = yard()
+    ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
+    assert describe(ladder, "Hung").startswith("Hung on n1: Drain n1")
+    assert "waiting until n1 is drained and without jobs" in describe(after(ladder, where, DONE), "Hung")
+    assert describe(after(ladder, where, Event("denied", says="no")), "Hung") == "Hung on n1: denied, no"
+
+
+def test_old_lines_of_a_changed_host_are_of_the_past_and_new_ones_are_not() -> None:
+    ladder = replace_since(only(ladders_for([cause(HUNG, "n1/gpu3")], yard())))
+    old, again, other = hung("n1", minutes=-9), hung("n1", minutes=1), hung("n2", minutes=-9)
+    came_back = replace(old, attrs={**old.attrs, "last": again.attrs["last"]})
+    marked = after_repairs([old, again, other, came_back], cursors([ladder]))
+    assert [row.stale for row in marked] == [True, False, False, False]
+
+
+def test_a_host_whose_clock_runs_ahead_is_read_by_its_own_clock() -> None:
+    ladder = replace_since(only(ladders_for([cause(HUNG, "n1/gpu3")], yard())))
+    clock = replace(fact("n1", "time", "time.clock", (NOW + timedelta(minutes=5)).timestamp()), time=NOW)
+    old, new = hung("n1", minutes=4), hung("n1", "gpu5", minutes=6)
+    assert [row.stale for row in after_repairs([old, new, clock], cursors([ladder]))] == [True, False, False]
+
+
+def replace_since(ladder: Ladder) -> Ladder:
+    return ladder.model_copy(update={"since": NOW})
+
+
+KINDS = st.sampled_from([*sorted(MOVES), "nonsense"])
+OUTCOMES = st.sampled_from(["passes_now", "unchanged", "worse", "cured", ""])
+
+
+@example([("done", "passes_now", False, 0), ("done", "passes_now", False, 0), ("again", "passes_now", False, 0)])
+@given(st.lists(st.tuples(KINDS, OUTCOMES, st.booleans(), st.integers(0, 1)), max_size=25))
+def test_whatever_happens_a_node_returns_only_after_a_fix_that_held(story: list[tuple[str, str, bool, int]]) -> None:
+    where = yard()
+    rows = list(ladders_for([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where).ladders)
+    for kind, outcome, ran, which in story:
+        before = rows
+        rows = climb(rows, Event(kind, ladder=rows[which].id, outcome=outcome, ran=ran, since=NOW), where)
+        for old, row in zip(before, rows, strict=False):
+            assert row.outcome == "" or row.waiting_for == "none"
+            if row.open and row.now and row.now.part == "restore" and row.waiting_for == "approval":
+                assert row.proven
+                assert row.drained
+                assert (
+                    all(peer.outcome not in ("ticket", "denied", "undecided", "unknown", "stopped") for peer in before if peer is not old)
+                    or old == row
+                )
+    assert settled(rows, where) == rows
+    assert read_ladders(write_ladders(rows)) == rows

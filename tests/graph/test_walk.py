@@ -1,0 +1,116 @@
+"""The walk down the taxonomy, and which look is bought next."""
+
+from dataclasses import replace
+
+from graph.engine.assess import Assessment, assess
+from graph.engine.schedule import exclusive_offers, first_wave
+from graph.engine.walk import Walk, advance
+from kb.taxonomy.labels import Taxonomy
+from tests.support.fakes_graph import CHECKS, HOT, LOST, NOW, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens
+from tools.fact import Fact
+
+HOSTS = ("n1", "n2")
+
+
+def look(facts: list[Fact], priors: dict[str, float] | None = None) -> Assessment:
+    return assess(facts, lens(), HOSTS, priors, NOW)
+
+
+def test_the_likeliest_branch_is_walked_first() -> None:
+    walk = Walk()
+    advance(walk, look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"))))
+    visited = [path for path, did, _ in walk.log if did in ("confirmed", "rejected", "inconclusive")]
+    assert visited[0] == OOM
+    assert walk.found == [OOM]
+
+
+def test_several_causes_are_found_in_one_walk() -> None:
+    walk = Walk()
+    facts = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"), fact("n1", "dmesg", "kernel.xid", 79, "gpu0"))
+    assert advance(walk, look(facts)) is None
+    assert set(walk.found) == {OOM, LOST}
+    assert walk.stack == []
+
+
+def test_branches_that_the_facts_reject_are_pruned_and_say_why() -> None:
+    walk = Walk()
+    advance(walk, look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"))))
+    pruned = {path: why for path, did, why in walk.log if did == "pruned"}
+    assert "USER" in pruned
+    assert "rejected, the rest unlikely" in pruned["USER"]
+    assert not any(path.startswith("USER.") for path, _, _ in walk.log)
+
+
+def test_an_exhausted_branch_backtracks() -> None:
+    walk = Walk()
+    advance(walk, look(instead(healthy(*HOSTS), fact("n1", "joblog", "job.error", "cuda_no_device", "rank 0")), {LOST: 2.0}))
+    assert ("GPU", "backtracked", "") in walk.log
+    assert "GPU.BUS" in walk.exhausted
+
+
+def test_a_leaf_nobody_looked_at_stops_the_walk_until_it_was() -> None:
+    walk = Walk()
+    facts = [row for row in healthy(*HOSTS) if row.check != "smi"]
+    visit = advance(walk, look(facts, {HOT: 2.0}))
+    assert visit is not None
+    assert (visit.label, set(visit.asks)) == (HOT, {("n1", "smi"), ("n2", "smi")})
+    resumed = Walk.read(walk.write())
+    assert advance(resumed, look(healthy(*HOSTS), {HOT: 2.0})) is None
+    assert any(path == HOT and did == "rejected" for path, did, _ in resumed.log)
+
+
+def test_a_walk_is_plain_json_and_survives() -> None:
+    walk = Walk()
+    advance(walk, look([row for row in healthy(*HOSTS) if row.check != "smi"], {HOT: 2.0}))
+    assert Walk.read(walk.write()).write() == walk.write()
+
+
+def test_the_first_wave_is_every_cheap_check_on_every_host() -> None:
+    asks = first_wave(lens(), HOSTS)
+    assert set(asks) == {(host, check.id) for host in HOSTS for check in CHECKS.values() if not check.exclusive}
+
+
+def test_an_exclusive_check_is_offered_only_for_a_real_suspicion() -> None:
+    assert exclusive_offers(look(healthy(*HOSTS))) == []
+    (offer,) = exclusive_offers(look(instead(healthy(*HOSTS), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")), {SLOW_LINK: 1.5}))
+    assert (offer.check, offer.hosts) == ("nccl1", ("n2",))
+    assert offer.gain > 0
+
+
+def test_a_proven_cause_needs_no_exclusive_check() -> None:
+    facts = instead(
+        healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
+    )
+    assert exclusive_offers(look(facts)) == []
+
+
+def test_an_exclusive_check_is_bought_once() -> None:
+    facts = [
+        *instead(healthy(*HOSTS), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")),
+        fact("n2", "nccl1", "nccl.busbw_max", 390.0),
+    ]
+    assert exclusive_offers(look(facts, {SLOW_LINK: 2.0})) == []
+
+
+def test_a_device_of_which_only_the_host_is_known_is_looked_for() -> None:
+    sick = leaf(
+        "GPU.EXECUTION.Wrong",
+        "gpu",
+        clue("wrong", "nccl.wrong", "value > 0", 9, decisive=True),
+        clue("mismatch", "sdc.mismatches", "value > 0", 9, decisive=True),
+        confirms=("nccl1", "sdc"),
+    )
+    checks = {
+        **CHECKS,
+        "sdc": check("sdc", "sdc.mismatches", seconds=180, exclusive=True),
+        "nccl1": check("nccl1", "nccl.wrong", exclusive=True),
+    }
+    known = replace(lens(Taxonomy({sick.label: sick}, {})), checks=checks)
+
+    def offers(*facts: Fact) -> list[tuple[str, tuple[str, ...]]]:
+        now = assess(instead(healthy(*HOSTS), *facts), known, HOSTS, {}, NOW)
+        return [(offer.check, offer.hosts) for offer in exclusive_offers(now)]
+
+    wrong = fact("n2", "nccl1", "nccl.wrong", 20)
+    assert offers(wrong) == [("sdc", ("n2",))]
+    assert offers(wrong, fact("n2", "sdc", "sdc.mismatches", 7, "gpu3")) == []

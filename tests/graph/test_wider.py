@@ -1,0 +1,55 @@
+"""Who is looked at beside the hosts that people named: the rest of a small fleet, in a large one who runs the same job or stands in its errors."""
+
+from dataclasses import replace
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.state import Report
+from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
+from tools.fact import Fact
+
+SMALL, LARGE = tuple(f"n{i}" for i in range(1, 5)), tuple(f"n{i}" for i in range(1, 81))
+LOST_ON_N3, KILLED_ON_N1 = fact("n3", "dmesg", "kernel.xid", 79, "gpu3"), fact("n1", "dmesg", "kernel.oom_kill", "python3")
+
+
+def world(hosts: tuple[str, ...], *sick: Fact) -> World:
+    return World(fleet=FakeFleet(instead(healthy(*hosts), *sick)), hosts=f"n[1-{len(hosts)}]")
+
+
+async def run(of: World, text: str, jobs: dict[str, tuple[str, ...]] | None = None) -> Report:
+    async def job_hosts(job: str) -> tuple[str, ...]:
+        return (jobs or {}).get(job, ())
+
+    return await run_turn(build_incident_graph(InMemorySaver()), replace(of.ports(), job_hosts=job_hosts), item(text))
+
+
+def looked_at(of: World) -> set[str]:
+    return {ask.host for ask in of.fleet.asked}
+
+
+async def test_one_cause_does_not_hide_another_on_a_host_that_nobody_named() -> None:
+    of = world(SMALL, KILLED_ON_N1, LOST_ON_N3)
+    assert {row.label for row in (await run(of, "n1 was killed")).root_causes} == {OOM, LOST}
+
+
+async def test_in_a_large_fleet_a_known_cause_ends_the_search() -> None:
+    of = world(LARGE, KILLED_ON_N1, LOST_ON_N3)
+    assert [row.label for row in (await run(of, "n1 was killed")).root_causes] == [OOM]
+    assert looked_at(of) == {"n1"}
+
+
+async def test_in_a_large_fleet_the_host_that_an_error_names_is_looked_at() -> None:
+    told = replace(fact("n1", "joblog", "job.error", "nccl_remote_exited"), line="Connection closed by remote peer n3<41000>")
+    of = world(LARGE, told, LOST_ON_N3)
+    report = await run(of, "n1 reports errors")
+    assert [(row.label, row.hosts) for row in report.root_causes] == [(LOST, ("n3",))]
+    assert looked_at(of) == {"n1", "n3"}
+
+
+async def test_in_a_large_fleet_the_hosts_of_the_same_job_are_looked_at() -> None:
+    holds = replace(fact("n1", "smi", "proc.gpu_memory", 61000, "gpu0"), attrs={"job": "4711"})
+    of = world(LARGE, holds, LOST_ON_N3)
+    report = await run(of, "n1 is slow", {"4711": ("n1", "n2", "n3", "elsewhere")})
+    assert [(row.label, row.hosts) for row in report.root_causes] == [(LOST, ("n3",))]
+    assert looked_at(of) == {"n1", "n2", "n3"}

@@ -1,0 +1,176 @@
+"""Past incidents: the seeds are whole, similar ones are found without any download, and words alone point to the right label."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kb.history.bm25 import Corpus
+from kb.history.incidents import BadSeeds, PastIncident, load_seeds
+from kb.history.index import History
+from kb.history.likeness import Nearest, nearest_labels
+from kb.history.words import index, tokens
+from kb.taxonomy.labels import CATEGORIES, load_taxonomy
+
+TAXONOMY = load_taxonomy()
+SEEDS = load_seeds(labels=TAXONOMY.leaves)
+
+
+def lesson(name: str, title: str, label: str = "GPU.BUS.Fallen_Off_Bus") -> PastIncident:
+    return PastIncident(id=name, title=title, description=title, label=label, root_cause="it broke", resolution="it was mended")
+
+
+def test_the_seeds_cover_every_category_and_say_where_they_come_from() -> None:
+    assert len(SEEDS) >= 24
+    assert {seed.label.partition(".")[0] for seed in SEEDS} == set(CATEGORIES)
+    for seed in SEEDS:
+        assert seed.source_url.startswith("https://")
+        assert seed.title
+        assert seed.description
+        assert seed.root_cause
+        assert seed.resolution
+        assert seed.deciding_check
+
+
+def test_bad_seeds_are_refused_with_every_line(tmp_path: Path) -> None:
+    row = "  - {id: a, title: t, description: d, label: GPU.NO.Such, root_cause: r, resolution: r, source_url: 'ftp://x'}\n"
+    (tmp_path / "s.yaml").write_text("incidents:\n" + row + row + "  - {id: b}\n")
+    with pytest.raises(BadSeeds) as caught:
+        load_seeds(tmp_path, TAXONOMY.leaves)
+    told = "\n".join(caught.value.problems)
+    for part in (
+        "s.yaml:2: ",
+        "unknown label GPU.NO.Such",
+        "not an https address",
+        "s.yaml:3: ",
+        "a stands twice",
+        "s.yaml:4: ",
+        "title is missing",
+    ):
+        assert part in told
+
+
+def test_numbers_stay_with_their_word_and_filler_goes() -> None:
+    assert tokens("Please help, the GPU shows Xid 79 errors!") == ["gpu", "show", "xid", "79", "xid79", "error"]
+    assert tokens("nvidia_peermem failed") == tokens("nvidia_peermem failing")
+    assert tokens("") == []
+
+
+def test_a_term_has_the_same_number_everywhere() -> None:
+    assert index("xid79") == 3379736410
+    assert 0 <= index("ü") < 2**32
+
+
+def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    corpus = Corpus.of({"a": "gpu node job slow", "b": "gpu node job peermem", "c": "gpu node job hang"})
+    scores = corpus.scores("gpu peermem")
+    assert max(scores, key=scores.__getitem__) == "b"
+    assert corpus.likeness("gpu node job slow", "gpu node job slow") == pytest.approx(1.0)
+    assert corpus.likeness("gpu node job slow", "gpu node job hang") < corpus.likeness("peermem", "gpu node job peermem")
+
+
+def test_an_empty_corpus_answers_nothing() -> None:
+    assert Corpus.of({}).scores("anything") == {}
+    assert Corpus.of({}).likeness("", "") == 0.0
+
+
+SOUNDS_LIKE = [
+    ("nvidia-smi on gpu-017 says GPU is lost, dmesg: has fallen off the bus", "GPU.BUS.Fallen_Off_Bus"),
+    ("Failed to initialize NVML: Driver/library version mismatch since this morning", "SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch"),
+    ("CUDA error 802 system not yet initialized after a reboot", "SYSTEM_SOFTWARE.FABRIC.FabricManager_Down"),
+    ("job dies with OSError No space left on device when it writes to /tmp", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full"),
+    ("dataloader bus error, insufficient shared memory", "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small"),
+    ("NET/IB got completion with status=12 vendor err 129 at the first collective over RoCE", "USER.CONFIG.NCCL_IB_GID_INDEX_Wrong"),
+    ("ib link flapping on one node, random failures with error 12", "INTERCONNECT.IB.Link_Flapping"),
+    ("no kernel image is available for execution on the device, new GPU", "FRAMEWORK.VERSION.Torch_Arch_Missing"),
+    ("my loss becomes nan at the same step on every restart, learning rate unchanged", "USER.CODE.Loss_NaN_Hyperparameter"),
+    ("wandb tracker does not answer, ConnectionError in all jobs", "OTHER.SERVICE.Auxiliary_Service_Down"),
+    ("was my job preempted? it got SIGTERM and was requeued", "OTHER.SCHED.Preemption"),
+]
+
+
+@pytest.mark.parametrize(("text", "label"), SOUNDS_LIKE)
+def test_words_alone_point_to_the_label(text: str, label: str) -> None:
+    ranked = nearest_labels(text, TAXONOMY, SEEDS)
+    assert ranked[0][0] == label
+    assert 0 < ranked[0][1] <= 1
+
+
+def test_probabilities_add_up_and_fall() -> None:
+    ranked = Nearest.of(TAXONOMY, SEEDS).rank("gpu hang nccl timeout", most=1000)
+    chances = [p for _, p in ranked]
+    assert chances == sorted(chances, reverse=True)
+    assert 0.5 < sum(chances) <= 1.0000001
+
+
+def test_a_vague_text_is_sure_of_nothing_and_nonsense_finds_nothing() -> None:
+    nearest = Nearest.of(TAXONOMY, SEEDS)
+    assert nearest.rank("GPUs are broken")[0][1] < 0.3
+    assert nearest.rank("zzz qqq") == []
+
+
+def test_a_symptom_lifts_the_labels_that_show_it() -> None:
+    nearest = Nearest.of(TAXONOMY)
+    plain, lifted = dict(nearest.rank("one node", most=200)), dict(nearest.rank("one node", {"ib_err12"}, most=200))
+    assert lifted["INTERCONNECT.IB.PKey_Mismatch"] > plain.get("INTERCONNECT.IB.PKey_Mismatch", 0.0)
+
+
+async def test_similar_incidents_come_best_first_with_a_likeness() -> None:
+    history = History(SEEDS)
+    found = await history.similar("NVML driver/library version mismatch after an unattended upgrade", 3)
+    assert found[0].label == "SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch"
+    assert [s.score for s in found] == sorted((s.score for s in found), reverse=True)
+    assert all(0 < s.score <= 1 for s in found)
+    assert found[0].incident in SEEDS
+    assert history.trouble == ""
+
+
+async def test_nothing_alike_is_an_empty_answer_and_no_trouble() -> None:
+    history = History(SEEDS)
+    assert await history.similar("zzz qqq") == []
+    assert await history.similar("") == []
+    assert await History().similar("gpu lost") == []
+    assert history.trouble == ""
+
+
+async def test_a_lesson_is_found_at_once_replaced_by_its_id_and_forgotten() -> None:
+    history = History(SEEDS)
+    await history.add(lesson("L1", "flux capacitor whistles on the third rack"))
+    assert (await history.similar("the flux capacitor whistles", 1))[0].incident.id == "L1"
+    await history.add(lesson("L1", "flux capacitor hums"))
+    found = await history.similar("flux capacitor", 5)
+    assert [s.incident.title for s in found if s.incident.id == "L1"] == ["flux capacitor hums"]
+    await history.remove("L1")
+    assert all(s.incident.id != "L1" for s in await history.similar("flux capacitor", 5))
+    assert len(history) == len(SEEDS)
+
+
+async def test_many_questions_at_once_all_get_their_own_answer() -> None:
+    history = History(SEEDS)
+    texts = ["fallen off the bus under load", "driver/library version mismatch unattended upgrade"] * 10
+    answers = await asyncio.gather(*(history.similar(text, 1) for text in texts))
+    assert {answer[0].label for answer in answers[::2]} == {"GPU.BUS.Fallen_Off_Bus"}
+    assert {answer[0].label for answer in answers[1::2]} == {"SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch"}
+
+
+async def test_the_event_loop_is_free_while_history_answers() -> None:
+    asked = asyncio.create_task(History(SEEDS).similar("gpu lost"))
+    turns = 0
+    while not asked.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 1  # an answer that blocked the loop would come within one turn
+
+
+async def test_a_server_that_is_away_is_trouble_and_no_crash() -> None:
+    history = History(SEEDS, url="http://127.0.0.1:9")
+    assert await history.similar("gpu lost") == []
+    assert "cannot be asked" in history.trouble
+
+
+async def test_two_histories_in_one_process_do_not_meet() -> None:
+    one, two = History([lesson("A", "alpha beta")]), History([lesson("B", "gamma delta")])
+    assert await one.similar("gamma delta") == []
+    assert (await two.similar("gamma delta"))[0].incident.id == "B"
+    await one.close()
+    assert (await one.similar("alpha beta"))[0].incident.id == "A"

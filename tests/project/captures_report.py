@@ -1,0 +1,106 @@
+"""What the parsers make of published outputs, kind by kind: `python -m tests.project.captures_report` prints it. Nothing of them is kept here.
+
+`not this command`: the file is some other program's, and is refused as such. `unreadable`: it is the command's and could not be read, or not
+whole, with the reason. Everything else was read.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conftest import CAPTURES
+from tools.checks import CHECKS
+from tools.fact import Fact
+
+KINDS = (
+    # kind, folder, files, check
+    ("nvidia-smi -q -x", "nvidia-smi", r".*\.xml", "smi"),
+    ("nvidia-smi -q", "nvidia-smi", r"q__.*", "smi"),
+    ("nvidia-smi", "nvidia-smi", r"table__.*", "smi"),
+    ("nvidia-smi --query-gpu", "nvidia-smi", r"csv__.*", "smi"),
+    ("nvidia-smi nvlink", "nvidia-smi", r"nvlink-.*", "nvlink"),
+    ("lspci", "nvidia-smi", r"lspci-.*", "lspci"),
+    ("kernel log", "dmesg", r".*\.(?:log|txt)", "dmesg"),
+    ("ibstat, ibstatus", "infiniband", r"ib.*", "ibstat"),
+    ("nccl-tests", "nccl-tests", r".*\.txt", "nccl1"),
+    ("dcgmi diag", "dcgm", r".*\.txt", "dcgm2"),
+)
+GLUED = (
+    # kind, how the command begins, check
+    ("nvidia-smi -q -x", r"nvidia-smi -q -x|nvidia-smi --xml-format -q", "smi"),
+    ("nvidia-smi -q", r"nvidia-smi -q$", "smi"),
+    ("nvidia-smi", r"nvidia-smi$", "smi"),
+    ("nvidia-smi -L", r"nvidia-smi -L$", "smi"),
+    ("nvidia-smi --query-gpu", r"nvidia-smi --query-gpu=\S+ --format=csv", "smi"),
+    ("nvidia-smi topo -m", r"nvidia-smi topo -m$", "topo"),
+    ("nvidia-smi nvlink", r"nvidia-smi nvlink -[se]$", "nvlink"),
+)
+"""Files that hold the outputs of many commands one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One output: what came of it."""
+
+    kind: str
+    name: str
+    outcome: str
+    why: str = ""
+
+
+def outputs() -> Iterator[tuple[str, str, str, str]]:
+    """(kind, name, check, text) of every published output that a check of ours reads."""
+    for kind, folder, pattern, check in KINDS:
+        for path in sorted((CAPTURES / folder).glob("*")):
+            if re.fullmatch(pattern, path.name) and not path.name.startswith("CAPTURE_"):
+                yield kind, path.name, check, path.read_text(encoding="utf-8", errors="replace")
+    for path in sorted((CAPTURES / "nvidia-smi").glob("CAPTURE_*")):
+        for title, command, body in glued(path):
+            for kind, pattern, check in GLUED:
+                if re.match(pattern, command.strip()):
+                    yield kind, f"{path.name} {title.removeprefix('# ')}", check, body
+                    break
+
+
+def glued(path: Path) -> Iterator[tuple[str, str, str]]:
+    """(title, command, output) of a file that holds many."""
+    for part in re.split(r"(?m)^#{80}\n(?=# \S+ :: )", path.read_text(encoding="utf-8", errors="replace"))[1:]:
+        head, _, body = part.partition("#" * 80 + "\n")
+        title, *rest = head.splitlines()
+        yield title, rest[0].removeprefix("# $ ") if rest else "", body
+
+
+def outcome(kind: str, name: str, facts: tuple[Fact, ...]) -> Read:
+    """In a word."""
+    blinds = [fact.line for fact in facts if not fact.key]
+    if not blinds:
+        return Read(kind, name, "read")
+    if len(blinds) == len(facts) and blinds[0].startswith(("not the output of", "empty output of")):
+        return Read(kind, name, "not this command", blinds[0])
+    return Read(kind, name, "unreadable" if len(blinds) == len(facts) else "read in part", "; ".join(blinds))
+
+
+def report() -> list[Read]:
+    """Every output."""
+    return [outcome(kind, name, CHECKS[check].read(text)) for kind, name, check, text in outputs()]
+
+
+def main() -> None:
+    """Print a table and the reasons."""
+    rows = report()
+    by_kind: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        by_kind[row.kind][row.outcome] += 1
+    words = ("read", "read in part", "unreadable", "not this command")
+    print(f"| kind | outputs | {' | '.join(words)} |\n|---|---|{'---|' * len(words)}")
+    for kind, counts in by_kind.items():
+        print(f"| {kind} | {counts.total()} | {' | '.join(str(counts[word]) for word in words)} |")
+    for row in rows:
+        if row.outcome != "read":
+            print(f"\n{row.kind}: {row.name}: {row.outcome}: {row.why[:200]}")
+
+
+if __name__ == "__main__":
+    main()

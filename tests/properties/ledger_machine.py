@@ -1,0 +1,691 @@
+"""The approval ledger against a tiny model, in every order of events that Hypothesis can think of.
+
+The model says of each vote and each claim why it must be refused; the ledger must grant it exactly when there is no reason. Reasons are
+counted where they stand alone: a run in which the kill switch was the *only* thing in the way is one that a missing kill switch fails.
+Purely random rules reach little, so each invariant of the ledger has a rule that goes straight to its situation.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, ClassVar, cast
+
+from fakeredis import FakeAsyncRedis, FakeServer
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from tests.support.fakes_ledger import CATALOGUE, OTHER_BOOT, POLICY, REAL, Desk, Host, Product, SetClock
+from tools.action import Action
+
+HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
+INCIDENTS = ("inc-1", "inc-2", "inc-3")
+APPROVERS = frozenset({"T1:ANN", "T1:BOB", "T1:CID"})
+CLICKERS = (*sorted(APPROVERS), "T1:EVE", "T2:ANN")
+BLAST, AT_ONCE, WINDOW, GROUP_SIZE, BEAT = 2, 2, 3, 30, 30
+OPEN, HOLDS = ("pending", "approved"), ("executing", "unknown")
+
+FORGERIES = ("votes gone", "start_by", "vote", "action", "done again")
+FAR = "4102444800000"
+STORIES = (
+    *("i2_once", "i2_a_worker_dies", "i3_i4_who_approves", "i5_somebody_writes_into_redis", "i6_late", "i7_the_end_is_the_end"),
+    *("i8_somebody_edits_the_audit_log", "i9_the_kill_switch", "i9_the_breaker_is_sticky", "i10_another_version"),
+    *("i11_a_precondition_changed", "i12_looking_changes_nothing", "i15_a_click_is_delivered_again", "i19_blast_radius", "i19_at_once"),
+    *("i21_one_host_one_action", "i21_a_reboot_covers_a_reset"),
+)
+
+hosts, incidents, clickers, processes = (
+    st.sampled_from(HOSTS),
+    st.sampled_from(INCIDENTS),
+    st.sampled_from(CLICKERS),
+    st.sampled_from((0, 1)),
+)
+picks = st.integers(0, 99)
+
+
+@dataclass
+class Card:
+    """What the model knows of one action."""
+
+    action: Action
+    quorum: int
+    decide_by: float
+    start_by: float = 0
+    state: str = "pending"
+    yes: set[str] = field(default_factory=set)
+    clicks: list[tuple[str, str]] = field(default_factory=list)
+    claims: int = 0
+    beat_until: float = 0
+    forged: bool = False
+
+    @property
+    def targets(self) -> set[str]:
+        return set(self.action.target.split(","))
+
+
+class Life(RuleBasedStateMachine):
+    """Two processes, one of them with a wrong clock, five hosts, three incidents, some people."""
+
+    product: ClassVar[Product] = REAL
+    counts: ClassVar[Counter[str]] = Counter()
+    begins: ClassVar[str] = STORIES[0]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.redis = FakeAsyncRedis(server=FakeServer())
+        brakes = product_brakes(self.product)
+        self.desk = Desk(self.redis, self.product, brakes=brakes)
+        self.clock, self.wrong = self.desk.clock, SetClock()
+        self.books = (self.desk.ledger, self.desk.replica(self.wrong, brakes=brakes))
+        self.cards: list[Card] = []
+        self.held: dict[str, Any] = {}
+        self.high, self.skew, self.stopped, self.breaker, self.ran, self.failed = 0.0, 0.0, False, False, False, False
+        self.blast: dict[tuple[str, str], float] = {}
+        self.window: dict[str, float] = {}
+
+    def teardown(self) -> None:
+        self.counts["runs"] += 1
+        self.counts["runs with an execution"] += self.ran
+        try:
+            if not self.failed:
+                self.do(self._agrees_to_the_end())
+        finally:
+            self.do(self.redis.aclose())
+            self.runner.close()
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return self.runner.run(work)
+        except BaseException:
+            self.failed = True
+            raise
+
+    def seen(self, what: str) -> None:
+        self.counts[what] += 1
+
+    # -- the model --------------------------------------------------------------------------------------------------
+
+    def now(self, process: int = 0) -> float:
+        clock = self.clock if process == 0 else self.wrong
+        return max(stamp(clock.at), self.high)
+
+    def go(self, seconds: float) -> None:
+        self.clock.go(seconds=seconds)
+        self.wrong.at = self.clock.at
+        self.wrong.go(seconds=self.skew)
+
+    def why_no_vote(self, card: Card, voter: str, verdict: str, delivery: str, process: int) -> set[str]:
+        used = {click for other in self.cards for _, click in other.clicks}
+        reasons = {
+            "stranger": voter not in APPROVERS,
+            "own request": verdict == "approve" and voter in card.action.requested_by.split(","),
+            "replayed": delivery in used,
+            "forged": card.forged,
+            "settled": card.state != "pending",
+            "late vote": self.now(process) > card.decide_by,
+            "voted before": verdict == "approve" and voter in card.yes,
+        }
+        return {why for why, holds in reasons.items() if holds}
+
+    def why_no_claim(self, card: Card, process: int, policy: str, gone: frozenset[str]) -> set[str]:
+        now, targets, incident = self.now(process), card.targets, card.action.incident
+        busy = {t: c for c in self.cards if c.state in HOLDS for t in c.targets}
+        blast = {t for (i, t), at in self.blast.items() if i == incident and at > now - 3600}
+        window = {t for t, at in self.window.items() if at > now - 600}
+        reasons = {
+            "not approved": card.state != "approved",
+            "another version": policy != POLICY,
+            "no quorum": len(card.yes - gone) < card.quorum,
+            "late claim": now > card.start_by,
+            "stopped": self.stopped,
+            "breaker open": self.breaker,
+            "target busy": bool(targets & busy.keys()),
+            "blast radius": len(blast | targets) > BLAST,
+            "fleet limit": len(busy.keys() | targets) > AT_ONCE,
+            "breaker trips": len(window | targets) > WINDOW,
+            "forged": card.forged,
+        }
+        return {why for why, holds in reasons.items() if holds}
+
+    # -- doing it, and comparing --------------------------------------------------------------------------------------
+
+    async def propose(self, target: str, incident: str, process: int = 0, remedy: str = "gpu_reset", quorum: int = 1, by: str = "") -> Card:
+        action = self.desk.action(target, incident=incident, remedy=remedy, requested_by=by)
+        terms = self.desk.terms(quorum=quorum, group_size=GROUP_SIZE, covers=("gpu_reset",) if remedy == "reboot" else ())
+        now = self.now(process)
+        row = await self.books[process].propose(action, terms)
+        self.high = now
+        assert row.digest == action.digest, "I5: what is voted on is what was proposed"
+        card = Card(action, quorum, now + terms.decide_seconds)
+        self.cards.append(card)
+        return card
+
+    async def click(self, card: Card, voter: str, verdict: str = "approve", process: int = 0, delivery: str = "") -> None:
+        delivery = delivery or f"click-{self.counts['clicks']}"
+        self.seen("clicks")
+        reasons, now = self.why_no_vote(card, voter, verdict, delivery, process), self.now(process)
+        try:
+            row = await self.books[process].vote(card.action.approval, card.action.digest, voter, verdict, delivery)
+        except self.desk.refusals.Refused as no:
+            self._refused("vote", reasons, no)
+            return
+        assert not reasons, f"I3 I4 I6 I7 I15: a vote counted in spite of {reasons}"
+        self.high = now
+        card.clicks.append((voter, delivery))
+        if verdict == "deny":
+            card.state = "denied"
+        else:
+            card.yes.add(voter)
+            if len(card.yes) >= card.quorum:
+                card.state, card.start_by = "approved", now + 300
+        assert row.state == card.state, "I3: the state follows from who voted"
+
+    async def claim(self, card: Card, process: int = 0, policy: str = POLICY, gone: frozenset[str] = frozenset()) -> Any:
+        reasons, now = self.why_no_claim(card, process, policy, gone), self.now(process)
+        try:
+            held = await self.books[process].claim(
+                card.action.approval, card.action.digest, f"w{process}", policy=policy, catalogue=CATALOGUE, authorised=APPROVERS - gone
+            )
+        except self.desk.refusals.Refused as no:
+            self._refused("claim", reasons, no)
+            self._after_no_claim(card, reasons, now, no)
+            return None
+        assert not reasons, f"I2 I3 I6 I7 I9 I10 I19 I21: a claim was given in spite of {reasons}"
+        self._claimed(card, held, now)
+        return held
+
+    def _refused(self, what: str, reasons: set[str], no: Exception) -> None:
+        assert reasons, f"a good {what} was refused: {no!r}"
+        if len(reasons) == 1:
+            self.seen(f"only {next(iter(reasons))}")
+
+    def _after_no_claim(self, card: Card, reasons: set[str], now: float, no: Exception) -> None:
+        if card.forged:
+            return
+        if card.state == "approved" and "another version" in reasons:
+            card.state, self.high = "superseded", now
+        if isinstance(no, self.desk.refusals.BreakerOpen):
+            self.high = now if not self.breaker else self.high
+            self.breaker = True
+
+    def _claimed(self, card: Card, held: Any, now: float) -> None:
+        assert held.may_start
+        assert held.action == card.action, "I5: what runs is what was approved, byte for byte"
+        self.high = now
+        card.claims += 1
+        card.state, card.beat_until = "executing", now + BEAT
+        self.held[card.action.approval] = held
+        for target in card.targets:
+            self.blast[card.action.incident, target] = self.window[target] = now
+        for other in self.cards:
+            if (
+                card.action.remedy == "reboot"
+                and other.state in OPEN
+                and other.action.remedy == "gpu_reset"
+                and not other.forged
+                and other.targets <= card.targets
+            ):
+                other.state = "superseded"
+                self.seen("covered by a reboot")
+        self.seen("claims")
+
+    async def perform(self, card: Card) -> None:
+        held = self.held.pop(card.action.approval)
+        before = self.desk.host.effects[card.action.digest]
+        lines = await self.desk.audit()
+        assert any('"event": "claim"' in line and card.action.digest in line for line in lines), "I8: the audit line precedes the effect"
+        row = await self.desk.perform(held)
+        card.state = row.state
+        self.high = max(self.high, stamp(self.clock.at))
+        self.go(0)
+        self.ran = self.ran or self.desk.host.effects[card.action.digest] > before
+
+    async def approved(self, target: str, incident: str, **more: Any) -> Card:
+        card = await self.propose(target, incident, **more)
+        for voter in sorted(APPROVERS - {card.action.requested_by})[: card.quorum]:
+            await self.click(card, voter)
+        assert card.state == "approved"
+        return card
+
+    async def calm(self) -> None:
+        """Nothing runs, nothing brakes, no window counts: where the directed rules begin."""
+        for card in self.cards:
+            if card.state == "executing":
+                await self.adopt_and_settle(card)
+            if card.state == "unknown":
+                await self.reconcile(card)
+        if self.stopped:
+            await self.switch(False)
+        self.go(3601)
+        await self.reset_breaker()
+
+    async def reset_breaker(self) -> None:
+        now = self.now()
+        await self.books[0].reset_breaker("h100", "T1:BOB")
+        self.high, self.breaker = now, False
+        self.window.clear()
+
+    async def switch(self, on: bool) -> None:
+        now = self.now()
+        await (self.books[0].stop("T1:BOB", "drill") if on else self.books[0].resume("T1:BOB"))
+        self.high, self.stopped = now, on
+
+    async def adopt_and_settle(self, card: Card) -> None:
+        """Wait until the holder must be dead, then find out what became of it."""
+        stale = self.held.get(card.action.approval)
+        self.go(max(0.0, card.beat_until - self.now() + 1))
+        now = self.now()
+        adopted = await self.books[0].adopt(card.action.approval, "w9")
+        assert adopted is not None
+        assert not adopted.may_start, "I2: who adopts may only find out"
+        self.high, card.beat_until, self.held[card.action.approval] = now, now + BEAT, adopted
+        if stale is not None:
+            await self._stale_is_fenced(stale)
+        ran = self.desk.host.effects[card.action.digest]
+        await self.perform(card)
+        assert self.desk.host.effects[card.action.digest] == ran, "I2: settling has no effect"
+        if stale is not None:
+            await self._stale_starts_nothing(stale)
+
+    async def _stale_is_fenced(self, stale: Any) -> None:
+        for attempt in (self.books[0].beat(stale), self.books[0].finish(stale, "done")):
+            try:
+                await attempt
+            except self.desk.refusals.LostClaim:
+                continue
+            raise AssertionError("I2: who lost its claim still wrote")
+        self.seen("stale holder fenced")
+
+    async def _stale_starts_nothing(self, stale: Any) -> None:
+        if stale.may_start:
+            before = self.desk.host.effects.total()
+            await self.product.module("acting.run").start(stale, self.desk.host)
+            assert self.desk.host.effects.total() == before, "I2: a worker that slept through its claim has no effect"
+            self.seen("stale start refused by the host")
+
+    async def reconcile(self, card: Card) -> None:
+        now = self.now()
+        row = await self.books[0].reconcile(card.action.approval, "T1:BOB", False, "looked")
+        self.high, card.state = now, row.state
+        assert row.state == "failed"
+
+    # -- random rules -------------------------------------------------------------------------------------------------
+
+    def card(self, pick: int, *states: str) -> Card | None:
+        fitting = [card for card in self.cards if not states or card.state in states]
+        return fitting[pick % len(fitting)] if fitting else None
+
+    @rule(where=hosts, incident=incidents, process=processes, quorum=st.sampled_from((1, 1, 2)), by=st.sampled_from(("", "T1:ANN")))
+    def somebody_proposes(self, where: str, incident: str, process: int, quorum: int, by: str) -> None:
+        self.do(self.propose(where, incident, process, quorum=quorum, by=by))
+
+    @precondition(lambda self: self.cards)
+    @rule(pick=picks, voter=clickers, verdict=st.sampled_from(("approve", "approve", "approve", "deny")), process=processes)
+    def somebody_clicks(self, pick: int, voter: str, verdict: str, process: int) -> None:
+        card = self.card(pick)
+        if card:
+            self.do(self.click(card, voter, verdict, process))
+
+    @precondition(lambda self: self.cards)
+    @rule(pick=picks, process=processes)
+    def somebody_claims(self, pick: int, process: int) -> None:
+        card = self.card(pick, "approved") or self.card(pick)
+        if card:
+            self.do(self.claim(card, process))
+
+    @precondition(lambda self: self.held)
+    @rule(pick=picks)
+    def a_worker_runs_it(self, pick: int) -> None:
+        card = next(c for c in self.cards if c.action.approval == sorted(self.held)[pick % len(self.held)])
+        if card.state == "executing":
+            self.do(self.perform(card))
+
+    @rule(seconds=st.sampled_from((1, 29, 120, 301, 601, 901)))
+    def time_passes(self, seconds: int) -> None:
+        self.go(seconds)
+
+    @rule(skew=st.sampled_from((-300, -60, 0, 60, 300)))
+    def the_other_process_gets_a_wrong_clock(self, skew: int) -> None:
+        self.skew = skew
+        self.go(0)
+
+    @rule()
+    def somebody_sweeps(self) -> None:
+        own, now = stamp(self.clock.at), self.now()
+        deadline = {"pending": lambda c: c.decide_by, "approved": lambda c: c.start_by}
+        late = [c for c in self.cards if c.state in OPEN and own >= deadline[c.state](c) and now > deadline[c.state](c) and not c.forged]
+        ended = self.do(self.books[0].expire_due())
+        forged = {card.action.approval for card in self.cards if card.forged}
+        assert {row.approval for row in ended} - forged == {card.action.approval for card in late}, (
+            "I6: what is late, and only that, expires"
+        )
+        for card in late:
+            card.state, self.high = "expired", now
+
+    # -- straight to the situation of each invariant ---------------------------------------------------------------------
+
+    @initialize(where=hosts, incident=incidents, process=processes)
+    def it_begins_with_a_story(self, where: str, incident: str, process: int) -> None:
+        self.do(getattr(self, self.begins)(where, incident, process))
+
+    @rule(story=st.sampled_from(STORIES), where=hosts, incident=incidents, process=processes)
+    def straight_to(self, story: str, where: str, incident: str, process: int) -> None:
+        self.do(getattr(self, story)(where, incident, process))
+
+    async def i2_once(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        card = await self.approved(where, incident)
+        said = await asyncio.gather(*(self._try_claim(card, i) for i in range(4)))
+        held = [claim for claim in said if claim is not None]
+        assert len(held) == 1, f"I2: {len(held)} claims"
+        self._claimed(card, held[0], self.now())
+        self.seen("raced claims")
+        await self.perform(card)
+        assert self.desk.host.effects[card.action.digest] == 1
+        assert await self.claim(card, process) is None
+        for voter, delivery in list(card.clicks):
+            await self.click(card, voter, delivery=delivery)
+        self.seen("executed, then tried again")
+
+    async def _try_claim(self, card: Card, i: int) -> Any:
+        asked = {"policy": POLICY, "catalogue": CATALOGUE, "authorised": APPROVERS}
+        try:
+            return await self.books[0].claim(card.action.approval, card.action.digest, f"w{i}", **asked)
+        except self.desk.refusals.Refused:
+            return None
+
+    async def i2_a_worker_dies(self, where: str, incident: str, process: int) -> None:
+        for started in (True, False):
+            await self.calm()
+            card = await self.approved(where, incident)
+            held = await self.claim(card)
+            if started:
+                await self.product.module("acting.run").start(held, self.desk.host)
+                self.ran = True
+            if self.now(process) <= card.beat_until:  # a clock that is ahead by more than a heartbeat makes holders look dead
+                assert await self.books[process].adopt(card.action.approval, "w9") is None, "I2: a living holder is left alone"
+            await self.adopt_and_settle(card)
+            assert card.state == ("done" if started else "failed")
+            assert self.desk.host.effects[card.action.digest] == int(started)
+            assert await self.claim(card) is None
+            self.seen("died after the start" if started else "died before the start")
+
+    async def i3_i4_who_approves(self, where: str, incident: str, process: int) -> None:
+        for quorum in (1, 2):
+            await self.calm()
+            card = await self.propose(where, incident, quorum=quorum, by="T1:ANN")
+            for voter in ("T1:ANN", "T1:EVE", "T2:BOB"):
+                await self.click(card, voter, process=process)
+            await self.claim(card)
+            await self.click(card, "T1:BOB")
+            await self.click(card, "T1:BOB")
+            await self.claim(card, gone=frozenset({"T1:BOB"}))
+            await self.claim(card)
+            if quorum == 2:
+                await self.click(card, "T1:CID")
+                await self.claim(card)
+            assert card.state == "executing"
+            await self.perform(card)
+            self.seen("quorum story")
+
+    async def i5_somebody_writes_into_redis(self, where: str, incident: str, process: int) -> None:
+        for pick in FORGERIES:
+            await self.calm()
+            card = await self.propose(where, incident, quorum=2) if pick == "vote" else await self.approved(where, incident)
+            if pick == "done again":
+                await self.claim(card)
+                await self.perform(card)
+            await self._forge(card, self.desk.key("apr", card.action.approval), pick)
+            card.forged = True
+            assert await self.claim(card, process) is None
+            self.seen(f"forged {pick}")
+
+    async def _forge(self, card: Card, key: str, pick: str) -> None:
+        votes, redis = self.desk.key("votes", card.action.approval), self.redis
+        match pick:
+            case "vote":
+                await self.click(card, "T1:ANN")
+                genuine = cast(bytes, await redis.hget(votes, "T1:ANN"))
+                await redis.hset(votes, "T1:BOB", genuine.replace(b"T1:ANN", b"T1:BOB"))
+                card.forged = True
+                await self.click(card, "T1:CID")
+            case "action":
+                worse = replace(card.action, command=("rm", "-rf", "/"))
+                await redis.hset(key, mapping={"action": worse.canonical(), "digest": worse.digest})
+            case "start_by":
+                self.go(301)
+                await redis.hset(key, "start_by", FAR)
+            case "votes gone":
+                await redis.delete(votes)
+            case _:
+                await redis.hset(key, "state", "approved")
+
+    async def i6_late(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        slow, early = await self.propose(where, incident), await self.approved(where, incident)
+        await self._after(early.start_by)
+        assert await self.claim(early, process) is None
+        self.clock.go(seconds=60)
+        await self._after(slow.decide_by)
+        await self.click(slow, "T1:ANN", process=process)
+        self.clock.go(seconds=60)
+        assert slow.state == "pending"
+        self.seen("late in spite of a clock that went back")
+
+    async def _after(self, deadline: float) -> None:
+        """The deadline passes, somebody uses the ledger, and the clock of this machine is set back by a minute."""
+        self.go(max(0.0, deadline - self.now() + 1))
+        await self.propose("gpu-5", "inc-3")
+        self.clock.go(seconds=-60)
+
+    async def i7_the_end_is_the_end(self, where: str, incident: str, process: int) -> None:
+        for event in ("deny", "revoke", "supersede"):
+            for approve in (False, event != "deny"):
+                await self.calm()
+                card = await self.approved(where, incident) if approve else await self.propose(where, incident)
+                await self._end(card, event)
+                for voter in ("T1:ANN", "T1:BOB"):
+                    await self.click(card, voter)
+                assert await self.claim(card, process) is None
+            self.seen(f"{event}, then tried")
+
+    async def _end(self, card: Card, event: str) -> None:
+        if event == "deny":
+            return await self.click(card, "T1:ANN", "deny")
+        now = self.now()
+        await self.books[0].end(card.action.approval, self.desk.states.Event(event), "T1:BOB", "")
+        card.state, self.high = f"{event}d", now
+        return None
+
+    async def i8_somebody_edits_the_audit_log(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        card = await self.approved(where, incident)
+        await self.claim(card)
+        await self.perform(card)
+        log = self.desk.key("audit")
+        rows = cast(list[bytes], await self.redis.lrange(log, 0, -1))
+        for edited in edits(rows):
+            await self._store(log, edited)
+            assert not (await self.books[process].verify()).good, "I8: an edited audit log verified"
+        await self._store(log, rows)
+        self.seen("edited audit logs")
+
+    async def _store(self, log: str, rows: list[bytes]) -> None:
+        await self.redis.delete(log)
+        await self.redis.rpush(log, *rows)
+
+    async def i9_the_kill_switch(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        running, card = await self.approved("gpu-1", incident), await self.approved("gpu-2", incident)
+        await self.claim(running)
+        await self.switch(True)
+        assert await self.claim(card, process) is None
+        assert running.action.approval in (await self.books[1].status()).executing, "I9: what runs is reported"
+        await self.perform(running)
+        await self.switch(False)
+        assert await self.claim(card) is not None
+
+    async def i9_the_breaker_is_sticky(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        for target, other in zip(HOSTS[:3], INCIDENTS, strict=True):
+            card = await self.approved(target, other)
+            await self.claim(card)
+            await self.perform(card)
+        assert await self.claim(await self.approved(HOSTS[3], "inc-1")) is None
+        self.go(5000)
+        assert await self.claim(await self.approved(HOSTS[3], "inc-2")) is None, "I9: only a human resets a breaker"
+        await self.reset_breaker()
+        assert await self.claim(await self.approved(HOSTS[3], "inc-2")) is not None
+
+    async def i10_another_version(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        card = await self.approved(where, incident)
+        assert await self.claim(card, process, policy="policy-2") is None
+        assert await self.claim(card) is None
+
+    async def i11_a_precondition_changed(self, where: str, incident: str, process: int) -> None:
+        host = self.desk.host
+        for changed in (Host(idle=False), Host(boot_id=OTHER_BOOT)):
+            await self.calm()
+            card = await self.approved(where, incident)
+            self.desk.host = changed
+            await self.claim(card)
+            await self.perform(card)
+            assert (card.state, changed.effects.total()) == ("failed", 0), "I11: refused, and nothing happened"
+            self.desk.host = host
+            assert await self.claim(card, process) is None, "I11: and it is not tried again"
+        self.seen("precondition changed")
+
+    async def i12_looking_changes_nothing(self, where: str, incident: str, process: int) -> None:
+        before, effects = await self.desk.dump(), self.desk.host.effects.copy()
+        for book in self.books:
+            await book.status()
+            await book.verify()
+            await book.due()
+            for card in self.cards:
+                if not card.forged:
+                    await book.record(card.action.approval)
+        assert await self.desk.dump() == before, "I12: looking changed the store"
+        assert self.desk.host.effects == effects
+        self.seen("looked")
+
+    async def i15_a_click_is_delivered_again(self, where: str, incident: str, process: int) -> None:
+        for quorum in (1, 2):
+            await self.calm()
+            first, second = await self.propose(where, incident, quorum=quorum), await self.propose("gpu-2", incident)
+            await self.click(first, "T1:ANN")
+            _, delivery = first.clicks[-1]
+            before = await self.desk.dump()
+            await self.click(first, "T1:ANN", delivery=delivery, process=process)
+            await self.click(first, "T1:BOB", delivery=delivery)
+            await self.click(second, "T1:BOB", delivery=delivery)
+            await self.click(second, "T2:BOB")
+            assert await self.desk.dump() == before, "I15: a replay or a foreign workspace changed the store"
+        self.seen("replayed")
+
+    async def i19_blast_radius(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        for target in HOSTS[:BLAST]:
+            card = await self.approved(target, incident)
+            await self.claim(card)
+            await self.perform(card)
+        assert await self.claim(await self.approved(HOSTS[2], incident), process) is None
+        assert await self.claim(await self.approved(HOSTS[0], incident)) is not None, "a host it changed before is not one more"
+
+    async def i19_at_once(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        cards = [await self.approved(target, other) for target, other in zip(HOSTS[:3], INCIDENTS, strict=True)]
+        await self.claim(cards[0])
+        await self.doubt(cards[0])
+        await self.claim(cards[1])
+        assert await self.claim(cards[2], process) is None, "I19: unknown counts as being changed"
+        await self.perform(cards[1])
+        assert await self.claim(cards[2]) is not None
+
+    async def doubt(self, card: Card) -> None:
+        now = self.now()
+        row = await self.books[0].finish(self.held.pop(card.action.approval), "unknown")
+        card.state, self.high = row.state, now
+        self.seen("unknown")
+
+    async def i21_one_host_one_action(self, where: str, incident: str, process: int) -> None:
+        for unknown in (True, False):
+            await self.calm()
+            first, second = await self.approved(where, "inc-1"), await self.approved(where, "inc-2")
+            await self.claim(first)
+            if unknown:
+                await self.doubt(first)
+            assert await self.claim(second, process) is None, "I21: one host, one action"
+            await (self.reconcile(first) if unknown else self.perform(first))
+            assert await self.claim(second) is not None
+
+    async def i21_a_reboot_covers_a_reset(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        reset, reboot = await self.approved(where, "inc-1"), await self.approved(where, "inc-2", remedy="reboot")
+        await self.claim(reboot, process)
+        assert reset.state == "superseded"
+        assert await self.claim(reset) is None
+        await self.books[0].finish(self.held.pop(reboot.action.approval), "done")
+        reboot.state = "done"
+        assert await self.claim(reset) is None, "I21: and not after the reboot either"
+
+    # -- always ---------------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def i2_no_digest_runs_twice(self) -> None:
+        assert all(card.claims <= 1 for card in self.cards), "I2"
+        assert all(count <= 1 for count in self.desk.host.effects.values()), "I2"
+
+    @invariant()
+    def i2_what_ran_was_claimed(self) -> None:
+        claimed = {card.action.digest for card in self.cards if card.claims}
+        assert set(self.desk.host.effects) <= claimed, "I1 I2: nothing runs without a claim"
+
+    async def _agrees_to_the_end(self) -> None:
+        report = await self.books[1].verify(head for _, head in self.desk.heads)
+        assert report.good, f"I8: the chain must verify: {report}"
+        for card in self.cards:
+            if not card.forged:
+                row = await self.books[1].record(card.action.approval)
+                assert row.state == card.state, "the ledger and the model agree to the end"
+
+
+def live(product: Product, runs: settings) -> Counter[str]:
+    """Some runs from each story on, so that each is met whatever chance has in mind; what they came across."""
+    counts: Counter[str] = Counter()
+    for story in STORIES:
+        run_state_machine_as_test(type(story, (Life,), {"product": product, "counts": counts, "begins": story}), settings=runs)
+    return counts
+
+
+def product_brakes(product: Product) -> Any:
+    """Small numbers, so that every brake is met."""
+    return product.module("ledger.brakes").Brakes(
+        blast_hosts=BLAST, at_once=AT_ONCE / GROUP_SIZE, window=WINDOW / GROUP_SIZE, beat_seconds=BEAT
+    )
+
+
+def edits(rows: list[bytes]) -> list[list[bytes]]:
+    """An audit log altered, shortened in the middle, re-ordered, and with its end cut."""
+    altered = [*rows[:-1], rows[-1].replace(b'"by":"', b'"by":"x')]
+    return [altered, [*rows[:1], *rows[2:]], [rows[1], rows[0], *rows[2:]], rows[:-1]]
+
+
+def stamp(at: datetime) -> float:
+    """Seconds."""
+    return at.timestamp()
+
+
+SITUATIONS = (
+    *(f"only {why}" for why in ("stranger", "own request", "replayed", "late vote", "voted before", "settled")),
+    *(f"only {why}" for why in ("not approved", "another version", "no quorum", "late claim", "stopped", "breaker open", "target busy")),
+    *(f"only {why}" for why in ("blast radius", "fleet limit", "breaker trips")),
+    *("covered by a reboot", "stale holder fenced", "stale start refused by the host", "raced claims", "executed, then tried again"),
+    *("died after the start", "died before the start", "quorum story", "late in spite of a clock that went back", "edited audit logs"),
+    *("precondition changed", "looked", "replayed", "unknown", "deny, then tried", "revoke, then tried", "supersede, then tried"),
+    *(f"forged {pick}" for pick in FORGERIES),
+)
+"""What the runs must have come across, each at least once: an invariant whose situation never arises proves nothing."""

@@ -1,0 +1,65 @@
+"""Whatever arrives, a parser answers: facts, or one reason why not. Never an exception, never a value of the wrong type."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kb.keys import find
+from tests.support.samples_checks import SAMPLES
+from tools.checks import CHECKS
+from tools.checks.row import Check
+from tools.fact import Fact, Status
+
+EVERY = [pytest.param(check, id=check.id) for check in CHECKS.values()]
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+JUNK = st.text(alphabet=st.sampled_from("\0\t\n\r :=<>|[]{}\"'0123456789abcxGPUN/A,.-%\x1bé"), max_size=12)
+
+
+def sound(check: Check, facts: Sequence[Fact]) -> None:
+    for fact in check.settle(facts) if check.settle else facts:
+        assert fact.key or fact.line
+        row = find(fact.key) if fact.key else None
+        assert row is not None or not fact.key, fact.key
+        assert fact.status is not Status.OK or (fact.key and fact.value is not None)
+        Fact.from_json(fact.to_json())
+
+
+@pytest.mark.parametrize("check", EVERY)
+@QUICK
+@given(data=st.data())
+def test_a_text_cut_anywhere_and_with_junk_in_it_is_answered(check: Check, data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from(SAMPLES[check.id]))
+    cut = text[: data.draw(st.integers(0, len(text)))]
+    for _ in range(data.draw(st.integers(0, 4))):
+        at = data.draw(st.integers(0, len(cut)))
+        cut = cut[:at] + data.draw(JUNK) + cut[at + data.draw(st.integers(0, 8)) :]
+    sound(check, check.read(cut))
+
+
+@pytest.mark.parametrize("check", EVERY)
+@QUICK
+@given(data=st.data())
+def test_lines_in_any_order_any_number_of_times_are_answered(check: Check, data: st.DataObject) -> None:
+    lines = "".join(SAMPLES[check.id]).splitlines(keepends=True)
+    picked = data.draw(st.lists(st.sampled_from(lines), max_size=40))
+    sound(check, check.read("".join(picked)))
+
+
+@pytest.mark.parametrize("check", EVERY)
+@QUICK
+@given(text=st.text(max_size=300))
+def test_any_text_at_all_is_answered(check: Check, text: str) -> None:
+    sound(check, check.read(text))
+
+
+@pytest.mark.parametrize("check", EVERY)
+@QUICK
+@given(data=st.data())
+def test_numbers_of_any_size_are_answered(check: Check, data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([text for text in SAMPLES[check.id] if any(char.isdigit() for char in text)]))
+    huge = data.draw(st.sampled_from(["9" * 40, "-1", "1e400", "0x" + "f" * 30, "٣", "²", "nan", "inf"]))
+    digits = [at for at, char in enumerate(text) if char.isdigit()]
+    at = data.draw(st.sampled_from(digits))
+    sound(check, check.read(text[:at] + huge + text[at + 1 :]))

@@ -1,0 +1,48 @@
+"""The ledger holds its invariants in every order of events, and the runs really came across each of them."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from tests.properties.ledger_machine import SITUATIONS, live
+from tests.support.fakes_ledger import REAL
+from tools.ledger.states import OPEN, TABLE, TERMINAL, Event, State
+
+RUNS = settings(
+    max_examples=10,
+    stateful_step_count=8,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def counts() -> Counter[str]:
+    """All runs, once for this file."""
+
+    return live(REAL, RUNS)
+
+
+def test_the_invariants_hold_in_every_order_of_events(counts: Counter[str]) -> None:
+    assert counts["runs"] >= 100
+
+
+def test_enough_runs_reach_an_execution(counts: Counter[str]) -> None:
+    assert counts["runs with an execution"] >= 0.10 * counts["runs"]
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_runs_came_across(situation: str, counts: Counter[str]) -> None:
+    assert counts[situation] > 0, f"no run ever came to: {situation}"
+
+
+def test_no_state_leads_back_to_a_decision() -> None:
+    assert {state for state, exits in TABLE.items() if State.APPROVED in exits.values()} == {State.PENDING}
+    assert {state for state, exits in TABLE.items() if State.EXECUTING in exits.values()} == {State.APPROVED}
+    assert {State.DONE, State.FAILED, State.DENIED, State.EXPIRED, State.SUPERSEDED, State.REVOKED} == TERMINAL
+    assert not {event for state in TERMINAL | {State.UNKNOWN} for event in TABLE[state]} & {Event.APPROVE, Event.CLAIM}
+    assert frozenset({State.PENDING, State.APPROVED}) == OPEN

@@ -1,0 +1,44 @@
+"""Every seeded safety bug is caught, by the killer that the table names; and SECURITY.md shows the same table."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.properties.mutants_ledger import HEADER, MUTANTS, Mutant, changed, control, kill, row_of
+
+BEGIN, END = "<!-- mutants: begin -->", "<!-- mutants: end -->"
+SECURITY = Path(__file__).parents[2] / "SECURITY.md"
+INVARIANTS = ("I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I15", "I19", "I21")
+
+
+def test_the_ledger_itself_pleases_every_killer() -> None:
+    assert control() == ""
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_is_killed(mutant: Mutant) -> None:
+    assert kill(mutant).killed_by, f"survived: {mutant.name} ({mutant.breaks})"
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_each_invariant_has_a_bug_that_breaks_it(invariant: str) -> None:
+    assert any(invariant in mutant.breaks.split() for mutant in MUTANTS)
+
+
+def test_an_edit_that_fits_nowhere_any_more_is_an_error() -> None:
+    stale = Mutant("stale", "I2", (("ledger.ledger", "no such line", ""),))
+    with pytest.raises(ValueError, match="0 times"):
+        changed(stale)
+
+
+def test_security_md_shows_the_table_of_the_code() -> None:
+    text = SECURITY.read_text()
+    shown = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip()
+    assert shown == "\n".join([*HEADER, *map(row_of, MUTANTS)]), "python -m tests.properties.mutants_ledger --markdown prints it"
+
+
+def test_security_md_names_only_tests_that_exist() -> None:
+    named = set(re.findall(r"`(tests/[^`]+\.py)`", SECURITY.read_text()))
+    assert len(named) >= 6
+    assert not [path for path in named if not (SECURITY.parent / path).exists()]

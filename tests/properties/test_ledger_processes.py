@@ -1,0 +1,239 @@
+"""Real processes, a real redis-server that writes through to disk, the real node kit, and SIGKILL."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY, Desk, SetClock
+from tests.support.fakes_nodekit import BOOT, Node
+from tests.support.node_transport import OneNode
+from tests.support.redis_server import RealServer
+from tools.acting import run as act
+from tools.ledger.brakes import Brakes
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import NotFound, NotOpen, Refused, Stopped, StoreDown
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+
+ROOT = Path(__file__).parents[2]
+PROCESSES, APPROVALS = 4, 20
+
+
+@pytest.fixture
+async def desk(durable_server: RealServer) -> AsyncIterator[Desk]:
+    async with connect(durable_server) as redis:
+        desk = Desk(redis)
+        desk.clock.at = datetime.now(UTC)
+        yield desk
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(tmp_path / "node")
+    yield node
+    node.kill_all()
+
+
+def connect(server: RealServer) -> Redis:
+    """A client that says at once when the server is gone, and comes back when it does."""
+    return Redis(unix_socket_path=str(server.socket), retry=Retry(NoBackoff(), 1))
+
+
+def ledger_at(redis: Redis, at: datetime) -> Ledger:
+    """The ledger as a process opens it that starts now and has seen nothing."""
+    return Ledger(redis, KEY, SetClock(at))
+
+
+def process(server: RealServer, name: str, what: str, *rest: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "tests.properties.ledger_process", str(server.socket), name, what, str(PROCESSES), *rest]
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def resets(node: Node) -> int:
+    """How often the node really reset the GPU."""
+    return sum("--gpu-reset" in call for call in node.calls)
+
+
+async def approved(desk: Desk, **more: Any) -> Any:
+    return await desk.approved(desk.action(boot_id=BOOT, **more))
+
+
+async def run_it(ledger: Ledger, held: Any, node: Node) -> Any:
+    """Run or settle it on the node, and write down how it ended."""
+
+    async def pause(seconds: float) -> None:
+        await asyncio.to_thread(node.idle)
+
+    clock = SetClock(datetime.now(UTC))
+    ended = await act.run(held, OneNode(node), clock=clock, beat=ledger.beat, pause=pause)
+    return await ledger.finish(held, ended.state, exit_status=ended.exit_status, output=ended.output, says=ended.says)
+
+
+async def claim(ledger: Ledger, row: Any, worker: str = "w") -> Any:
+    return await ledger.claim(row.approval, row.digest, worker, policy=POLICY, catalogue=CATALOGUE, authorised=PEOPLE)
+
+
+async def test_four_processes_that_claim_twenty_approvals_at_once_get_each_once(desk: Desk, durable_server: RealServer) -> None:
+    rows = [await desk.approved(desk.action(f"gpu-{i:03}", incident=f"inc-{i}"), group_size=1000, group=f"g{i}") for i in range(APPROVALS)]
+    names = [row.approval for row in rows]
+    with ExitStack() as stack:
+        racers = [stack.enter_context(process(durable_server, f"w{i}", "race", *names)) for i in range(PROCESSES)]
+        said = [(await asyncio.to_thread(racer.communicate, timeout=60))[0] for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * PROCESSES
+    claimed = [line.split()[1] for text in said for line in text.splitlines()]
+    assert sorted(claimed) == sorted(names), "each approval was claimed by exactly one process"
+    assert {(await desk.ledger.record(name)).state for name in names} == {"done"}
+    assert (await desk.ledger.verify(head for _, head in desk.heads)).good
+
+
+@pytest.mark.parametrize("started", [True, False], ids=["after the start", "before the start"])
+async def test_when_the_holder_is_killed_whoever_adopts_may_only_find_out(
+    desk: Desk, durable_server: RealServer, node: Node, started: bool
+) -> None:
+    row = await approved(desk)
+    holder = process(durable_server, "w1", "hold", row.approval, *([str(node.root)] if started else []))
+    with holder:
+        assert holder.stdout is not None
+        assert await asyncio.to_thread(holder.stdout.readline) == f"claimed {row.approval}\n"
+        assert await asyncio.to_thread(holder.stdout.readline) == "holding\n"
+        holder.kill()
+    later = ledger_at(desk.redis, datetime.now(UTC) + timedelta(seconds=Brakes().beat_seconds + 1))
+    adopted = await later.adopt(row.approval, "w2")
+    assert adopted is not None
+    assert not adopted.may_start
+    ended = await run_it(later, adopted, node)
+    assert (ended.state, resets(node)) == (("done", 1) if started else ("failed", 0))
+    assert node.start(row.digest, *row.action.argv).word in ("done", "never"), "and it can never start again"
+    assert resets(node) == int(started)
+
+
+async def test_what_redis_acknowledged_is_there_after_it_was_killed(desk: Desk, durable_server: RealServer) -> None:
+    waiting, ready, running = await desk.ask(), await approved(desk, target="gpu-018"), await approved(desk, target="gpu-019")
+    held = await desk.claim(running)
+    durable_server.kill()
+    with pytest.raises(StoreDown):
+        await desk.claim(ready)
+    durable_server.start()
+    fresh = ledger_at(desk.redis, desk.clock.at)
+    assert [(await fresh.record(row.approval)).state for row in (waiting, ready, running)] == ["pending", "approved", "executing"]
+    assert (await fresh.record(ready.approval)).approvals == 1
+    with pytest.raises(NotOpen):
+        await claim(fresh, running)
+    await desk.ledger.beat(held)
+    assert (await desk.ledger.finish(held, "done")).state == "done"
+    assert (await claim(desk.ledger, ready)).may_start
+    assert (await fresh.verify(head for _, head in desk.heads)).good
+
+
+async def test_every_proposal_that_was_acknowledged_before_the_kill_is_there(desk: Desk, durable_server: RealServer) -> None:
+    acknowledged: list[str] = []
+
+    async def propose(i: int) -> None:
+        row = await desk.ask(desk.action(f"gpu-{i:03}"))
+        acknowledged.append(row.approval)
+        if len(acknowledged) == 30:
+            durable_server.kill()
+
+    said = await asyncio.gather(*(propose(i) for i in range(60)), return_exceptions=True)
+    assert {type(answer) for answer in said if answer is not None} == {StoreDown}
+    durable_server.start()
+    fresh = ledger_at(desk.redis, desk.clock.at)
+    for approval in acknowledged:
+        assert (await fresh.record(approval)).state == "pending"
+    assert (await fresh.verify(head for _, head in desk.heads)).good
+
+
+class PowerCut:
+    """Takes the last writes off the disk: what a machine loses whose Redis flushes once a second."""
+
+    def __init__(self, server: RealServer) -> None:
+        self._server = server
+        (self._file,) = server.directory.glob("appendonlydir/*.incr.aof")
+        self._kept = 0
+
+    def from_here_on(self) -> None:
+        self._kept = self._file.stat().st_size
+
+    def happens(self) -> None:
+        """In the middle of a write, as it is."""
+        self._server.kill()
+        data = self._file.read_bytes()
+        assert len(data) > self._kept + 17
+        self._file.write_bytes(data[: self._kept + 17])
+        self._server.start()
+
+
+@pytest.fixture
+def power_cut(durable_server: RealServer) -> PowerCut:
+    return PowerCut(durable_server)
+
+
+async def test_after_a_power_cut_that_lost_the_claim_the_host_refuses_to_run_it_again(desk: Desk, power_cut: PowerCut, node: Node) -> None:
+    row = await approved(desk)
+    power_cut.from_here_on()
+    first = await run_it(desk.ledger, await desk.claim(row), node)
+    assert (first.state, resets(node)) == ("done", 1)
+    power_cut.happens()
+    fresh = ledger_at(desk.redis, desk.clock.at)
+    assert (await fresh.record(row.approval)).state == "approved", "this Redis does not know that it ran"
+    again = await claim(fresh, row)
+    assert again.may_start, "nothing in the store could tell this process"
+    second = await run_it(fresh, again, node)
+    assert (second.state, second.exit_status) == ("done", 0), "the host says what became of it the first time"
+    assert resets(node) == 1
+
+
+async def test_after_a_power_cut_in_mid_action_the_running_command_is_found_and_not_started_again(
+    desk: Desk, power_cut: PowerCut, node: Node
+) -> None:
+    node.stub("nvidia-smi", f'case "$*" in *gpu-reset*) {node.gate("reset")} ;; esac')
+    row = await approved(desk)
+    power_cut.from_here_on()
+    held = await desk.claim(row)
+    assert (await act.start(held, OneNode(node))).word == "started"
+    power_cut.happens()
+    fresh = ledger_at(desk.redis, desk.clock.at)
+    again = await claim(fresh, row)
+    assert (await act.start(again, OneNode(node))).word == "running"
+    await asyncio.to_thread(node.open_gate, "reset")
+    assert (await run_it(fresh, again, node)).state == "done"
+    assert resets(node) == 1
+
+
+async def test_a_process_that_lived_through_the_power_cut_stops_everything(desk: Desk, power_cut: PowerCut, node: Node) -> None:
+    row = await approved(desk)
+    power_cut.from_here_on()
+    await run_it(desk.ledger, await desk.claim(row), node)
+    power_cut.happens()
+    with pytest.raises(Stopped, match="went back in time"):
+        await desk.claim(row)
+    newcomer = ledger_at(desk.redis, desk.clock.at)
+    assert "went back in time" in (await newcomer.status()).stopped
+    with pytest.raises(Stopped):
+        await claim(newcomer, row)
+    posted = [head for _, head in desk.heads]
+    assert (await newcomer.verify(posted)).missing_heads, "the heads posted elsewhere show what was lost"
+    assert resets(node) == 1
+
+
+async def test_when_redis_lost_everything_no_old_card_does_anything(desk: Desk, durable_server: RealServer, node: Node) -> None:
+    row = await approved(desk)
+    held = await desk.claim(row)
+    await desk.redis.flushall()
+    fresh = ledger_at(desk.redis, desk.clock.at)
+    with pytest.raises(NotFound):
+        await fresh.vote(row.approval, row.digest, "T1:BOB", "approve", "click")
+    with pytest.raises(Refused):
+        await run_it(fresh, held, node)
+    assert (await fresh.record((await fresh.propose(replace(row.action, approval="apr-00"), row.terms)).approval)).state == "pending"

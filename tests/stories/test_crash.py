@@ -1,0 +1,118 @@
+"""Bad nights of the whole bot, as processes: two replicas on one Redis, kill -9 in the middle, Redis itself killed. One mention, one report."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.sandbox.demo import Sandbox, bot, sandbox
+from tests.stories.test_remedies import asking, mended
+from tests.support.redis_server import RealServer
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+MENTION = "<@U0RACKMED> job 4711 hangs with NCCL timeout on gpu-[001-004]"
+
+
+@asynccontextmanager
+async def night(tmp_path: Path, redis: RealServer) -> AsyncIterator[Sandbox]:
+    """The sandbox with a durable Redis of its own, and a GPU that fell off the bus."""
+    async with sandbox(tmp_path) as world:
+        world.cluster.break_("G07", "gpu-003", gpu=5)
+        shared = {"RACKMEDIC_REDIS_URL": redis.url, "RACKMEDIC_LEASE_SECONDS": "2"}
+        yield replace(world, settings={**world.settings, **shared})
+
+
+def reports(world: Sandbox, ts: str) -> list[dict[str, Any]]:
+    """Diagnosis cards in the thread."""
+    return [m for m in world.slack.thread("C0GPUINC", ts) if m.get("metadata", {}).get("event_type") == "rackmedic_report"]
+
+
+def here(world: Sandbox, thread: str, ts: str) -> dict[str, Any]:
+    """One message of a thread, as it is now."""
+    return next(m for m in world.slack.thread("C0GPUINC", thread) if m["ts"] == ts)
+
+
+async def reported(world: Sandbox, ts: str) -> list[dict[str, Any]]:
+    return await world.slack.wait_for(lambda: reports(world, ts), 60)
+
+
+async def test_two_replicas_on_one_redis_report_once(tmp_path: Path, durable_server: RealServer) -> None:
+    async with night(tmp_path / "n", durable_server) as world:
+        environ = dict(os.environ)
+        async with bot(world, environ, tmp_path / "a.log"), bot(world, environ, tmp_path / "b.log"):
+            await world.slack.connected(2, timeout=90)
+            stamps = [await world.slack.say("U0OLGA", "C0GPUINC", f"{MENTION} ({i})") for i in range(4)]
+            for ts in stamps:
+                await reported(world, ts)
+            await world.slack.quiet(30)
+        assert [len(reports(world, ts)) for ts in stamps] == [1, 1, 1, 1]
+
+
+async def test_kill_nine_right_after_the_acknowledgement_loses_nothing(tmp_path: Path, durable_server: RealServer) -> None:
+    async with night(tmp_path / "n", durable_server) as world:
+        async with bot(world, dict(os.environ), tmp_path / "a.log") as child:
+            await world.slack.connected(timeout=90)
+            ts = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
+            await world.slack.quiet(30)
+            os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
+        async with bot(world, dict(os.environ), tmp_path / "b.log"):
+            [report] = await reported(world, ts)
+        assert "fell off the PCIe bus" in str(report)
+
+
+async def test_redis_killed_and_back_does_not_stop_the_work(tmp_path: Path, durable_server: RealServer) -> None:
+    async with night(tmp_path / "n", durable_server) as world, bot(world, dict(os.environ), tmp_path / "a.log"):
+        await world.slack.connected(timeout=90)
+        first = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
+        await reported(world, first)
+        durable_server.kill()
+        durable_server.start()
+        second = await world.slack.say("U0OLGA", "C0GPUINC", f"{MENTION} again")
+        await reported(world, second)
+        assert [len(reports(world, ts)) for ts in (first, second)] == [1, 1]
+
+
+@pytest.mark.parametrize("how", ["dead", "frozen_key", "sudo", "garbage"])
+async def test_a_host_that_cannot_be_looked_at_is_never_called_healthy(tmp_path: Path, how: str) -> None:
+    async with sandbox(tmp_path / "n") as world, bot(world, dict(os.environ), tmp_path / "a.log"):
+        await world.slack.connected(timeout=90)
+        match how:
+            case "dead":
+                await world.ssh.drop("gpu-002")
+                world.cluster.break_("O01", "gpu-002")
+            case "frozen_key":
+                await world.ssh.change_host_key("gpu-002")
+            case "sudo":
+                world.ssh.refuse_sudo("gpu-002")
+            case _:
+                world.ssh.emit("gpu-002", b"\xff\xfe\x00 garbage \x1b[31m" * 50)
+        ts = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
+        [report] = await reported(world, ts)
+        assert "gpu-002" in str(report)
+        assert "No fault found" not in str(report)
+
+
+@pytest.mark.parametrize("when", ["acknowledged", "running"])
+async def test_kill_nine_between_click_and_proof_runs_nothing_twice(tmp_path: Path, durable_server: RealServer, when: str) -> None:
+    async with night(tmp_path / "n", durable_server) as world:
+        world.cluster.heal()
+        world.cluster.break_("G17", "gpu-002", gpu=5)
+        async with bot(world, dict(os.environ), tmp_path / "a.log") as child:
+            await world.slack.connected(timeout=90)
+            ts = await world.slack.say("U0OLGA", "C0GPUINC", "<@U0RACKMED> gpu-[001-004] are half as fast as yesterday")
+            [card] = await world.slack.wait_for(lambda: asking(world, ts), 60)
+            await world.slack.click("U0PRIYA", card["ts"], "approval.approve")
+            await world.slack.quiet(30)
+            if when == "running":
+                await world.slack.wait_for(lambda: "Approve?" not in str(here(world, ts, card["ts"])), 30)
+            os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
+        async with bot(world, dict(os.environ), tmp_path / "b.log"):
+            await world.slack.wait_for(lambda: mended(world, ts), 90)
+        assert set(world.cluster.executions.values()) == {1}

@@ -1,0 +1,183 @@
+"""Every fault and control of the simulated cluster through the real checks, fleet, taxonomy and graph, without a model.
+
+The table printed with `-s` is the engine's report card. What no leaf
+knows must at least not be blamed on anybody.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from deploy.sandbox.cluster.cases.case import T0
+from deploy.sandbox.cluster.cases.controls import CONTROLS
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.grammar import TARGETS
+from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.ports import Ports
+from graph.state import Item, Report
+from kb.history.index import History
+from kb.taxonomy.labels import Taxonomy, load_taxonomy
+from tools.checks import CHECKS
+from tools.evidence import MemoryEvidence
+from tools.fleet.fleet import Fleet
+from tools.inventory.hosts import parse_inventory
+from tools.inventory.sku import Sku, load_skus
+
+HOSTS = ("gpu-017", "gpu-018", "gpu-019")
+SICK = "gpu-018"
+
+UNSEEN = {"O07"}
+"""An error that no leaf knows."""
+
+TEXT = {
+    "gpu": "training on gpu-[017-019] broke",
+    "node": "training on gpu-[017-019] broke",
+    "job": "job on gpu-[017-019] fails",
+    "cluster": "nothing runs on gpu-[017-019]",
+    "switch": "gpu-[017-019] are slow",
+    "rack": "gpu-[017-019] are slow",
+}
+
+
+class Stopped:
+    """The moment at which the ticket was posted."""
+
+    def now(self) -> datetime:
+        return T0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    report: Report
+    unsafe: int
+    stored: int
+    """Characters of the state at rest."""
+
+
+@cache
+def taxonomy() -> Taxonomy:
+    return load_taxonomy()
+
+
+@cache
+def profiles() -> Mapping[str, Sku]:
+    return load_skus()
+
+
+def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targets: Mapping[str, str] = TARGETS) -> Outcome:
+    """One incident, from the ticket to the report. `known` are the profiles of machines; all that there are by default."""
+    cluster = Cluster(plan)
+    inventory = parse_inventory({"defaults": {"kit": True, **targets}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
+    evidence, skus = MemoryEvidence(), profiles() if known is None else known
+    fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, Stopped(), skus)
+    ports = Ports(fleet, inventory, taxonomy(), History(), evidence, Stopped(), skus=skus)
+    item = Item(id="1", kind="mention", incident="inc-1", at=T0, text=text)
+    graph = build_incident_graph(InMemorySaver())
+
+    async def turn() -> tuple[Report, object]:
+        report = await run_turn(graph, ports, item)
+        return report, (await graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values
+
+    report, state = asyncio.run(turn())
+    return Outcome(report, len(cluster.unsafe_commands), len(json.dumps(state)))
+
+
+def plan_of(fault: str) -> tuple[Plan, set[str]]:
+    """A cluster with this fault, and the hosts that are guilty."""
+    row = FAULTS[fault]
+    nodes = {"gpu": (SICK,), "node": (SICK,), "switch": HOSTS[:2], "rack": HOSTS[:2]}.get(row.scope, HOSTS)
+    gpus = (5,) if row.scope == "gpu" else ()
+    guilty = set() if row.scope in ("job", "cluster", "switch") else set(nodes)
+    return Plan("dgx-h100-8", HOSTS, 7, (Happening(fault, nodes, -620.0, gpus),)), guilty
+
+
+@pytest.mark.parametrize("fault", sorted(set(FAULTS) - UNSEEN))
+def test_a_fault_is_found_where_it_is_and_nothing_else_is(fault: str) -> None:
+    plan, guilty = plan_of(fault)
+    outcome = diagnose(plan, TEXT[FAULTS[fault].scope])
+    causes = outcome.report.root_causes
+    print(f"{fault:4} {outcome.report.headline}")
+    assert [row.label for row in causes] == [FAULTS[fault].label]
+    assert set(causes[0].hosts) == guilty
+    assert causes[0].confidence >= 0.95
+    if FAULTS[fault].scope == "gpu" and causes[0].devices:
+        assert causes[0].devices == (f"{SICK}/gpu5",)
+    assert causes[0].evidence
+    assert outcome.unsafe == 0
+    assert outcome.stored < 8192
+
+
+@pytest.mark.parametrize("fault", sorted(UNSEEN))
+def test_what_no_check_can_see_is_blamed_on_nobody(fault: str) -> None:
+    plan, _ = plan_of(fault)
+    outcome = diagnose(plan, TEXT[FAULTS[fault].scope])
+    print(f"{fault:4} {outcome.report.headline}")
+    assert outcome.report.root_causes == ()
+
+
+@pytest.mark.parametrize("control", sorted(CONTROLS))
+def test_a_healthy_cluster_is_left_alone_however_odd_it_looks(control: str) -> None:
+    outcome = diagnose(Plan("dgx-h100-8", HOSTS, 7, (), (Modifier(control),)), "the GPUs of gpu-[017-019] are broken")
+    print(f"{control:4} {outcome.report.headline}")
+    assert outcome.report.root_causes == ()
+    assert outcome.report.outcome == "no_fault"
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"), [("O04", "traceback in the log on gpu-[017-019]"), ("O05", "reading shards is slow on gpu-[017-019]")]
+)
+def test_a_service_in_trouble_is_found_where_no_log_of_the_job_can_be_read(fault: str, text: str) -> None:
+    plan, _ = plan_of(fault)
+    blind = replace(plan, modifiers=(Modifier("R6", {"check": "joblog", "how": "denied"}, "*"),))
+    assert [row.label for row in diagnose(blind, text).report.root_causes] == [FAULTS[fault].label]
+    unset = diagnose(blind, text, targets={}).report
+    assert unset.root_causes == ()
+    said = {row.check: row.why for row in unset.could_not_look}
+    assert said["store"] == "could not look: no target is set (object_store in the inventory)"
+    assert said["net"] == "could not look: no target is set (tracker in the inventory)"
+
+
+@pytest.mark.parametrize("unread", ["sysd.journal", "sysd"])
+def test_a_fabric_manager_of_another_version_is_known_by_its_version_where_its_journal_cannot_be_read(unread: str) -> None:
+    plan, guilty = plan_of("S05")
+    report = diagnose(replace(plan, modifiers=(Modifier("R6", {"check": unread, "how": "denied"}, "*"),)), TEXT["node"]).report
+    assert [row.label for row in report.root_causes] == [FAULTS["S05"].label]
+    assert set(report.root_causes[0].hosts) == guilty
+
+
+def test_a_site_that_names_no_service_may_still_be_called_healthy() -> None:
+    report = diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "slow", targets={}).report
+    assert report.outcome == "no_fault"
+    assert {(row.host, row.check) for row in report.could_not_look} == {("gpu-[017-019]", "store"), ("gpu-[017-019]", "net")}
+
+
+NEEDS_NO_PROFILE = ["G07", "G08", "G09", "G17", "G18", "G19", "N01", "N05", "N10", "S04", "S08", "S09", "S16", "S19"]
+"""Faults that a profile helps to see, and that the other machines show as well."""
+
+
+@pytest.mark.parametrize("fault", NEEDS_NO_PROFILE)
+def test_a_machine_that_nobody_wrote_down_is_compared_with_most_of_its_peers_and_the_report_says_so(fault: str) -> None:
+    plan, guilty = plan_of(fault)
+    report = diagnose(plan, TEXT[FAULTS[fault].scope], {}).report
+    assert [row.label for row in report.root_causes] == [FAULTS[fault].label]
+    assert set(report.root_causes[0].hosts) == guilty
+    said = {row.host: row.why for row in report.could_not_look if row.check == "profile"}
+    assert set(said) == set(HOSTS)
+    assert "no profile of NVIDIA H100 80GB HBM3" in said[SICK]
+    assert "peers" in said[SICK]
+
+
+def test_healthy_machines_that_nobody_wrote_down_are_healthy_and_still_compared_with_their_peers_only() -> None:
+    report = diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "the GPUs of gpu-[017-019] are slow", {}).report
+    assert report.outcome == "no_fault"
+    assert {row.check for row in report.could_not_look} == {"profile"}
+    assert not [row for row in diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "slow", None).report.could_not_look if row.check == "profile"]

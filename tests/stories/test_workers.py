@@ -1,0 +1,81 @@
+"""The front end and its worker as processes: whichever dies, nothing is lost, and neither outlives the other for nothing."""
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from deploy.sandbox.demo import bot, sandbox
+from tests.stories.test_crash import MENTION, night, reported
+from tests.support.redis_server import RealServer
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+
+
+def children(pid: int) -> list[int]:
+    """The worker processes of a front end, by their command line."""
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if b"--beside" in Path(f"/proc/{child}/cmdline").read_bytes():
+            found.append(int(child))
+    return found
+
+
+async def gone(pid: int) -> None:
+    """Until the process has ended, whoever its parent is."""
+    ended = asyncio.Event()
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    asyncio.get_running_loop().add_reader(handle, ended.set)
+    try:
+        await asyncio.wait_for(ended.wait(), 40)
+    finally:
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
+
+
+async def test_a_worker_killed_in_the_middle_is_replaced_and_the_report_comes_once(tmp_path: Path, durable_server: RealServer) -> None:
+    async with night(tmp_path / "n", durable_server) as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
+        await world.slack.connected(timeout=90)
+        ts = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
+        await world.slack.quiet(30)
+        [worker] = children(front.pid)
+        os.kill(worker, signal.SIGKILL)
+        assert len(await reported(world, ts)) == 1
+        assert front.returncode is None
+        assert children(front.pid) != [worker]
+
+
+async def test_a_front_end_that_is_killed_takes_its_worker_along(tmp_path: Path) -> None:
+    async with sandbox(tmp_path / "n") as world:
+        async with bot(world, dict(os.environ), tmp_path / "a.log") as front:
+            await world.slack.connected(timeout=90)
+            [worker] = children(front.pid)
+            front.kill()
+            await front.wait()
+            await gone(worker)
+        async with bot(world, dict(os.environ), tmp_path / "b.log"):  # takes the Redis over that was left, and stops it at the end
+            await world.slack.connected(timeout=90)
+
+
+async def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
+    async with sandbox(tmp_path / "n") as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
+        await world.slack.connected(timeout=90)
+        [worker] = children(front.pid)
+        os.killpg(front.pid, signal.SIGINT)
+        assert await asyncio.wait_for(front.wait(), 40) == 0
+        await gone(worker)
+        assert "Traceback" not in (tmp_path / "a.log").read_text()
+
+
+async def test_without_workers_one_process_does_everything(tmp_path: Path) -> None:
+    async with sandbox(tmp_path / "n") as world:
+        alone = {**world.settings, "RACKMEDIC_WORKERS": "0"}
+        world.cluster.break_("G07", "gpu-003", gpu=5)
+        async with bot(replace(world, settings=alone), dict(os.environ), tmp_path / "a.log") as front:
+            await world.slack.connected(timeout=90)
+            assert children(front.pid) == []
+            assert await reported(world, await world.slack.say("U0OLGA", "C0GPUINC", MENTION))

@@ -1,0 +1,124 @@
+"""Processes to be killed: imports everything once, then forks a worker for each line of JSON on stdin.
+
+A line is `{"workers": [{"url", "mentions": [[thread, id], …], "die_at": POINT}, …]}`; the answer is the list of how each
+ended (0, or minus the signal). A worker stores its mentions, then works and sweeps until no inbox on the Redis holds anything.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from redis.asyncio import Redis
+
+from bot.desk.desk import Desk
+from bot.desk.inbox import Inbox
+from bot.desk.lease import Leases
+from bot.desk.sweeper import Sweeper, timers_after
+from bot.desk.wakeups import LocalWakeups
+from graph.ports import Progress
+from graph.state import Incident, Lifecycle, Report
+from tests.support.fakes_desk import TinyTurns, item, origin
+
+LEASE = 0.4
+"""Seconds: how long the incident of a killed worker stays untouched."""
+DONE_WITHIN = 30.0
+
+
+class Now:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class Doom:
+    """Kills this process at one named point."""
+
+    def __init__(self, die_at: str) -> None:
+        self._die_at = die_at
+
+    async def at(self, point: str) -> None:
+        await asyncio.sleep(0)
+        if point == self._die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DoomedInbox(Inbox):
+    doom: Doom
+
+    async def posted(self, incident: str, token: str, item: str) -> None:
+        await super().posted(incident, token, item)
+        await self.doom.at("posted")
+
+    async def finish(
+        self, incident: str, token: str, item: str, lifecycle: Lifecycle, timers: Mapping[str, datetime], *, keep: timedelta
+    ) -> None:
+        await self.doom.at("finish:begin")
+        await super().finish(incident, token, item, lifecycle, timers, keep=keep)
+        await self.doom.at("finish:end")
+
+
+class RedisBoard:
+    """Counts in one atomic step how often each report was asked for; a real one would post the first time only."""
+
+    def __init__(self, redis: Redis, doom: Doom) -> None:
+        self._redis = redis
+        self._doom = doom
+
+    async def progress(self, p: Progress) -> None:
+        """Nobody watches."""
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        await self._doom.at("report:begin")
+        await self._redis.zincrby("asked", 1, report.item)
+        await self._doom.at("report:end")
+
+
+async def work(job: Mapping[str, Any]) -> None:
+    doom = Doom(job.get("die_at", ""))
+    redis = Redis.from_url(job["url"])
+    inbox = DoomedInbox(redis, Now())
+    inbox.doom = doom
+    turns, board = TinyTurns(redis, doom.at), RedisBoard(redis, doom)
+    desk = Desk(inbox, Leases(redis, Now(), seconds=LEASE), turns, board, clock=Now(), timers=timers_after)
+    for thread, id_ in job.get("mentions", []):
+        await inbox.open(origin(thread), id_, lambda incident, id_=id_: item(incident, id_))  # type: ignore[misc]
+        await doom.at("stored")
+    wakeups = LocalWakeups(desk.advance)
+    sweeper = Sweeper(inbox, wakeups, every=0.05, patience=timedelta(seconds=0.1))
+    sweeping = asyncio.create_task(sweeper.run())
+    async with asyncio.timeout(DONE_WITHIN):
+        while await inbox.with_work():  # noqa: ASYNC110  the work may be another process's
+            await asyncio.sleep(0.02)
+    sweeping.cancel()
+    await wakeups.idle()
+    await redis.aclose()
+
+
+def fork(job: Mapping[str, Any]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        asyncio.run(work(job))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    for line in sys.stdin:
+        pids = [fork(job) for job in json.loads(line)["workers"]]
+        ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+        sys.stdout.write(json.dumps(ends) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,508 @@
+"""A small site where remedies do something: hosts with the node kit's protocol, a Slurm controller, machines that mend or do not.
+
+`Site` is the outside world and survives; `Office` is one process of ours on one Redis, and may be killed at any point.
+"""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from redis.asyncio import Redis
+
+from bot.actions.driver import Delivery, Driver
+from bot.actions.due import ActionIndex
+from bot.actions.ladders import Tender
+from bot.actions.proposer import Proposer
+from bot.actions.worker import Actions
+from bot.desk.inbox import Inbox, Names
+from bot.desk.lease import Leases
+from bot.policy.approvals import Rights
+from bot.policy.channels import Person
+from graph.actions.carry_out import ActionPorts
+from graph.actions.flow import ActionThreads
+from graph.incident.turns import IncidentTurns
+from graph.memory.checkpoint import RedisSaver
+from graph.ports import Ports
+from graph.state import Incident, Item, Origin, Report
+from graph.waits import Waits
+from kb.taxonomy.labels import Taxonomy
+from tests.support.fakes_desk import SetClock
+from tests.support.fakes_graph import CHECKS as EVERYDAY
+from tests.support.fakes_graph import NOW, FakeFleet, FakeHistory, Killed, check, clue, fact, healthy, leaf
+from tools.acting.build import catalogue_hash
+from tools.acting.kit import current_version
+from tools.checks.row import Check
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact, Status
+from tools.fleet.fleet import Ask, Seen, Wave
+from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.sku import Sku
+from tools.ledger.ledger import Brakes, Ledger
+from tools.ledger.record import Record
+from tools.transport import Ran, Unreachable
+
+KEY = b"a key that only these tests know"
+TEAM, GROUP, CHANNEL = "T1", "S0APPROVE", "C0OPS"
+ANN, BOB, CID = "T1:ANN", "T1:BOB", "T1:CID"
+BDF = {"gpu0": "0000:19:00.0", "gpu3": "0000:5d:00.0", "gpu5": "0000:bb:00.0"}
+
+HUNG, BROKEN, SLOW, ORPHAN, FABRIC, LOOSE = (
+    "GPU.EXECUTION.Hung",
+    "GPU.MEMORY.Broken",
+    "GPU.CONFIG.Slow",
+    "SYSTEM_SOFTWARE.PROCESS.Orphan",
+    "SYSTEM_SOFTWARE.FABRIC.Down",
+    "INTERCONNECT.IB.Loose",
+)
+CHECKS: Mapping[str, Check] = {
+    **EVERYDAY,
+    **{
+        row.id: row
+        for row in (
+            check(
+                "smi", "gpu.count", "gpu.bdf", "gpu.remap.failure", "gpu.throttle.applications_clocks", "gpu.throttle.hw_thermal", seconds=3
+            ),
+            check("procs", "proc.orphan", "proc.gpu_memory"),
+            check("sysd", "service.state"),
+        )
+    },
+}
+TAXONOMY = Taxonomy(
+    {
+        row.label: row
+        for row in (
+            leaf(
+                HUNG,
+                "gpu",
+                clue("xid", "kernel.xid", "value == 119", 9, decisive=True, says="Xid 119 on {device}"),
+                remedies=("drain_node > gpu_reset", "drain_node > reboot", "drain_node > escalate_rma"),
+            ),
+            leaf(
+                BROKEN,
+                "gpu",
+                clue("failure", "gpu.remap.failure", "value == true", 9, decisive=True),
+                remedies=("drain_node > escalate_rma",),
+            ),
+            leaf(
+                SLOW,
+                "gpu",
+                clue("low", "gpu.throttle.applications_clocks", "value == true", 9, decisive=True),
+                remedies=("reset_clocks", "drain_node > gpu_reset"),
+            ),
+            leaf(ORPHAN, "gpu", clue("orphan", "proc.orphan", "value > 1000", 9, decisive=True), remedies=("kill_pid",)),
+            leaf(
+                FABRIC,
+                "node",
+                clue("down", "service.state", "value == 'failed'", 9, decisive=True),
+                remedies=("drain_node > restart_service(nvidia-fabricmanager)",),
+            ),
+            leaf(LOOSE, "hca", clue("down", "ib.state", "value == 'Down'", 9, decisive=True), remedies=("escalate_cable",)),
+        )
+    },
+    {"GPU": "GPU"},
+)
+KIT_GROUPS: dict[str, Any] = {
+    "defaults": {"kit": True, "sku": "small"},
+    "groups": {"g": {"hosts": "n[1-4]", "controller": "ctl"}, "bare": {"hosts": "m[1-2]"}, "ctl": {"hosts": "ctl"}},
+    "channels": [{"channel": CHANNEL, "kind": "operators", "groups": ["g", "bare"], "approvers": GROUP}],
+}
+
+Point = Callable[[str], None]
+
+
+def nothing_happens(point: str) -> None:
+    """No fault is injected."""
+
+
+def inventory(**groups: Any) -> Inventory:
+    return parse_inventory(KIT_GROUPS | groups)
+
+
+class LivingFleet(FakeFleet):
+    """A fleet whose answers follow what is done to the hosts."""
+
+    def __init__(self, site: "Site") -> None:
+        super().__init__()
+        self.site = site
+        self.forgotten: list[str] = []
+
+    def forget(self, host: str) -> None:
+        self.forgotten.append(host)
+
+    async def look(
+        self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False, permitted: bool = False
+    ) -> Wave:
+        self.site.at("look")
+        self.facts = [row if row.key.startswith("kernel.") else replace(row, time=self.site.clock.now()) for row in self.site.facts]
+        self.dark = dict.fromkeys(self.site.silent, "no route to host")
+        return await super().look(incident, asks, seen, fresh=fresh)
+
+
+@dataclass
+class Site:
+    """Hosts, controller and what is wrong with them. `mends` are the remedies that help."""
+
+    clock: SetClock = field(default_factory=SetClock)
+    facts: list[Fact] = field(default_factory=list)
+    mends: set[str] = field(default_factory=lambda: {"gpu_reset", "reset_clocks", "kill_gpu_process", "restart_fabricmanager", "reboot"})
+    slurm: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    jobs: dict[str, str] = field(default_factory=dict)
+    busy: set[str] = field(default_factory=set)
+    """Hosts whose jobs go on after a drain."""
+    boots: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    ticks: dict[str, str] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
+    refuses: dict[str, str] = field(default_factory=dict)
+    """Remedy → why the kit's conditions refuse it."""
+    fails: dict[str, int] = field(default_factory=dict)
+    records: dict[tuple[str, str], str] = field(default_factory=dict)
+    effects: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    at: Point = nothing_happens
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        words = tuple(argv)
+        self.asked.append((host, words))
+        if host in self.silent:
+            raise Unreachable(host, "no route to host")
+        match words:
+            case ("sudo", "-n", _, "start", digest, boot, remedy, *args):
+                self.at("start:before")
+                answer = self._start(host, digest, boot, remedy, tuple(args))
+                self.at("start:after")
+            case ("sudo", "-n", _, "settle", digest):
+                answer = self.records.setdefault((host, digest), "never")
+                self.at("settle:after")
+            case ("sudo", "-n", _, "version"):
+                answer = current_version()
+            case ("cat", "/proc/sys/kernel/random/boot_id"):
+                answer = self.boot(host)
+            case ("cat", path) if path.startswith("/proc/") and path.endswith("/stat"):
+                return self._stat(path.split("/")[2])
+            case _:
+                answer = self._slurm(words)
+        return Ran(f"{answer}\n".encode())
+
+    def _slurm(self, words: tuple[str, ...]) -> str:
+        match words:
+            case ("sinfo", *_, node, "-o", "%T"):
+                return self.slurm.get(node, "idle")
+            case ("sinfo", *_, node, "-o", "%E"):
+                return self.reasons.get(node, "none")
+            case ("squeue", *_, job, "-o", "%T"):
+                return self.jobs.get(job, "")
+        raise AssertionError(f"nobody asks a host this: {words}")
+
+    async def aclose(self) -> None:
+        return None
+
+    async def fingerprint(self, host: str) -> str:
+        if host in self.silent:
+            raise Unreachable(host, "no route to host")
+        return self.keys.get(host, f"SHA256:{host}")
+
+    def boot(self, host: str) -> str:
+        return self.boots.setdefault(host, f"boot-of-{host}-0")
+
+    def sick(self, *facts: Fact) -> None:
+        """These in place of what the hosts said."""
+        gone = {(row.host, row.key, device) for row in facts for device in (row.device, None)}
+        self.facts = [row for row in self.facts if (row.host, row.key, row.device) not in gone] + list(facts)
+
+    def counts(self) -> Counter[str]:
+        return Counter(remedy for _, remedy, _ in self.effects)
+
+    def _start(self, host: str, digest: str, boot: str, remedy: str, args: tuple[str, ...]) -> str:
+        if (host, digest) in self.records:
+            return self.records[host, digest]
+        if boot != self.boot(host):
+            return "refused another boot"
+        if remedy in self.refuses:
+            self.records[host, digest] = f"refused {self.refuses[remedy]}"
+            return self.records[host, digest]
+        self.effects.append((host, remedy, args))
+        self.records[host, digest] = f"done {self.fails.get(remedy, 0)}"
+        if not self.fails.get(remedy):
+            self._happens(host, remedy, args)
+        return "started"
+
+    def _happens(self, host: str, remedy: str, args: tuple[str, ...]) -> None:
+        if remedy == "drain_node":
+            self.slurm[args[0]] = "draining" if args[0] in self.busy else "drained"
+            self.reasons[args[0]] = f"rackmedic:{args[1]}"
+        elif remedy == "resume_node":
+            self.slurm[args[0]] = "idle"
+        elif remedy == "cancel_job":
+            self.jobs.pop(args[0], None)
+            self.busy.clear()
+            self.slurm = {node: "drained" if state == "draining" else state for node, state in self.slurm.items()}
+        elif remedy == "reboot":
+            self.boots[host] = f"{self.boot(host)}-again"
+        if remedy in self.mends:
+            self._mend(host, args[0] if args else "")
+
+    def _mend(self, host: str, bdf: str) -> None:
+        """Faults of this host (of that GPU) are gone; the kernel's old lines stay in its log."""
+        device = next((name for name, address in BDF.items() if address == bdf), None)
+        kept: list[Fact] = []
+        for row in self.facts:
+            concerns = row.host == host and (device is None or row.device == device)
+            if concerns and row.key in ("gpu.throttle.applications_clocks", "gpu.remap.failure"):
+                row = replace(row, value=False)
+            elif concerns and row.key == "service.state":
+                row = replace(row, value="active")
+            elif concerns and row.key == "proc.orphan":
+                row = replace(row, value=None, status=Status.ABSENT)
+            kept.append(row)
+        self.facts = kept
+
+    def _stat(self, pid: str) -> Ran:
+        if pid not in self.ticks:
+            return Ran(b"", f"cat: /proc/{pid}/stat: No such file or directory".encode(), 1)
+        return Ran(f"{pid} (python (3) x) S {' '.join(['1'] * 18)} {self.ticks[pid]} 0 0\n".encode())
+
+
+class PeopleOfList:
+    """A user group and who is human."""
+
+    def __init__(self) -> None:
+        self.group = {"ANN", "BOB", "CID"}
+        self.people = {name: Person(name, TEAM, name, True) for name in ("ANN", "BOB", "CID", "EVE")}
+        self.people["BOT"] = Person("BOT", TEAM, "bot", False)
+        self.forgotten: list[str] = []
+
+    async def person(self, user: str) -> Person:
+        return self.people.get(user, Person(user, "", "", False))
+
+    async def approvers(self, group: str, team: str) -> frozenset[str]:
+        return frozenset(f"{team}:{name}" for name in self.group) if group == GROUP else frozenset()
+
+    def forget(self, *about: str) -> None:
+        self.forgotten += about
+
+
+@dataclass
+class Wall:
+    """Shows cards by remembering them."""
+
+    cards: list[str] = field(default_factory=list)
+    news: list[tuple[str, str]] = field(default_factory=list)
+    away: bool = False
+
+    def _show(self, what: str, record: Record) -> None:
+        if self.away:
+            raise ConnectionResetError("Slack is away")
+        self.news.append((what, record.approval))
+
+    async def approval(self, record: Record, incident_state: Incident) -> None:
+        self._show("card", record)
+        self.cards.append(record.approval)
+
+    async def changed(self, record: Record) -> None:
+        self._show(f"changed {record.state.value}", record)
+
+    async def outcome(self, record: Record) -> None:
+        self._show(f"outcome {record.outcome or record.state.value}", record)
+
+    async def remind(self, record: Record) -> None:
+        self._show("remind", record)
+
+    async def held(self, record: Record, why: str) -> None:
+        self._show(f"held {why}", record)
+
+
+def well(*hosts: str) -> list[Fact]:
+    """Hosts on which everything was looked at and is well."""
+    rows = [row for row in healthy(*hosts) if row.key != "pcie.rev_ff"]
+    for host in hosts:
+        rows += [replace(fact(host, "lspci", "pcie.rev_ff", False, name), attrs={"bdf": address}) for name, address in BDF.items()]
+        rows += [fact(host, "smi", "gpu.bdf", address, device) for device, address in BDF.items()]
+        rows += [fact(host, "smi", "gpu.remap.failure", False, device) for device in BDF]
+        rows += [fact(host, "smi", "gpu.throttle.applications_clocks", False, device) for device in BDF]
+        rows += [Fact("procs", "proc.orphan", status=Status.ABSENT, host=host, time=NOW)]
+        rows += [fact(host, "sysd", "service.state", "active", "nvidia-fabricmanager")]
+    return rows
+
+
+def hung(host: str = "n1", device: str = "gpu3", minutes: float = -9, **more: Any) -> Fact:
+    """Xid 119, minutes after the incident's time."""
+    seen = replace(fact(host, "dmesg", "kernel.xid", 119, device), time=NOW + timedelta(minutes=minutes))
+    return replace(
+        seen, attrs={"first": seen.time.isoformat() if seen.time else "", "last": (NOW + timedelta(minutes=minutes)).isoformat()}, **more
+    )
+
+
+class Office:
+    """One process: turns, driver, tender. Another one on the same Redis and site is `Office(redis, site)` again."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        site: Site,
+        *,
+        people: PeopleOfList | None = None,
+        wall: Wall | None = None,
+        evidence: MemoryEvidence | None = None,
+        rows: Inventory | None = None,
+        taxonomy: Taxonomy = TAXONOMY,
+        worker: str = "w1",
+        brakes: Brakes | None = None,
+        policy: str = "",
+        catalogue: str = "",
+        waits: Waits | None = None,
+        fallback: tuple[str, ...] = (),
+    ) -> None:
+        self.redis, self.site, self.worker = redis, site, worker
+        self.clock = site.clock
+        self.people, self.wall = people or PeopleOfList(), wall or Wall()
+        self.evidence = evidence or MemoryEvidence()
+        self.inventory = rows or inventory()
+        self.inbox = Inbox(redis, self.clock)
+        self.fleet = LivingFleet(site)
+        self.fleet.checks = CHECKS
+        self.ledger = Ledger(redis, KEY, self.clock, brakes=brakes)
+        self.ports = Ports(
+            fleet=self.fleet,  # type: ignore[arg-type]  # the part of Fleet that is used
+            inventory=self.inventory,
+            taxonomy=taxonomy,
+            history=FakeHistory(),
+            evidence=self.evidence,
+            clock=self.clock,
+            skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
+            waits=waits or Waits(),
+        )
+        self.turns = IncidentTurns(RedisSaver(redis), self.ports)
+        self.woken: list[str] = []
+        self._wire(policy, catalogue, fallback)
+        self._clicks = itertools.count()
+
+    def _wire(self, policy: str, catalogue: str, fallback: tuple[str, ...]) -> None:
+        self.rights = Rights(self.people, self.inventory, fallback, self.inbox.origin)
+        self.acting = ActionPorts(
+            reading=self.ports,
+            ledger=self.ledger,
+            transport=self.site,
+            catalogue=catalogue or catalogue_hash(),
+            policy=(lambda: policy) if policy else self.rights.policy,
+            authorised=lambda seen: self.rights.approvers(seen.action.incident, fresh=True),
+            facts_of=self.facts_of,
+            worker=self.worker,
+            began=self._began,
+            pause=self._pause,
+            beat_seconds=0.05,
+        )
+        self.index = ActionIndex(self.redis, self.clock)
+        self.threads = ActionThreads(RedisSaver(self.redis), self.acting)
+        leases = Leases(self.redis, self.clock, owner=self.worker, names=Names("rm:act"))
+        delivery = Delivery(self.inbox, self._wake, self.clock)
+        self.driver = Driver(self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.state, self.clock)
+        proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of)
+        self.tender = Tender(
+            self.ledger, self.threads, leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock
+        )
+        self.actions = Actions(self.ledger, self.driver, self.tender, self.index, self.rights, self.acting, self.turns.state)
+
+    async def _pause(self, seconds: float) -> None:
+        self.clock.go(seconds=seconds)
+        await asyncio.sleep(0)
+
+    async def _began(self, approval: str) -> None:
+        self.site.at("claimed")
+        await self.driver.announce(approval)
+
+    async def _wake(self, name: str) -> None:
+        self.woken.append(name)
+
+    async def facts_of(self, incident: str) -> list[Fact]:
+        return await self.evidence.facts((await self.turns.state(incident)).get("facts", ""))
+
+    # -- a working day ----------------------------------------------------------------------------------------------
+
+    async def mention(self, text: str = "job 4711 is slow on n1", thread: str = "1.0") -> str:
+        """Somebody complains; the turn runs and its ladders are tended."""
+        origin = Origin(kind="slack", team=TEAM, channel=CHANNEL, thread_ts=thread, user="EVE")
+        key = f"{TEAM}.{CHANNEL}.{thread}"
+        received = await self.inbox.open(
+            origin, key, lambda incident: Item(id=key, kind="mention", incident=incident, at=self.clock.now(), user="EVE", text=text)
+        )
+        await self.turns_of(received.incident)
+        await self.settle(received.incident)
+        return received.incident
+
+    async def say(self, incident: str, kind: Any, **more: Any) -> None:
+        """Something else happens in the thread."""
+        name = f"say-{next(self._clicks)}-{self.clock.now().isoformat()}"
+        await self.inbox.enqueue(Item(id=name, kind=kind, incident=incident, at=self.clock.now(), user="EVE", **more), name)
+        await self.settle(incident)
+
+    async def turns_of(self, incident: str) -> list[Report]:
+        """The desk's part: everything in the inbox gets its turn."""
+        reports: list[Report] = []
+        while items := await self.inbox.peek(incident, 1):
+            reports.append(await self.turns.run(items[0], await self.inbox.origin(incident)))
+            await self.redis.lpop(Names().of(incident, "inbox"))  # what the desk does under its lease
+        return reports
+
+    async def settle(self, incident: str) -> None:
+        """Turns, tending and driving, until nothing more happens by itself."""
+        for _ in range(12):
+            before = await self._picture(incident)
+            await self.turns_of(incident)
+            await self.actions.propose_due(incident)
+            for row in await self.ledger.of_incident(incident):
+                await self.actions.drive(row.approval)
+            if await self._picture(incident) == before and not await self.inbox.peek(incident):
+                return
+        raise AssertionError("it never comes to rest")
+
+    async def _picture(self, incident: str) -> Any:
+        state = await self.turns.state(incident)
+        return [(r.approval, r.state, len(r.votes), r.outcome) for r in await self.ledger.of_incident(incident)], state.get("ladders")
+
+    async def pending(self, incident: str) -> list[Record]:
+        return [row for row in await self.ledger.of_incident(incident) if row.state.value == "pending"]
+
+    async def click(self, record: Record, who: str = ANN, verdict: Any = "approve", reason: str = "") -> Record:
+        return await self.actions.vote(
+            record.approval, record.digest, who, verdict, delivery=f"click-{self.worker}-{next(self._clicks)}", reason=reason
+        )
+
+    async def approve(self, incident: str, remedy: str, who: str = ANN) -> Record:
+        """The pending action of that remedy is approved, runs, and everything settles."""
+        (row,) = [row for row in await self.pending(incident) if row.action.remedy == remedy]
+        await self.click(row, who)
+        await self.settle(incident)
+        return await self.ledger.record(row.approval)
+
+    async def ladders(self, incident: str) -> list[dict[str, Any]]:
+        return list((await self.turns.state(incident)).get("ladders", []))
+
+
+class Plan:
+    """Kills the process at the n-th time a point is reached, once."""
+
+    def __init__(self, point: str, times: int = 1) -> None:
+        self.point, self.left = point, times
+        self.fired = False
+
+    def __call__(self, point: str) -> None:
+        if point == self.point and not self.fired:
+            self.left -= 1
+            if self.left == 0:
+                self.fired = True
+                raise Killed(point)
+
+
+async def die(work: Awaitable[Any]) -> None:
+    """The process dies while it does this."""
+    try:
+        await work
+    except Killed:
+        return
+    raise AssertionError("it was to be killed and was not")

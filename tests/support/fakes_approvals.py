@@ -1,0 +1,205 @@
+"""Approving as people live it: the Slack side on the sandbox, the real ledger, the real cards; behind the clicks a driver of a few lines."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fakeredis import FakeAsyncRedis
+
+from bot.actions.decisions import Approvals, Counted, Verdict
+from bot.policy.approvals import Rights
+from bot.slack.context import Surface
+from bot.slack.outgoing.approval_view import Sources
+from bot.slack.outgoing.approvals import ActionCards
+from bot.slack.outgoing.posts import Cards
+from deploy.sandbox.slack.app.socketmode import Delivery
+from graph.state import Incident
+from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY, SetClock
+from tools.acting.build import Seen, Wanted, build
+from tools.acting.conditions import ConditionSeen
+from tools.action import Action, Condition, new_approval_id
+from tools.evidence import MemoryEvidence
+from tools.inventory.hosts import Host, Inventory
+from tools.ledger.ledger import Ledger
+from tools.ledger.record import NotAnApprover, NotFound, Record, Refused, Terms
+from tools.ledger.states import Event, State
+from tools.remedies.row import BadArgument
+
+APPROVERS = frozenset({f"{TEAM}:U0PRIYA", f"{TEAM}:U0ANTON"})
+IDLE = Condition("node", "no process uses this GPU", ("nvidia-smi", "--query-compute-apps=pid", "-i", BDF), "")
+HOST = Host(name="gpu-017", address="gpu-017")
+INVENTORY = Inventory(hosts={HOST.name: HOST}, groups={"h100": (HOST.name,)}, channels=tuple(BOUND.values()))
+
+
+def action(**changes: Any) -> Action:
+    """A GPU reset that RackMedic proposes, unless `changes` say otherwise."""
+    plain = Action(
+        approval=new_approval_id(),
+        incident="",
+        remedy="gpu_reset",
+        args={"bdf": BDF},
+        argv=("gpu_reset", BDF),
+        command=("nvidia-smi", "--gpu-reset", "-i", BDF),
+        limit_seconds=180,
+        risk="disruptive",
+        target="gpu-017",
+        via="gpu-017",
+        devices=("gpu-017/gpu5",),
+        boot_id=BOOT,
+        conditions=(IDLE,),
+        proof=("smi", "dmesg"),
+        proves="GPU.BUS.Fell_Off",
+        policy=POLICY,
+        catalogue=CATALOGUE,
+    )
+    return replace(plain, **changes)
+
+
+@dataclass
+class SmallDriver:
+    """`bot.actions.decisions.Decisions` on the real ledger, without graph or hosts."""
+
+    ledger: Ledger
+    cards: ActionCards
+    rights: Rights
+    host_answers: asyncio.Event
+    """Set, unless a test lets the host take its time."""
+
+    async def _entitled(self, record: Record, voter: str) -> None:
+        await self.rights.admit(voter)
+        if voter not in await self.rights.approvers(record.action.incident, fresh=True):
+            raise NotAnApprover(NotAnApprover.__doc__)
+
+    async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
+        await self._entitled(await self.ledger.record(approval), voter)
+        return await self.ledger.vote(approval, digest, voter, verdict, delivery, reason)
+
+    async def approve_each(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[Counted]:
+        await self._entitled(await self.ledger.record(each[0][0]), voter)
+        return [await self._counted(approval, digest, voter, f"{delivery}.{approval}") for approval, digest in each]
+
+    async def _counted(self, approval: str, digest: str, voter: str, delivery: str) -> Counted:
+        try:
+            return Counted(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
+        except NotFound as no:
+            return Counted(approval, None, no)
+        except Refused as no:
+            return Counted(approval, await self.ledger.record(approval), no)
+
+    async def ask_again(self, approval: str, digest: str, asker: str) -> Record:
+        old = await self.ledger.record(approval)
+        return await self.propose(replace(old.action, approval=new_approval_id()), old.terms)
+
+    async def edit(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> Record:
+        await self.host_answers.wait()
+        old = await self.ledger.record(approval)
+        if args["bdf"].endswith("ff:00.0"):
+            raise BadArgument(f"bdf={args['bdf']!r}: gpu-017 shows no such bdf")
+        wanted = Wanted(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
+        new = build(wanted, HOST, HOST, Seen(BOOT), policy=POLICY, catalogue=CATALOGUE)
+        await self.ledger.end(approval, Event.SUPERSEDE, editor, "edited")
+        return await self.propose(new, old.terms)
+
+    async def revoke(self, approval: str, digest: str, by: str, why: str) -> Record:
+        return await self.ledger.end(approval, Event.REVOKE, by, why)
+
+    async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
+        await self._entitled(await self.ledger.record(approval), human)
+        return await self.ledger.reconcile(approval, human, ran, note)
+
+    async def propose(self, wanted: Action, terms: Terms) -> Record:
+        record = await self.ledger.propose(wanted, terms)
+        await self.cards.approval(record, Incident())
+        return record
+
+
+@dataclass
+class Ward:
+    """A thread of the operators in which an action is put up for decision."""
+
+    bot: Behind
+    ledger: Ledger
+    cards: ActionCards
+    driver: SmallDriver
+    evidence: MemoryEvidence
+    clock: SetClock
+    incident: str = ""
+    thread: str = ""
+
+    async def opened(self) -> None:
+        self.thread = await self.bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
+        await self.bot.settled()
+        self.incident = await self.bot.inbox.find(TEAM, OPS, self.thread) or ""
+
+    async def ask(self, wanted: Action | None = None, **terms: Any) -> Record:
+        """A card is shown in the thread."""
+        made = replace(wanted or action(), incident=self.incident)
+        return await self.driver.propose(made, Terms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms}))
+
+    async def click(self, user: str, card: Mapping[str, Any], button: str) -> Delivery:
+        delivery = await self.bot.slack.click(user, str(card["ts"]), button)
+        await self.bot.settled()
+        return delivery
+
+    async def state(self, record: Record) -> State:
+        return (await self.ledger.record(record.approval)).state
+
+    def said(self) -> list[dict[str, Any]]:
+        """What the bot said in the thread."""
+        return [message for message in self.bot.slack.thread(OPS, self.thread) if message.get("bot_id")]
+
+    def card(self, record: Record) -> dict[str, Any]:
+        """The card of this action, as it is now."""
+        [found] = [
+            m for m in self.said() if (m.get("metadata") or {}).get("event_payload") == {"approval": record.approval, "what": "card"}
+        ]
+        return found
+
+    def whispered(self, user: str) -> str:
+        return " ".join(str(message["text"]) for message in self.bot.slack.whispers(user))
+
+    async def dump(self) -> dict[bytes, Any]:
+        """The ledger's keys and values, to see that nothing changed."""
+        redis: Any = self.bot.redis
+        reads = {b"string": redis.get, b"hash": redis.hgetall, b"set": redis.smembers, b"list": lambda k: redis.lrange(k, 0, -1)}
+        reads[b"zset"] = lambda k: redis.zrange(k, 0, -1, withscores=True)
+        return {key: await reads[await redis.type(key)](key) for key in sorted(await redis.keys("rm:ledger:*"))}
+
+
+async def seen(wanted: Action) -> list[ConditionSeen]:
+    """A dry run in which all is well."""
+    return [ConditionSeen(condition.says, True, "") for condition in wanted.conditions]
+
+
+@asynccontextmanager
+async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
+    """An incident of the operators, with approvals."""
+    made: list[SmallDriver] = []
+    clock, evidence = SetClock(), MemoryEvidence()
+
+    def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+        ledger = Ledger(redis, KEY, clock)
+        rights = Rights(surface.people, INVENTORY, (), surface.intake.origin)
+        sources = Sources(
+            ledger.record,
+            ledger.of_incident,
+            surface.intake.origin,
+            surface.bound,
+            rights.group_of,
+            evidence,
+            clock,
+            dry_run=seen,
+            warning=warning,
+        )
+        cards = ActionCards(surface.client, Cards(redis), surface.people, sources)
+        made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
+        made[0].host_answers.set()
+        return replace(surface, approvals=Approvals(made[0], ledger, cards), patience=patience)
+
+    async with slack_side(dress) as bot:
+        place = Ward(bot, made[0].ledger, made[0].cards, made[0], evidence, clock)
+        await place.opened()
+        yield place

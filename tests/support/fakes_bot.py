@@ -1,0 +1,96 @@
+"""The bot's Slack side against the Slack sandbox: real Bolt, real Socket Mode, the real inbox on fakeredis; what is behind it is remembered."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from fakeredis import FakeAsyncRedis, FakeServer
+from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
+
+from bot.background import Background
+from bot.cards.incidents import close_modal
+from bot.desk.inbox import Inbox
+from bot.policy import channels as policy
+from bot.slack.client import slack_client
+from bot.slack.context import Surface
+from bot.slack.incoming.listeners import slack_app
+from bot.slack.manifest import manifest
+from bot.slack.people import People
+from deploy.sandbox.slack import SlackSandbox
+from deploy.sandbox.slack.app.socketmode import Patience
+from graph.ports import Progress
+from graph.state import Incident, Item
+from tools.inventory.hosts import ChannelRow
+
+OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
+BOUND = policy.bindings(
+    (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
+)
+OFFERED = close_modal.choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass
+class Behind:
+    """What the Slack side hands on: the inbox's items, wake-ups, news. `states` is what the graph would have stored."""
+
+    slack: SlackSandbox
+    surface: Surface
+    inbox: Inbox
+    server: FakeServer
+    redis: FakeAsyncRedis
+    background: Background
+    woken: list[str] = field(default_factory=list)
+    news: list[Progress] = field(default_factory=list)
+    states: dict[str, Incident] = field(default_factory=dict)
+
+    async def items(self) -> list[Item]:
+        return [item for incident in await self.inbox.open_incidents() for item in await self.inbox.peek(incident)]
+
+    async def settled(self) -> None:
+        """Every event is acked and everything spawned has ended."""
+        await self.slack.quiet()
+        await self.background.idle()
+
+    def texts(self, channel: str, user: str = "") -> list[str]:
+        """What the bot said there, as plain fallback texts."""
+        return [str(message["text"]) for message in self.slack.messages(channel, user) if message.get("bot_id")]
+
+
+@asynccontextmanager
+async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface) -> AsyncIterator[Behind]:
+    """The bot connected to a workspace that grants exactly what its manifest asks for; `dress` puts more behind it."""
+    patience = Patience(ack=2.0, retries=(0.0, 0.0, 0.0), offline=5.0)
+    async with SlackSandbox(manifest=manifest(), patience=patience) as slack:
+        client = slack_client(slack.bot_token, slack.api_url)
+        server, background = FakeServer(), Background()
+        redis = FakeAsyncRedis(server=server)
+        inbox = Inbox(redis, SystemClock())
+        made: list[Behind] = []
+
+        async def wake(incident: str) -> None:
+            made[0].woken.append(incident)
+
+        async def progress(news: Progress) -> None:
+            made[0].news.append(news)
+
+        async def state_of(incident: str) -> Incident:
+            return made[0].states.get(incident, cast(Incident, {}))
+
+        surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, OFFERED, SystemClock(), background)
+        surface = dress(surface, redis)
+        made.append(Behind(slack, surface, inbox, server, redis, background))
+        handler: Any = AsyncSocketModeHandler(await slack_app(surface), slack.app_token)
+        await handler.connect_async()
+        await slack.connected()
+        try:
+            yield made[0]
+        finally:
+            await handler.close_async()
+            await background.aclose()

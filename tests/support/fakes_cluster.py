@@ -1,0 +1,101 @@
+"""The simulated cluster in the hands of a test: cases from a line, commands by name, facts by the real fleet and the real parsers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from deploy.sandbox.cluster import grammar
+from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.cases.case import parse_case
+from deploy.sandbox.cluster.cases.case_values import T0
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.inprocess import InProcess
+from tools.checks import CHECKS
+from tools.checks.row import Check
+from tools.evidence import EvidenceStore, MemoryEvidence
+from tools.fact import Fact
+from tools.fleet.fleet import Ask, Fleet
+from tools.inventory.hosts import parse_inventory
+from tools.inventory.sku import Sku, load_skus
+from tools.transport import Transport
+
+_SLOTS = {"<node>": "n1", "<gpus>": "8", "<job_logs>": "/var/log/jobs", "<nccl_tests>": "/usr/local/nccl-tests/build"}
+_SLOTS |= {
+    "<gpu_burn>": "/opt/gpu-burn",
+    "<hca>": "mlx5_0",
+    "<gpu>": "0",
+    "<peer>": "n1",
+    "<hosts>": "n0:8,n1:8",
+    "<nodes>": "n0,n1",
+    "<ranks>": "16",
+    "<count>": "2",
+    "<object_store>": grammar.TARGETS["object_store"],
+    "<tracker>": grammar.TARGETS["tracker"],
+}
+
+
+def argv(command: str) -> tuple[str, ...]:
+    """The words with which a node that has the kit is asked for a command."""
+    if command in grammar.PRIVILEGED:
+        return (*grammar.LOOK, command)
+    return tuple(_filled(word) for word in grammar.PLAIN[command])
+
+
+def plain_argv(command: str) -> tuple[str, ...]:
+    """The same without the kit."""
+    return tuple(_filled(word) for word in {**grammar.PLAIN, **grammar.PRIVILEGED}[command])
+
+
+def _filled(word: str) -> str:
+    for slot, value in _SLOTS.items():
+        word = word.replace(slot, value)
+    return word
+
+
+def cluster(
+    *broken: str, nodes: int | Sequence[str] = 3, profile: str = "dgx-h100-8", modifiers: Iterable[str] = (), seed: int = 0, **more: Any
+) -> Cluster:
+    """A cluster with faults given as `G07` or `G07@n2` (n1 where nothing is said), on GPU 5 where a GPU is meant."""
+    rows = [{"id": f.partition("@")[0], "node": f.partition("@")[2] or "n1", "gpu": 5} for f in broken]
+    names = nodes if isinstance(nodes, int) else list(nodes)
+    raw = {"id": "t", "profile": profile, "nodes": names, "faults": rows, "modifiers": list(modifiers)} | more
+    return Cluster.from_case(parse_case(raw), seed)
+
+
+def everything(of: Cluster, host: str) -> dict[str, Answer]:
+    """What a host answers to every command."""
+    return {command: of.answer(host, argv(command)) for command in grammar.COMMANDS}
+
+
+@dataclass(frozen=True, slots=True)
+class StillClock:
+    """It is always the same time."""
+
+    moment: datetime = T0
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+@cache
+def profiles() -> Mapping[str, Sku]:
+    """The built-in ones, read once."""
+    return load_skus()
+
+
+async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = ()) -> list[Fact]:
+    """What the real fleet and parsers make of it, jobs or no jobs. All checks by default; those of several hosts where there are several."""
+    asked = list(hosts) or list(of.hosts)
+    names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]
+    wave = await fleet(of, InProcess(of)).look("test", [Ask(host, check) for host in asked for check in names], permitted=True)
+    return wave.facts
+
+
+def fleet(of: Cluster, reach: Transport, checks: Mapping[str, Check] = CHECKS, evidence: EvidenceStore | None = None) -> Fleet:
+    """The real fleet over a simulated cluster."""
+    inventory = parse_inventory(
+        {"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
+    )
+    return Fleet(reach, inventory, checks, evidence or MemoryEvidence(), StillClock(of.t0), profiles())

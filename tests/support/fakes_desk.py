@@ -1,0 +1,131 @@
+"""Doubles for the desk: a clock that is set, turns that keep the contract over a real LangGraph, a board that remembers."""
+
+import asyncio
+import operator
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, TypedDict, cast
+
+from langgraph.graph import END, START, StateGraph
+from redis.asyncio import Redis
+
+from graph.memory.checkpoint import RedisSaver
+from graph.ports import Progress
+from graph.state import Incident, Item, ItemKind, Origin, Report
+
+T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+NODES = ("summarise", "plan", "execute", "reflect", "conclude")
+Point = Callable[[str], Awaitable[None]]
+"""Called with the name of the place a turn has reached; may wait, raise or kill."""
+
+
+@dataclass
+class SetClock:
+    at: datetime = T0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def go(self, **span: float) -> None:
+        self.at += timedelta(**span)
+
+
+def item(incident: str, id_: str = "T.C.1", kind: ItemKind = "mention", text: str = "job hangs") -> Item:
+    return Item(id=id_, kind=kind, incident=incident, at=T0, text=text)
+
+
+def origin(thread_ts: str = "1.0") -> Origin:
+    return Origin(kind="slack", team="T", channel="C", thread_ts=thread_ts, user="U1")
+
+
+async def straight_on(point: str) -> None:
+    await asyncio.sleep(0)
+
+
+class Tale(TypedDict, total=False):
+    id: str
+    item: dict[str, Any]
+    done_items: Annotated[list[str], operator.add]
+    lifecycle: str
+    visits: Annotated[list[str], operator.add]
+    report: dict[str, Any]
+
+
+class TinyTurns:
+    """Five nodes that do nothing, over the real saver: what a turn looks like to the desk."""
+
+    def __init__(self, redis: Redis, at: Point = straight_on) -> None:
+        self.saver = RedisSaver(redis)
+        self._at = at
+        self.graph = self._build()
+
+    def _build(self) -> Any:
+        graph: Any = StateGraph(Tale)
+        for name in NODES:
+            graph.add_node(name, self._node(name))
+        for before, after in zip((START, *NODES), (*NODES, END), strict=True):
+            graph.add_edge(before, after)
+        return graph.compile(checkpointer=self.saver)
+
+    def _node(self, name: str) -> Callable[[Tale], Awaitable[Tale]]:
+        async def node(state: Tale) -> Tale:
+            await self._at(f"{name}:begin")
+            now = Item.model_validate(state["item"])
+            update: Tale = {"visits": [f"{now.id}/{name}"]}
+            if name == "conclude":
+                update["report"] = Report(item=now.id, outcome="diagnosed", headline=now.text).model_dump(mode="json")
+                update["done_items"] = [now.id]
+                update["lifecycle"] = "closed" if now.kind == "close" else "open"
+            await self._at(f"{name}:end")
+            return update
+
+        return node
+
+    async def run(self, item: Item, origin: Origin | None) -> Report:
+        config = {"configurable": {"thread_id": item.incident}}
+        state = await self.graph.aget_state(config)
+        if state.next:
+            await self.graph.ainvoke(None, config, durability="sync")
+            state = await self.graph.aget_state(config)
+        if item.id not in state.values.get("done_items", []):
+            await self.graph.ainvoke({"id": item.incident, "item": item.model_dump(mode="json")}, config, durability="sync")
+            state = await self.graph.aget_state(config)
+        return Report.model_validate(state.values["report"])
+
+    async def state(self, incident: str) -> Incident:
+        return cast(Incident, (await self.graph.aget_state({"configurable": {"thread_id": incident}})).values)
+
+    async def abandon(self, item: Item) -> None:
+        await self.graph.aupdate_state({"configurable": {"thread_id": item.incident}}, None, as_node=END)
+
+    async def tidy(self, incident: str, keep: timedelta | None) -> None:
+        await self.saver.aprune([incident])
+        if keep is not None:
+            await self.saver.expire(incident, int(keep.total_seconds()))
+
+
+@dataclass
+class BoardOfList:
+    """Posts into a list. `asked` counts calls; a report is posted once per item, as the contract asks."""
+
+    posts: list[tuple[str, Report]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    news: list[Progress] = field(default_factory=list)
+    broken: int = 0
+    """How many more posts fail."""
+
+    async def progress(self, p: Progress) -> None:
+        self.news.append(p)
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        self.asked.append(report.item)
+        if self.broken:
+            self.broken -= 1
+            raise ConnectionResetError("Slack is away")
+        if report.item not in {posted.item for _, posted in self.posts}:
+            self.posts.append((incident, report))
+
+    @property
+    def posted(self) -> list[str]:
+        return [report.item for _, report in self.posts]

@@ -1,0 +1,314 @@
+"""A small world for the graph: a taxonomy of a few leaves, a fleet that answers what it is told to, and people who wait in an inbox."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from graph.engine.reference import Lens
+from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Spent
+from graph.ports import Ports, Progress
+from graph.state import Brief, Hypothesis, Item, ItemKind
+from kb.taxonomy.expressions import Expression
+from kb.taxonomy.labels import Clue, Leaf, Taxonomy
+from tools.checks.row import Check, Command, Format
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact, Status, Value, blind
+from tools.fleet.fleet import Answer, Ask, Seen, Wave
+from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.sku import Sku
+
+NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+
+
+def clue(name: str, key: str, when: str, weight: float, *, decisive: bool = False, says: str = "") -> Clue:
+    return Clue(name, key, when, weight, says or f"{key} is {{value}} on {{device}}", Expression(when), decisive)
+
+
+def leaf(label: str, scope: str, *clues: Clue, share: float = 0.01, **more: Any) -> Leaf:
+    row: dict[str, Any] = {
+        "title": label.rpartition(".")[2].replace("_", " "),
+        "description": "",
+        "owner": "provider",
+        "symptoms": (),
+        "words": (),
+        "checks": (),
+        "confirms": (),
+        "remedies": (),
+        "suppresses": (),
+        "customer_words": "",
+        "next_step": f"mend {label}",
+        "share_from": "",
+        "sources": (),
+        **more,
+    }
+    return Leaf(label=label, scope=scope, evidence=clues, share=share, **row)  # type: ignore[arg-type]  # tests name real scopes
+
+
+LOST, HOT, OOM, DESYNC, NO_SM = "GPU.BUS.Lost", "GPU.THERMAL.Hot", "SYSTEM_SOFTWARE.MEMORY.Oom", "USER.CODE.Desync", "INTERCONNECT.IB.No_Sm"
+SLOW_LINK, RACK = "INTERCONNECT.NVLINK.Slow", "OTHER.INFRA.Rack_Hot"
+
+TAXONOMY = Taxonomy(
+    {
+        row.label: row
+        for row in (
+            leaf(
+                LOST,
+                "gpu",
+                clue("xid79", "kernel.xid", "value == 79", 9, decisive=True, says="Xid 79 on {device}"),
+                clue("rev_ff", "pcie.rev_ff", "value == true", 9, decisive=True),
+                clue("job", "job.error", "value == 'cuda_no_device'", 1),
+                clue("answers", "pcie.rev_ff", "value == false", -1),
+                symptoms=("no_device",),
+                words=("fallen off",),
+                suppresses=(DESYNC,),
+                owner="vendor",
+            ),
+            leaf(HOT, "gpu", clue("hot", "gpu.throttle.hw_thermal", "value == true", 9, decisive=True), symptoms=("slow",)),
+            leaf(
+                OOM,
+                "node",
+                clue("killed", "kernel.oom_kill", "size(value) > 0", 9, decisive=True, says="the kernel killed {value}"),
+                clue("calm", "mem.oom_kills", "value == 0", -1),
+                symptoms=("killed",),
+                suppresses=(DESYNC,),
+            ),
+            leaf(DESYNC, "job", clue("said", "job.error", "value == 'collective_desync'", 9, decisive=True), owner="customer"),
+            leaf(NO_SM, "cluster", clue("lid", "ib.sm_lid", "value == 0", 9, decisive=True)),
+            leaf(
+                SLOW_LINK,
+                "node",
+                clue("bw", "nccl.busbw_max", "expected != null && value < 0.8 * expected", 9, decisive=True),
+                clue("replays", "nvlink.replay_errors", "value > 0", 3.5),
+                symptoms=("slow",),
+                confirms=("nccl1",),
+            ),
+            leaf(
+                RACK,
+                "rack",
+                clue("hot", "gpu.throttle.hw_thermal", "value == true", 9, decisive=True),
+                min_hosts=2,
+                suppresses=(HOT,),
+            ),
+        )
+    },
+    {"GPU": "GPU", "USER": "The user's side"},
+)
+
+
+def check(name: str, *establishes: str, seconds: float = 2, exclusive: bool = False) -> Check:
+    parse = Format(f"{name} text", lambda text: text.startswith(f"{name}:"), lambda text: [reading(line) for line in text.splitlines()])
+    return Check(name, f"What does {name} say?", (Command("ask", ("true",)),), (parse,), establishes, seconds, exclusive=exclusive)
+
+
+def reading(line: str) -> Fact:
+    """`dmesg: kernel.xid gpu3 79` as a fact."""
+    name, key, device, value = line.split(maxsplit=3)
+    return Fact(name.rstrip(":"), key, int(value) if value.isdigit() else value, None if device == "-" else device, line=line)
+
+
+CHECKS: Mapping[str, Check] = {
+    row.id: row
+    for row in (
+        check("smi", "gpu.throttle.hw_thermal", "gpu.count", seconds=3),
+        check("dmesg", "kernel.xid", "kernel.oom_kill", seconds=3),
+        check("lspci", "pcie.rev_ff"),
+        check("ibstat", "ib.sm_lid", "ib.state"),
+        check("mem", "mem.oom_kills", seconds=1),
+        check("nvlink", "nvlink.replay_errors"),
+        check("joblog", "job.error"),
+        check("nccl1", "nccl.busbw_max", seconds=40, exclusive=True),
+    )
+}
+
+
+def expected(host: str, key: str, device: str | None) -> Value:
+    return {"gpu.count": 8, "nccl.busbw_max": 400.0}.get(key)
+
+
+def lens(taxonomy: Taxonomy = TAXONOMY, racks: Mapping[str, str] | None = None) -> Lens:
+    return Lens(taxonomy, CHECKS, expected, lambda host, kind: (racks or {}).get(host, ""))
+
+
+def fact(host: str, name: str, key: str, value: Value, device: str | None = None, **more: Any) -> Fact:
+    return Fact(name, key, value, device, host=host, time=NOW - timedelta(minutes=9), line=f"{key} {value} {device or ''}".strip(), **more)
+
+
+def healthy(*hosts: str) -> list[Fact]:
+    """Everything looked at, everything well."""
+    return [
+        row
+        for host in hosts
+        for row in (
+            *(fact(host, "smi", "gpu.throttle.hw_thermal", False, f"gpu{n}") for n in range(4)),
+            fact(host, "smi", "gpu.count", 8),
+            Fact("dmesg", "kernel.xid", status=Status.ABSENT, host=host),
+            *(fact(host, "lspci", "pcie.rev_ff", False, f"gpu{n}") for n in range(4)),
+            fact(host, "ibstat", "ib.sm_lid", 1, "mlx5_0"),
+            fact(host, "mem", "mem.oom_kills", 0),
+            fact(host, "nvlink", "nvlink.replay_errors", 0, "gpu0"),
+            Fact("joblog", "job.error", status=Status.ABSENT, host=host),
+        )
+    ]
+
+
+def instead(facts: Sequence[Fact], *new: Fact) -> list[Fact]:
+    """`new` in place of what the same host said under the same key and device."""
+    gone = {(row.host, row.key, row.device) for row in new} | {
+        (row.host, row.key, None) for row in new if row.key.startswith(("kernel.", "job."))
+    }
+    return [row for row in facts if (row.host, row.key, row.device) not in gone] + list(new)
+
+
+@dataclass
+class FakeClock:
+    at: datetime = NOW
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@dataclass
+class FakeFleet:
+    """Answers `facts` of the host and check asked for; blind where `dark` says why. Keeps what it was asked."""
+
+    facts: list[Fact] = field(default_factory=list)
+    dark: dict[str, str] = field(default_factory=dict)
+    """`host` or `host/check` → why it cannot look."""
+    asked: list[Ask] = field(default_factory=list)
+    fresh: list[bool] = field(default_factory=list)
+    clock: str = "virtual"
+    checks: Mapping[str, Check] = field(default_factory=lambda: CHECKS)
+    crash: int = 0
+    """Looks that end in a crash of the process before one succeeds."""
+    before: Callable[[int], None] = field(default=lambda looks: None)
+    """Called before each look with its number, from 1."""
+
+    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+        """Nothing is kept here."""
+
+    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+        self.asked += asks
+        self.fresh.append(fresh)
+        self.before(len(self.fresh))
+        if self.crash:
+            self.crash -= 1
+            raise Killed
+        answers = []
+        for ask in asks:
+            answers.append(self._answer(ask))
+            told = seen(answers[-1]) if seen else None
+            if told is not None:
+                await told
+            await asyncio.sleep(0)
+        seconds = sum(answer.seconds for answer in answers)
+        return Wave(tuple(answers), seconds, max((answer.seconds for answer in answers), default=0.0))
+
+    def _answer(self, ask: Ask) -> Answer:
+        seconds = self.checks[ask.check].seconds
+        why = self.dark.get(ask.host) or self.dark.get(f"{ask.host}/{ask.check}")
+        if why:
+            status = Status.UNREACHABLE if ask.host in self.dark else Status.TIMEOUT
+            return Answer(ask.host, ask.check, (blind(ask.check, status, why, ask.host),), seconds, why)
+        return Answer(ask.host, ask.check, tuple(row for row in self.facts if (row.host, row.check) == (ask.host, ask.check)), seconds)
+
+
+class Killed(BaseException):
+    """The process is gone: nothing catches this."""
+
+
+@dataclass(frozen=True)
+class Past:
+    label: str
+    score: float
+
+
+@dataclass
+class FakeHistory:
+    past: list[Past] = field(default_factory=list)
+
+    async def similar(self, text: str, k: int = 2) -> list[Past]:
+        return self.past[:k]
+
+
+GARBAGE = Declined("garbage")
+
+
+@dataclass
+class FakeModel:
+    """Says what it is told to; anything not told is declined. Keeps the calls."""
+
+    guess: BriefGuess | Declined = GARBAGE
+    ranking: Ranking | Declined = GARBAGE
+    judgement: Judgement | Declined = GARBAGE
+    asks: tuple[str, ...] | Declined = GARBAGE
+    calls: list[str] = field(default_factory=list)
+
+    async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
+        self.calls.append("brief")
+        return self.guess
+
+    async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
+        self.calls.append("rank")
+        return self.ranking
+
+    async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
+        self.calls.append("judge")
+        return self.judgement
+
+    async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
+        self.calls.append("questions")
+        return self.asks
+
+    def spent(self, incident: str) -> Spent:
+        return Spent(len(self.calls), 100 * len(self.calls), 10 * len(self.calls), 0.001 * len(self.calls))
+
+
+@dataclass
+class World:
+    """Everything a turn touches."""
+
+    fleet: FakeFleet = field(default_factory=FakeFleet)
+    history: FakeHistory = field(default_factory=FakeHistory)
+    model: FakeModel | None = None
+    evidence: MemoryEvidence = field(default_factory=MemoryEvidence)
+    inbox: list[Item] = field(default_factory=list)
+    late: dict[int, Item] = field(default_factory=dict)
+    """After how many answers an item arrives."""
+    progress: list[Progress] = field(default_factory=list)
+    clock: FakeClock = field(default_factory=FakeClock)
+    hosts: str = "n[1-4]"
+    taxonomy: Taxonomy = TAXONOMY
+
+    @property
+    def inventory(self) -> Inventory:
+        return parse_inventory({"defaults": {"sku": "small"}, "groups": {"g": {"hosts": self.hosts}}})
+
+    async def _peek(self, incident: str) -> Sequence[Item]:
+        answers = sum(row.stage == "execute" for row in self.progress)
+        return [*self.inbox, *(item for after, item in self.late.items() if answers >= after)]
+
+    async def _watch(self, progress: Progress) -> None:
+        self.progress.append(progress)
+
+    def ports(self) -> Ports:
+        return Ports(
+            fleet=self.fleet,  # type: ignore[arg-type]  # the part of Fleet that the graph uses
+            inventory=self.inventory,
+            taxonomy=self.taxonomy,
+            history=self.history,
+            evidence=self.evidence,
+            clock=self.clock,
+            skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
+            model=self.model,
+            progress=self._watch,
+            peek=self._peek,
+        )
+
+
+def item(text: str = "", kind: ItemKind = "mention", id: str = "", **more: Any) -> Item:  # noqa: A002  # the row's own word
+    return Item(id=id or f"{kind}-1", kind=kind, incident="inc-1", at=NOW, user="U1", text=text, **more)
+
+
+Outcome = Literal["diagnosed", "no_fault", "abstained"]

@@ -1,0 +1,204 @@
+"""A desk for stories about approvals: a clock that is set, people who click, and a host that keeps the node kit's promises.
+
+`Product` names the modules under test, so that the same stories can be told to a copy of the ledger with a bug in it.
+"""
+
+import importlib
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from redis.asyncio import Redis
+
+from tools.acting.kit import current_version
+from tools.action import Action, new_approval_id
+from tools.transport import Ran, Unreachable
+
+T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+KEY = b"a key that only these tests know"
+POLICY, CATALOGUE = "policy-1", "catalogue-1"
+PEOPLE = frozenset({"T1:ANN", "T1:BOB", "T1:CID"})
+BDF = "0000:9b:00.0"
+BOOT = "8d3a1c52-0b1f-4f53-9a57-6a6d1c1f0a01"
+OTHER_BOOT = "11111111-2222-4333-8444-555555555555"
+
+
+@dataclass(frozen=True)
+class Product:
+    """The modules that a story is told to."""
+
+    name: str = "tools"
+
+    def module(self, path: str) -> Any:
+        """`ledger.ledger`, `acting.run`, … of this product."""
+        return importlib.import_module(f"{self.name}.{path}")
+
+
+REAL = Product()
+
+
+@dataclass
+class SetClock:
+    """Goes when told to."""
+
+    at: datetime = T0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def go(self, **span: float) -> None:
+        self.at += timedelta(**span)
+
+
+class WallClock:
+    """The machine's own."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass
+class Host:
+    """Answers as `rackmedic-act` does, and counts what it really did. `guarded` False is a host that lost its records."""
+
+    boot_id: str = BOOT
+    idle: bool = True
+    answers: bool = True
+    guarded: bool = True
+    stays_running: bool = False
+    records: dict[str, str] = field(default_factory=dict)
+    effects: Counter[str] = field(default_factory=Counter)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        if not self.answers:
+            raise Unreachable(host, "no route to host")
+        words = tuple(argv)
+        if words[0] == "cat":
+            return Ran(f"{self.boot_id}\n".encode())
+        if words[3] == "version":
+            return Ran(f"{current_version()}\n".encode())
+        self.asked.append(words[3:])
+        return Ran(f"{self._start(*words[4:]) if words[3] == 'start' else self._settle(words[4])}\n".encode())
+
+    async def aclose(self) -> None:
+        return None
+
+    def _start(self, digest: str, boot_id: str, *words: str) -> str:
+        if self.guarded and digest in self.records:
+            return self.records[digest]
+        if boot_id != self.boot_id:
+            return "refused the host has booted since the approval"
+        if not self.idle:
+            self.records[digest] = "refused no process uses this GPU: found '4711'"
+            return self.records[digest]
+        self.effects[digest] += 1
+        self.records[digest] = "running" if self.stays_running else "done 0"
+        return "started"
+
+    def _settle(self, digest: str) -> str:
+        return self.records.setdefault(digest, "never")
+
+
+class Desk:
+    """One Redis, one ledger, some people and a host."""
+
+    def __init__(self, redis: Redis, product: Product = REAL, **options: Any) -> None:
+        self.redis: Any = redis  # written by hand in bytes, which the client's types do not follow
+        self.product = product
+        self.clock, self.host = SetClock(), Host()
+        self.heads: list[tuple[int, str]] = []
+        self.refusals = product.module("ledger.record")
+        self.states = product.module("ledger.states")
+        self.brakes = product.module("ledger.brakes")
+        self._clicks = itertools.count()
+        self.ledger = self.replica(**options)
+
+    def replica(self, clock: SetClock | None = None, key: bytes = KEY, **options: Any) -> Any:
+        """A ledger as another process would open it on the same Redis."""
+        return self.product.module("ledger.ledger").Ledger(self.redis, key, clock or self.clock, anchor=self._keep, **options)
+
+    def _keep(self, length: int, head: str) -> None:
+        self.heads.append((length, head))
+
+    def action(self, target: str = "gpu-017", **changes: Any) -> Action:
+        """A GPU reset, unless `changes` say otherwise."""
+        plain = Action(
+            approval=new_approval_id(),
+            incident="inc-1",
+            remedy="gpu_reset",
+            args={"bdf": BDF},
+            argv=("gpu_reset", BDF),
+            command=("nvidia-smi", "--gpu-reset", "-i", BDF),
+            limit_seconds=180,
+            risk="disruptive",
+            target=target,
+            via=target,
+            boot_id=BOOT,
+            policy=POLICY,
+            catalogue=CATALOGUE,
+        )
+        return replace(plain, **changes)
+
+    def terms(self, **changes: Any) -> Any:
+        """Any one of three people may decide."""
+        return self.refusals.Terms(**{"approvers": PEOPLE, "quorum": 1, "group": "h100", "group_size": 100, **changes})
+
+    async def ask(self, action: Action | None = None, **terms: Any) -> Any:
+        """A card is shown."""
+        return await self.ledger.propose(action or self.action(), self.terms(**terms))
+
+    async def click(self, row: Any, who: str = "ANN", verdict: str = "approve", **more: Any) -> Any:
+        """Somebody presses a button; every click has its own delivery id."""
+        delivery = more.pop("delivery", f"click-{next(self._clicks)}")
+        return await more.pop("ledger", self.ledger).vote(row.approval, row.digest, f"T1:{who}", verdict, delivery, more.pop("reason", ""))
+
+    async def approved(self, action: Action | None = None, **terms: Any) -> Any:
+        """A card that one person approved."""
+        return await self.click(await self.ask(action, **terms))
+
+    async def claim(self, row: Any, worker: str = "w1", **more: Any) -> Any:
+        """A worker asks to run it; everybody may still approve unless `authorised` says otherwise."""
+        ledger = more.pop("ledger", self.ledger)
+        asked = {"policy": POLICY, "catalogue": CATALOGUE, "authorised": PEOPLE, **more}
+        return await ledger.claim(row.approval, row.digest, worker, **asked)
+
+    async def perform(self, held: Any, ledger: Any = None) -> Any:
+        """Run the action under its claim, as a worker does, and write down how it ended."""
+        book, act = ledger or self.ledger, self.product.module("acting.run")
+
+        async def pause(seconds: float) -> None:
+            self.clock.go(seconds=seconds)
+
+        ended = await act.run(held, self.host, clock=self.clock, beat=book.beat, pause=pause)
+        return await book.finish(held, ended.state, exit_status=ended.exit_status, output=ended.output, says=ended.says)
+
+    async def ran(self, row: Any, **more: Any) -> Any:
+        """Claimed, run, written down."""
+        return await self.perform(await self.claim(row, **more))
+
+    async def dump(self) -> dict[bytes, bytes]:
+        """Everything in the store, to see that nothing changed."""
+        return {key: await self._value(key) for key in sorted(await self.redis.keys("*"))}
+
+    async def _value(self, key: bytes) -> bytes:
+        reads: dict[bytes, Any] = {
+            b"string": self.redis.get,
+            b"hash": self.redis.hgetall,
+            b"set": self.redis.smembers,
+            b"list": lambda k: self.redis.lrange(k, 0, -1),
+            b"zset": lambda k: self.redis.zrange(k, 0, -1, withscores=True),
+        }
+        found = await reads[await self.redis.type(key)](key)
+        return repr(sorted(found.items()) if isinstance(found, dict) else sorted(found) if isinstance(found, set) else found).encode()
+
+    async def audit(self) -> list[str]:
+        """Every audit line."""
+        return [line async for line in self.ledger.export()]
+
+    def key(self, *parts: str) -> str:
+        """A key of the store, for those who write into it by hand."""
+        return "rm:ledger:" + ":".join(parts)

@@ -1,0 +1,160 @@
+"""Somebody who repairs the simulated cluster: builds real actions, reads their conditions, and runs them with the node kit's own scripts."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.machines import speeds
+from tools.acting.build import Seen, Wanted, build
+from tools.acting.kit import ACT, Said, ask
+from tools.action import Action
+from tools.inventory.hosts import Host
+from tools.remedies import REMEDIES
+from tools.transport import Ran, Transport
+
+BOOT = ("cat", "/proc/sys/kernel/random/boot_id")
+BUSY = "another action is running on this host"
+"""For a moment after an action has ended, its runner still holds the host's lock."""
+NODE, CONTROL = "gpu-001", "ctl-1"
+
+
+@dataclass
+class Hands:
+    """A clock that is moved by hand."""
+
+    moment: datetime = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def go(self, **span: float) -> None:
+        self.moment += timedelta(**span)
+
+
+def live(
+    *, nodes: int = 2, profile: str = "dgx-h100-8", seed: int = 0, pace: float = 0.0, clock: Callable[[], datetime] | None = None
+) -> Cluster:
+    """A healthy cluster with a controller, where remedies take no time."""
+    names = [f"gpu-{n:03d}" for n in range(1, nodes + 1)]
+    return Cluster.of(profile, names, job="4711", seed=seed, clock=clock or Hands().now, controller=CONTROL, pace=pace)
+
+
+@dataclass
+class Repairs:
+    """One cluster and a way to reach it."""
+
+    of: Cluster
+    transport: Transport
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+
+    async def boot(self, host: str = NODE) -> str:
+        """The boot id it answers with."""
+        return (await self.transport.run(host, BOOT, timeout=5, cap=100)).text.strip()
+
+    async def action(self, remedy: str, target: str = NODE, **args: str) -> Action:
+        """The remedy as it would be put before people now."""
+        via = CONTROL if REMEDIES[remedy].at == "controller" else target
+        row = Host(name=target, address="127.0.0.1", controller=CONTROL)
+        seen = self.seen.get(via) or Seen(await self.boot(via))
+        wanted = Wanted(remedy, args, incident="inc-1")
+        return build(wanted, row, Host(name=via, address="127.0.0.1"), seen, policy="p", catalogue="c")
+
+    async def start(self, action: Action) -> Said:
+        """As `tools.acting.run` starts it, without a claim."""
+        return await ask(action.via, ("start", action.digest, action.boot_id, *action.argv), self.transport, ACT)
+
+    async def settle(self, action: Action) -> Said:
+        """Once."""
+        return await ask(action.via, ("settle", action.digest), self.transport, ACT)
+
+    async def ended(self, action: Action) -> Said:
+        """Until it does not run any more."""
+        while (said := await self.settle(action)).word == "running":
+            pass
+        return said
+
+    async def do(self, remedy: str, target: str = NODE, **args: str) -> Said:
+        """Start it and see what became of it."""
+        action = await self.action(remedy, target, **args)
+        while (said := await self.start(action)).says == BUSY:
+            pass
+        return said if said.word == "refused" else await self.ended(action)
+
+    async def unmet(self, action: Action) -> list[str]:
+        """The controller's conditions that do not hold now."""
+        missing = []
+        for row in action.conditions:
+            if row.kind == "controller":
+                found = (await self.read(CONTROL, *row.argv)).text.strip()
+                missing += [] if any(fnmatchcase(found, pattern) for pattern in row.expects.split("|")) else [f"{row.says}: {found}"]
+        return missing
+
+    async def read(self, host: str, *argv: str) -> Ran:
+        """One plain command."""
+        return await self.transport.run(host, argv, timeout=5, cap=1 << 20)
+
+    def bdf(self, gpu: int, host: str = NODE) -> str:
+        """The address of a GPU."""
+        return self.of.world().nodes[host].gpus[gpu].bdf
+
+
+def do(of: Cluster, command: str, host: str = NODE) -> int:
+    """A tool of the kit, straight: what it would do to the cluster, without the scripts around it. Returns its exit status."""
+    argv = tuple(command.format(bdf=of.world().nodes[NODE].gpus[5].bdf).split())
+    if argv == ("systemctl", "reboot"):
+        of.go_down(host, "rebooting")
+        of.come_up(host)
+        return 0
+    done = of.carry_out(CONTROL if argv[0] in ("scontrol", "scancel") else host, argv)
+    assert done is not None, command
+    return done.answer.status
+
+
+def faults_of(of: Cluster, host: str = NODE) -> list[str]:
+    """What is broken on a node, as the page says."""
+    rows = {row["name"]: row for row in of.state_summary()["nodes"]}
+    return [fault["id"] for fault in rows[host]["faults"]]
+
+
+def condition_of(of: Cluster, host: str = NODE) -> str:
+    """The node's state as the page says."""
+    return str({row["name"]: row for row in of.state_summary()["nodes"]}[host]["state"])
+
+
+def unsound(of: Cluster, host: str = NODE) -> list[str]:
+    """What is wrong with the machine as it is now, whatever anybody says of its faults: read from its state."""
+    node = of.world().nodes[host]
+    slow = ("app_clocks", "sw_power_cap", "hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
+    rows = {
+        "cuda": speeds.refusal(node, len(node.gpus)),
+        "row remap": any(gpu.remap.pending or gpu.remap.failure for gpu in node.gpus),
+        "ecc": any(gpu.volatile.dram_unc or gpu.sram_threshold_exceeded or gpu.aggregate.dram_corr > 10_000 for gpu in node.gpus),
+        "inforom": not all(gpu.inforom_ok for gpu in node.gpus),
+        "clocks": any(getattr(gpu.reasons, name) for gpu in node.gpus for name in slow),
+        "power limit": any(gpu.power_limit != node.profile.power_limit for gpu in node.gpus),
+        "settings": any(gpu.mig or gpu.compute_mode != "Default" or gpu.hang or gpu.power_unknown for gpu in node.gpus),
+        "pcie": any((gpu.pcie_gen, gpu.pcie_width) != (node.profile.pcie_gen, 16) for gpu in node.gpus) or node.acs,
+        "nvlink": any(not link.active or link.crc for gpu in node.gpus for link in gpu.links),
+        "adapters": any(not hca.present or hca.state != "Active" or hca.rate != node.profile.hca_rate or hca.pkeys != ("0xffff", "0x8001")
+                        or set(hca.rising) > {"port_rcv_data", "port_xmit_data"} for hca in node.hcas),
+        "software": node.driver != node.driver_user or node.fm_version != node.driver or not {"nvidia", "nvidia_peermem"} <= set(node.modules),
+        "services": any(service.active == "failed" for service in node.services.values()),
+        "memory": bool(sum(node.oom_kills.values())) or node.memlock_kib >= 0,
+        "disks": any(mount.used >= mount.size or mount.options.startswith("ro") for mount in node.mounts),
+        "clock": bool(node.skew) or not node.around.synchronised,
+        "containers": node.around.devices_lost or "nvidia" not in node.around.runtimes,
+        "governor": node.around.governor != "performance",
+        "processes": any(proc.user == "bob" or "kworker" in proc.comm for proc in node.procs),
+    }  # fmt: skip
+    return [name for name, wrong in rows.items() if wrong]
+
+
+DIGESTS = itertools.count(1)
+
+
+def some_digest() -> str:
+    """One that nobody used."""
+    return f"{next(DIGESTS):064x}"

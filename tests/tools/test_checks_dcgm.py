@@ -1,0 +1,64 @@
+"""dcgmi diag: DCGM 3 and 4 as JSON, the table people paste, and no result at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.samples_exclusive import DCGM3, DCGM4, DCGM_NO_ENGINE, DCGM_TABLE
+from tools.checks import CHECKS
+from tools.fact import Fact, Status
+
+FOLDER = Path(os.environ.get("RACKMEDIC_CAPTURES", Path(__file__).parents[3] / "shared/captures")) / "dcgm"
+
+
+def look(text: str, check: str = "dcgm2") -> list[tuple[str, object, str | None]]:
+    return [(fact.key, fact.value, fact.device) for fact in CHECKS[check].read(text)]
+
+
+def test_dcgm_3_tells_test_reason_and_gpu() -> None:
+    told = look(DCGM3, "dcgm1")
+    assert ("dcgm.failed", "Page Retirement/Row Remap", "gpu3") in told
+    assert ("dcgm.reason", "row_remap_pending", "gpu3") in told
+    assert ("dcgm.passed", 1, None) in told
+    assert ("dcgm.not_run", ["Inforom"], None) in told
+
+
+def test_dcgm_4_tells_the_same_in_its_own_layout() -> None:
+    told = look(DCGM4, "dcgm1")
+    assert ("dcgm.failed", "software", "gpu1") in told
+    assert ("dcgm.reason", "inforom", "gpu1") in told
+    assert ("dcgm.passed", 0, None) in told
+    assert ("dcgm.not_run", ["memory"], None) in told
+
+
+def test_wrapped_cells_of_the_table_are_joined_and_skip_is_not_pass() -> None:
+    told = look(DCGM_TABLE)
+    assert ("dcgm.failed", "GPU Memory", "gpu0") in told
+    assert ("dcgm.reason", "thermal", "gpu0") in told
+    assert ("dcgm.passed", 1, None) in told
+    assert ("dcgm.not_run", ["PCIe"], None) in told
+
+
+def test_a_table_that_ends_early_is_told_to() -> None:
+    facts = CHECKS["dcgm2"].read(DCGM_TABLE[:-140])
+    assert Status.UNREADABLE in {fact.status for fact in facts}
+
+
+def test_without_the_host_engine_nothing_has_passed() -> None:
+    assert look(DCGM_NO_ENGINE) == [("dcgm.error", "no_engine", None)]
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="no captures beside the repository: set RACKMEDIC_CAPTURES")
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("r2__h100x8__thermal", Fact("dcgm2", "dcgm.reason", "thermal", "gpu0")),
+        ("r3__h100x8__560", Fact("dcgm2", "dcgm.reason", "cuda_init", None)),
+        ("row-remap-pending", Fact("dcgm2", "dcgm.reason", "row_remap_pending", "gpu3")),
+    ],
+)
+def test_published_outputs_are_read_right(name: str, wanted: Fact) -> None:
+    (path,) = (path for path in FOLDER.glob("*.txt") if name in path.name)
+    facts = CHECKS["dcgm2"].read(path.read_text())
+    assert [(f.key, f.value, f.device) for f in facts if f.key == "dcgm.reason"] == [(wanted.key, wanted.value, wanted.device)]

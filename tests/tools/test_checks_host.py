@@ -1,0 +1,261 @@
+"""Disks, memory, modules, services, the bus and the fabric of a host."""
+
+import pytest
+
+from tests.support.samples_checks import (
+    BRIDGES,
+    COUNTERS,
+    DF,
+    DF_INODES,
+    DKMS,
+    FABRIC_MANAGER,
+    FINDMNT,
+    FREE,
+    IBSTAT,
+    LSMOD,
+    LSPCI,
+    OOM_EVENTS,
+    PROC_VERSION,
+    UNIT_JOURNAL,
+    UNITS,
+    unit_line,
+)
+from tools.checks import CHECKS
+from tools.fact import Fact, Status
+
+
+def read(check: str, *texts: str) -> list[Fact]:
+    row = CHECKS[check]
+    facts = [fact for text in texts for fact in row.read(text)]
+    return list(row.settle(facts)) if row.settle else facts
+
+
+def by_device(facts: list[Fact], key: str) -> dict[str | None, object]:
+    return {fact.device: fact.value for fact in facts if fact.key == key and fact.status is Status.OK}
+
+
+def value(facts: list[Fact], key: str) -> object:
+    (found,) = by_device(facts, key).values()
+    return found
+
+
+def test_space_is_told_per_mount_and_images_do_not_count() -> None:
+    facts = read("disk", DF)
+    assert by_device(facts, "disk.used_percent") == {"/": 100, "/dev/shm": 100, "/home": 34}
+    assert by_device(facts, "disk.size_bytes")["/dev/shm"] == 67108864
+    assert by_device(facts, "disk.free_bytes")["/"] == 0
+    kib = DF.replace("1-blocks", "1024-blocks").replace("1000000000000", "1000000000")
+    assert by_device(read("disk", kib), "disk.size_bytes")["/"] == 1024 * 10**9
+
+
+def test_inodes_and_read_only_mounts_are_told() -> None:
+    assert by_device(read("disk", DF_INODES), "disk.inodes_percent") == {"/": 2}
+    mounts = read("disk", FINDMNT)
+    assert by_device(mounts, "disk.readonly") == {"/": False, "/scratch": True}
+    assert next(fact.attrs["fstype"] for fact in mounts if fact.device == "/scratch") == "xfs"
+
+
+def test_a_mount_that_cannot_be_asked_is_not_looked_at_rather_than_fine() -> None:
+    facts = read("disk", DF + "df: /mnt/old: Stale file handle\n")
+    assert [fact.line for fact in facts if fact.status.blind] == ["df: /mnt/old: Stale file handle"]
+    for broken in ("Filesystem Type 1-blocks Used\n", '{"filesystems": [', '{"filesystems": 3}'):
+        assert [fact.status for fact in read("disk", broken)] == [Status.UNREADABLE]
+
+
+def test_memory_swap_and_kills_are_told() -> None:
+    facts = read("mem", FREE)
+    assert value(facts, "mem.total_bytes") == 2164178862080
+    assert value(facts, "mem.available_bytes") == 2050000000000
+    assert value(facts, "mem.swap_used_bytes") == 4096
+    kills = read("mem", OOM_EVENTS)
+    assert value(kills, "mem.oom_kills") == 3
+    assert kills[0].attrs["cgroup"] == "/system.slice/slurmstepd.scope/job_812"
+    assert value(read("mem", OOM_EVENTS.replace(":oom_kill 3", ":oom_kill 0")), "mem.oom_kills") == 0
+
+
+def test_a_kill_is_the_hosts_unless_the_group_or_one_around_it_had_come_to_its_own_limit() -> None:
+    assert read("mem", OOM_EVENTS)[0].attrs["limit"] is False
+    assert read("mem", OOM_EVENTS.replace("job_812/memory.events:oom 0", "job_812/memory.events:oom 2"))[0].attrs["limit"] is True
+    older = "".join(line for line in OOM_EVENTS.splitlines(True) if ":oom_kill" in line)
+    assert "limit" not in read("mem", older)[0].attrs
+
+
+@pytest.mark.parametrize(("text", "kib"), [("65536 65536\n", 64), ("unlimited unlimited\n", -1), ("  8388608 unlimited\n", 8192)])
+def test_the_locked_memory_limit_is_told_in_kib(text: str, kib: int) -> None:
+    assert value(read("mem", text), "mem.memlock_kib") == kib
+
+
+def test_modules_that_matter_are_loaded_or_not() -> None:
+    loaded = by_device(read("mods", LSMOD), "module.loaded")
+    assert loaded["nvidia"] is True
+    assert loaded["nvidia_peermem"] is False
+    assert loaded["nouveau"] is False
+
+
+def test_versions_are_compared_when_both_are_known() -> None:
+    facts = read("mods", PROC_VERSION, "550.90.07\n", "5.15.0-107-generic\n", DKMS)
+    assert value(facts, "driver.mismatch") is True
+    assert by_device(facts, "driver.module_version") == {None: "550.54.15"}
+    assert [(fact.value, fact.attrs["kernel"]) for fact in facts if fact.key == "module.dkms"] == [("installed", "5.15.0-107-generic")]
+    assert value(read("mods", PROC_VERSION, "550.54.15\n"), "driver.mismatch") is False
+    assert not by_device(read("mods", PROC_VERSION), "driver.mismatch")
+
+
+def test_the_fabric_managers_version_is_compared_with_the_module_that_runs() -> None:
+    facts = read("mods", PROC_VERSION, FABRIC_MANAGER)
+    assert value(facts, "driver.fabricmanager_version") == "550.54.14"
+    assert value(facts, "driver.fabricmanager_mismatch") is True
+    assert next(fact.line for fact in facts if fact.key == "driver.fabricmanager_mismatch") == "loaded 550.54.15, fabric manager 550.54.14"
+    assert value(read("mods", PROC_VERSION, FABRIC_MANAGER.replace("54.14", "54.15")), "driver.fabricmanager_mismatch") is False
+    assert not by_device(read("mods", FABRIC_MANAGER, "550.90.07\n"), "driver.fabricmanager_mismatch")
+
+
+def test_a_fabric_manager_that_fits_the_driver_on_disk_waits_for_that_driver_and_is_not_what_is_wrong() -> None:
+    upgraded = read("mods", PROC_VERSION, "550.90.07\n", FABRIC_MANAGER.replace("54.14", "90.07"))
+    assert (value(upgraded, "driver.mismatch"), value(upgraded, "driver.fabricmanager_mismatch")) == (True, False)
+    alone = read("mods", PROC_VERSION, "550.90.07\n", FABRIC_MANAGER)
+    assert (value(alone, "driver.mismatch"), value(alone, "driver.fabricmanager_mismatch")) == (True, True)
+
+
+def test_a_module_that_is_not_there_is_absent() -> None:
+    missing = ("cat: /proc/driver/nvidia/version: No such file or directory\n", "modinfo: ERROR: Module nvidia not found.\n")
+    assert [fact.status for fact in read("mods", *missing)] == [Status.ABSENT, Status.ABSENT]
+    open_kernel = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build\n"
+    assert value(read("mods", open_kernel), "driver.module_version") == "560.35.03"
+
+
+def test_units_are_called_without_their_suffix() -> None:
+    facts = read("sysd", UNITS)
+    assert by_device(facts, "service.state") == {"nvidia-fabricmanager": "failed", "openibd": "not-found"}
+    assert facts[0].attrs["result"] == "exit-code"
+    assert read("sysd", UNITS.split("ActiveState")[0])[0].status is Status.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    ("unit", "writer", "message", "event"),
+    [
+        (
+            "nvidia-fabricmanager.service",
+            "nv-fabricmanager",
+            "GPU driver interface version 550.54.15 don't match with driver 550.90",
+            "fm_version_mismatch",
+        ),
+        (
+            "nvidia-fabricmanager.service",
+            "nv-fabricmanager",
+            "detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id x",
+            "fm_nvswitch_fatal",
+        ),
+        (
+            "nvidia-fabricmanager.service",
+            "nv-fabricmanager",
+            "failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
+            "fm_nothing_to_do",
+        ),
+        ("init.scope", "systemd", "nvidia-fabricmanager.service: Main process exited, code=killed, status=9/KILL", "fm_killed"),
+        ("init.scope", "systemd", "slurmd.service: Failed with result 'oom-kill'.", "oom_killed"),
+        ("init.scope", "systemd", "Reloading requested from client PID 210331 ('systemctl')...", "daemon_reload"),
+        ("init.scope", "systemd", "openibd.service: Failed with result 'exit-code'.", "failed_start"),
+        (
+            "docker.service",
+            "dockerd",
+            "unable to configure the Docker daemon with file /etc/docker/daemon.json: invalid character",
+            "config_error",
+        ),
+        (
+            "docker.service",
+            "dockerd",
+            (
+                'time="2026-05-20T03:00:01Z" level=error msg="Handler for POST /v1.45/containers/2beccdd2495f/start returned error: '
+                'could not select device driver \\"\\" with capabilities: [[gpu]]"'
+            ),
+            "no_gpu_driver",
+        ),
+        ("unattended-upgrades.service", "unattended-upgrade", "Packages that will be upgraded: nvidia-utils-550", "upgrade_ran"),
+    ],
+)
+def test_sentences_of_units_are_events(unit: str, writer: str, message: str, event: str) -> None:
+    (fact,) = read("sysd", unit_line(unit, writer, message))
+    assert fact.value == event
+    assert fact.time is not None
+
+
+def test_ordinary_sentences_and_other_units_words_are_no_events() -> None:
+    for unit, writer, message in (
+        ("nvidia-fabricmanager.service", "nv-fabricmanager", "detected NVSwitch non-fatal error 12028 on NVSwitch pci bus id x"),
+        ("docker.service", "dockerd", "version mismatch between client and server"),
+        ("init.scope", "systemd", "nvidia-fabricmanager.service: Main process exited, code=killed, status=15/TERM"),
+        ("slurmd.service", "slurmd", "launched task 3"),
+        (
+            "docker.service",
+            "dockerd",
+            (
+                'level=warning msg="container label note=level=error msg=\\"Handler for POST /v1.45/containers/create returned error: '
+                'could not select device driver \\"\\" with capabilities: [[gpu]]"'
+            ),
+        ),
+    ):
+        assert [fact.status for fact in read("sysd", unit_line(unit, writer, message))] == [Status.ABSENT], message
+    assert by_device(read("sysd", UNIT_JOURNAL), "service.event") == {
+        "nvidia-fabricmanager": "fm_killed",
+        "unattended-upgrades": "upgrade_ran",
+    }
+
+
+def test_a_narrow_link_and_a_dead_gpu_are_told_apart() -> None:
+    facts = read("lspci", LSPCI)
+    assert value(facts, "pcie.gpu_count") == 3
+    assert by_device(facts, "pcie.rev_ff") == {"0000:19:00.0": False, "0000:3b:00.0": False, "0000:4c:00.0": True}
+    assert by_device(facts, "pcie.width") == {"0000:19:00.0": 16, "0000:3b:00.0": 8}
+    assert by_device(facts, "pcie.speed_max") == {"0000:19:00.0": 32.0, "0000:3b:00.0": 32.0}
+    assert by_device(facts, "pcie.downgraded") == {"0000:19:00.0": False, "0000:3b:00.0": True}
+    narrow = next(fact for fact in facts if fact.key == "pcie.downgraded" and fact.value)
+    assert narrow.attrs == {"width": True, "speed": True}
+
+
+def test_bridges_tell_acs_and_count_no_gpus() -> None:
+    facts = read("lspci", BRIDGES)
+    assert by_device(facts, "pcie.acs") == {"0000:17:00.0": True, "0000:18:00.0": False}
+    assert not by_device(facts, "pcie.gpu_count")
+
+
+def test_capabilities_that_need_root_are_not_looked_at() -> None:
+    text = "0000:19:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)\n\tCapabilities: <access denied>\n"
+    facts = read("lspci", text)
+    assert [fact.status for fact in facts if not fact.key] == [Status.DENIED]
+    assert not by_device(facts, "pcie.width")
+
+
+def test_ports_are_told_with_their_link_layer() -> None:
+    facts = read("ibstat", IBSTAT)
+    assert by_device(facts, "ib.state") == {"mlx5_0": "Active", "mlx5_1": "Initializing", "mlx5_1/2": "Down"}
+    assert by_device(facts, "ib.sm_lid") == {"mlx5_0": 1, "mlx5_1": 0, "mlx5_1/2": 0}
+    assert value(facts, "ib.count") == 2
+    assert {fact.attrs["link_layer"] for fact in facts if fact.device == "mlx5_1/2"} == {"Ethernet"}
+    assert by_device(facts, "ib.firmware")["mlx5_0"] == "28.39.3004"
+
+
+def test_counters_and_partition_keys_are_told() -> None:
+    facts = read("ibstat", COUNTERS)
+    assert {fact.key: fact.value for fact in facts} == {
+        "ib.link_downed": 37,
+        "ib.symbol_error": 5,
+        "ib.port_rcv_errors": 2,
+        "ib.port_xmit_wait": 73,
+        "ib.out_of_sequence": 11,
+        "ib.roce_adp_retrans": 12,
+        "ib.pkeys": ["0x7fff", "0x8001"],
+    }
+
+
+def test_a_port_that_breaks_off_is_not_called_anything() -> None:
+    facts = read("ibstat", IBSTAT[: IBSTAT.index("Rate: 200")])
+    assert set(by_device(facts, "ib.state")) == {"mlx5_0"}
+    assert [fact.line for fact in facts if fact.status.blind] == ["the output breaks off in mlx5_1"]
+
+
+def test_a_panic_keeps_the_ports_before_it() -> None:
+    facts = read("ibstat", IBSTAT + "ibpanic: [77] main: stat of IB device 'mlx5_2' failed: No such file or directory\n")
+    assert value(facts, "ib.error") == "ibpanic"
+    assert len(by_device(facts, "ib.state")) == 3
+    assert next(fact.attrs for fact in facts if fact.key == "ib.count") == {"partial": True}

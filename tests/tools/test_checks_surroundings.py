@@ -1,0 +1,171 @@
+"""Clock, processors, interfaces, subnet, scheduler, shared mounts and BMC: what their outputs say, and what they leave open."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support import samples_checks as samples
+from tools.checks import CHECKS
+from tools.fact import Fact, Status
+
+
+def read(check: str, *texts: str) -> list[Fact]:
+    """What a check makes of its commands' outputs."""
+    facts = [fact for text in texts for fact in CHECKS[check].read(text)]
+    settle = CHECKS[check].settle
+    return list(settle(facts)) if settle else facts
+
+
+def values(facts: list[Fact]) -> dict[tuple[str, str | None], object]:
+    return {(fact.key, fact.device): fact.value for fact in facts if fact.status is Status.OK}
+
+
+NEW = ("docker", "time", "sched", "cpu", "net", "store", "ipmi", "vers", "fabric")
+
+
+@pytest.mark.parametrize("check", NEW)
+def test_where_no_tool_is_installed_the_check_says_absent_and_never_well(check: str) -> None:
+    facts = read(check)
+    assert facts
+    assert all(fact.status is Status.ABSENT and fact.line for fact in facts)
+
+
+@pytest.mark.parametrize("check", NEW)
+def test_a_look_that_failed_stays_failed(check: str) -> None:
+    refused = Fact(check, "", status=Status.DENIED, line="sudo: a password is required")
+    settle = CHECKS[check].settle
+    assert settle
+    assert refused in settle([refused])
+
+
+def test_most_cpus_name_the_governor_and_the_middle_one_the_frequency() -> None:
+    facts = read("cpu", samples.LSCPU, samples.GOVERNORS)
+    assert values(facts) == {
+        ("cpu.count", None): 224,
+        ("cpu.numa_nodes", None): 2,
+        ("cpu.governor", None): "powersave",
+        ("cpu.mhz", None): 1200,
+    }
+    assert next(fact for fact in facts if fact.key == "cpu.governor").attrs == {"cpus": 3, "of": 4, "driver": "intel_pstate"}
+    assert values(read("cpu", samples.CPUPOWER)) == {("cpu.governor", None): "powersave"}
+
+
+def test_chrony_tells_offset_and_leap_in_both_of_its_forms() -> None:
+    assert values(read("time", samples.CHRONY)) == {("time.offset", None): -412.000012411, ("time.synchronised", None): False}
+    assert values(read("time", samples.CHRONY_TEXT)) == {("time.offset", None): -3.000012411, ("time.synchronised", None): True}
+
+
+def test_a_clock_that_anything_keeps_is_kept() -> None:
+    silent, kept = "506 Cannot talk to daemon\n", "NTP=yes\nNTPSynchronized=yes\n"
+    assert values(read("time", silent, kept))[("time.synchronised", None)] is True
+    assert values(read("time", silent))[("time.synchronised", None)] is False
+    assert values(read("time", "1779246600.120000000\n")) == {("time.clock", None): 1779246600.12}
+
+
+def test_only_interfaces_of_a_network_have_an_mtu_worth_comparing() -> None:
+    found = values(read("net", samples.IP_LINK))
+    assert {device for key, device in found if key == "net.mtu"} == {"eth0"}
+    assert found[("net.rx_dropped", "eth0")] == 7
+    assert found[("net.state", "eth1")] == "DOWN"
+    assert values(read("net", samples.IP_LINK_TEXT))[("net.mtu", "eth0")] == 1500
+
+
+def test_discards_and_pause_frames_are_added_up_for_each_adapter() -> None:
+    found = values(read("net", samples.ADAPTERS))
+    assert found == {("net.rx_discards", "eth2"): 912334, ("net.pause", "eth2"): 42, ("net.rx_discards", "eth3"): 0}
+
+
+def test_the_worst_of_several_masters_counts_and_what_is_unknown_counts_for_nothing() -> None:
+    assert values(read("net", samples.MASTERS)) == {("net.master_reach", None): "no_name"}
+    (fact,) = [fact for fact in read("net", "master 10.0.0.1 29500 unknown\n") if fact.key == "net.master_reach"]
+    assert fact.status is Status.ABSENT
+
+
+def test_silence_of_the_subnet_manager_is_not_the_lack_of_a_port() -> None:
+    assert values(read("fabric", samples.SMINFO)) == {("fabric.sm", None): "MASTER"}
+    assert values(read("fabric", samples.NO_SM)) == {("fabric.sm", None): "none"}
+    (fact,) = read("fabric", "sminfo: iberror: failed: Failed to open '(null)' port '0'\n")
+    assert fact.status is Status.ABSENT
+
+
+def test_a_leaf_is_judged_by_its_links_to_switches_and_not_by_those_to_hosts() -> None:
+    found = read("fabric", samples.IBLINKINFO)
+    assert values(found) == {("fabric.leaf", None): "leaf-2", ("fabric.degraded", None): 1}
+    assert "spine-1" in found[1].line
+    to_a_host = samples.IBLINKINFO.replace('"spine-1"', '"gpu-018 mlx5_0"')
+    assert values(read("fabric", to_a_host))[("fabric.degraded", None)] == 0
+
+
+def test_slurm_says_state_and_reason_in_each_of_its_forms() -> None:
+    assert values(read("sched", samples.NODE)) == {
+        ("sched.state", None): "ALLOCATED+DRAIN+NOT_RESPONDING",
+        ("sched.reason", None): "maintenance CHG-204",
+    }
+    assert values(read("sched", samples.NODE_JSON)) == {("sched.state", None): "IDLE+DRAIN", ("sched.reason", None): "planned work"}
+
+
+def test_the_latest_job_counts() -> None:
+    found = [fact for fact in read("sched", samples.SACCT) if fact.key == "sched.job"]
+    assert [(fact.value, fact.attrs["job"]) for fact in found] == [("PREEMPTED", "812")]
+
+
+@pytest.mark.parametrize(
+    "text", ["Node gpu-017 not found\n", "slurm_load_node error: Unable to contact slurm controller (connect failure)\n"]
+)
+def test_a_node_that_slurm_does_not_know_has_no_state(text: str) -> None:
+    (fact,) = read("sched", text)
+    assert fact.status is Status.ABSENT
+
+
+def test_a_mount_without_an_answer_is_where_the_look_got_stuck() -> None:
+    found = values(read("store", samples.SHARED_MOUNTS))
+    assert found == {("store.mount", "/home"): "ok", ("store.mount", "/old"): "stale", ("store.mount", "/data"): "timeout"}
+
+
+def test_the_bmc_tells_what_still_stands_and_when() -> None:
+    found = read("ipmi", samples.SEL)
+    assert [(fact.value, fact.time) for fact in found] == [
+        ("psu", datetime(2026, 5, 20, 3, 1, 22, tzinfo=UTC)),
+        ("pcie", datetime(2026, 5, 20, 3, 1, 23, tzinfo=UTC)),
+    ]
+
+
+def test_the_hottest_inlet_and_failed_supplies_are_found_and_unfitted_sensors_are_not() -> None:
+    found = read("ipmi", samples.SDR, samples.SDR_POWER)
+    assert ("ipmi.inlet", 43) in [(fact.key, fact.value) for fact in found]
+    sensors = [(fact.value, fact.attrs["sensor"]) for fact in found if fact.key == "ipmi.sensor"]
+    assert ("psu", "PSU2 Status") in sensors
+    assert not {sensor for _, sensor in sensors} & {"PSU1 Status", "Riser Temp"}
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("SEL has no entries\n", Status.ABSENT),
+        ("Could not open device at /dev/ipmi0 or /dev/ipmi/0 or /dev/ipmidev/0: No such file or directory\n", Status.ABSENT),
+        ("Get SDR 0000 command failed\n", Status.UNREADABLE),
+    ],
+)
+def test_a_bmc_with_nothing_to_say_is_no_trouble_and_one_that_fails_is_unreadable(text: str, status: Status) -> None:
+    assert [fact.status for fact in read("ipmi", text)] == [status]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (samples.HEADERS, "ok"),
+        (samples.HEADERS_SLOW, "throttled"),
+        (samples.HEADERS_PROXY, "error"),
+        (samples.CURL_REFUSED, "refused"),
+        (samples.CURL_NO_NAME, "no_name"),
+        ("curl: (28) Connection timed out after 3001 milliseconds\n", "timeout"),
+        ("curl: (7) Couldn't connect to server: No route to host\n", "timeout"),
+        ("curl: (60) SSL certificate problem: certificate is not yet valid\n", "tls"),
+        ("curl: (52) Empty reply from server\n", "other"),
+        ("HTTP/2 429 \r\n\r\n", "throttled"),
+        ("HTTP/1.1 301 Moved Permanently\r\nLocation: https://elsewhere.example/\r\n\r\n", "ok"),
+    ],
+)
+def test_a_service_that_asks_for_credentials_answers_and_one_that_complains_does_not(text: str, word: str) -> None:
+    assert values(read("store", text))["store.object", None] == word
+    assert values(read("net", text))["net.tracker", None] == word

@@ -1,0 +1,168 @@
+"""A dry run reads what an action would meet, and changes nothing; what it cannot see it says."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
+from tools.acting.build import DRAINED, Seen, Wanted, build, via_of
+from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
+from tools.acting.dryrun_ import preview
+from tools.acting.kit import ACT, current_version
+from tools.action import Action, Condition
+from tools.inventory.hosts import parse_inventory
+from tools.nodekit.generate import FUNCTIONS
+from tools.remedies import REMEDIES
+from tools.transport import Ran, Unreachable
+
+FLEET = parse_inventory({"groups": {"h100": {"hosts": "gpu-[001-004]", "controller": "head"}, "heads": {"hosts": "head"}}})
+BDF = "0000:9b:00.0"
+QUERY = f"nvidia-smi --query-compute-apps=pid --format=csv,noheader -i {BDF}"
+SINFO = "sinfo -h -N -n gpu-001 -o %T"
+BOOT_READ = "cat /proc/sys/kernel/random/boot_id"
+
+
+@dataclass
+class Fleet:
+    """Hosts that answer by command line."""
+
+    answers: Mapping[tuple[str, str], Ran | str | Unreachable]
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    kit: Ran = field(default_factory=lambda: Ran(current_version().encode()))
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        if tuple(argv) == (*ACT, "version"):
+            return self.kit
+        self.asked.append((host, " ".join(argv)))
+        answer = self.answers.get(self.asked[-1], Ran(b"", b"command not found", 127))
+        if isinstance(answer, Unreachable):
+            raise answer
+        return Ran(answer.encode()) if isinstance(answer, str) else answer
+
+    async def aclose(self) -> None:
+        return None
+
+
+def _action(remedy: str, **args: str) -> Action:
+    row, host = REMEDIES[remedy], FLEET.hosts["gpu-001"]
+    return build(Wanted(remedy, args, "inc-1"), host, via_of(row, host, FLEET.hosts), Seen(BOOT), policy="p", catalogue="c")
+
+
+async def test_every_condition_is_told_with_what_was_seen() -> None:
+    fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "4711\n4712\n", ("head", SINFO): "drained\ndrained\n"})
+    assert await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head") == [
+        ConditionSeen("the host has not booted since it was looked at", True, BOOT),
+        ConditionSeen("no process uses this GPU", False, "4711\n4712"),
+        ConditionSeen("the node is drained and runs no job", True, "drained\ndrained"),
+    ]
+    assert fleet.asked == [("gpu-001", BOOT_READ), ("gpu-001", QUERY), ("head", SINFO)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Unreachable("gpu-001", "no route"),
+        Ran(b"", exit_status=None),
+        Ran(b"", b"nvidia-smi: not found", 127),
+        Ran(b"", timed_out=True, exit_status=124),
+    ],
+)
+async def test_what_cannot_be_looked_at_is_neither_true_nor_false(answer: Any) -> None:
+    fleet = Fleet({("gpu-001", BOOT_READ): answer, ("gpu-001", QUERY): answer, ("head", SINFO): answer})
+    seen = await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head")
+    assert [one.ok for one in seen] == [None, None, None]
+    assert all(one.saw for one in seen)
+
+
+@pytest.mark.parametrize(
+    ("kit", "says", "saw"),
+    [
+        (Ran(b"0123456789ab\n"), "its node kit is this RackMedic's", "version 0123456789ab, not"),
+        (Ran(b"", b"sudo: a password is required\n", 1), "its node kit can be used", "sudo: a password is required"),
+    ],
+)
+async def test_a_kit_that_is_older_or_missing_is_told_before_anybody_decides(kit: Ran, says: str, saw: str) -> None:
+    fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "", ("head", SINFO): "drained\n"}, kit=kit)
+    seen = await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head")
+    assert [one.ok for one in seen] == [True, False, True, True]
+    assert seen[1].says == says
+    assert seen[1].saw.startswith(saw)
+
+
+async def test_another_boot_shows() -> None:
+    seen = await preview(_action("reboot"), Fleet({("gpu-001", BOOT_READ): OTHER_BOOT}), controller="head")
+    assert (seen[0].ok, seen[0].saw) == (False, OTHER_BOOT)
+
+
+async def test_before_a_claim_only_the_controllers_conditions_are_read_and_only_what_fails_is_told() -> None:
+    action = _action("gpu_reset", bdf=BDF)
+    assert await unmet(action, Fleet({("head", SINFO): "drained*\n"}), controller="head") == []
+    fleet = Fleet({("head", SINFO): "draining\n"})
+    assert [(one.ok, one.saw) for one in await unmet(action, fleet, controller="head")] == [(False, "draining")]
+    assert [one.ok for one in await unmet(action, Fleet({}), controller="head")] == [None]
+    assert fleet.asked == [("head", SINFO)]
+
+
+@pytest.mark.parametrize(
+    ("printed", "ok"),
+    [
+        ("drained", True),
+        ("drained\ndrained", True),
+        ("drained\nidle", False),
+        ("", False),
+        ("drained*", True),
+        ("drainedx", False),
+        ("draining", False),
+    ],
+)
+def test_a_node_of_several_partitions_is_drained_when_all_of_them_say_so(printed: str, ok: bool) -> None:
+    assert holds(DRAINED, printed) is ok
+
+
+# -- the kit's own functions, answered by plain reads -------------------------------------------------------------------------
+
+STAT = "4711 ({}) S " + " ".join(str(n) for n in range(4, 22)) + " 123456 23 24\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "text", "prints"),
+    [
+        (("@proc_start", "4711"), "4711/stat", STAT.format("python3"), "123456"),
+        (("@proc_start", "4711"), "4711/stat", STAT.format("a) R 1 (b"), "123456"),
+        (("@proc_start", "4711"), "4711/stat", None, "gone"),
+        (("@module_loaded", "nvidia_peermem"), "modules", "nvidia_peermem 1 0 - Live\n", "yes"),
+        (("@module_loaded", "nvidia_peermem"), "modules", "nvidia_peermem_x 1 0 - Live\n", "no"),
+    ],
+)
+async def test_a_plain_read_sees_what_the_kits_function_sees(
+    tmp_path: Path, words: tuple[str, ...], file: str, text: str | None, prints: str
+) -> None:
+    Node(tmp_path)
+    path = tmp_path / "proc" / file
+    path.parent.mkdir(exist_ok=True)
+    if text is not None:
+        path.write_text(text)
+    body = (tmp_path / "sbin/rackmedic-act").read_text().split("# --- what a condition may ask")[1].split("# --- remedies")[0]
+    script = f"say() {{ printf '%s\\n' \"$*\"; }}\nPROC={tmp_path}/proc\n# {body}\n{words[0][1:]} {words[1]}"
+    told = subprocess.run(["dash", "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    missing = Ran(b"", f"cat: /proc/{file}: No such file or directory\n".encode(), 1)
+    fleet = Fleet({("gpu-001", f"cat /proc/{file}"): missing if text is None else text})
+    seen = await see(Condition("node", "it is so", words, prints), "gpu-001", fleet)
+    assert (told, seen) == (prints, ConditionSeen("it is so", True, prints))
+
+
+def test_every_function_of_the_kit_has_a_plain_read() -> None:
+    assert [name.removeprefix("@") for name in PLAIN_READS] == list(FUNCTIONS)
+
+
+@pytest.mark.parametrize("stderr", [b"cat: /proc/4711/stat: Permission denied\n", b""])
+async def test_a_process_that_may_not_be_read_is_not_gone(stderr: bytes) -> None:
+    fleet = Fleet({("gpu-001", "cat /proc/4711/stat"): Ran(b"", stderr, 1)})
+    assert (await see(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", fleet)).ok is None
+    assert (
+        await see(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", Fleet({("gpu-001", "cat /proc/4711/stat"): "odd"}))
+    ).ok is None

@@ -1,0 +1,174 @@
+"""The questions that rackmedic-look answers by functions of its own, under real shells with stub tools."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes_nodekit import SHELLS, Node
+from tests.tools.test_checks_surroundings import values
+from tools.checks import CHECKS
+from tools.checks.containers import answers
+from tools.checks.row import Check, Command, Format
+from tools.fact import Status
+from tools.nodekit.generate import BadRow, kit_files
+from tools.remedies import REMEDIES
+
+FULL, OTHER = "3f2a" + "0" * 60, "77aa" + "0" * 60
+
+
+@pytest.fixture(params=SHELLS)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path, SHELLS[request.param])
+    yield made
+    made.kill_all()
+
+
+def environ(node: Node, pid: int, **variables: str) -> None:
+    (node.root / "proc" / str(pid)).mkdir()
+    text = "".join(f"{name}={value}\0" for name, value in {"HOME": "/root", **variables}.items())
+    (node.root / "proc" / str(pid) / "environ").write_bytes(text.encode())
+
+
+def look(node: Node, question: str) -> str:
+    said = node.look(question)
+    assert said.status == 0, said.stderr
+    return "\n".join(filter(None, (said.first, said.rest)))
+
+
+def test_the_master_is_looked_up_and_reached_and_no_word_of_it_is_run(node: Node) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        hostile = {
+            11: ("$(touch /tmp/never)", "1"), 12: ("-x", "1"), 13: ("127.0.0.1", "1; reboot"), 14: ("a b", "29500"), 15: ("127.0.0.1", "123456"),
+        }  # fmt: skip
+        for pid, (address, wanted) in hostile.items():
+            environ(node, pid, MASTER_ADDR=address, MASTER_PORT=wanted)
+        environ(node, 20, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        environ(node, 21, MASTER_PORT=str(port), MASTER_ADDR="127.0.0.1")
+        said = look(node, "net.master")
+    assert said.splitlines() == [f"master 127.0.0.1 {port} ok"]
+    assert values(list(CHECKS["net"].read(said))) == {("net.master_reach", None): "ok"}
+
+
+def test_a_closed_port_is_refused_and_an_unknown_name_has_no_address(node: Node) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    node.stub("getent", "case $2 in nowhere) exit 2 ;; esac")
+    environ(node, 20, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    environ(node, 21, MASTER_ADDR="nowhere", MASTER_PORT="29500")
+    assert set(look(node, "net.master").splitlines()) == {f"master 127.0.0.1 {port} refused", "master nowhere 29500 no_name"}
+
+
+def test_at_most_four_masters_are_tried(node: Node) -> None:
+    node.stub("getent", "exit 2")
+    for n in range(9):
+        environ(node, 30 + n, MASTER_ADDR=f"host-{n}", MASTER_PORT="29500")
+    assert len(look(node, "net.master").splitlines()) == 4
+
+
+def test_each_shared_mount_is_asked_by_itself(node: Node) -> None:
+    (node.root / "proc/mounts").write_text(
+        "/dev/sda / ext4 rw 0 0\nsrv:/a /data nfs4 rw 0 0\nsrv:/b /with\\040space nfs rw 0 0\nsrv:/c /old lustre rw 0 0\nsrv:/d /late nfs4 rw 0 0\n"
+    )
+    node.stub("stat", 'case $5 in /old) echo "stat: Stale file handle" >&2; exit 1 ;; /late) exit 124 ;; esac')
+    said = look(node, "store.mounts")
+    assert values(list(CHECKS["store"].read(said))) == {
+        ("store.mount", "/data"): "ok",
+        ("store.mount", "/with\\040space"): "ok",
+        ("store.mount", "/old"): "stale",
+        ("store.mount", "/late"): "timeout",
+    }
+    assert any(call.endswith("-- /with space") for call in node.calls)
+    assert not any(call.endswith("-- /") for call in node.calls)
+
+
+DOCKER = f"""
+case "$1 $2" in
+  'ps -q') printf '%s\\n' {FULL} {OTHER} 'rm -rf' ;;
+  'ps -aq') printf '%s\\n' {FULL} ;;
+  'inspect --type')
+    case "$5 $6" in
+      *HostConfig.ShmSize*) echo '{{"id":"'"$6"'","shm":67108864,"ipc":"private","runtime":"nvidia","status":"running","started":"now"}}' ;;
+      *{FULL}*) echo 'nvidia 0' ;;
+      *) echo 'runc 0' ;;
+    esac ;;
+  'exec --user') echo 'Failed to initialize NVML: Unknown Error'; exit 255 ;;
+esac"""
+
+
+def test_only_gpu_containers_are_entered_and_as_nobody(node: Node) -> None:
+    node.stub("docker", DOCKER)
+    said = look(node, "docker.devices")
+    assert values(list(CHECKS["docker"].read(said))) == {("container.nvml", FULL[:12]): "unknown_error"}
+    entered = [call for call in node.calls if call.startswith("docker exec")]
+    assert entered == [f"docker exec --user 65534:65534 --workdir / {FULL} nvidia-smi -L"]
+
+
+def test_containers_beyond_the_fourth_are_named_as_not_asked(node: Node) -> None:
+    ids = [f"{number:064x}" for number in range(1, 7)]
+    node.stub("docker", DOCKER.replace(f"{FULL} {OTHER} 'rm -rf'", " ".join(ids)).replace("echo 'runc 0'", "echo 'nvidia 0'"))
+    facts = CHECKS["docker"].read(look(node, "docker.devices"))
+    assert [fact.status for fact in facts] == [Status.OK] * 4 + [Status.UNREADABLE] * 2
+    assert "not asked" in facts[-1].line
+
+
+def test_a_container_that_does_not_answer_in_time_could_not_be_looked_at() -> None:
+    [fact] = CHECKS["docker"].read(f"== container {FULL}\n\n== status 124\n")
+    assert fact.status is Status.TIMEOUT
+
+
+LIE = f"GPU 0: fine@== status 0@== container {OTHER}@Failed to initialize NVML: Unknown Error@== status 255"
+
+
+def test_a_container_cannot_speak_for_another_one(node: Node) -> None:
+    node.stub("docker", DOCKER.replace("echo 'Failed to initialize NVML: Unknown Error'; exit 255", f"printf '{LIE}' | tr @ '\\n'; exit 7"))
+    said = look(node, "docker.devices")
+    assert [(name, status) for name, _, status in answers(said)] == [(FULL, 7)]
+    assert {fact.attrs["id"] for fact in CHECKS["docker"].read(said)} == {FULL}
+
+
+def test_a_container_that_does_not_stop_talking_is_cut_off(node: Node) -> None:
+    flood = "head -c 3000000 /dev/zero | tr '\\000' x; exit 7"
+    node.stub("docker", DOCKER.replace("echo 'Failed to initialize NVML: Unknown Error'; exit 255", flood))
+    said = look(node, "docker.devices")
+    assert len(said) < 70_000
+    assert [(name, status) for name, _, status in answers(said)] == [(FULL, 7)]
+
+
+@pytest.mark.parametrize("end", ["\r", "\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_only_a_new_line_begins_a_new_frame(end: str) -> None:
+    text = f"== container {FULL}\n{LIE.replace('@', end)}\n== status 7\n"
+    assert [(name, status) for name, _, status in answers(text)] == [(FULL, 7)]
+
+
+def test_the_program_for_python_arrives_word_for_word(node: Node) -> None:
+    node.stub("docker", DOCKER)
+    look(node, "vers.images")
+    probe = next(command for command in CHECKS["vers"].commands if command.name == "images").argv[-1]
+    assert any(call.endswith(f"{FULL} python3 -c {probe}") for call in node.calls)
+
+
+def test_containers_are_inspected_once_each_and_odd_names_never(node: Node) -> None:
+    node.stub("docker", DOCKER)
+    found = values(list(CHECKS["docker"].read(look(node, "docker.inspected"))))
+    assert found[("container.shm_bytes", FULL[:12])] == 64 << 20
+    inspected = [call for call in node.calls if "HostConfig.ShmSize" in call]
+    assert [call.rpartition(" ")[2] for call in inspected] == [FULL, OTHER]
+
+
+def test_an_engine_that_does_not_answer_is_a_failure_and_no_empty_list(node: Node) -> None:
+    node.stub("docker", "echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock.' >&2; exit 1")
+    for question in ("docker.inspected", "docker.devices"):
+        said = node.look(question)
+        assert (said.first, said.status) == ("", 1)
+        assert "Cannot connect" in said.stderr
+
+
+def test_a_question_that_the_kit_does_not_know_cannot_be_generated() -> None:
+    row = Check(
+        "x", "Is it?", (Command("y", ("rackmedic-look", "nonsense"), privileged=True),), (Format("f", bool, lambda t: ()),), (), 1.0
+    )
+    with pytest.raises(BadRow, match="nonsense"):
+        kit_files({"x": row}, REMEDIES)

@@ -1,0 +1,344 @@
+"""A site's own checks: what they may run, how their output becomes facts, and that bad files are refused whole, with file and line."""
+
+import json
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph.engine.abnormal import is_odd
+from kb.taxonomy.labels import load_taxonomy
+from tests.bot.test_cli import rackmedic
+from tests.tools.test_fleet import HOSTS, FakeHosts, SetClock
+from tools.checks import CHECKS
+from tools.checks.row import Check
+from tools.checks.site.reader import BadChecks, load_site_checks
+from tools.checks.site.readonly import refusals
+from tools.evidence import MemoryEvidence
+from tools.fact import Status
+from tools.fleet.fleet import Ask, Fleet
+from tools.transport import Ran
+
+SCRATCH: dict[str, Any] = {
+    "id": "scratch",
+    "asks": "Is the scratch file system mounted?",
+    "command": ["cat", "/proc/mounts"],
+    "timeout": 10,
+    "cap_bytes": 65536,
+    "facts": [{"key": "site.scratch", "kind": "bool", "regex": r"^\S+ /scratch ", "wrong_when": "!value", "says": "no scratch here"}],
+}
+
+
+def load(tmp_path: Path, *rows: dict[str, Any]) -> dict[str, Check]:
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"checks": list(rows)}, sort_keys=False))
+    return load_site_checks(tmp_path, known=CHECKS)
+
+
+def problems(tmp_path: Path, **changes: Any) -> list[str]:
+    row = {name: value for name, value in {**SCRATCH, **changes}.items() if value is not None}
+    with pytest.raises(BadChecks) as bad:
+        load(tmp_path, row)
+    return list(bad.value.problems)
+
+
+def reading(tmp_path: Path, text: str, **fact: Any) -> list[Any]:
+    check = load(tmp_path, {**SCRATCH, "facts": [{"key": "site.x", "kind": "str", **fact}]})["scratch"]
+    return [(f.value, f.device) if f.status is Status.OK else f.status for f in check.read(text)]
+
+
+def test_a_check_of_the_site_is_a_check_like_any_other(tmp_path: Path) -> None:
+    check = load(tmp_path, SCRATCH)["scratch"]
+    assert (check.commands[0].argv, check.timeout, check.cap, check.establishes) == (("cat", "/proc/mounts"), 10, 65536, ("site.scratch",))
+    [there] = check.read("/dev/md0 /scratch xfs rw 0 0\n")
+    [gone] = check.read("/dev/sda1 / ext4 rw 0 0\n")
+    assert (there.value, is_odd(there)) == (True, False)
+    assert (gone.value, is_odd(gone), gone.attrs["wrong"]) == (False, True, "no scratch here")
+
+
+def test_patterns_find_values_and_devices_in_lines(tmp_path: Path) -> None:
+    text = "nic mlx5_0 rate 400\nnic mlx5_1 rate 100\nelse\n"
+    assert reading(tmp_path, text, kind="int", regex=r"^nic (?P<device>\S+) rate (?P<value>\d+)") == [(400, "mlx5_0"), (100, "mlx5_1")]
+    assert reading(tmp_path, "v 1.2.3\n", regex=r"v ([\d.]+)") == [("1.2.3", None)]
+    assert reading(tmp_path, "nothing\n", regex=r"v ([\d.]+)") == [Status.ABSENT]
+
+
+def test_two_blanks_in_a_pattern_stay_two(tmp_path: Path) -> None:
+    assert reading(tmp_path, "a  7\n", kind="int", regex=r"a  (\d)") == [(7, None)]
+
+
+def test_paths_find_values_and_devices_in_json(tmp_path: Path) -> None:
+    text = json.dumps({"ports": [{"name": "p0", "speed": 400}, {"name": "p1"}, {"name": "p2", "speed": 100}], "version": "2.1"})
+    assert reading(tmp_path, text, kind="int", json="ports[*].speed", device="name") == [(400, "p0"), (100, "p2")]
+    assert reading(tmp_path, text, json="$.version") == [("2.1", None)]
+    assert reading(tmp_path, text, json="ports[2].name") == [("p2", None)]
+    assert reading(tmp_path, '{"a": {"x": 1, "y": 2}}', kind="int", json="a[*]") == [(1, "x"), (2, "y")]
+    assert reading(tmp_path, text, json="absent.name") == [Status.ABSENT]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("no json", {"json": "a"}),
+        ("v 12x\n", {"kind": "int", "regex": "v (.*)"}),
+        ('{"a": 1.5}', {"kind": "int", "json": "a"}),
+        ('{"a": "maybe"}', {"kind": "bool", "json": "a"}),
+    ],
+)
+def test_what_cannot_be_read_is_unreadable_and_no_value(tmp_path: Path, text: str, fact: dict[str, Any]) -> None:
+    assert reading(tmp_path, text, **fact) == [Status.UNREADABLE]
+
+
+@given(st.text(max_size=400))
+def test_any_output_gives_facts_or_a_reason(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.getbasetemp() / "any"
+    folder.mkdir(exist_ok=True)
+    rows: list[dict[str, Any]] = [
+        {"key": "site.a", "kind": "float", "regex": r"(?P<device>\w{1,9}) (?P<value>\S+)"},
+        {"key": "site.b", "kind": "int", "json": "a[*].b"},
+    ]
+    for row in rows:
+        for fact in load(folder, {**SCRATCH, "facts": [row]})["scratch"].read(text):
+            assert fact.status is not Status.OK or fact.key == row["key"]
+            assert fact.status is Status.OK or fact.line
+
+
+WRITES = [
+    *map(
+        shlex.split,
+        """
+rm -rf /tmp/x
+/bin/sh -c id
+bash x
+python3.11 x
+cat a '|' tee b
+cat 'a;reboot'
+cat '$(id)'
+echo x '>' /etc/y
+sudo cat /x
+env cat
+xargs rm
+find / -delete
+sed -i s/a/b/ f
+dd of=/dev/sda
+nvidia-smi -r
+nvidia-smi -q --gpu-reset
+nvidia-smi -pm 1
+nvidia-smi nvlink -r 0
+systemctl restart x
+systemctl status -H other
+dmesg -C
+dmesg --clear
+dmesg --read-clear
+journalctl --vacuum-time=1s
+sysctl -w a=b
+ip link set eth0 down
+ethtool -s eth0 speed 100
+scontrol update node=x
+kubectl delete pod x
+docker run x
+mlxconfig -d x set A=1
+ipmitool chassis power off
+date -s now
+hostname evil
+lscpu --output=/etc/passwd
+anything -o /etc/passwd
+cat /dev/watchdog
+/home/me/x
+../x
+FOO=1 cat
+-x
+perfquery -R
+curl http://x
+awk '{print}'
+/usr/local/bin/check.sh
+lfs setstripe x
+tool --reset
+""".strip().splitlines(),
+    ),
+    *[["cat", "a\nb"], []],
+]
+READS = [
+    *map(
+        shlex.split,
+        """
+cat /proc/mounts
+grep -i error /var/log/site.log
+systemctl is-active nvidia-dcgm
+systemctl show -p Id,SubState x
+nvidia-smi -q -x
+nvidia-smi --query-gpu=index,temperature.gpu --format=csv,noheader
+nvidia-smi topo -m
+nvidia-smi
+dmesg --decode --time-format iso
+journalctl -u x --since=-1h --no-pager -o json
+ip -j link show
+ethtool -i eth0
+sysctl -n vm.swappiness
+lfs df /scratch
+scontrol show node n1
+mlxconfig -d mlx5_0 query
+df --output=source,pcent
+/opt/site/bin/health --json
+ls -l /dev/infiniband
+hostname -f
+date +%s
+lsblk -J
+ipmitool sel elist
+tail -n 100 /var/log/site.log
+""".strip().splitlines(),
+    )
+]
+
+
+@pytest.mark.parametrize("argv", WRITES, ids=" ".join)
+def test_what_writes_or_starts_others_is_refused(argv: list[str]) -> None:
+    assert list(refusals(argv))
+
+
+@pytest.mark.parametrize("argv", READS, ids=" ".join)
+def test_what_only_reads_may_run(argv: list[str]) -> None:
+    assert list(refusals(argv)) == []
+
+
+@given(
+    st.sampled_from(READS),
+    st.sampled_from(["|", ">", "<", ";", "&", "`", "$(", "\n", "\0", "${A}", "$HOME"]),
+    st.text(max_size=8),
+    st.data(),
+)
+def test_no_word_of_a_shell_line_gets_through(argv: list[str], mark: str, text: str, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(argv)))
+    assert list(refusals([*argv[:place], text + mark + text, *argv[place:]]))
+
+
+@given(
+    st.sampled_from([argv for argv in WRITES if argv and argv[0].isalpha()]),
+    st.sampled_from(["/usr/bin/", "/bin/", "/sbin/", "/opt/x/bin/", "/usr/local/sbin/"]),
+)
+def test_a_path_in_front_changes_nothing(argv: list[str], folder: str) -> None:
+    assert list(refusals([folder + argv[0], *argv[1:]]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"command": "cat /proc/mounts"}, "list of words"),
+        ({"command": ["sh", "-c", "id"]}, "sh starts other programs"),
+        ({"command": ["cat", "{job}"]}, "unknown slot {job}"),
+        ({"timeout": None}, "timeout is missing"),
+        ({"cap_bytes": None}, "cap_bytes is missing"),
+        ({"timeout": 4000}, "at most 120"),
+        ({"cap_bytes": 1 << 40}, "at most"),
+        ({"id": "Bad-Id"}, "snake_case"),
+        ({"id": "smi"}, "a check of this id already"),
+        ({"shell": True}, "unknown field shell"),
+        ({"exit_statuses": ["0"]}, "whole numbers"),
+        ({"facts": []}, "not empty"),
+        ({"facts": [{"key": "gpu.count", "kind": "int", "regex": "x"}]}, "must be site.NAME"),
+        ({"facts": [{"key": "site.x", "kind": "number", "regex": "x"}]}, "kind 'number' is none of"),
+        ({"facts": [{"key": "site.x", "kind": "str"}]}, "either regex or json"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": "x", "json": "y"}]}, "either regex or json"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": "("}]}, "no regular expression"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": "(a+)+$"}]}, "can take for ever"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": "(a|aa)+$"}]}, "can take for ever"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": r"(a+)\1"}]}, "refers back"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": ".*a" * 9}]}, "more than 6"),
+        ({"facts": [{"key": "site.x", "kind": "str", "json": "a[*].b[*]"}]}, "more than one"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": "x", "wrong_when": "valeu == 1"}]}, "unknown variable valeu"),
+    ],
+)
+def test_a_bad_check_is_refused_with_file_line_and_reason(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+    found = problems(tmp_path, **changes)
+    assert any(told in problem for problem in found), found
+    assert all(re.match(rf"{re.escape(str(tmp_path))}/own\.yaml:\d+: ", problem) for problem in found)
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    assert len(problems(tmp_path, command=["rm", "a|b"], timeout=0, facts=[{"key": "x", "kind": "y", "regex": "("}])) >= 6
+
+
+@pytest.mark.parametrize("text", ["checks: [", "[]", "", "checks: {}", "checks: [1]"])
+def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "own.yaml").write_text(text)
+    with pytest.raises(BadChecks):
+        load_site_checks(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "regex", [r"^(\S+)\s+(\S+)\s+(\S+)", r"(?:\d{1,3}\.){3}\d{1,3}", r"state: (up|down)", r"^nic (?P<device>\S+) rate (?P<value>\d+)"]
+)
+def test_patterns_that_are_written_every_day_are_taken_and_stay_fast(tmp_path: Path, regex: str) -> None:
+    check = load(tmp_path, {**SCRATCH, "facts": [{"key": "site.x", "kind": "str", "regex": regex}]})["scratch"]
+    began = time.perf_counter()
+    check.read(("1" * 5000 + "\n") * 10 + ("a " * 5000 + "\n") * 10)
+    assert time.perf_counter() - began < 2
+
+
+async def test_a_command_that_failed_says_nothing_about_the_host(tmp_path: Path) -> None:
+    checks = load(tmp_path, SCRATCH)
+    failed = Fleet(FakeHosts(lambda host, argv: Ran(b"", b"cat: no such file", 1)), HOSTS, checks, MemoryEvidence(), SetClock())
+    [answer] = (await failed.look("i", [Ask("n1", "scratch")])).answers
+    assert [fact.status for fact in answer.facts] == [Status.UNREADABLE]
+    assert "exit status 1: cat: no such file" in answer.could_not
+
+
+async def test_statuses_that_are_answers_can_be_named(tmp_path: Path) -> None:
+    row = {
+        **SCRATCH,
+        "command": ["systemctl", "is-active", "x"],
+        "exit_statuses": [0, 3],
+        "facts": [{"key": "site.x", "kind": "str", "regex": r"(\w+)"}],
+    }
+    it = Fleet(FakeHosts(lambda host, argv: Ran(b"inactive\n", b"", 3)), HOSTS, load(tmp_path, row), MemoryEvidence(), SetClock())
+    [answer] = (await it.look("i", [Ask("n1", "scratch")])).answers
+    assert [fact.value for fact in answer.facts] == ["inactive"]
+
+
+LEAF = """
+category: OTHER
+branches: {SITE: Things of this site}
+leaves:
+  SITE.Scratch_Missing:
+    title: The scratch file system is not mounted
+    description: Jobs cannot read their data.
+    scope: node
+    owner: provider
+    symptoms: [py_exception]
+    words: [scratch]
+    share: 0.01
+    share_from: this site
+    evidence:
+      - {id: gone, key: site.scratch, when: value == false, weight: 6, decisive: true, says: scratch is not mounted}
+    checks: [scratch]
+    remedies: [hand_off]
+    customer_words: A file system is missing.
+    next_step: Mount it.
+    sources: [this site]
+"""
+
+
+def test_a_leaf_of_the_site_is_decided_by_a_check_of_the_site(tmp_path: Path) -> None:
+    (tmp_path / "leaf.yaml").write_text(LEAF)
+    taxonomy = load_taxonomy(tmp_path)
+    (tmp_path / "checks").mkdir()
+    [gone] = load(tmp_path / "checks", SCRATCH)["scratch"].read("nothing\n")
+    assert [(leaf.label, clue.matches(gone)) for leaf, clue in taxonomy.clues("site.scratch")] == [("OTHER.SITE.Scratch_Missing", True)]
+
+
+def test_the_command_line_lists_parses_and_refuses_them(tmp_path: Path) -> None:
+    (tmp_path / "checks").mkdir()
+    load(tmp_path / "checks", SCRATCH)
+    environ = {"RACKMEDIC_KB_DIR": str(tmp_path)}
+    listed = json.loads(rackmedic("checks", "--json", environ=environ).stdout)["items"]
+    assert {"scratch", "smi"} <= {row["id"] for row in listed}
+    parsed = rackmedic("parse", "scratch", stdin="/dev/md0 /scratch xfs rw 0 0\n", environ=environ)
+    assert json.loads(parsed.stdout)["value"] is True
+    (tmp_path / "checks" / "own.yaml").write_text("checks: [{id: x}]\n")
+    refused = rackmedic("checks", environ=environ)
+    assert (refused.returncode, "own.yaml:1:" in refused.stderr, "Traceback" in refused.stderr) == (2, True, False)

@@ -1,0 +1,148 @@
+"""A remedy's row and checked values → an action. Pure: the words that will run, the conditions and the digest follow from the arguments alone."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from tools.action import Action, Condition, new_approval_id
+from tools.checks import CHECKS
+from tools.inventory.hosts import Host
+from tools.nodekit.generate import template
+from tools.remedies import REMEDIES
+from tools.remedies.row import KINDS, BadArgument, Kind, Remedy, check_args, fill
+
+DRAINED = Condition(
+    "controller", "the node is drained and runs no job", ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"), "drained|drained[*]"
+)
+
+
+class NoController(BadArgument):
+    """The remedy runs via a scheduler's controller, and the inventory names none for that group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of the host an action would run on, at the time of proposing: it is part of the digest."""
+
+    boot_id: str
+    host_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be done: by which incident, for which label, to whom. `requested_by` is empty when RackMedic itself proposes."""
+
+    remedy: str
+    args: Mapping[str, str]
+    incident: str
+    label: str = ""
+    devices: tuple[str, ...] = ()
+    requested_by: str = ""
+    needs_drained: bool = False
+    """The quorum was relaxed because the target is drained: then it must still be when the action starts."""
+
+
+def via_of(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
+    """The host on which the kit runs. NoController where there is none to run it on."""
+    if remedy.at != "controller":
+        return target
+    controller = hosts.get(target.controller)
+    if controller is None:
+        raise NoController(f"{remedy.id} runs via a Slurm controller; set `controller:` for group {target.group!r} in the inventory")
+    return controller
+
+
+def build(wanted: Wanted, target: Host, via: Host, seen: Seen, *, policy: str, catalogue: str, approval: str = "") -> Action:
+    """The action, whole. BadArgument for values that do not fit; KeyError for an unknown remedy is a bug of the caller."""
+    remedy = REMEDIES[wanted.remedy]
+    approval = approval or new_approval_id()
+    args = check_args(remedy, dict(wanted.args) | _implied(remedy, wanted, target, approval))
+    values = args | {"target": target.name}
+    conditions = tuple(_filled(row, values) for row in conditions_of(remedy, target, needs_drained=wanted.needs_drained))
+    return Action(
+        approval=approval,
+        incident=wanted.incident,
+        remedy=remedy.id,
+        args=args,
+        argv=(remedy.id, *args.values()),
+        command=tuple(fill(word, values) for word in remedy.command),
+        limit_seconds=remedy.limit_seconds,
+        risk=remedy.risk,
+        target=target.name,
+        via=via.name,
+        devices=wanted.devices,
+        host_key=seen.host_key,
+        boot_id=seen.boot_id,
+        conditions=conditions,
+        proof=remedy.proof,
+        proves=wanted.label,
+        undo=remedy.undo,
+        policy=policy,
+        catalogue=catalogue,
+        requested_by=wanted.requested_by,
+    )
+
+
+def _implied(remedy: Remedy, wanted: Wanted, target: Host, approval: str) -> dict[str, str]:
+    """Arguments that follow from the action itself. BadArgument when `node` is asked for but is not the target: one would approve another host."""
+    node = wanted.args.get("node", target.name)
+    if "node" in remedy.args and node != target.name:
+        raise BadArgument(f"node={node[:80]!r}: must be the target, {target.name}")
+    return {name: value for name, value in (("node", target.name), ("approval", approval)) if name in remedy.args}
+
+
+def build_check(wanted: Wanted, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
+    """An exclusive check on a set of hosts: it runs through the fleet under the claim, so it has no boot id and no kit call."""
+    remedy = REMEDIES["run_check"]
+    args = check_args(remedy, wanted.args)
+    if args["check"] not in CHECKS or not CHECKS[args["check"]].exclusive:
+        raise BadArgument(f"check={args['check']!r}: must be an exclusive check, such as {_exclusive()}")
+    names = ",".join(sorted(targets))
+    return Action(
+        approval=new_approval_id(),
+        incident=wanted.incident,
+        remedy=remedy.id,
+        args=args,
+        argv=(remedy.id, *args.values()),
+        command=(args["check"],),
+        limit_seconds=remedy.limit_seconds,
+        risk=remedy.risk,
+        target=names,
+        via=names,
+        proves=wanted.label,
+        policy=policy,
+        catalogue=catalogue,
+        requested_by=wanted.requested_by,
+    )
+
+
+def conditions_of(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
+    """The row's own conditions, and that the node is drained where the remedy needs it and there is a controller to ask."""
+    if needs_drained and not target.controller:
+        raise NoController(f"nobody can say that {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
+    drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))
+    return (*remedy.conditions, *((DRAINED,) if drained else ()))
+
+
+def _exclusive() -> str:
+    return ", ".join(check.id for check in CHECKS.values() if check.exclusive)
+
+
+def _filled(row: Condition, values: Mapping[str, str]) -> Condition:
+    return replace(row, argv=tuple(fill(word, values) for word in row.argv), expects=fill(row.expects, values))
+
+
+def catalogue_hash() -> str:
+    """Changes when any row, any kind of argument or the kit's script does: an action approved under another catalogue does not run."""
+    return hash_of(REMEDIES, KINDS)
+
+
+def hash_of(remedies: Mapping[str, Remedy], kinds: Mapping[str, Kind]) -> str:
+    """The same of any tables."""
+    tables = {
+        "remedies": [asdict(remedy) for remedy in remedies.values()],
+        "kinds": {name: asdict(kind) for name, kind in kinds.items()},
+        "kit": template("act.sh"),
+    }
+    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,176 @@
+"""Copies between host and GPUs and between GPUs: `nvbandwidth`, as JSON and as its tables.
+
+    {"nvbandwidth": {"testcases": [{"name": "host_to_device_memcpy_ce", "status": "Passed", "bandwidth_matrix": [["55.1", "54.9"]]}]}}
+
+    memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+               0         1
+     0     55.10     54.90
+
+The matrix of copies between GPUs is read as (this GPU, its peer); a GPU has no value for itself.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tools.checks.cells import number
+from tools.checks.exclusive.cuda import told
+from tools.checks.row import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status, blind
+
+H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
+TOOL = "nvbandwidth on the PATH: https://github.com/NVIDIA/nvbandwidth (cmake . && make), also in the DCGM 4 packages"
+Matrix = list[list[float | None]]
+Reader = Callable[[str], Mapping[str, Matrix]]
+Matter = Callable[[Mapping[str, Matrix]], Sequence[Fact]]
+_RUNNING = re.compile(r"Running ([a-z_0-9]{3,80})\.")
+_WAIVED = re.compile(r"^(?:Waived|ERROR|\[.{0,80}ERROR|CUDA[_ ].{0,200}rror).{0,200}$", re.MULTILINE)
+_FAILED = re.compile(r"(CUDA_ERROR_[A-Z_]{3,60}|cudaError[A-Za-z]{3,60})")
+
+
+class Silent(Unreadable):
+    """Nothing was measured; the text is the tool's own complaint."""
+
+
+def is_json(text: str) -> bool:
+    return '"nvbandwidth"' in text[:4000] and "{" in text
+
+
+def is_table(text: str) -> bool:
+    return "nvbandwidth Version" in text[:4000] or bool(_RUNNING.search(text))
+
+
+def matrices(text: str) -> Mapping[str, Matrix]:
+    """Every matrix of the JSON by test case. Unreadable with the tool's own complaint where there is none."""
+    at = text.find("{")
+    try:
+        root = json.JSONDecoder().raw_decode(text[at:])[0]["nvbandwidth"]
+        cases = root.get("testcases") or []
+        found = {str(case["name"]): _numbers(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as why:
+        raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(why).__name__}") from why
+    found = {name: rows for name, rows in found.items() if rows}
+    if not found:
+        raise Silent(_complaint(root, cases))
+    return found
+
+
+def _complaint(root: Mapping[str, Any], cases: Iterable[Any]) -> str:
+    said = [root.get("error"), *(case.get("error") or case.get("status") for case in cases if isinstance(case, dict))]
+    return f"no test case was measured: {next((str(word)[:160] for word in said if word), 'it says nothing')}"
+
+
+def _numbers(rows: Any) -> Matrix:
+    if not isinstance(rows, list):
+        return []
+    return [[_cell(cell) for cell in row[:64]] for row in rows[:64] if isinstance(row, list)]
+
+
+def _cell(cell: object) -> float | None:
+    value = number(str(cell))
+    return value if value is not None and 0 <= value < 1e6 else None
+
+
+def tables(text: str) -> Mapping[str, Matrix]:
+    """The same of the printed tables."""
+    found: dict[str, Matrix] = {}
+    name, columns = "", 0
+    for line in text.splitlines():
+        if match := _RUNNING.search(line[:200]):
+            name, columns = match[1], 0
+            continue
+        words = line[:2000].split()
+        if name and not columns and words and all(word.isdecimal() for word in words):
+            columns = len(words)
+        elif name and columns and len(words) == columns + 1 and words[0].isdecimal():
+            found.setdefault(name, []).append([_cell(word) for word in words[1:]])
+    if not found:
+        trouble = _FAILED.search(text) or _WAIVED.search(text)
+        raise Silent(f"no table was printed{f': {trouble[0][:160]}' if trouble else ''}")
+    return found
+
+
+def reading(check: str, read: Reader, matter: Matter) -> Callable[[str], Sequence[Fact]]:
+    """A parser of one layout. A CUDA error instead of figures is a fact of its own."""
+
+    def parse(text: str) -> Sequence[Fact]:
+        try:
+            return matter(read(text))
+        except Silent as why:
+            if error := told(check, str(why)):
+                return [error]
+            raise
+
+    return parse
+
+
+def host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
+    """Copies with the host: one row, a column for each GPU."""
+    rows = [(key, found[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if found.get(name)]
+    facts = [
+        Fact("bw", key, value, f"gpu{gpu}", unit="GB/s", line=f"{key[3:]} gpu{gpu} {value:g} GB/s")
+        for key, row in rows
+        for gpu, value in enumerate(row)
+        if value is not None
+    ]
+    if not facts:
+        raise Unreadable(f"neither {H2D} nor {D2H} was measured")
+    if len(rows) < 2:
+        facts.append(blind("bw", Status.UNREADABLE, "one direction only was measured"))
+    return facts
+
+
+def peer_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
+    """Copies between GPUs. A GPU is as good as its best link, and its worst is told beside it."""
+    matrix = found.get(PEER)
+    if not matrix:
+        raise Unreadable(f"{PEER} was not measured")
+    facts = []
+    for gpu, row in enumerate(matrix):
+        pairs = [(value, peer) for peer, value in enumerate(row) if value is not None and peer != gpu]
+        if not pairs:
+            continue
+        (worst, at), best = min(pairs), max(pairs)[0]
+        line = f"gpu{gpu}: " + " ".join(f"{value:g}" for value, _ in pairs)
+        facts.append(
+            Fact("p2p", "p2p.bw", best, f"gpu{gpu}", unit="GB/s", line=line[:300], attrs={"worst": worst, "worst_peer": f"gpu{at}"})
+        )
+        facts.append(Fact("p2p", "p2p.worst", worst, f"gpu{gpu}", unit="GB/s", line=line[:300], attrs={"peer": f"gpu{at}"}))
+    if not facts:
+        raise Unreadable("no GPU can copy from another: one GPU, or peer access is off")
+    return facts
+
+
+CHECKS = (
+    Check(
+        id="bw",
+        asks="How fast do copies between host and each GPU run?",
+        commands=(Command("run", ("nvbandwidth", "-t", H2D, D2H, "-j")),),
+        formats=(
+            Format("nvbandwidth JSON", is_json, reading("bw", matrices, host_facts)),
+            Format("nvbandwidth", is_table, reading("bw", tables, host_facts)),
+        ),
+        establishes=("bw.h2d", "bw.d2h", "cuda.error"),
+        seconds=25.0,
+        exclusive=True,
+        timeout=120.0,
+        cap=256 * 1024,
+        tool=TOOL,
+    ),
+    Check(
+        id="p2p",
+        asks="How fast do copies between the GPUs of this host run?",
+        commands=(Command("run", ("nvbandwidth", "-t", PEER, "-j")),),
+        formats=(
+            Format("nvbandwidth JSON", is_json, reading("p2p", matrices, peer_facts)),
+            Format("nvbandwidth", is_table, reading("p2p", tables, peer_facts)),
+        ),
+        establishes=("p2p.bw", "p2p.worst", "cuda.error"),
+        seconds=30.0,
+        exclusive=True,
+        timeout=150.0,
+        cap=256 * 1024,
+        tool=TOOL,
+    ),
+)

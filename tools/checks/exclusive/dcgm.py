@@ -1,0 +1,239 @@
+"""`dcgmi diag` of level 1 and 2: the JSON of DCGM 3 and 4, and the table that people paste.
+
+    {"DCGM GPU Diagnostic": {"test_categories": [{"category": "Deployment", "tests": [{"name": "Inforom",
+        "results": [{"gpu_ids": "0,1", "status": "PASS"}]}]}]}}
+    {"DCGM Diagnostic": {"test_categories": [{"tests": [{"name": "software", "results": [
+        {"entity_group": "GPU", "entity_id": 3, "status": "Fail", "warnings": [{"warning": "…", "error_id": 12}]}]}]}]}}
+    | Page Retirement/Row Remap | Fail                                           |
+    | Error                     | GPU 3 has uncorrectable memory errors and row  |
+    |                           |  remappings are pending                        |
+
+Skip is not Pass: a test that was not run is told as such.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.checks.cells import first_line
+from tools.checks.row import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status, blind
+
+TOOL = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
+REASONS = (
+    ("row_remap_failure", re.compile(r"row.?remap\w*.{0,40}fail|remapping fail|ROW_REMAP_FAILURE", re.IGNORECASE)),
+    (
+        "row_remap_pending",
+        re.compile(r"row.?remap\w*.{0,60}pending|pending.{0,40}(?:row.?remap|page retire)|retire\w*.{0,40}pending", re.IGNORECASE),
+    ),
+    ("sram_threshold", re.compile(r"SRAM.{0,60}threshold|threshold.{0,40}SRAM", re.IGNORECASE)),
+    ("inforom", re.compile(r"info.?rom", re.IGNORECASE)),
+    ("dbe", re.compile(r"double.?bit|volatile DBE|uncorrectable (?:memory|ECC)", re.IGNORECASE)),
+    ("thermal", re.compile(r"thermal|temperature", re.IGNORECASE)),
+    ("cuda_init", re.compile(r"cuInit|CUDA API|CUDA library|not yet initialized", re.IGNORECASE)),
+    ("nvlink", re.compile(r"nvlink|nvswitch", re.IGNORECASE)),
+    ("pcie", re.compile(r"pci.?e?\b", re.IGNORECASE)),
+    ("power", re.compile(r"\bpower\b", re.IGNORECASE)),
+    ("memory", re.compile(r"\bmemory\b|memtest", re.IGNORECASE)),
+)
+"""The first that stands in the warning is the reason; the name of the test helps where the warning is silent."""
+ERRORS = (
+    (
+        "no_engine",
+        re.compile(r"unable to (?:establish a )?connect\w*|host engine is not running|connection to the host engine", re.IGNORECASE),
+    ),
+    ("busy", re.compile(r"already running|in use by another|resource is (?:in use|busy)", re.IGNORECASE)),
+    ("unsupported", re.compile(r"unsupported GPU|not supported", re.IGNORECASE)),
+    ("other", re.compile(r"Unable to complete diagnostic|Error when executing the diagnostic|error:|runtime_error", re.IGNORECASE)),
+)
+_GPU = re.compile(r"GPU:? ?(\d{1,3})\b")
+_CELL = re.compile(r"^\|(.{27})\| (.{45}) {1,3}\|\s*$")
+_RESULT = re.compile(r"^\|.{27}\| (?:Pass|Fail|Skip|Warn)\b", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class Result:
+    """One test on some GPUs. None of them named: the whole host."""
+
+    test: str
+    status: str
+    gpus: tuple[str, ...] = ()
+    says: str = ""
+    all: bool = False
+
+
+@dataclass(slots=True)
+class _Reading:
+    results: list[Result] = field(default_factory=list)
+    cut: bool = False
+
+
+def is_json(text: str) -> bool:
+    return bool(re.search(r'"DCGM (?:GPU )?Diagnostic"', text))
+
+
+def is_table(text: str) -> bool:
+    return "| Diagnostic  " in text or "ran diagnostic for group" in text or bool(_RESULT.search(text))
+
+
+def is_error(text: str) -> bool:
+    return "diagnostic" in text.lower()[:2000] and any(pattern.search(text[:4000]) for _, pattern in ERRORS)
+
+
+def read_json(text: str) -> _Reading:
+    at = text.find("{")
+    try:
+        root = json.JSONDecoder().raw_decode(text[at:])[0]
+    except (ValueError, RecursionError) as why:
+        raise Unreadable(f"JSON of dcgmi breaks off: {type(why).__name__}") from why
+    body = next((root[key] for key in ("DCGM Diagnostic", "DCGM GPU Diagnostic") if isinstance(root, dict) and key in root), None)
+    if not isinstance(body, dict):
+        raise Unreadable("JSON without a DCGM diagnostic")
+    reading = _Reading([result for test in _tests(body) for result in _results(test)])
+    if not reading.results:
+        complaint = body.get("runtime_error") or body.get("Warning") or body.get("warning")
+        raise Unreadable(f"no test was run: {str(complaint)[:160]}" if complaint else "no test has a result")
+    return reading
+
+
+def _tests(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for category in _dicts(body.get("test_categories")):
+        yield from _dicts(category.get("tests"))
+
+
+def _dicts(rows: Any) -> list[dict[str, Any]]:
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _results(test: dict[str, Any]) -> Iterable[Result]:
+    for row in _dicts(test.get("results")):
+        said = [_text(entry) for key in ("warnings", "warning", "errors") for entry in _listed(row.get(key))]
+        yield Result(str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _gpus_of(row), "; ".join(said)[:1000])
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def _text(entry: Any) -> str:
+    return str(entry.get("warning") or entry.get("error") or entry) if isinstance(entry, dict) else str(entry)
+
+
+def _gpus_of(row: dict[str, Any]) -> tuple[str, ...]:
+    if "entity_id" in row:
+        return (
+            (f"gpu{_small(row['entity_id'])}",) if str(row.get("entity_group", "GPU")).upper() == "GPU" and _small(row["entity_id"]) else ()
+        )
+    ids = str(row.get("gpu_ids", row.get("gpu_id", "")))
+    return tuple(f"gpu{_small(word)}" for word in ids.split(",") if _small(word))
+
+
+def _small(value: Any) -> str:
+    text = str(value).strip()
+    return str(int(text)) if re.fullmatch(r"[0-9]{1,3}", text) else ""
+
+
+def read_table(text: str) -> _Reading:
+    """Cells are wrapped after 45 characters in the middle of words, so they are joined as they stand."""
+    reading, rows = _Reading(cut="+---" not in text[-400:]), list[list[str]]()
+    for line in text.splitlines():
+        if cell := _CELL.match(line):
+            if cell[1].strip() or not rows:
+                rows.append([cell[1].strip(), cell[2]])
+            else:
+                rows[-1][1] += cell[2] if not re.match(r"(?:Pass|Fail|Skip|Warn)\b", cell[2]) else f"\n{cell[2]}"
+    for name, value in rows:
+        _table_row(reading, name, value.rstrip())
+    if not reading.results:
+        raise Unreadable("no test of the table has a result")
+    return reading
+
+
+def _table_row(reading: _Reading, name: str, value: str) -> None:
+    if name in ("Warning", "Error", "Info"):
+        if reading.results and name != "Info":
+            _blame(reading, value.strip())
+        elif name == "Error":
+            reading.results.append(Result("", "fail"))
+            _blame(reading, value.strip())
+        return
+    for part in value.split("\n"):
+        word, _, where = part.strip().partition(" - ")
+        if word.lower() in ("pass", "fail", "skip", "warn"):
+            gpus = tuple(f"gpu{int(number)}" for number in re.findall(r"\b(\d{1,3})\b", where.partition(":")[2]))
+            reading.results.append(Result(name, word.lower(), gpus, all=where.strip() == "All"))
+
+
+def _blame(reading: _Reading, says: str) -> None:
+    """A warning belongs to the last result, or to the failed one of its test; the GPUs it names are the guilty ones."""
+    last = reading.results[-1]
+    test = last.test
+    target = next((r for r in reversed(reading.results) if r.test == test and r.status in ("fail", "warn")), None)
+    named = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU.findall(says)))
+    if target is None and last.test and named:
+        return  # a remark on a test that passed
+    row = target or last
+    row.says = f"{row.says}; {says}".strip("; ")[:1000]
+    row.gpus = row.gpus or (() if row.all else named)
+
+
+def facts_of(check: str, reading: _Reading) -> Sequence[Fact]:
+    """Failures by GPU with their reason, and what passed or was not run."""
+    found: list[Fact] = []
+    for row in reading.results:
+        if row.status in ("fail", "warn") and (row.status == "fail" or row.says):
+            found += _failure(check, row)
+    passed = {row.test for row in reading.results if row.status == "pass"} - {row.test for row in reading.results if row.status == "fail"}
+    found.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
+    not_run = sorted({row.test for row in reading.results if row.status not in ("pass", "fail", "warn")})
+    if not_run:
+        found.append(Fact(check, "dcgm.not_run", not_run[:40], line=f"not run: {', '.join(not_run)}"[:300]))
+    if reading.cut:
+        found.append(blind(check, Status.UNREADABLE, "the table ends before its last line"))
+    return found
+
+
+def _failure(check: str, row: Result) -> list[Fact]:
+    reason = next((name for name, pattern in REASONS if pattern.search(row.says)), None)
+    reason = reason or next((name for name, pattern in REASONS if pattern.search(row.test)), "other")
+    line = f"{row.test or 'diagnostic'}: {row.status}{f', {row.says}' if row.says else ''}"[:300]
+    attrs = {"level": int(check[-1]), "reason": reason, "text": row.says[:300]}
+    found = []
+    for device in row.gpus or (None,):
+        if row.status == "fail":
+            found.append(Fact(check, "dcgm.failed", row.test or "diagnostic", device, line=line, attrs=attrs))
+        found.append(Fact(check, "dcgm.reason", reason, device, line=line, attrs={"status": row.status}))
+    return found
+
+
+def parse_error(check: str, text: str) -> Sequence[Fact]:
+    """It did not run. No count of passed tests is told, so nothing is called well."""
+    name = next((name for name, pattern in ERRORS if pattern.search(text[:4000])), "other")
+    return [Fact(check, "dcgm.error", name, line=first_line(text))]
+
+
+def _check(level: int, seconds: float, timeout: float, asks: str) -> Check:
+    name = f"dcgm{level}"
+    return Check(
+        id=name,
+        asks=asks,
+        commands=(Command("run", ("dcgmi", "diag", "-r", str(level), "-j")),),
+        formats=(
+            Format("dcgmi diag JSON", is_json, lambda text: facts_of(name, read_json(text))),
+            Format("dcgmi diag", is_table, lambda text: facts_of(name, read_table(text))),
+            Format("dcgmi error", is_error, lambda text: parse_error(name, text)),
+        ),
+        establishes=("dcgm.failed", "dcgm.reason", "dcgm.passed", "dcgm.not_run", "dcgm.error"),
+        seconds=seconds,
+        exclusive=True,
+        timeout=timeout,
+        tool=TOOL,
+    )
+
+
+CHECKS = (
+    _check(1, 15.0, 90.0, "Does DCGM's quick look at the software and records of the GPUs pass?"),
+    _check(2, 150.0, 600.0, "Do DCGM's tests of PCIe and GPU memory pass?"),
+)

@@ -1,0 +1,155 @@
+"""All-reduce over the GPUs of one host: how fast, how right, and if it did not run, why not. Needs the GPUs for itself."""
+
+import re
+from collections.abc import Sequence
+
+from tools.checks.exclusive.nccl_table import TOLERANCE, Row, Table, read_table
+from tools.checks.row import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status, blind
+
+CHECK = "nccl1"
+SMALL = 1 << 20
+"""Below this size latency rules: no fact is made of its bandwidth."""
+
+FAILURES = (
+    ("cuda_802", re.compile(r"system not yet initialized", re.IGNORECASE)),
+    ("devices_busy", re.compile(r"(?:is/are|are) busy or unavailable", re.IGNORECASE)),
+    ("nvml_not_found", re.compile(r"nvmlDeviceGetHandleByPciBusId\(\) failed: Not Found")),
+    ("not_enough_slots", re.compile(r"not enough slots available")),
+    (
+        "missing_tool",
+        re.compile(
+            r"all_reduce_perf.{0,40}(?:No such file|not found)|(?:No such file or directory|command not found).{0,80}all_reduce_perf"
+        ),
+    ),
+    ("missing_tool", re.compile(r"error while loading shared libraries")),
+    (
+        "init_failed",
+        re.compile(
+            r"Test NCCL failure|ncclCommInit\w+ .{0,60}(?:failed|error)|NCCL WARN .{0,200}(?:Failed to init|Cuda failure)", re.IGNORECASE
+        ),
+    ),
+    ("other", re.compile(r"Test (?:CUDA )?failure|Primary job\s+terminated|exited on signal|Segmentation fault|Killed$")),
+)
+"""The first that stands in the text is the reason; the later ones are its consequences."""
+
+
+def is_nccl(text: str) -> bool:
+    """Whether there is a table of nccl-tests or a reason why there is none."""
+    return bool(
+        re.search(r"algbw +busbw|Avg bus bandwidth|# nThread \d|# nccl-tests version|all_reduce_perf|Test (?:CUDA |NCCL )?failure", text)
+        or read_table(text[:65536]).rows
+    )
+
+
+def parse_nccl(text: str) -> Sequence[Fact]:
+    """Bandwidth, wrong elements, ranks and failures. A table without its footer is told to be cut, and never calls the results right."""
+    table = read_table(text)
+    failure = _failure(text, table)
+    if not table.rows and not failure:
+        raise Unreadable("no row of the table and no known failure")
+    ranks, derived = _ranks(table)
+    found = [failure] if failure else []
+    if ranks:
+        found.append(Fact(CHECK, "nccl.ranks", ranks, attrs={"derived": True} if derived else {}))
+    if table.rows:
+        found += _table_facts(table, ranks)
+    if table.rows and (table.broken or not table.ended):
+        why = f"{table.broken} rows break off" if table.broken else "the table ends without its footer"
+        found.append(blind(CHECK, Status.UNREADABLE, why))
+    return found
+
+
+def _failure(text: str, table: Table) -> Fact | None:
+    """Why it did not run. A test that ran and failed by its own rules says so in the footer."""
+    low = next((line for _, verdict, line in table.averages if verdict == "FAILED"), None)
+    if low:
+        return Fact(CHECK, "nccl.failure", "below_minimum", line=low[:300])
+    if any(verdict == "FAILED" for _, verdict, _ in table.bounds):
+        return None
+    lines = text.splitlines()
+    for value, pattern in FAILURES:
+        line = next((line for line in lines if pattern.search(line[:2000])), None)
+        if line is not None:
+            return Fact(CHECK, "nccl.failure", value, line=line.strip()[:300])
+    return None
+
+
+def _ranks(table: Table) -> tuple[int, bool]:
+    """As listed; else from all-reduce's own ratio: busbw is algbw times 2(n-1)/n. One rank has no bus bandwidth, so its list was cut."""
+    if table.ranks and (max(table.ranks) > 0 or not any(row.busbw for row in table.rows)):
+        return max(table.ranks) + 1, False
+    largest = max(table.rows, key=lambda row: row.size, default=None)
+    half = largest.halves[0] if largest else None
+    if half is None or half.algbw < 1 or not 1.05 < half.busbw / half.algbw < 1.97:
+        return 0, False
+    return round(2 / (2 - half.busbw / half.algbw)), True
+
+
+def _table_facts(table: Table, ranks: int) -> list[Fact]:
+    """A run of one rank moves nothing between GPUs: its figures mean nothing and are not told."""
+    alone = ranks == 1 or all(half.busbw == 0 for row in table.rows for half in row.halves)
+    found = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
+    if alone:
+        return found + [fact for fact in _wrong(table) if fact.value]
+    found += _wrong(table)
+    best = max(table.rows, key=lambda row: row.busbw)
+    found.append(Fact(CHECK, "nccl.busbw_max", best.busbw, unit="GB/s", line=best.line[:300], attrs={"size": best.size}))
+    for row in table.rows:
+        if row.size >= SMALL:
+            found.append(Fact(CHECK, "nccl.busbw_at", row.busbw, unit="GB/s", line=row.line[:300], attrs={"size": row.size}))
+    if table.averages:
+        value, _, line = min(table.averages)
+        found.append(Fact(CHECK, "nccl.busbw_avg", value, unit="GB/s", line=line[:300]))
+    return found
+
+
+def _wrong(table: Table) -> list[Fact]:
+    """Wrong elements over all sizes; of the old column, results beyond what the type allows. Zero only of a whole table that was checked."""
+    counted = [(row, count) for row in table.rows for half in row.halves if (count := _count(row, half.wrong, table.deviation)) is not None]
+    said = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
+    total = max(sum(count for _, count in counted), said)
+    if total:
+        line = next((row.line for row, count in counted if count), next((line for _, _, line in table.bounds), ""))
+        sizes = sorted({row.size for row, count in counted if count})
+        attrs = {"sizes": sizes[:40], "rows": len(sizes), "column": "error" if table.deviation else "wrong"}
+        return [Fact(CHECK, "nccl.wrong", total, line=line[:300], attrs=attrs)]
+    if not counted:
+        return [Fact(CHECK, "nccl.wrong", status=Status.ABSENT, line="results were not checked")]
+    whole = bool(table.bounds) and not table.broken
+    return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if whole else []
+
+
+def _count(row: Row, cell: float | None, deviation: bool) -> int | None:
+    if cell is None:
+        return None
+    if deviation:
+        return int(cell > TOLERANCE.get(row.type, 0.0))
+    return int(min(cell, 1e18))
+
+
+CHECKS = (
+    Check(
+        id="nccl1",
+        asks="Does an all-reduce over all GPUs of this host run at full speed, with right results?",
+        commands=(
+            Command(
+                "run",
+                ("{nccl_tests}/all_reduce_perf", "-b", "512M", "-e", "8G", "-f", "2", "-g", "{gpus}", "-c", "1"),
+            ),
+        ),
+        formats=(Format("nccl-tests", is_nccl, parse_nccl),),
+        establishes=(
+            "nccl.failure",
+            "nccl.ranks",
+            "nccl.degenerate",
+            "nccl.wrong",
+            "nccl.busbw_max",
+            "nccl.busbw_at",
+            "nccl.busbw_avg",
+        ),
+        seconds=40.0,
+        exclusive=True,
+        timeout=180.0,
+    ),
+)

@@ -1,0 +1,167 @@
+"""All-gather over small groups of hosts, to find the slow one among them (`tools.checks.exclusive.localise` says which groups, this runs them).
+
+A group is bad when it fails, or when its bus bandwidth stays below a share of what the SKU expects of two nodes; where nothing is expected, of
+the best group of the same run. How it is launched is the inventory's word: `mpi` from the group's first host, `srun` on its
+controller, `torchrun` on every host at once.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tools.checks.exclusive import probes
+from tools.checks.exclusive.localise import Located, World, localise
+from tools.checks.exclusive.nccl import is_nccl, parse_nccl
+from tools.checks.row import Check, Command, Format, Joint, Party, Said, Say, Unreadable
+from tools.fact import Fact, Status, blind
+
+CHECK = "nccl2"
+SLOW = 0.8
+"""Share of the reference under which a group is slow. Twenty per cent either way happens once to a healthy fabric."""
+PROBE = probes.source("allgather")
+TOOL = "nccl-tests built with MPI=1 in the folder that the inventory calls nccl_tests: https://github.com/NVIDIA/nccl-tests, and mpirun or srun"
+_SIZES = ("-b", "1G", "-e", "1G", "-g", "1", "-c", "1", "-n", "20")
+_TEST = ("{nccl_tests}/all_gather_perf", *_SIZES)
+LAUNCHERS: Mapping[str, tuple[str, ...]] = {
+    "mpi": ("mpirun", "--host", "{hosts}", "-np", "{ranks}", "--bind-to", "none", "-x", "LD_LIBRARY_PATH", *_TEST),
+    "srun": (
+        *("srun", "--nodes={count}", "--nodelist={nodes}", "--ntasks-per-node={gpus}", "--gpus-per-node={gpus}"),
+        *("--exclusive", "--immediate=30", "--time=3", "--mpi=pmix", *_TEST),
+    ),
+    "torchrun": (
+        *("torchrun", "--nnodes={count}", "--nproc-per-node={gpus}", "--rdzv-backend=c10d", "--rdzv-endpoint={peer}:29577"),
+        *("--rdzv-conf=timeout=45", "--no-python", "python3", "-c", PROBE),
+    ),
+}
+"""One row a way to start a group: constant words and slots."""
+
+
+def parse_pair(text: str) -> Sequence[Fact]:
+    """What nccl-tests says, as facts of this check."""
+    wanted = ("nccl.busbw_max", "nccl.failure", "nccl.wrong")
+    found = [replace(fact, check=CHECK) for fact in parse_nccl(text) if fact.key in wanted or not fact.key]
+    if not found:
+        raise Unreadable("no bandwidth between ranks was measured")
+    return found
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one group did. `busbw` 0: it failed; None: it could not be told."""
+
+    busbw: float | None
+    line: str = ""
+    facts: list[Fact] = field(default_factory=list)
+
+
+async def run_pairs(parties: Sequence[Party], say: Say) -> Joint:
+    """Drive the planner: every round's groups at the same time."""
+    by_name = {party.host: party for party in parties}
+    search = localise(sorted(by_name), lambda host: by_name[host].leaf)
+    runs: dict[World, _Run] = {}
+    missing: set[str] = set()
+    seconds = 0.0
+    try:
+        worlds = next(search)
+        while True:
+            said = await asyncio.gather(*(_launch([by_name[host] for host in world], say) for world in worlds))
+            seconds += max((answer.seconds for answer in said), default=0.0)
+            missing |= {world[0] for world, answer in zip(worlds, said, strict=True) if answer.missing}
+            runs |= {world: _run(answer) for world, answer in zip(worlds, said, strict=True)}
+            worlds = search.send({world: _bad(world, runs, by_name) for world in worlds})
+    except StopIteration as end:
+        located: Located = end.value
+    return Joint({host: _facts(host, located, runs, by_name) for host in by_name}, seconds, frozenset(missing))
+
+
+async def _launch(world: Sequence[Party], say: Say) -> Said:
+    """Start one group."""
+    first = world[0]
+    slots = {
+        "hosts": ",".join(f"{party.host}:{party.gpus}" for party in world),
+        "nodes": ",".join(party.host for party in world),
+        "ranks": str(sum(party.gpus for party in world)),
+        "count": str(len(world)),
+        "peer": first.host,
+    }
+    if first.launcher == "torchrun":
+        return (await asyncio.gather(*(say("torchrun", party.host, slots) for party in world)))[0]
+    if first.launcher == "srun" and first.controller:
+        return await say("srun", first.controller, slots)
+    return await say("mpi", first.host, slots)
+
+
+def _run(said: Said) -> _Run:
+    failed = next((fact for fact in said.facts if fact.key == "nccl.failure"), None)
+    best = max((float(fact.value) for fact in said.facts if fact.key == "nccl.busbw_max" and isinstance(fact.value, float)), default=None)
+    own = ("missing_tool", "not_enough_slots")
+    if failed and failed.value not in own:
+        return _Run(0.0, failed.line)
+    if best is None:
+        return _Run(None, failed.line if failed else next((fact.line for fact in said.facts), "no answer"))
+    return _Run(best, next(fact.line for fact in said.facts if fact.key == "nccl.busbw_max"))
+
+
+def _bad(world: World, runs: Mapping[World, _Run], parties: Mapping[str, Party]) -> bool | None:
+    busbw = runs[world].busbw
+    if busbw is None:
+        return None
+    return busbw < SLOW * _reference(parties[world[0]], runs)
+
+
+def _reference(party: Party, runs: Mapping[World, _Run]) -> float:
+    expected = party.expects("nccl.pair_busbw")
+    if isinstance(expected, int | float) and not isinstance(expected, bool):
+        return float(expected)
+    return max((run.busbw or 0.0 for run in runs.values()), default=0.0)
+
+
+def _facts(host: str, located: Located, runs: Mapping[World, _Run], parties: Mapping[str, Party]) -> list[Fact]:
+    """Best bandwidth of the groups it was in, and the verdict where there is one."""
+    mine = {world: run for world, run in runs.items() if host in world}
+    told = {world: run for world, run in mine.items() if run.busbw is not None}
+    if not told:
+        why = next((run.line for run in mine.values() if run.line), "no group with this host ran")
+        return [blind(CHECK, Status.UNREADABLE, why)]
+    world, best = max(told.items(), key=lambda row: row[1].busbw or 0.0)
+    mates = [mate for mate in world if mate != host]
+    found = [Fact(CHECK, "nccl.pair_busbw", best.busbw, unit="GB/s", line=best.line[:300], attrs={"with": mates})] if best.busbw else []
+    verdict = _verdict(host, located, told, mates)
+    found += [verdict] if verdict else []
+    leaf = parties[host].leaf
+    if leaf and leaf in located.leaves:
+        found.append(Fact(CHECK, "nccl.slow_leaf", leaf, line=f"groups of leaf {leaf} are slow and none of its hosts alone is to blame"))
+    return found
+
+
+def _verdict(host: str, located: Located, told: Mapping[World, _Run], mates: Sequence[str]) -> Fact | None:
+    """Nothing for those that cannot be told apart: the facts of their groups stand, and nobody is accused."""
+    line = "; ".join(_rate(host, world, run) for world, run in told.items())[:300]
+    if host in located.hosts:
+        failed = not any(run.busbw for run in told.values())
+        return Fact(CHECK, "nccl.suspect", "failed" if failed else "slow", line=line, attrs={"with": list(mates)})
+    if host in located.among or any(host in pair for pair in located.pairs):
+        return None
+    return Fact(CHECK, "nccl.suspect", "clean", line=line, attrs={"with": list(mates)})
+
+
+def _rate(host: str, world: World, run: _Run) -> str:
+    mates = " ".join(mate for mate in world if mate != host)
+    return f"{host} with {mates}: {f'{run.busbw:g} GB/s' if run.busbw else 'failed'}"
+
+
+CHECKS = (
+    Check(
+        id=CHECK,
+        asks="Which host, pair or leaf switch slows an all-gather between hosts?",
+        commands=tuple(Command(name, argv) for name, argv in LAUNCHERS.items()),
+        formats=(Format("nccl-tests", is_nccl, parse_pair),),
+        establishes=("nccl.pair_busbw", "nccl.suspect", "nccl.slow_leaf", "nccl.busbw_max", "nccl.failure", "nccl.wrong"),
+        seconds=90.0,
+        scope="group",
+        exclusive=True,
+        timeout=120.0,
+        tool=TOOL,
+        together=run_pairs,
+    ),
+)

@@ -1,0 +1,101 @@
+"""A small training loop on every GPU, the same one: how long a step takes, how much of it the processors need, and whether the loss agrees.
+
+{"data_ms": 1.9, "gpu": 3, "loss": "0.98828125", "ms": 6.21, "probe": "step"}
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from tools.checks.exclusive import probes
+from tools.checks.exclusive.cuda import told
+from tools.checks.row import Check, Command, Format, Unreadable
+from tools.fact import Fact, Status, blind
+
+CHECK = "e2e"
+PROBE = probes.source("step")
+TOOL = "PyTorch with CUDA for the python3 that the login finds first on the node"
+
+
+def is_step(text: str) -> bool:
+    return '"probe": "step"' in text
+
+
+def parse_step(text: str) -> Sequence[Fact]:
+    """Times against the median GPU; a loss that most GPUs do not share has diverged."""
+    rows = [row for row in map(_row, text.splitlines()) if row]
+    if any(row.get("error") == "no_torch" for row in rows):
+        return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": TOOL})]
+    done = {
+        f"gpu{row['gpu']}": row
+        for row in rows
+        if _index(row) and _number(row, "ms") > 0 and re.fullmatch(r"[0-9.einfa+-]{1,40}", str(row.get("loss")))
+    }
+    if not done:
+        if error := told(CHECK, text):
+            return [error]
+        if any(row.get("devices") == 0 for row in rows):
+            return [Fact(CHECK, "cuda.error", "no_device", line="PyTorch counts no GPU")]
+        why = next((str(row["error"])[:160] for row in rows if row.get("error")), "no GPU did a step")
+        raise Unreadable(why)
+    found = _facts(done)
+    counted = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), len(done))
+    if counted > len(done):
+        found.append(blind(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {len(done)} ended their steps"))
+    return found
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line) if line.startswith("{") and len(line) < 2000 else None
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and row.get("probe") == "step" else None
+
+
+def _index(row: Mapping[str, Any]) -> bool:
+    return isinstance(row.get("gpu"), int) and not isinstance(row["gpu"], bool) and 0 <= row["gpu"] < 1000
+
+
+def _number(row: Mapping[str, Any], name: str) -> float:
+    value = row.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9 else 0.0
+
+
+def _facts(done: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
+    middle = median(_number(row, "ms") for row in done.values())
+    losses = Counter(str(row["loss"]) for row in done.values())
+    usual, how_many = losses.most_common(1)[0]
+    found = []
+    for device, row in done.items():
+        line, ms = json.dumps(row, sort_keys=True)[:300], _number(row, "ms")
+        found.append(Fact(CHECK, "step.ms", ms, device, unit="ms", line=line))
+        found.append(Fact(CHECK, "step.share", round(ms / middle, 3), device, line=line))
+        if 2 * how_many > len(done) and len(done) > 2:
+            found.append(Fact(CHECK, "step.diverged", str(row["loss"]) != usual, device, line=line))
+    data, busy = (sum(_number(row, name) for row in done.values()) for name in ("data_ms", "ms"))
+    return [
+        *found,
+        Fact(
+            CHECK, "step.data_share", round(data / (data + busy), 3), line=f"{data / len(done):.2f} ms data, {busy / len(done):.2f} ms step"
+        ),
+    ]
+
+
+CHECKS = (
+    Check(
+        id=CHECK,
+        asks="Does a small training loop run on every GPU as fast as on the others, and to the same loss?",
+        commands=(Command("run", ("python3", "-c", PROBE)),),
+        formats=(Format("probe", is_step, parse_step),),
+        establishes=("step.ms", "step.share", "step.data_share", "step.diverged", "check.skipped", "cuda.error"),
+        seconds=120.0,
+        exclusive=True,
+        timeout=300.0,
+        cap=256 * 1024,
+        tool=TOOL,
+    ),
+)

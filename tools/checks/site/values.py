@@ -1,0 +1,230 @@
+"""How one fact of a site's check is read out of text: by a pattern over lines, or by a path into JSON. Pure, linear, bounded.
+
+A value that is not there is `absent`; a text that cannot be read is `unreadable`; neither is ever a made-up value.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from re import _parser as sre  # type: ignore[attr-defined]  # the standard library's own reading of a pattern
+from typing import Any
+
+from kb.taxonomy.expressions import Expression
+from tools.checks.row import Unreadable
+from tools.fact import Fact, Status, Value
+
+KINDS = ("bool", "int", "float", "str")
+LONGEST_LINE, MOST_FACTS, LONGEST_VALUE = 500, 512, 200
+MOST_REPEATS = 6
+_UNBOUNDED = 64
+"""A repetition that may go on longer than this counts as endless."""
+
+
+class BadPattern(ValueError):
+    """A pattern that cannot be used, or that could take for ever."""
+
+
+class BadPath(ValueError):
+    """A path that cannot be read."""
+
+
+EACH = "*"
+_PATH = re.compile(r"\$?\.?((?:[A-Za-z_][\w-]*|\[(?:\d+|\*)\])(?:\.[A-Za-z_][\w-]*|\[(?:\d+|\*)\])*)")
+_STEP = re.compile(r"[A-Za-z_][\w-]*|\[(\d+|\*)\]")
+
+
+def json_path(text: str) -> tuple[str | int, ...]:
+    """`ports[*].state` → ("ports", "*", "state"). One `[*]` at most."""
+    found = _PATH.fullmatch(text)
+    if found is None:
+        raise BadPath(f"{text!r} is no path; write names, [0] and one [*], like ports[*].state")
+    steps = tuple(EACH if m[1] == "*" else int(m[1]) if m[1] else m[0] for m in _STEP.finditer(found[1]))
+    if steps.count(EACH) > 1:
+        raise BadPath(f"{text!r} has more than one [*]")
+    return steps
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """The compiled pattern. Refused: what is nested or repeated so that a hostile line could keep it busy."""
+    try:
+        tree, compiled = sre.parse(text), re.compile(text)
+    except (re.error, RecursionError, OverflowError) as why:
+        raise BadPattern(f"is no regular expression: {why}") from why
+    _refuse_endless(list(_repeats(tree)))
+    return compiled
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    """One repetition of a pattern. `times`: how often it can itself be repeated; `nested`: without end."""
+
+    what: str
+    times: int
+    nested: bool
+
+
+def _refuse_endless(repeats: Sequence[_Repeat]) -> None:
+    if any(repeat.what == "backreference" for repeat in repeats):
+        raise BadPattern("refers back to a group, which can take for ever")
+    if any(repeat.nested for repeat in repeats):
+        raise BadPattern("a choice or repetition inside an unbounded repetition can take for ever; write it flat")
+    if sum(repeat.times for repeat in repeats if repeat.what == "unbounded") > MOST_REPEATS:
+        raise BadPattern(f"has more than {MOST_REPEATS} unbounded repetitions; bound them like {{0,40}}")
+
+
+def _repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> Iterator[_Repeat]:
+    """What can make a search go back and try again: everything of a variable length, choices inside repetitions, back references."""
+    for operation, argument in tree:
+        name = str(operation)
+        if name.endswith("_REPEAT"):
+            least, most, body = argument[0], int(argument[1]), argument[2]
+            unbounded = most > _UNBOUNDED
+            if unbounded or (nested and least != most):
+                yield _Repeat("unbounded" if unbounded else "bounded", times, nested)
+            yield from _repeats(body, times * (1 if unbounded else max(1, most)), nested or unbounded)
+        elif name.startswith("GROUPREF"):
+            yield _Repeat("backreference", times, nested)
+        else:
+            if name == "BRANCH" and nested:
+                yield _Repeat("choice", times, nested)
+            yield from _repeats(_inside(argument), times, nested)
+
+
+def _inside(argument: Any) -> list[Any]:
+    """The operations that lie in an argument of the parsed pattern, however it keeps them."""
+    if isinstance(argument, sre.SubPattern):
+        return list(argument)
+    if isinstance(argument, (list, tuple)):
+        return [row for part in argument for row in _inside(part)]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads one key. With a pattern: group `value`, else the first group, is the value and group `device` its device; no group at all
+    makes a bool of whether a line matches. With a path: what lies there; `device` is a path beside the value, or a plain name.
+    """
+
+    check: str
+    key: str
+    kind: str
+    unit: str
+    pattern: re.Pattern[str] | None
+    path: tuple[str | int, ...]
+    device: str = ""
+    wrong: Expression | None = None
+    says: str = ""
+
+    def read(self, text: str) -> list[Fact]:
+        """The facts; Unreadable when the text is none that this can be read from."""
+        rows = self._in_lines(text) if self.pattern else self._in_json(text)
+        found = [self._fact(value, device, line) for value, device, line in rows][:MOST_FACTS]
+        return found or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]
+
+    def _in_lines(self, text: str) -> Iterator[tuple[Any, str, str]]:
+        assert self.pattern is not None  # callers ask for lines only where there is a pattern
+        matches = ((found, line) for line in text.splitlines() if (found := self.pattern.search(line[:LONGEST_LINE])))
+        if not self.pattern.groups or set(self.pattern.groupindex) == {"device"}:
+            first = next(matches, None)
+            yield first is not None, "", first[1] if first else f"no line matches {self.pattern.pattern}"
+            return
+        name: str | int = "value" if "value" in self.pattern.groupindex else 1
+        for found, line in matches:
+            if found[name] is not None:
+                yield found[name], found.groupdict().get("device") or self.device, line
+
+    def _in_json(self, text: str) -> Iterator[tuple[Any, str, str]]:
+        try:
+            root, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
+        except (ValueError, RecursionError) as why:
+            raise Unreadable(f"expected JSON: {why}") from why
+        each = self.path.index(EACH) if EACH in self.path else len(self.path) - 1
+        for parent, name in _elements(root, self.path[:each], self.path[each] if EACH in self.path else None):
+            value = _at(parent, self.path[each + 1 :] if EACH in self.path else self.path[each:])
+            if value is not None and not isinstance(value, (dict, list)):
+                yield value, self._device(parent, name), json.dumps({self.key: value}, ensure_ascii=False)
+
+    def _device(self, element: Any, name: str) -> str:
+        if not self.device:
+            return name
+        try:
+            found = _at(element, json_path(self.device))
+        except BadPath:
+            found = None
+        return str(found)[:LONGEST_VALUE] if isinstance(found, (str, int)) else self.device
+
+    def _fact(self, raw: Any, device: str, line: str) -> Fact:
+        value = _typed(raw, self.kind, self.key)
+        fact = Fact(self.check, self.key, value, device or None, unit=self.unit, line=line.strip()[:400])
+        if self.wrong is None:
+            return fact
+        variables: dict[str, Any] = {
+            "value": value,
+            "device": device,
+            "attrs": {},
+            "stale": False,
+            "unit": self.unit,
+            "expected": None,
+            "majority": None,
+        }
+        if not self.wrong.holds(variables):
+            return fact
+        return Fact(
+            self.check, self.key, value, device or None, unit=self.unit, line=fact.line, attrs={"wrong": self.says or self.wrong.source}
+        )
+
+
+def _elements(root: Any, path: tuple[str | int, ...], each: object) -> Iterator[tuple[Any, str]]:
+    """What the path leads to; with [*] every element of it, called by its name or number."""
+    found = _at(root, path)
+    if each is None:
+        yield found, ""
+    elif isinstance(found, dict):
+        yield from ((value, str(name)[:LONGEST_VALUE]) for name, value in found.items())
+    elif isinstance(found, list):
+        yield from ((value, str(place)) for place, value in enumerate(found))
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+    """The value at a path, None where there is none."""
+    for step in path:
+        if isinstance(step, str) and isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(step, int) and isinstance(value, list) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+_YES = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "enabled": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+    "disabled": False,
+}
+
+
+def _typed(raw: Any, kind: str, key: str) -> Value:
+    """The value as its kind; Unreadable where it is none."""
+    if kind == "str":
+        return str(raw)[:LONGEST_VALUE]
+    try:
+        if kind == "bool":
+            return raw if isinstance(raw, bool) else _YES[str(raw).strip().lower()]
+        number = float(str(raw).strip().replace(",", "")[:40])
+        whole = int(number)
+    except (KeyError, ValueError, OverflowError) as why:
+        raise Unreadable(f"{key}: {str(raw)[:60]!r} is no {kind}") from why
+    if kind == "float":
+        return number
+    if whole != number:
+        raise Unreadable(f"{key}: {str(raw)[:60]!r} is no whole number")
+    return whole

@@ -1,0 +1,188 @@
+"""From the fields of one GPU, whatever the output format, to its facts. A lost GPU has an identity and nothing else."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from kb.keys import BY_NAME
+from tools.checks.cells import read, standing
+from tools.checks.smi.fields import FIELDS, Field
+from tools.devices import bdf
+from tools.fact import Fact, Status, Value
+
+CHECK = "smi"
+_WORST = (Status.OK, Status.ABSENT, Status.DENIED, Status.UNREADABLE)
+
+
+IDENTITY = ("gpu.bdf", "gpu.uuid", "gpu.product", "gpu.serial", "gpu.vbios")
+"""What may be said of a lost GPU: who it is. The rest of what nvidia-smi prints of it is remembered, not measured."""
+
+WHOLE = {"gpu.remap.": ("remapped_rows",), "gpu.throttle.": ("clocks_throttle_reasons", "clocks_event_reasons"), "gpu.fabric.": ("fabric",)}
+"""Groups that a card without the feature answers as one cell: `<remapped_rows>N/A</remapped_rows>`."""
+
+DERIVED = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gpu.fabric.health", "gpu.processes")
+KEYS = tuple(row.key for row in FIELDS) + DERIVED
+
+
+class Cell(NamedTuple):
+    """A field's text and the line that shows it."""
+
+    text: str
+    line: str
+
+
+@lru_cache(maxsize=4096)
+def _tails(path: str) -> tuple[str, ...]:
+    """The last one to four parts of a path. All GPUs of a fleet have the same few hundred paths."""
+    parts = path.split("/")
+    return tuple("/".join(parts[-size:]) for size in range(1, min(4, len(parts)) + 1))
+
+
+class Leaves:
+    """One GPU's fields by path, found by the last one to three parts."""
+
+    def __init__(self, cells: Iterable[tuple[str, Cell]]) -> None:
+        self._tails: dict[str, Cell] = {}
+        self.all: list[tuple[str, Cell]] = []
+        for path, cell in cells:
+            self.all.append((path, cell))
+            for tail in _tails(path):
+                self._tails.setdefault(tail, cell)
+
+    def get(self, tail: str) -> Cell | None:
+        """The cell whose path ends with `tail`; where several do, the one printed first."""
+        return self._tails.get(tail)
+
+
+def plain(label: str) -> str:
+    """A label of `-q` as a path part: `SRAM Uncorrectable SEC-DED` → `sram_uncorrectable_secded`."""
+    return "_".join(re.sub(r"[^a-z0-9_ ]", "", label.lower()).split())
+
+
+def gpu_facts(device: str, leaves: Leaves, address: str | None, processes: int | None) -> list[Fact]:
+    """Facts of one GPU. A lost one has its identity and nothing else."""
+    found = [row for field in FIELDS if (row := _read(field, leaves))]
+    found += [row for row in (_recovery(leaves), _health(leaves), _slowdown(leaves)) if row]
+    if address:
+        found.append(Fact(CHECK, "gpu.bdf", bdf(address), line=address, status=Status.OK if bdf(address) else Status.UNREADABLE))
+    if processes is not None:
+        found.append(Fact(CHECK, "gpu.processes", processes))
+    errors, lost = _errors(leaves)
+    if lost:
+        found = [row for row in found if row.key in IDENTITY and row.status is Status.OK]
+    elif errors:
+        found.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
+    found.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
+    return [Fact(CHECK, row.key, row.value, device, row.status, BY_NAME[row.key].unit, row.line, _beside(row, found)) for row in found]
+
+
+def _beside(row: Fact, found: list[Fact]) -> Mapping[str, object]:
+    """A power limit is judged against the board's own default: it travels with it."""
+    if row.key != "gpu.power.limit" or row.status is not Status.OK:
+        return row.attrs
+    default = next((fact for fact in found if fact.key == "gpu.power.default"), None)
+    return {"default": default.value} if default and default.status is Status.OK else {}
+
+
+def _errors(leaves: Leaves) -> tuple[list[tuple[str, Cell]], Cell | None]:
+    """Fields answered with an error, and the cell that says the GPU is lost (or that every other field failed)."""
+    lost = next((cell for _, cell in leaves.all if len(cell.text) > 10 and "gpu is lost" in cell.text.lower()), None)
+    errors = [row for row in leaves.all if row[1].text and standing(row[1].text) is Status.UNREADABLE]
+    if lost is None and len(errors) > 10 and len(errors) * 2 > sum(standing(cell.text) is not Status.ABSENT for _, cell in leaves.all):
+        lost = errors[0][1]
+    return errors, lost
+
+
+def _read(field: Field, leaves: Leaves) -> Fact | None:
+    """The first path that holds a value; else the worst that stands in its place; None where the branch has no such field."""
+    worst: Fact | None = None
+    for path in field.paths:
+        fact = _read_path(field, path, leaves)
+        if fact is None:
+            continue
+        if fact.status is Status.OK:
+            return fact
+        if worst is None or _WORST.index(fact.status) > _WORST.index(worst.status):
+            worst = fact
+    return worst or _whole(field, leaves)
+
+
+def _whole(field: Field, leaves: Leaves) -> Fact | None:
+    names = next((names for prefix, names in WHOLE.items() if field.key.startswith(prefix)), ())
+    cell = next((cell for name in names if (cell := leaves.get(name)) and cell.text.strip()), None)
+    if cell is None or standing(cell.text) is Status.OK:
+        return None
+    return Fact(CHECK, field.key, status=standing(cell.text), line=cell.line)
+
+
+def _read_path(field: Field, path: str, leaves: Leaves) -> Fact | None:
+    cells = [cell for part in _parts(path) if (cell := leaves.get(part))]
+    if not cells:
+        return None
+    read_ok = [cell for cell in cells if standing(cell.text) is Status.OK]
+    broken = max((standing(cell.text) for cell in cells), key=_WORST.index)
+    if not read_ok or broken not in (Status.OK, Status.ABSENT):
+        return Fact(CHECK, field.key, status=broken, line=cells[0].line)
+    values = [read(cell.text, field.reads) for cell in read_ok]
+    if any(value is None for value in values):
+        return Fact(CHECK, field.key, status=Status.UNREADABLE, line=read_ok[0].line)
+    return Fact(CHECK, field.key, _sum(values), line=next((c.line for c, v in zip(read_ok, values, strict=True) if v), read_ok[0].line))
+
+
+@lru_cache(maxsize=512)
+def _parts(path: str) -> list[str]:
+    return path.split("+")
+
+
+def _sum(values: list[Value]) -> Value:
+    if len(values) == 1:
+        return values[0]
+    return sum(value for value in values if isinstance(value, int))
+
+
+def _recovery(leaves: Leaves) -> Fact | None:
+    """`gpu_recovery_action` since driver 550, `gpu_reset_status` from 535 on."""
+    cell = leaves.get("gpu_recovery_action")
+    if cell and standing(cell.text) is Status.OK:
+        return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
+    reset, drain = leaves.get("reset_required"), leaves.get("drain_and_reset_recommended")
+    asked = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
+    if asked:
+        return Fact(CHECK, "gpu.recovery_action", asked[0][0], line=asked[0][1].line)
+    if reset and reset.text.strip() == "No":
+        return Fact(CHECK, "gpu.recovery_action", "None", line=reset.line)
+    return Fact(CHECK, "gpu.recovery_action", status=standing(cell.text), line=cell.line) if cell else None
+
+
+_HEALTH = ("bandwidth", "route_recovery_in_progress", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration")
+_WELL = ("full", "false", "none", "no", "not in progress")
+
+
+def _health(leaves: Leaves) -> Fact | None:
+    """The summary where the driver prints one, else what its parts add up to."""
+    parts = {name: cell for name in _HEALTH if (cell := leaves.get(f"health/{name}")) and standing(cell.text) is Status.OK}
+    attrs: Mapping[str, str] = {name: cell.text.strip() for name, cell in parts.items()}
+    summary = leaves.get("health/summary")
+    if summary and standing(summary.text) is Status.OK:
+        return Fact(CHECK, "gpu.fabric.health", summary.text.strip(), line=summary.line, attrs=attrs)
+    if not parts:
+        return Fact(CHECK, "gpu.fabric.health", status=Status.ABSENT, line=summary.line) if summary else None
+    ill = [cell for cell in parts.values() if cell.text.strip().lower() not in _WELL]
+    value = "Unhealthy" if ill else "Healthy"
+    return Fact(CHECK, "gpu.fabric.health", value, line=(ill or list(parts.values()))[0].line, attrs=attrs)
+
+
+def _slowdown(leaves: Leaves) -> Fact | None:
+    """Ada and newer print margins: degrees left until the limit, and at which margin the clocks drop."""
+    names = (
+        ("gpu_temp", "gpu_current_temp"),
+        ("gpu_temp_tlimit", "gpu_tlimit_temp", "gpu_current_tlimit_temp"),
+        ("gpu_temp_slow_tlimit_threshold", "gpu_slowdown_tlimit_temp"),
+    )
+    cells = [next((cell for name in pair if (cell := leaves.get(name))), None) for pair in names]
+    values = [read(cell.text, "int") if cell and standing(cell.text) is Status.OK else None for cell in cells]
+    now, left, margin = values
+    if isinstance(now, int) and isinstance(left, int) and isinstance(margin, int) and cells[2]:
+        return Fact(CHECK, "gpu.temp.slowdown", now + left - margin, line=cells[2].line, attrs={"margin": margin})
+    return None

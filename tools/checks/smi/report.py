@@ -1,0 +1,69 @@
+"""From the GPUs of one nvidia-smi report to its facts: counting, what stands beside the report, and what is missing in it."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tools.checks.cells import number, standing
+from tools.checks.row import Unreadable
+from tools.checks.smi.complaints import read_complaints
+from tools.checks.smi.gpu import CHECK, Leaves, gpu_facts
+from tools.devices import bdf
+from tools.fact import Fact, Status, blind
+
+HOST_KEYS = {"driver_version": "driver.version", "cuda_version": "driver.cuda_version"}
+
+
+class Gpu(NamedTuple):
+    """One GPU as printed: its fields, its address, how many processes are listed (None where that is not said), its number if told."""
+
+    leaves: Leaves
+    address: str | None
+    processes: int | None
+    number: int | None = None
+
+
+def host_facts(head: Mapping[str, str]) -> list[Fact]:
+    """Driver and CUDA version."""
+    found = []
+    for name, key in HOST_KEYS.items():
+        text = head.get(name, "").strip()
+        if text:
+            status = standing(text)
+            found.append(Fact(CHECK, key, text[:60] if status is Status.OK else None, status=status, line=f"{name} {text}"[:200]))
+    return found
+
+
+def report_facts(host: Sequence[Fact], gpus: Sequence[Gpu], attached: str, beside: str, cut: str) -> list[Fact]:
+    """All facts of a report. Only a whole one counts GPUs and says that no infoROM warning came.
+
+    A report of some of the GPUs (`-i 3`) does not tell their numbers: they are called by their address.
+    """
+    said = number(attached) if attached.strip() else None
+    some = not cut and said is not None and int(said) != len(gpus)
+    names = {(bdf(gpu.address or "") or str(at)): _name(gpu, at, some) for at, gpu in enumerate(gpus)}
+    if len(names) < len(gpus):
+        raise Unreadable("one PCI address stands for two GPUs: several reports glued together?")
+    found = [*host]
+    for name, gpu in zip(names.values(), gpus, strict=True):
+        found += gpu_facts(name, gpu.leaves, gpu.address, gpu.processes)
+    found += read_complaints(beside, names)
+    if some and said is not None:
+        cut = f"{int(said)} GPUs are attached, {len(gpus)} are described"
+    if cut:
+        return [*found, blind(CHECK, Status.UNREADABLE, cut)]
+    return [*found, *_whole(found, list(names.values()))]
+
+
+def _name(gpu: Gpu, at: int, some: bool) -> str:
+    address = bdf(gpu.address or "")
+    if some and address:
+        return address
+    return f"gpu{at if gpu.number is None else gpu.number}"
+
+
+def _whole(found: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
+    lost = {fact.device for fact in found if fact.key == "gpu.lost" and fact.value is True}
+    corrupt = {fact.device for fact in found if fact.key == "gpu.inforom_corrupt"}
+    counted = len(set(names) - lost)
+    count = [] if any(fact.key == "gpu.count" for fact in found) else [Fact(CHECK, "gpu.count", counted, line=f"{counted} GPUs answer")]
+    return count + [Fact(CHECK, "gpu.inforom_corrupt", False, name) for name in names if name not in lost | corrupt]

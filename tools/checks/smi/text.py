@@ -1,0 +1,150 @@
+"""`nvidia-smi -q` as text, `nvidia-smi -L`, and `nvidia-smi --query-gpu=… --format=csv` with its header line.
+
+Attached GPUs                             : 8
+GPU 00000000:19:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+    ECC Errors
+        Volatile
+            DRAM Uncorrectable            : 0
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+
+from tools.checks.cells import first_line
+from tools.checks.row import Unreadable
+from tools.checks.smi.complaints import read_complaints
+from tools.checks.smi.gpu import Cell, Leaves, plain
+from tools.checks.smi.report import Gpu, host_facts, report_facts
+from tools.devices import bdf
+from tools.fact import Fact
+
+_BANNER = "NVSMI LOG"
+_GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
+_LISTED = re.compile(r"GPU (\d+): (.{1,120}?) \(UUID: (GPU-[0-9a-f-]{8,40}|MIG-\S{1,60})\)")
+_SKIP = ("mig_device", "processes", "supported_clocks", "accounted_processes", "encoder_stats", "fbc_stats", "encoder_sessions")
+
+
+def is_query(text: str) -> bool:
+    """Whether the text is one `nvidia-smi -q` (warnings or a prompt line may stand before it)."""
+    return _BANNER in text[:2000] and text.count(_BANNER) == 1
+
+
+def parse_query(text: str) -> Sequence[Fact]:
+    """Facts of `-q`. A section without its process list is not whole: it is left out and said to be missing."""
+    head, sections = _sections(text)
+    gpus = [_gpu(address, lines) for address, lines in sections]
+    whole = [gpu for gpu in gpus if gpu.processes is not None]
+    if not whole:
+        raise Unreadable(f"no whole GPU section after {first_line(text)!r}")
+    named = {plain(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
+    cut = f"{len(gpus) - len(whole)} of {len(gpus)} GPU sections break off" if len(whole) < len(gpus) else ""
+    beside = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _after(text)
+    return report_facts(
+        host_facts(named), [gpu._replace(processes=_count(gpu)) for gpu in whole], named.get("attached_gpus", ""), beside, cut
+    )
+
+
+def _after(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.startswith(("WARNING", "Unable to", "Failed to")))
+
+
+def _count(gpu: Gpu) -> int | None:
+    return None if gpu.processes is None or gpu.processes < 0 else gpu.processes
+
+
+def _sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    head: list[str] = []
+    sections: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if match := _GPU.match(line):
+            sections.append((match[1], []))
+        elif sections:
+            sections[-1][1].append(line)
+        else:
+            head.append(line)
+    return head, sections
+
+
+def _gpu(address: str, lines: Sequence[str]) -> Gpu:
+    """`processes` is None where the section ends before its process list, -1 where the list is not available."""
+    start = next((at for at, line in enumerate(lines) if line.strip().startswith("Processes")), None)
+    processes = None
+    if start is not None:
+        said = lines[start].partition(":")[2].strip()
+        processes = -1 if said == "N/A" else sum(line.strip().startswith("Process ID") for line in lines[start:])
+    return Gpu(Leaves(_cells(lines)), address, processes)
+
+
+def _cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
+    """Paths from indentation: a label belongs to the nearest label above that is indented less."""
+    above: list[tuple[int, str]] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        indent = len(line) - len(line.lstrip())
+        label, colon, value = line.strip().partition(":")
+        while above and above[-1][0] >= indent:
+            above.pop()
+        above.append((indent, plain(label)))
+        if colon and len(above) < 12 and not above[0][1].startswith(_SKIP):
+            yield "/".join(name for _, name in above), Cell(value.strip(), " : ".join(part.strip() for part in (label, value))[:300])
+
+
+def is_list(text: str) -> bool:
+    """Whether the text is `nvidia-smi -L` and nothing more."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    rows = [line for line in lines if _LISTED.search(line)]
+    return bool(rows) and all(_LISTED.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
+
+
+def parse_list(text: str) -> Sequence[Fact]:
+    """`GPU 0: NVIDIA L40S (UUID: GPU-…)`: names and UUIDs, and what stands where a lost GPU should."""
+    rows = [(int(match[1]), match) for match in map(_LISTED.search, text.splitlines()) if match]
+    found = list(read_complaints(text))
+    for number, match in rows:
+        found += [
+            Fact("smi", "gpu.uuid", match[3], f"gpu{number}", line=match[0]),
+            Fact("smi", "gpu.product", match[2], f"gpu{number}", line=match[0]),
+        ]
+    return [*found, Fact("smi", "gpu.count", len(rows), line=f"{len(rows)} GPUs are listed")]
+
+
+def is_csv(text: str) -> bool:
+    """Whether the first line is a header of `--query-gpu` names."""
+    names = {_name(cell) for cell in first_line(text).split(",")} if "," in first_line(text) else set()
+    return (
+        bool(names & {"index", "uuid", "gpu_bus_id", "pci/bus_id"})
+        and len(names) > 1
+        and not names & {"pid", "process_name", "retired_pages/address"}
+    )
+
+
+def _name(cell: str) -> str:
+    return re.sub(r" \[[^\]]*\]$", "", cell.strip()).lower().replace(".", "/")
+
+
+def parse_csv(text: str) -> Sequence[Fact]:
+    """`index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line a GPU."""
+    rows = [row for row in csv.reader(_csv_lines(text), skipinitialspace=True) if row]
+    names = [_name(cell) for cell in rows[0]]
+    whole = [row for row in rows[1:] if len(row) == len(names)]
+    if not whole:
+        raise Unreadable(f"a header of {len(names)} names and no row with as many cells")
+    gpus = [_csv_gpu(names, row) for row in whole]
+    versions = dict(zip(names, whole[0], strict=True))
+    cut = f"{len(rows) - 1 - len(whole)} rows do not fit the header" if len(whole) < len(rows) - 1 else ""
+    return report_facts(host_facts(versions), gpus, "", text if cut else "", cut)
+
+
+def _csv_lines(text: str) -> list[str]:
+    return [line.replace("\0", "") for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
+
+
+def _csv_gpu(names: Sequence[str], row: Sequence[str]) -> Gpu:
+    cells = dict(zip(names, row, strict=True))
+    address = cells.get("pci/bus_id") or cells.get("gpu_bus_id")
+    leaves = Leaves((name, Cell(cell.strip(), f"{name.replace('/', '.')}: {cell.strip()}"[:300])) for name, cell in cells.items())
+    number = cells.get("index", "").strip()
+    return Gpu(leaves, address if address and bdf(address) else None, None, int(number) if number.isdecimal() and len(number) < 4 else None)

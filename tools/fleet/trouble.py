@@ -1,0 +1,61 @@
+"""Why the answer of a command cannot be trusted whole, or was not had: what the transport, sudo, a missing program or setting left behind."""
+
+import re
+
+from tools.checks.row import Check, Command
+from tools.fact import Fact, Status, blind
+from tools.transport import Ran
+
+REFUSALS = (
+    "a password is required",
+    "not allowed to execute",
+    "is not in the sudoers",
+    "permission denied",
+    "operation not permitted",
+    "access denied",
+)
+
+
+OLD_KIT = re.compile(r"rackmedic-look: no such question: this kit is ([0-9a-f]{12})")
+"""What the node kit says of a question that came into the catalogue after it was installed."""
+
+
+def no_target(check: Check, setting: str) -> Fact:
+    """The fact that a question was not asked because the site names nobody to ask. Neither healthy nor sick."""
+    return Fact(check.id, "check.no_target", setting, line=f"could not look: no target is set ({setting} in the inventory)")
+
+
+def broke_off(ran: Ran) -> bool:
+    """Whether the output may end anywhere: half a table counts wrong."""
+    return ran.timed_out or ran.truncated or ran.exit_status is None
+
+
+def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:
+    """Why a command's answer cannot be trusted whole; None when it can. Exit statuses of tools that print their error are the parser's business."""
+    name = f"{check.id}.{command.name}"
+    if ran.timed_out:
+        return blind(check.id, Status.TIMEOUT, f"{name}: no answer within {check.timeout:g} s")
+    if ran.exit_status is None and not ran.truncated:
+        return blind(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
+    if ran.truncated:
+        return blind(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes")
+    return _failed(check, command, ran, name)
+
+
+def _failed(check: Check, command: Command, ran: Ran, name: str) -> Fact | None:
+    silent = not ran.stdout.strip()
+    complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if old := OLD_KIT.search(complaint):
+        why = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
+        return blind(check.id, Status.DENIED, f"{name}: {why}")
+    if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSALS):
+        return blind(check.id, Status.DENIED, f"{name}: {complaint.splitlines()[-1][:200]}")
+    if ran.exit_status in (126, 127):
+        return (
+            None
+            if command.optional
+            else blind(check.id, Status.UNREADABLE, f"{name}: {complaint[:200] or command.argv[0] + ' is not installed'}")
+        )
+    if silent and not complaint:
+        return None if command.optional else blind(check.id, Status.UNREADABLE, f"{name}: no output (exit status {ran.exit_status})")
+    return None

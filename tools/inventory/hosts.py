@@ -1,0 +1,259 @@
+"""Which hosts there are, how they are reached, and which Slack channels speak of them. A name that is not in here is never contacted."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from tools.checks.row import SLOTS, URL
+from tools.inventory.ranges import NAME, BadRange, expand
+
+
+class BadInventory(ValueError):
+    """The inventory cannot be used. `problems` holds every fault found, each naming its field and the mend."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{source}: " + "; ".join(problems))
+        self.source, self.problems = source, tuple(problems)
+
+
+class Reach(BaseModel):
+    """How to reach a host. Set under `defaults`, narrowed by group, then by host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user: str | None = None
+    port: int | None = Field(default=None, ge=1, le=65535)
+    key: str | None = None
+    certificate: str | None = None
+    known_hosts: str | None = None
+    jump: str | None = None
+    """`[user@]host[:port]` of a bastion; its host key is verified with the same known_hosts."""
+    kit: bool | None = None
+    job_logs: str | None = None
+    nccl_tests: str | None = None
+    gpu_burn: str | None = None
+    leaf: str | None = None
+    """The leaf switch its adapters hang on, where that is known: tells a slow switch from a slow node."""
+    launcher: Literal["mpi", "srun", "torchrun"] | None = None
+    """How a test over several hosts is started."""
+    sku: str | None = None
+    object_store: str | None = None
+    """The address of the object store that jobs read; asked for headers only. Unset: it is not looked at."""
+    tracker: str | None = None
+    """The address of the experiment tracker that jobs report to; the same."""
+    controller: str | None = None
+    """The host (of this inventory) on which Slurm's commands run; without one nothing is drained or cancelled."""
+
+    @field_validator("job_logs", "nccl_tests", "gpu_burn")
+    @classmethod
+    def _path(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(SLOTS["job_logs"], value) or ".." in value):
+            raise ValueError("must be an absolute path of letters, digits, '.', '_', '-' and '/'")
+        return value
+
+    @field_validator("object_store", "tracker")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None and (not re.fullmatch(URL, value) or ".." in value):
+            raise ValueError("must be an address as https://host:port/path, without a name, a password or a query")
+        return value
+
+    def over(self, under: "Reach") -> "Reach":
+        """These settings where set, `under` elsewhere."""
+        return Reach(**{**under.model_dump(), **self.model_dump(exclude_none=True)})
+
+
+class HostRow(Reach):
+    """One host's own settings."""
+
+    address: str | None = None
+    host_key_alias: str | None = None
+
+
+class GroupRow(Reach):
+    """A group: a host range and what its hosts share."""
+
+    hosts: str
+    tenant: str | None = None
+
+
+class ChannelRow(BaseModel):
+    """A Slack channel bound to the operators, or to a tenant together with the operators' channel of its internal threads."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    channel: str
+    name: str = ""
+    kind: Literal["operators", "tenant"] = "operators"
+    groups: tuple[str, ...] = ()
+    tenant: str = ""
+    internal: str = ""
+    approvers: str = ""
+    """Slack user-group id that approval cards mention."""
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    defaults: Reach = Reach()
+    groups: dict[str, GroupRow]
+    hosts: dict[str, HostRow] = {}
+    channels: tuple[ChannelRow, ...] = ()
+    slurm: tuple[str, ...] = ()
+
+
+class Host(BaseModel):
+    """One host, everything resolved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    address: str
+    port: int = 22
+    user: str = "rackmedic"
+    key: str = ""
+    certificate: str = ""
+    known_hosts: str = ""
+    host_key_alias: str = ""
+    jump: str = ""
+    kit: bool = False
+    job_logs: str = "/var/log/jobs"
+    nccl_tests: str = "/usr/local/nccl-tests/build"
+    gpu_burn: str = "/opt/gpu-burn"
+    object_store: str = ""
+    tracker: str = ""
+    leaf: str = ""
+    launcher: Literal["mpi", "srun", "torchrun"] = "mpi"
+    sku: str = ""
+    controller: str = ""
+    group: str = ""
+    tenant: str = ""
+
+
+class Inventory(BaseModel):
+    """The fleet as one frozen value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hosts: Mapping[str, Host]
+    groups: Mapping[str, tuple[str, ...]]
+    channels: tuple[ChannelRow, ...] = ()
+    slurm: tuple[str, ...] = ()
+    """Where Slurm can be asked: names of hosts, "" for the machine RackMedic runs on."""
+
+    def pick(self, ranges: str) -> tuple[Host, ...]:
+        """Hosts of a range or of group names; BadRange names what is not in the inventory."""
+        wanted: dict[str, None] = {}
+        for name in expand(ranges):
+            wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
+        unknown = [name for name in wanted if name not in self.hosts]
+        if unknown:
+            raise BadRange(f"not in the inventory: {', '.join(unknown[:8])}" + (" …" if len(unknown) > 8 else ""))
+        return tuple(self.hosts[name] for name in wanted)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Hosts that jobs run on: all but the schedulers' controllers."""
+        controllers = {host.controller for host in self.hosts.values()}
+        return tuple(name for name in self.hosts if name not in controllers)
+
+    def of_groups(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Names of the hosts of these groups; of all groups when none is named."""
+        names = list(groups) or list(self.groups)
+        return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
+
+
+def load_inventory(path: Path) -> Inventory:
+    """Read the YAML inventory; BadInventory with all problems at once. Files with `sources:` need `tools.inventory.sources`."""
+    return parse_inventory(read_inventory(path), str(path))
+
+
+def read_inventory(path: Path) -> Any:
+    """The file as plain data. Raises BadInventory."""
+    try:
+        return yaml.safe_load(path.read_text())
+    except OSError as why:
+        raise BadInventory(str(path), [f"cannot be read: {why.strerror}"]) from why
+    except (yaml.YAMLError, UnicodeDecodeError) as why:
+        raise BadInventory(str(path), [f"is not YAML: {' '.join(str(why).split())}"]) from why
+
+
+def parse_inventory(raw: Any, source: str = "inventory") -> Inventory:
+    """The same from plain data."""
+    if not isinstance(raw, dict):
+        raise BadInventory(source, ["must be a mapping with `groups:`"])
+    try:
+        file = _File.model_validate(raw)
+    except ValidationError as why:
+        raise BadInventory(source, [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in why.errors()]) from why
+    problems: list[str] = []
+    members = {name: _members(name, row, problems) for name, row in file.groups.items()}
+    groups_of: dict[str, list[str]] = {}
+    for group, names in members.items():
+        for name in names:
+            groups_of.setdefault(name, []).append(group)
+    known = groups_of.keys()
+    problems += [f"hosts.{name}: is in no group" for name in file.hosts if name not in known]
+    problems += [f"{where}.controller: {name!r} is not a host of this inventory" for where, name in _controllers(file) if name not in known]
+    problems += _channel_problems(file)
+    problems += _tenant_problems(groups_of, file)
+    if problems:
+        raise BadInventory(source, problems)
+    hosts = {name: _host(name, groups, file) for name, groups in groups_of.items()}
+    asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller)))
+    return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
+
+
+def _members(name: str, row: GroupRow, problems: list[str]) -> list[str]:
+    try:
+        return expand(row.hosts)
+    except BadRange as why:
+        problems.append(f"groups.{name}.hosts: {why}")
+        return []
+
+
+def _controllers(file: _File) -> Iterable[tuple[str, str]]:
+    rows: dict[str, Reach] = {"defaults": file.defaults}
+    rows |= {f"groups.{name}": row for name, row in file.groups.items()}
+    return [(where, row.controller) for where, row in rows.items() if row.controller]
+
+
+def _channel_problems(file: _File) -> Iterable[str]:
+    for i, row in enumerate(file.channels):
+        for group in row.groups:
+            if group not in file.groups:
+                yield f"channels.{i}.groups: there is no group {group!r}"
+        if row.kind == "tenant" and not row.tenant:
+            yield f"channels.{i}.tenant: a tenant channel names its tenant"
+
+
+def _tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterable[str]:
+    """A host belongs to one tenant, or secrets of one would be shown to another."""
+    for name, groups in groups_of.items():
+        tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
+        if len(tenants) > 1:
+            yield f"hosts.{name}: is in groups of several tenants ({', '.join(sorted(tenants))})"
+
+
+def _host(name: str, groups: Sequence[str], file: _File) -> Host:
+    """Its own settings, over those of its groups (the later one wins), over the defaults."""
+    row, settings = file.hosts.get(name, HostRow()), file.defaults
+    for layer in (*(file.groups[group] for group in groups), row):
+        settings = Reach(**layer.model_dump(include=set(Reach.model_fields))).over(settings)
+    return Host(
+        name=name,
+        address=row.address or name,
+        host_key_alias=row.host_key_alias or "",
+        group=groups[-1],
+        tenant=next((tenant for group in groups if (tenant := file.groups[group].tenant)), ""),
+        **settings.model_dump(exclude_none=True),
+    )
+
+
+def is_host_name(text: str) -> bool:
+    """Whether `text` could be a host name at all."""
+    return re.fullmatch(NAME, text) is not None

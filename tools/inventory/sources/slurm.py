@@ -1,0 +1,163 @@
+"""Slurm's view: `scontrol show node` (JSON or one line a node) → hosts by partition; `scontrol show job` → hosts, ranks, environment. Pure.
+
+NodeName=gpu-001 NodeAddr=10.0.0.1 NodeHostName=gpu-001 Gres=gpu:h100:8 State=IDLE+DRAIN Partitions=train,all Reason=Xid 79 [root@…]
+JobId=4711 JobName=train … NumTasks=16 … NodeList=gpu-[001-002] … StdOut=/shared/logs/4711.out
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.inventory.ranges import BadRange, expand
+from tools.inventory.sources.rows import HOST_NAME, BadSource, Rows
+
+NODES_JSON = ("scontrol", "show", "node", "--json")
+NODES_PLAIN = ("scontrol", "-o", "show", "node")
+_FIELD = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
+_NO_NODES = ("", "(null)", "None assigned", "n/a")
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A job as Slurm tells it. `hosts` is empty while it waits. `environment`: what Slurm sets alike on every rank."""
+
+    id: str
+    hosts: tuple[str, ...]
+    ranks: int = 0
+    state: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def job_argv(job: str) -> tuple[str, ...]:
+    """The question for a job; BadSource where the text is no job id of Slurm's."""
+    if not re.fullmatch(r"\d{1,12}(?:_\d{1,6})?", job):
+        raise BadSource([f"{job!r} is no Slurm job id"])
+    return ("scontrol", "show", "job", job)
+
+
+def read_nodes(text: str, *, gpus_only: bool = True) -> Rows:
+    """Hosts by partition. Nodes without GPUs are left out where any node has some. Raises BadSource."""
+    nodes = list(_json_nodes(text) if text.lstrip().startswith("{") else _plain_nodes(text))
+    if not nodes:
+        raise BadSource(["scontrol show node: no node in the output"])
+    counted = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
+    rows = Rows()
+    problems = []
+    for node in counted or nodes:
+        name = node["name"]
+        if not re.fullmatch(HOST_NAME, name):
+            problems.append(f"scontrol show node: NodeName {name!r} is no host name")
+            continue
+        for partition in node["partitions"] or ["slurm"]:
+            rows.put(partition, name)
+        if node["address"] and node["address"] != name:
+            rows.hosts[name] = {"address": node["address"]}
+    if problems:
+        raise BadSource(problems)
+    return rows
+
+
+def _json_nodes(text: str) -> Iterator[dict[str, Any]]:
+    document = _document(text, "node")
+    nodes = document.get("nodes")
+    if not isinstance(nodes, list):
+        raise BadSource(["scontrol show node --json: `nodes` is missing or no list"])
+    for place, node in enumerate(nodes):
+        name = node.get("name") if isinstance(node, dict) else None
+        if not isinstance(name, str):
+            raise BadSource([f"scontrol show node --json: nodes[{place}].name is missing or no text"])
+        partitions = node.get("partitions") or []
+        yield {
+            "name": name,
+            "address": str(node.get("address") or node.get("hostname") or ""),
+            "gres": str(node.get("gres") or node.get("tres") or ""),
+            "partitions": [str(p) for p in partitions] if isinstance(partitions, list) else str(partitions).split(","),
+        }
+
+
+def _plain_nodes(text: str) -> Iterator[dict[str, Any]]:
+    for number, record in _records(text, "NodeName="):
+        row = fields(record)
+        if not row.get("NodeName"):
+            raise BadSource([f"scontrol show node, line {number}: begins with no NodeName="])
+        partitions = row.get("Partitions", "")
+        yield {
+            "name": row["NodeName"],
+            "address": row.get("NodeAddr", ""),
+            "gres": row.get("Gres", ""),
+            "partitions": [part for part in partitions.split(",") if part and part != "(null)"],
+        }
+
+
+def _records(text: str, begins: str) -> Iterator[tuple[int, str]]:
+    """One record a line (`-o`), or several indented lines that belong together."""
+    first, lines = 0, list[str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(begins) and lines:
+            yield first, " ".join(lines)
+            lines = []
+        if line.strip():
+            first = number if not lines else first
+            lines.append(line.strip())
+    if lines:
+        yield first, " ".join(lines)
+
+
+def fields(record: str) -> dict[str, str]:
+    """`A=1 Reason=two words B=3` → its fields; a value ends where the next capitalised name begins."""
+    marks = list(_FIELD.finditer(record))
+    ends = [*(mark.start() for mark in marks), len(record)][1:]
+    return {mark[1]: record[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
+
+
+def read_job(text: str) -> SlurmJob:
+    """The job of `scontrol show job`, in either form. Raises BadSource."""
+    row = _json_job(text) if text.lstrip().startswith("{") else fields(" ".join(text.split()))
+    if not row.get("JobId"):
+        raise BadSource([f"scontrol show job: {(text.strip().splitlines() or ['no output'])[0][:120]!r}"])
+    nodes = row.get("NodeList", "")
+    try:
+        hosts = tuple(expand(nodes)) if nodes not in _NO_NODES else ()
+    except BadRange as why:
+        raise BadSource([f"scontrol show job: NodeList: {why}"]) from why
+    ranks = re.match(r"\d+", row.get("NumTasks", ""))
+    count = int(ranks[0]) if ranks else 0
+    told = {
+        "SLURM_JOB_ID": row["JobId"],
+        "SLURM_JOB_NAME": row.get("JobName", ""),
+        "SLURM_JOB_NODELIST": nodes,
+        "SLURM_JOB_NUM_NODES": str(len(hosts)) if hosts else "",
+        "SLURM_NTASKS": str(count or ""),
+        "SLURM_JOB_PARTITION": row.get("Partition", ""),
+        "SLURM_SUBMIT_DIR": row.get("WorkDir", ""),
+    }
+    return SlurmJob(row["JobId"], hosts, count, row.get("JobState", ""), {k: v for k, v in told.items() if v and v != "(null)"})
+
+
+def _json_job(text: str) -> dict[str, str]:
+    jobs = _document(text, "job").get("jobs")
+    if not isinstance(jobs, list) or not jobs or not isinstance(jobs[0], dict):
+        raise BadSource(["scontrol show job --json: `jobs` is missing or empty"])
+    job = jobs[0]
+    tasks, state = job.get("tasks"), job.get("job_state")
+    return {
+        "JobId": str(job.get("job_id") or ""),
+        "JobName": str(job.get("name") or ""),
+        "NodeList": str(job.get("nodes") or ""),
+        "NumTasks": str(tasks.get("number", "") if isinstance(tasks, dict) else tasks or ""),
+        "JobState": "+".join(map(str, state)) if isinstance(state, list) else str(state or ""),
+        "Partition": str(job.get("partition") or ""),
+        "WorkDir": str(job.get("current_working_directory") or ""),
+    }
+
+
+def _document(text: str, what: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as why:
+        raise BadSource([f"scontrol show {what} --json: is no JSON: {why}"]) from why
+    if not isinstance(document, dict):
+        raise BadSource([f"scontrol show {what} --json: is no JSON object"])
+    return document

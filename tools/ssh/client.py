@@ -1,0 +1,250 @@
+"""The only opener of connections. Host keys are always verified, nothing is read from ~/.ssh/config or an agent, and every word of an argv is quoted once.
+
+What asyncssh does not do by itself is done here: a lost connection is told from an ended command, output is capped while it is read,
+a time limit ends the remote process too, and sshd's random early drops (MaxStartups) are answered by backing off.
+"""
+
+import asyncio
+import contextlib
+import random
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from time import monotonic
+
+import asyncssh
+
+from tools.fact import Status
+from tools.inventory.hosts import Host, Inventory
+from tools.ssh.admission import Pace
+from tools.ssh.connection import Connection, Line
+from tools.transport import Ran, Unreachable
+
+Process = asyncssh.SSHClientProcess[bytes]
+
+CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+"""Asked for first, the rest as asyncssh has it: ChaCha20-Poly1305 costs asyncssh three times the CPU of a packet sealed by AES-GCM."""
+
+TIMED_OUT = frozenset({124, 137})
+"""What coreutils' `timeout -k` exits with when the limit ended the command (124) or the kill was needed (128+9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers an operator may have to change for their sshd and bastions.
+
+    `sessions`: commands at once on one connection (OpenSSH's MaxSessions is 10).
+    `handshakes`: connections being opened at once, in all and `per_bastion` (OpenSSH drops at random from MaxStartups 10 on); both are
+    upper bounds, and where an sshd drops connections fewer are opened (`tools.ssh.admission`).
+    """
+
+    sessions: int = 8
+    handshakes: int = 50
+    per_bastion: int = 10
+    connect_seconds: float = 10.0
+    login_seconds: float = 20.0
+    keepalive_seconds: float = 5.0
+    attempts: int = 6
+    grace_seconds: float = 5.0
+
+
+class Ssh:
+    """`tools.transport.Transport` over asyncssh: one connection a host, kept and re-used."""
+
+    clock = "real"
+
+    def __init__(self, inventory: Inventory, limits: Limits | None = None) -> None:
+        self._inventory = inventory
+        self._limits = limits or Limits()
+        self._lines: dict[str, Line] = {}
+        self._bastions: dict[str, Line] = {}
+        self._handshakes = asyncio.Semaphore(self._limits.handshakes)
+        self._paces: dict[str, Pace] = {}
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
+        row = self._inventory.hosts.get(host)
+        if row is None:
+            raise Unreachable(host, "not in the inventory")
+        line = self._lines.setdefault(host, Line(asyncio.Semaphore(self._limits.sessions)))
+        await self._connected(row, line)
+        async with line.sessions:  # it may have been lost while we waited for a slot
+            connection = await self._connected(row, line)
+            return await self._exec(connection, row.name, remote_command(argv, timeout), timeout, cap)
+
+    async def aclose(self) -> None:
+        """Close every connection, bastions last."""
+        await asyncio.gather(*(line.stop() for lines in (self._lines, self._bastions) for line in lines.values()))
+        for lines in (self._lines, self._bastions):
+            open_ones = [line.connection for line in lines.values() if line.connection is not None]
+            for connection in open_ones:
+                connection.close()
+            await asyncio.gather(*(_closed(connection) for connection in open_ones))
+        self._lines.clear()
+        self._bastions.clear()
+
+    async def fingerprint(self, host: str) -> str:
+        """SHA-256 fingerprint of the host key that the connection was verified against."""
+        row = self._inventory.hosts[host]
+        line = self._lines.setdefault(host, Line(asyncio.Semaphore(self._limits.sessions)))
+        key = (await self._connected(row, line)).get_server_host_key()
+        return key.get_fingerprint() if key else ""
+
+    async def _connected(self, host: Host, line: Line) -> Connection:
+        async def dial() -> Connection:
+            tunnel = await self._bastion(host) if host.jump else None
+            return await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel, self._pace(host))
+
+        return await line.connected(dial)
+
+    async def _bastion(self, host: Host) -> Connection:
+        line = self._bastions.setdefault(host.jump, Line(asyncio.Semaphore(1)))
+        user, _, where = host.jump.rpartition("@")
+        address, _, port = where.partition(":")
+
+        async def dial() -> Connection:
+            options = _options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
+            return await self._open(f"bastion {address}", address, int(port or 22), options, None, Pace(1))
+
+        return await line.connected(dial)
+
+    def _pace(self, host: Host) -> Pace:
+        """Shared by all hosts behind one bastion, else by all names of one sshd."""
+        door = host.jump or f"{host.address}:{host.port}"
+        most = self._limits.per_bastion if host.jump else self._limits.handshakes
+        return self._paces.setdefault(door, Pace(most))
+
+    async def _open(
+        self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, pace: Pace
+    ) -> Connection:
+        """Connect; sshd's early drops are retried more slowly, with growing, jittered pauses; refusals are not."""
+        for attempt in range(1, self._limits.attempts + 1):
+            async with pace.slot() as slot, self._handshakes:
+                try:
+                    return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
+                except (asyncssh.ConnectionLost, ConnectionResetError) as why:
+                    slot.dropped = True
+                    if attempt == self._limits.attempts:
+                        raise Unreachable(
+                            name, f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?"
+                        ) from why
+                except (OSError, asyncssh.Error, TimeoutError) as why:
+                    raise _unreachable(name, port, why) from why
+            await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
+        raise AssertionError("unreachable: the last attempt returned or raised")
+
+    async def _exec(self, connection: Connection, host: str, command: str, limit: float, cap: int) -> Ran:
+        began = monotonic()
+        try:
+            process = await connection.create_process(command, encoding=None, stdin=asyncssh.DEVNULL, env={"LC_ALL": "C"})
+        except (asyncssh.Error, OSError) as why:
+            raise Unreachable(host, f"no session: {why}") from why
+        errors = asyncio.create_task(_read(process.stderr, 64 * 1024))
+        out, cut, timed_out = b"", False, False
+        try:
+            async with asyncio.timeout(limit + self._limits.grace_seconds):
+                out, cut = await _read(process.stdout, cap)
+                if not cut:
+                    await process.wait_closed()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            if process.exit_status is None:
+                await _end(process)
+            err = await _rest(errors)
+        status = process.exit_status
+        return Ran(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMED_OUT)
+
+
+def remote_command(argv: Sequence[str], limit: float) -> str:
+    """The one line sshd gets: a remote time limit around the argv, every word quoted."""
+    return shlex.join(("timeout", "-k", "2", f"{limit:g}", *argv))
+
+
+def _trusted(host: Host) -> asyncssh.SSHKnownHosts:
+    """The host keys of its file, read again only when that has changed: else a thousand connections would read a thousand keys each."""
+    path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
+    try:
+        about = path.stat()
+        return _known_hosts(path, about.st_mtime_ns, about.st_size)
+    except (OSError, ValueError) as why:
+        raise Unreachable(host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}") from why
+
+
+@lru_cache(maxsize=64)
+def _known_hosts(path: Path, changed: int, size: int) -> asyncssh.SSHKnownHosts:
+    return asyncssh.read_known_hosts(str(path))
+
+
+def _options(host: Host, limits: Limits) -> dict[str, object]:
+    keys = [(host.key, host.certificate)] if host.certificate else [host.key] if host.key else []
+    return {
+        "username": host.user,
+        "client_keys": keys or None,
+        "known_hosts": _trusted(host),
+        "host_key_alias": host.host_key_alias or (),
+        "agent_path": None,
+        "agent_forwarding": False,
+        "preferred_auth": ("publickey",),
+        "encryption_algs": CIPHERS,
+        "connect_timeout": limits.connect_seconds,
+        "login_timeout": limits.login_seconds,
+        "keepalive_interval": limits.keepalive_seconds,
+        "keepalive_count_max": 2,
+    }
+
+
+async def _read(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
+    """At most `cap` bytes, and whether there was more. A connection lost on the way ends the reading; the missing exit status tells of it."""
+    parts: list[bytes] = []
+    size = 0
+    with contextlib.suppress(asyncssh.Error, OSError):
+        while size <= cap and (part := await stream.read(64 * 1024)):
+            parts.append(part)
+            size += len(part)
+    return b"".join(parts)[:cap], size > cap
+
+
+async def _closed(connection: Connection) -> None:
+    """A peer that does not answer is not waited for."""
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(connection.wait_closed(), 2)
+
+
+async def _rest(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
+    """What stderr held once the command is over; a channel that stays open is not waited for."""
+    done, _ = await asyncio.wait({errors}, timeout=0.5)
+    if not done:
+        errors.cancel()
+        return b""
+    return errors.result()[0]
+
+
+async def _end(process: Process) -> None:
+    """Ask the remote process to stop, then make it, then let the channel go."""
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait_closed(), 1)
+        except TimeoutError:
+            process.kill()
+    process.close()
+
+
+def _unreachable(name: str, port: int, why: Exception) -> Unreachable:
+    match why:
+        case asyncssh.HostKeyNotVerifiable():
+            return Unreachable(
+                name,
+                f"host key not verified ({why}): the host was re-installed or something answers in its place; mend known_hosts by hand",
+            )
+        case asyncssh.PermissionDenied():
+            return Unreachable(name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED)
+        case asyncssh.KeyImportError():
+            return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED)
+        case TimeoutError():
+            return Unreachable(name, f"no answer on port {port} in time", Status.TIMEOUT)
+        case _:
+            return Unreachable(name, f"port {port}: {why or type(why).__name__}")
