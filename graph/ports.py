@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from graph.state import Item
 from graph.waits import Waits
+from tools.clock import Clock
 
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
@@ -43,12 +43,6 @@ class Past(Protocol):
     """Past incidents, most alike first (`kb.history.index.History`)."""
 
     async def similar(self, text: str, k: int = 2) -> Sequence[Likeness]: ...
-
-
-class Clock(Protocol):
-    """UTC now. Tests and the sandbox have their own."""
-
-    def now(self) -> datetime: ...
 
 
 async def silent(progress: Progress) -> None:

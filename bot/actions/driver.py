@@ -21,8 +21,8 @@ from bot.desk.lease import Lease, Leases
 from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
 from graph.actions.flow import ActionThreads, Progress
 from graph.memory.fence import Drained, LostLease
-from graph.ports import Clock
 from graph.state import Incident, Item
+from tools.clock import Clock
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotFound, Record, Refused
 from tools.ledger.states import OPEN, TERMINAL, Event, State

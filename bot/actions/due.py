@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from graph.ports import Clock
+from tools.clock import Clock
 
 KEEP_TOLD = timedelta(days=40)
 

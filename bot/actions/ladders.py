@@ -21,8 +21,8 @@ from graph.actions.flow import ActionThreads
 from graph.incident.fixes import QUIET, all_cured
 from graph.ladders.build import read_ladders
 from graph.memory.fence import LostLease
-from graph.ports import Clock
 from graph.state import Incident, Ladder
+from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotOpen, Record, Refused, WrongDigest

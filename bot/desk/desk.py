@@ -22,8 +22,9 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Lease, Leases
 from bot.tasks import end
 from graph.memory.fence import Drained, LostLease
-from graph.ports import Clock, Progress
+from graph.ports import Progress
 from graph.state import Incident, Item, Lifecycle, Origin, Report
+from tools.clock import Clock
 
 log = structlog.get_logger()
 BACKOFF = (0.2, 1.0, 3.0, 10.0, 30.0)

@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 
 from bot.desk import lua as scripts
 from graph.memory.fence import LostLease
-from graph.ports import Clock
 from graph.state import Item, Lifecycle, Origin
+from tools.clock import Clock
 
 SEEN_FOR = timedelta(days=8)
 """Slack may deliver again for hours; we remember for more than a week."""

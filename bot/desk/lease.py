@@ -21,7 +21,7 @@ from bot.desk import lua as scripts
 from bot.desk.inbox import Names
 from bot.tasks import end
 from graph.memory.fence import Fence, LostLease, fenced
-from graph.ports import Clock
+from tools.clock import Clock
 
 T = TypeVar("T")
 log = structlog.get_logger()

@@ -16,8 +16,9 @@ from bot.desk.inbox import Received
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.slack.people import People
-from graph.ports import Clock, Progress
+from graph.ports import Progress
 from graph.state import Incident, Item, Lifecycle, Origin
+from tools.clock import Clock
 from tools.inventory.hosts import ChannelRow
 
 STORE_SECONDS = 2.0

@@ -10,7 +10,7 @@ import structlog
 
 from bot.settings import PREFIX, Settings
 from bot.store.store import Durability, Store
-from graph.ports import Clock
+from tools.clock import Clock
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.ledger import Ledger
 

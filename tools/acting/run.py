@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from tools.acting.kit import ACT, KitState, Said, ask, kit_of
 from tools.action import Action
+from tools.clock import Clock
 from tools.ledger.claim import Claim
-from tools.ledger.journal import Clock
 from tools.remedies import REMEDIES
 from tools.remedies.row import Remedy
 from tools.transport import Transport, Unreachable

@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
 
 from tools.checks.row import BadSlot, Check, Command
+from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status, blind
@@ -29,12 +29,6 @@ LANES = 8
 
 FINISHED_AHEAD = 16
 """Hosts whose answers may wait for whoever reads them."""
-
-
-class Clock(Protocol):
-    """UTC now."""
-
-    def now(self) -> datetime: ...
 
 
 @dataclass(frozen=True, slots=True)

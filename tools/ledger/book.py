@@ -9,9 +9,10 @@ from redis.asyncio import Redis
 
 from kb.redact import redact
 from tools.action import Action
+from tools.clock import Clock
 from tools.ledger import audit, record
 from tools.ledger.brakes import Brakes, Status
-from tools.ledger.journal import Clock, Journal, Look, Place, Rewound, Whose, insist, place_of
+from tools.ledger.journal import Journal, Look, Place, Rewound, Whose, insist, place_of
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record
 from tools.ledger.seal import Seal, milliseconds, read_record

@@ -10,11 +10,12 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 from redis.asyncio import Redis
 
 from tools.action import Action
+from tools.clock import Clock
 from tools.ledger import audit, record
 from tools.ledger.reach import text_of, within_reach
 from tools.ledger.record import Refused, targets_of
@@ -39,12 +40,6 @@ REFUSALS: Mapping[str, type[Refused]] = {
     "lost": record.LostClaim,
 }
 DETAILS: Mapping[str, str] = {"not_open": "It is {}.", "busy": "Held by {}.", "stopped": "Stopped by {}"}
-
-
-class Clock(Protocol):
-    """UTC now."""
-
-    def now(self) -> datetime: ...
 
 
 class Rewound(Exception):

@@ -14,13 +14,13 @@ from tools.ledger import audit, record
 from tools.ledger.book import Book, kept_words, line_of, place
 from tools.ledger.brakes import Brakes, Status
 from tools.ledger.claim import Claim, issue
-from tools.ledger.journal import Clock, Place, insist, place_of
+from tools.ledger.journal import Place, insist, place_of
 from tools.ledger.reach import texts_of, within_reach
 from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, targets_of
 from tools.ledger.seal import milliseconds
 from tools.ledger.states import OPEN, Event, State, after
 
-__all__ = ["Brakes", "Clock", "Ledger", "Status", "targets_of"]
+__all__ = ["Brakes", "Ledger", "Status", "targets_of"]
 
 Finished = Literal["done", "failed", "unknown"]
 ENDINGS: Final = frozenset({Event.EXPIRE, Event.SUPERSEDE, Event.REVOKE})

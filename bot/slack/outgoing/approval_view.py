@@ -13,11 +13,11 @@ from bot.cards.approvals.card import Shown
 from bot.slack.outgoing.posts import Cards
 from bot.slack.outgoing.progress import OriginOf
 from bot.slack.people import People
-from graph.ports import Clock
 from graph.state import Origin
 from kb.redact import redact
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action
+from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.brakes import Brakes
