@@ -15,7 +15,7 @@ from graph.engine.abnormal import is_odd, may_be_odd
 from graph.engine.belief import Belief, beliefs
 from graph.engine.prepare import gather
 from graph.engine.reference import Lens, is_text
-from graph.engine.verdict import WORTH_SAYING, Coverage, Settled, Standing, settle, stand
+from graph.engine.verdict import WORTH_SAYING, Coverage, Standing, Verdicts, settle, stand
 from graph.state import Blind, Evidence, Hypothesis, Tier
 from tools.fact import Fact
 from tools.inventory.ranges import fold
@@ -31,7 +31,7 @@ class Assessment:
     lens: Lens
     hosts: tuple[str, ...]
     rows: tuple[Belief, ...]
-    settled: Settled
+    settled: Verdicts
     coverage: Coverage
     odd: tuple[Fact, ...]
 
@@ -59,7 +59,7 @@ class Assessment:
     @cached_property
     def suspects(self) -> tuple[Belief, ...]:
         """Likely, but neither proven nor set aside."""
-        aside = {id(row) for row, _ in self.settled.aside}
+        aside = {id(row.belief) for row in self.settled.aside}
         return tuple(r for r in self.rows if r.posterior >= WORTH_SAYING and not r.proven and r.support and id(r) not in aside)
 
     @property

@@ -68,7 +68,7 @@ def _names(scope: str, key: str, check: Check) -> bool:
 def _unsettled(now: Assessment) -> list[Belief]:
     """Likely enough to test, neither proven nor set aside. Where a cause stands already only strong suspicions are worth it."""
     least = 0.5 if now.roots else WORTH_TESTING
-    aside = {id(row) for row, _ in now.settled.aside}
+    aside = {id(row.belief) for row in now.settled.aside}
     return [row for row in now.rows if row.posterior >= least and not row.proven and id(row) not in aside]
 
 

@@ -27,11 +27,20 @@ WORTH_SAYING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """Proven beliefs that stand, those set aside with the reason, and disagreements in words."""
+class SetAside:
+    """A proven belief that is no root cause, what that makes of its label, and why in words."""
+
+    belief: Belief
+    verdict: Verdict
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Proven beliefs that stand, those set aside, and disagreements in words."""
 
     roots: tuple[Belief, ...] = ()
-    aside: tuple[tuple[Belief, str], ...] = ()
+    aside: tuple[SetAside, ...] = ()
     contradictions: tuple[str, ...] = ()
 
 
@@ -55,32 +64,36 @@ HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inf
 SETTINGS = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", "gpu.compute_mode", "gpu.fabric.", "pcie.acs")
 
 
-def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Settled:
+def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Verdicts:
     """Who is guilty, of all that is proven. `odd`: what is abnormal by itself."""
     proven = [row for row in rows if row.proven]
-    aside: dict[int, tuple[Belief, str]] = {}
+    aside: dict[int, SetAside] = {}
     for row in proven:
         cause = next((other for other in proven if _explains(other, row)), None)
         if cause:
-            aside[id(row)] = (row, f"a consequence of {cause.leaf.title}{_where(cause)}")
+            aside[id(row)] = SetAside(row, "rejected", f"a consequence of {cause.leaf.title}{_where(cause)}")
     left = [row for row in proven if id(row) not in aside]
     contradictions: list[str] = []
     for n, row in enumerate(left):
         rival = next((other for other in left[:n] if id(other) not in aside and _same_evidence(other, row)), None)
         if rival and rival.log_odds - row.log_odds >= RIVALRY:
-            aside[id(row)] = (row, f"the same evidence is better explained by {rival.leaf.title}")
+            aside[id(row)] = SetAside(row, "rejected", f"the same evidence is better explained by {rival.leaf.title}")
         elif rival:
             contradictions.append(f"the evidence fits {rival.leaf.title} and {row.leaf.title} equally")
-            aside |= {id(b): (b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
+            aside |= {id(b): _undecided(b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
     contradictions += [_disagreement(row) for row in rows if _torn(row)]
     roots = tuple(row for row in left if id(row) not in aside)
     machine = _unexplained_machine(roots, odd)
     if machine:
         why = f"cannot be the whole cause: {machine.host} says {machine.line or machine.key}"[:200]
-        aside |= {id(row): (row, why) for row in roots}
+        aside |= {id(row): _undecided(row, why) for row in roots}
         contradictions.append(f"{roots[0].leaf.title} {why}")
         roots = ()
-    return Settled(roots, tuple(aside.values()), tuple(dict.fromkeys(contradictions)))
+    return Verdicts(roots, tuple(aside.values()), tuple(dict.fromkeys(contradictions)))
+
+
+def _undecided(row: Belief, because: str) -> SetAside:
+    return SetAside(row, "inconclusive", because)
 
 
 def _unexplained_machine(roots: Sequence[Belief], odd: Sequence[Fact]) -> Fact | None:
@@ -236,7 +249,7 @@ def _nothing_to_look_at(fact: Fact, lens: Lens) -> bool:
     return fact.key == "job.log" and fact.value is False
 
 
-def stand(leaf: Leaf, rows: Sequence[Belief], settled: Settled, coverage: Coverage) -> Standing:
+def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Coverage) -> Standing:
     """The verdict on one label, from its beliefs (best first)."""
     best = rows[0]
     blind, unasked = coverage.gaps(leaf)
@@ -247,9 +260,9 @@ def stand(leaf: Leaf, rows: Sequence[Belief], settled: Settled, coverage: Covera
     roots = [row for row in settled.roots if row.label == leaf.label]
     if roots:
         return standing("confirmed", roots[0].deciding[0].says, roots[0])
-    reason = next((why for row, why in settled.aside if row.label == leaf.label), "")
-    if reason:
-        return standing("inconclusive" if reason.startswith("cannot") else "rejected", reason)
+    aside = next((row for row in settled.aside if row.belief.label == leaf.label), None)
+    if aside:
+        return standing(aside.verdict, aside.because)
     if best.posterior >= WORTH_SAYING:
         return standing("open" if unasked else "inconclusive", f"{_seen(best)}, but nothing that proves it")
     if unasked:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from graph.engine.assess import Assessment, assess
 from graph.engine.prepare import gather
+from graph.engine.verdict import SetAside, Verdicts, stand
+from graph.state import Verdict
 from kb.taxonomy.labels import Taxonomy
 from tests.support.fakes_graph import (
     DESYNC,
@@ -193,6 +195,16 @@ def test_two_labels_that_the_same_evidence_fits_equally_are_not_guessed_between(
     now = assess(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, NOW)
     assert now.finding == "abstained"
     assert "equally" in now.why_unsure[0]
+    assert {row.verdict for row in now.settled.aside} == {"inconclusive"}
+
+
+def test_what_is_set_aside_says_its_verdict_as_a_value_whatever_the_words() -> None:
+    now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3")))
+    row = now.roots[0]
+    verdicts: tuple[Verdict, ...] = ("rejected", "inconclusive")
+    for verdict in verdicts:
+        aside = Verdicts(aside=(SetAside(row, verdict, "cannot or can, the words decide nothing"),))
+        assert stand(row.leaf, [row], aside, now.coverage).verdict == verdict
 
 
 def test_an_exclusive_check_that_was_run_can_reject() -> None:
