@@ -19,7 +19,7 @@ from bot.run.logs import set_up_logs
 from bot.run.workers import on_signals, tied, workers
 from bot.run.world import World, open_world
 from bot.settings import PREFIX, Settings
-from bot.store.gpu_holds import RedisLeases
+from bot.store.gpu_holds import RedisHolds
 from bot.store.model_costs import RedisBook
 from bot.store.store import Store, StoreUnavailable, open_store
 
@@ -97,8 +97,8 @@ def _model(world: World) -> str:
 
 
 def _world(settings: Settings, store: Store, role: Role) -> contextlib.AbstractAsyncContextManager[World]:
-    book, leases = RedisBook(store.redis), RedisLeases(store.redis)
-    return open_world(settings, lasting=True, recalls=role != "front", book=book, leases=leases)
+    book, holds = RedisBook(store.redis), RedisHolds(store.redis)
+    return open_world(settings, lasting=True, recalls=role != "front", book=book, holds=holds)
 
 
 @contextlib.asynccontextmanager

@@ -16,7 +16,7 @@ from kb.taxonomy.labels import BadTaxonomy, Taxonomy, load_taxonomy
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import Fleet
-from tools.fleet.permit import Leases
+from tools.fleet.holds import Holds
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.inventory.jobs import SlurmJobs
 from tools.inventory.sku import BadSku, Sku, load_skus
@@ -55,11 +55,11 @@ async def open_world(
     lasting: bool = False,
     recalls: bool = True,
     book: "SpendBook | None" = None,
-    leases: Leases | None = None,
+    holds: Holds | None = None,
 ) -> AsyncIterator[World]:
     """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
     folder and, where it `recalls` anything, the index is ready before the first question. `book` keeps what a model cost,
-    `leases` which hosts are held for a check that needs their GPUs.
+    `holds` which hosts are held for a check that needs their GPUs.
 
     Raises Refusal.
     """
@@ -70,7 +70,7 @@ async def open_world(
     reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, catalogue(settings.kb_dir), evidence, clock, skus, leases=leases),
+        fleet=Fleet(reach, fleet_rows, catalogue(settings.kb_dir), evidence, clock, skus, holds=holds),
         inventory=fleet_rows,
         taxonomy=_taxonomy(settings),
         history=history,

@@ -14,8 +14,8 @@ return 0
 """
 
 
-class RedisLeases:
-    """`tools.fleet.permit.Leases` for several processes."""
+class RedisHolds:
+    """`tools.fleet.holds.Holds` for several processes."""
 
     def __init__(self, redis: Redis, prefix: str = "rm") -> None:
         self._redis, self._prefix = redis, prefix

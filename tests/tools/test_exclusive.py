@@ -12,7 +12,9 @@ from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, blind
 from tools.fleet.fleet import Ask, Fleet
-from tools.fleet.permit import LocalLeases, is_missing, use_of
+from tools.fleet.holds import LocalHolds
+from tools.fleet.idle import use_of
+from tools.fleet.skipped import is_missing
 from tools.inventory.hosts import parse_inventory
 from tools.inventory.sku import load_skus
 from tools.transport import Ran, Transport
@@ -168,15 +170,15 @@ async def test_a_missing_tool_is_not_healthy_and_says_how_to_get_it(ran: Ran) ->
 
 async def test_a_lease_of_a_dead_holder_ends_by_itself() -> None:
     now = [0.0]
-    leases = LocalLeases(clock=lambda: now[0])
-    token = await leases.take("n0", 60)
+    holds = LocalHolds(clock=lambda: now[0])
+    token = await holds.take("n0", 60)
     assert token
-    assert await leases.take("n0", 60) is None
+    assert await holds.take("n0", 60) is None
     now[0] = 61.0
-    other = await leases.take("n0", 60)
+    other = await holds.take("n0", 60)
     assert other
-    await leases.give("n0", token)
-    assert await leases.take("n0", 60) is None
+    await holds.give("n0", token)
+    assert await holds.take("n0", 60) is None
 
 
 def test_every_exclusive_check_says_what_it_needs_and_ends_after_it_should() -> None:

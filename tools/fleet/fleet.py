@@ -14,7 +14,10 @@ from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status, blind
-from tools.fleet.permit import Leases, LocalLeases, Looked, Use, no_tool, permit, skipped
+from tools.fleet.holds import Holds, LocalHolds
+from tools.fleet.idle import Use
+from tools.fleet.permit import Looked, permit
+from tools.fleet.skipped import no_tool, skipped
 from tools.fleet.together import Hands, Heard, jointly
 from tools.fleet.trouble import broke_off, no_target, trouble_of
 from tools.inventory.hosts import Host, Inventory
@@ -102,11 +105,11 @@ class Fleet:
         skus: Mapping[str, Sku] | None = None,
         lifetime: timedelta = timedelta(seconds=120),
         most_hosts: int = 256,
-        leases: Leases | None = None,
+        holds: Holds | None = None,
     ) -> None:
         self._transport, self._inventory, self._checks = transport, inventory, checks
         self._evidence, self._clock, self._skus, self._lifetime = evidence, clock, skus or {}, lifetime
-        self._leases = leases or LocalLeases()
+        self._holds = holds or LocalHolds()
         self._minds: dict[str, _HostMind] = {}
         self._most_hosts, self._hosts_at_once = most_hosts, asyncio.Semaphore(most_hosts)
 
@@ -204,7 +207,7 @@ class Fleet:
 
     async def _alone(self, incident: str, host: str, check: Check, permitted: bool) -> Answer:
         """An exclusive check of one host."""
-        async with permit((host,), check, self._leases, None if permitted else self._looker(incident)) as may:
+        async with permit((host,), check, self._holds, None if permitted else self._looker(incident)) as may:
             spent = may.seconds.get(host, 0.0)
             if not may.free:
                 return self._skipped(host, check, may.uses[host], spent)
@@ -215,7 +218,7 @@ class Fleet:
         """A check of several hosts together."""
         now = self._clock.now()
         hands = Hands(self._looker(incident), self._looker(incident, fresh=False), self._command, partial(self._facts_of, incident))
-        heard = await jointly(check, hosts, hands, self._inventory, self._skus, self._leases, now, permitted=permitted)
+        heard = await jointly(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=permitted)
         return [await self._told(self._answer_of(host, check, row, now), seen) for host, row in heard.items()]
 
     def _answer_of(self, host: str, check: Check, heard: Heard, now: datetime) -> Answer:

@@ -7,7 +7,9 @@ from datetime import datetime
 
 from tools.checks.row import BadSlot, Check, Command, Joint, Party, Said, Say
 from tools.fact import Fact, Status, blind
-from tools.fleet.permit import Leases, Looked, is_missing, permit, skipped
+from tools.fleet.holds import Holds
+from tools.fleet.permit import Looked, permit
+from tools.fleet.skipped import is_missing, skipped
 from tools.inventory.hosts import Host, Inventory
 from tools.inventory.sku import Sku
 from tools.transport import Ran, Unreachable
@@ -39,7 +41,7 @@ async def jointly(
     hands: Hands,
     inventory: Inventory,
     skus: Mapping[str, Sku],
-    leases: Leases,
+    holds: Holds,
     now: datetime,
     *,
     permitted: bool = False,
@@ -47,7 +49,7 @@ async def jointly(
     """Run it on those hosts that are idle, or on all where people have permitted it. Every host is answered for."""
     assert check.together is not None
     known = [host for host in hosts if host in inventory.hosts]
-    async with permit(known, check, leases, None if permitted else hands.looked) as may:
+    async with permit(known, check, holds, None if permitted else hands.looked) as may:
         parties = await asyncio.gather(*(_party(inventory.hosts[host], hands, skus) for host in known if host in may.free))
         joint = await check.together(parties, _sayer(check, hands, inventory, now)) if parties else Joint({})
     heard: dict[str, Heard] = {}

@@ -5,14 +5,14 @@ import asyncio
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.store.gpu_holds import RedisLeases
+from bot.store.gpu_holds import RedisHolds
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
 
 async def test_a_host_has_one_holder_among_all_processes(redis: Redis) -> None:
-    one, other = RedisLeases(redis), RedisLeases(redis)
-    tokens = await asyncio.gather(*(leases.take("gpu-001", 60) for leases in (one, other, one, other)))
+    one, other = RedisHolds(redis), RedisHolds(redis)
+    tokens = await asyncio.gather(*(holds.take("gpu-001", 60) for holds in (one, other, one, other)))
     (token,) = filter(None, tokens)
     assert await other.take("gpu-002", 60)
     await other.give("gpu-001", "somebody else's")
@@ -22,13 +22,13 @@ async def test_a_host_has_one_holder_among_all_processes(redis: Redis) -> None:
 
 
 async def test_a_dead_holder_loses_the_host(redis: Redis) -> None:
-    assert await RedisLeases(redis).take("gpu-001", 600)
+    assert await RedisHolds(redis).take("gpu-001", 600)
     assert 0 < await redis.pttl("rm:gpus:gpu-001") <= 600_000
 
 
 async def test_a_store_that_is_down_gives_no_host_away() -> None:
     server = FakeServer()
     server.connected = False
-    leases = RedisLeases(FakeAsyncRedis(server=server))
-    assert await leases.take("gpu-001", 60) is None
-    await leases.give("gpu-001", "token")
+    holds = RedisHolds(FakeAsyncRedis(server=server))
+    assert await holds.take("gpu-001", 60) is None
+    await holds.give("gpu-001", "token")
