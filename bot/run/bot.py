@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
-
 from bot.actions.decisions import Approvals
 from bot.background import Background
 from bot.cards.incidents.close_modal import choices
@@ -23,11 +20,10 @@ from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.turns import GraphTurns
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
-from bot.refusal import Refusal
 from bot.run.actions import Acting, open_actions
 from bot.run.world import World
-from bot.settings import PREFIX, Settings
-from bot.slack.client import slack_client
+from bot.settings import Settings
+from bot.slack.client import SlackClient, slack_client
 from bot.slack.context import Surface
 from bot.slack.incoming.files import Fetch
 from bot.slack.outgoing.approvals import cards_over
@@ -67,7 +63,7 @@ class Parts:
     store: Store
     world: World
     role: Role
-    client: AsyncWebClient
+    client: SlackClient
     inbox: Inbox
     cards: Cards
     people: People
@@ -150,22 +146,10 @@ async def _listening(parts: Parts, acting: Acting) -> AsyncIterator[None]:
     if parts.role == "worker":
         yield
         return
-    from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler  # a worker needs none of it
+    from bot.slack.incoming.socket import listening  # Bolt: a worker needs none of it
 
-    from bot.slack.incoming.listeners import slack_app
-
-    try:
-        app = await slack_app(_surface(parts, acting))
-    except SlackApiError as why:
-        raise Refusal(f"{PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token") from why
-    except OSError as why:
-        raise Refusal(f"{PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
-    handler = AsyncSocketModeHandler(app, parts.settings.slack_app_token.get_secret_value())
-    await handler.connect_async()  # type: ignore[no-untyped-call]  # slack_bolt leaves it untyped
-    try:
+    async with listening(_surface(parts, acting), parts.settings.slack_app_token.get_secret_value()):
         yield
-    finally:
-        await handler.close_async()  # type: ignore[no-untyped-call]
 
 
 def _surface(parts: Parts, acting: Acting) -> Surface:

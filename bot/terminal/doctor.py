@@ -12,6 +12,7 @@ from rich.table import Table
 from bot.refusal import Refusal
 from bot.run.catalogue import catalogue
 from bot.settings import PREFIX, Settings
+from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.slack.manifest import SCOPES
 from bot.store.store import StoreUnavailable, open_store
 from kb.taxonomy.labels import BadTaxonomy, load_taxonomy
@@ -76,25 +77,19 @@ async def _store(settings: Settings) -> list[Finding]:
 
 
 async def _slack(settings: Settings) -> list[Finding]:
-    from slack_sdk.errors import SlackApiError
-    from slack_sdk.web.async_client import AsyncWebClient
-
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         return [Finding("slack", "off", "no bot token", f"set {PREFIX}SLACK_BOT_TOKEN and {PREFIX}SLACK_APP_TOKEN to serve")]
     try:
-        answer = await AsyncWebClient(token, base_url=settings.slack_api_url).auth_test()
-    except SlackApiError as why:
-        return [Finding("slack", "fail", f"Slack says {why.response['error']}", "reinstall the app and copy its tokens")]
-    except (OSError, TimeoutError) as why:
-        return [Finding("slack", "fail", f"{settings.slack_api_url}: {why or type(why).__name__}", "check the network path or proxy")]
-    granted = set(filter(None, str(answer.headers.get("x-oauth-scopes", "")).split(",")))
-    lacking = sorted(set(SCOPES) - granted) if granted else []
-    if lacking:
-        return [
-            Finding("slack", "fail", f"scopes missing: {' '.join(lacking)}", "update the app from `rackmedic manifest` and reinstall it")
-        ]
-    return [Finding("slack", "ok", f"{answer['user']} in {answer['team']}")]
+        app = await installation(token, settings.slack_api_url, SCOPES)
+    except NotInstalled as why:
+        return [Finding("slack", "fail", f"Slack says {why}", "reinstall the app and copy its tokens")]
+    except SlackAway as why:
+        return [Finding("slack", "fail", str(why), "check the network path or proxy")]
+    if app.lacking:
+        lacking = f"scopes missing: {' '.join(app.lacking)}"
+        return [Finding("slack", "fail", lacking, "update the app from `rackmedic manifest` and reinstall it")]
+    return [Finding("slack", "ok", f"{app.user} in {app.team}")]
 
 
 async def _knowledge(settings: Settings) -> list[Finding]:

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
-from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 
 from bot.background import Background
 from bot.cards.incidents import close_modal
@@ -15,7 +14,7 @@ from bot.desk.inbox import Inbox
 from bot.policy import channels as policy
 from bot.slack.client import slack_client
 from bot.slack.context import Surface
-from bot.slack.incoming.listeners import slack_app
+from bot.slack.incoming.socket import listening
 from bot.slack.manifest import manifest
 from bot.slack.people import People
 from deploy.sandbox.slack import SlackSandbox
@@ -86,11 +85,9 @@ async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambd
         surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, OFFERED, SystemClock(), background)
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
-        handler: Any = AsyncSocketModeHandler(await slack_app(surface), slack.app_token)
-        await handler.connect_async()
-        await slack.connected()
         try:
-            yield made[0]
+            async with listening(surface, slack.app_token):
+                await slack.connected()
+                yield made[0]
         finally:
-            await handler.close_async()
             await background.aclose()

@@ -1,0 +1,37 @@
+"""How Slack has the app: under which name, in which workspace, and which of its scopes were not granted."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aiohttp import ClientError
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+
+class NotInstalled(Exception):
+    """Slack answers, and refuses the token. The text is Slack's own word for why."""
+
+
+class SlackAway(Exception):
+    """Slack cannot be asked. The text says where it was looked for, and why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """As Slack tells it. `lacking` is empty where Slack does not say which scopes it granted."""
+
+    user: str
+    team: str
+    lacking: tuple[str, ...] = ()
+
+
+async def installation(token: str, base_url: str, scopes: Iterable[str]) -> Installation:
+    """Ask Slack about the bot token, held against the `scopes` that we use. Raises NotInstalled and SlackAway."""
+    try:
+        answer = await AsyncWebClient(token, base_url=base_url).auth_test()
+    except SlackApiError as why:
+        raise NotInstalled(str(why.response["error"])) from why
+    except (ClientError, OSError, TimeoutError) as why:
+        raise SlackAway(f"{base_url}: {why or type(why).__name__}") from why
+    granted = set(filter(None, str(answer.headers.get("x-oauth-scopes", "")).split(",")))
+    return Installation(str(answer["user"]), str(answer["team"]), tuple(sorted(set(scopes) - granted)) if granted else ())

@@ -1,0 +1,49 @@
+"""How Slack has the app, and what stands in the way of listening: told apart, never guessed."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.refusal import Refusal
+from bot.slack.client import slack_client
+from bot.slack.incoming.socket import listening
+from bot.slack.installation import Installation, NotInstalled, SlackAway, installation
+from bot.slack.manifest import SCOPES, manifest
+from deploy.sandbox.slack import SlackSandbox
+from tests.support.fakes_bot import slack_side
+
+NOWHERE = "http://127.0.0.1:1/api/"
+
+
+async def test_an_app_made_from_our_manifest_lacks_nothing() -> None:
+    async with SlackSandbox(manifest=manifest()) as slack:
+        found = await installation(slack.bot_token, slack.api_url, SCOPES)
+    assert found == Installation("rackmedic", "Rackwise Cloud")
+
+
+async def test_scopes_that_were_not_granted_are_named() -> None:
+    older = manifest()
+    older["oauth_config"]["scopes"]["bot"] = sorted({*SCOPES} - {"files:read", "usergroups:read"})
+    async with SlackSandbox(manifest=older) as slack:
+        found = await installation(slack.bot_token, slack.api_url, SCOPES)
+    assert found.lacking == ("files:read", "usergroups:read")
+
+
+async def test_a_token_that_slack_refuses_is_not_slack_being_away() -> None:
+    async with SlackSandbox() as slack:
+        with pytest.raises(NotInstalled, match=r"^invalid_auth$"):
+            await installation("xoxb-of-another-app", slack.api_url, SCOPES)
+    with pytest.raises(SlackAway, match=f"^{NOWHERE}: "):
+        await installation("xoxb-1", NOWHERE, SCOPES)
+
+
+async def test_what_keeps_us_from_listening_names_the_setting_to_mend() -> None:
+    async with slack_side() as bot:
+        strange = replace(bot.surface, client=slack_client("xoxb-of-another-app", bot.slack.api_url))
+        nowhere = replace(bot.surface, client=slack_client("xoxb-1", NOWHERE))
+        with pytest.raises(Refusal, match="SLACK_BOT_TOKEN: Slack answers invalid_auth"):
+            async with listening(strange, bot.slack.app_token):
+                pass
+        with pytest.raises(Refusal, match="SLACK_API_URL: Slack cannot be reached"):
+            async with listening(nowhere, bot.slack.app_token):
+                pass
