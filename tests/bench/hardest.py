@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import Case, parse_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase, parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
 from tests.bench.arms import ARMS
@@ -80,7 +80,7 @@ def traces(raw: Mapping[str, Any]) -> list[str]:
     return list(found)[:8]
 
 
-def _lines(case: Case, well: Case, host: str, check: str) -> list[str]:
+def _lines(case: SimulatedCase, well: SimulatedCase, host: str, check: str) -> list[str]:
     sick, calm = (Cluster.from_case(one, world_seed(case, 0)) for one in (case, well))
     if not sick.reachable(host):
         return ["the machine does not answer at all"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import BadCase, Case, parse_case
+from deploy.sandbox.cluster.cases.case import BadCase, SimulatedCase, parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arms_rules import Oracle
 from tests.bench.score import Marked
@@ -38,7 +38,7 @@ def problems(raw: Mapping[str, Any]) -> list[str]:
     return found + [f"{name}: nothing that any check asks shows faults[{n}] ({fault})" for n, fault in _invisible(case)]
 
 
-async def _oracle(case: Case, truth: Truth) -> list[str]:
+async def _oracle(case: SimulatedCase, truth: Truth) -> list[str]:
     async with stand(case, without(frozenset(truth.removed)), oracle=True) as ready:
         answer = await Oracle().solve(ready.stage)
     found = (
@@ -53,7 +53,7 @@ async def _oracle(case: Case, truth: Truth) -> list[str]:
     return found
 
 
-def _invisible(case: Case) -> Iterable[tuple[int, str]]:
+def _invisible(case: SimulatedCase) -> Iterable[tuple[int, str]]:
     """Faults that no command shows."""
     for n, row in enumerate(case.faults):
         healthy = replace(case, faults=tuple(other for other in case.faults if other is not row))
@@ -62,13 +62,13 @@ def _invisible(case: Case) -> Iterable[tuple[int, str]]:
             yield n, row.fault
 
 
-def _silent(case: Case, hosts: Sequence[str]) -> bool:
+def _silent(case: SimulatedCase, hosts: Sequence[str]) -> bool:
     """A machine that does not answer at all shows that."""
     cluster = Cluster.from_case(case, world_seed(case, 0))
     return any(not cluster.reachable(host) for host in hosts)
 
 
-def _differs(case: Case, healthy: Case, host: str, checks: Sequence[str]) -> bool:
+def _differs(case: SimulatedCase, healthy: SimulatedCase, host: str, checks: Sequence[str]) -> bool:
     sick, well = (Cluster.from_case(one, world_seed(case, 0)) for one in (case, healthy))
     for argv in commands(checks):
         said = [sick.answer(host, argv) for _ in range(LOOKS)]

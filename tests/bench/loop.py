@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import Case, parse_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase, parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.plan import Happening
 from graph.ladders.build import read_ladders
@@ -60,7 +60,7 @@ def played(raw: Mapping[str, Any], play: Play) -> dict[str, Any]:
         return runner.run(act_out(case, play))
 
 
-async def act_out(case: Case, play: Play) -> dict[str, Any]:
+async def act_out(case: SimulatedCase, play: Play) -> dict[str, Any]:
     """Mention, click, wait, until nothing more is to come."""
     truth = read_truth(case.truth, case.id)
     async with room(case, without(frozenset(truth.removed)), attempt=play.attempt, bots=play.bots) as here:
@@ -170,7 +170,7 @@ def fate(fault: str, happenings: Sequence[Happening], now: float) -> dict[str, A
     return {"fault": fault, "nodes": nodes, "is": kind, "at": max(ended, default=None), "back": bool(again)}
 
 
-def new_faults(case: Case, happenings: Sequence[Happening], now: float) -> set[str]:
+def new_faults(case: SimulatedCase, happenings: Sequence[Happening], now: float) -> set[str]:
     """What is broken now and was not in the case."""
     known = {row.fault for row in case.faults}
     return {row.fault for row in happenings if row.fault not in known and row.ended is None and row.at <= now}

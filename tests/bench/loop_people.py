@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import reject_modal
-from deploy.sandbox.cluster.cases.case import Case
+from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.slack import SlackSandbox
 from graph.ladders.steps import REMEDY_OF
@@ -86,7 +86,7 @@ def right(remedy: str, target: str, done: Sequence[tuple[str, str]], plans: Plan
     return any(step in steps_of(remedy) and before >= set(plan[:at]) for plan in good for at, step in enumerate(plan))
 
 
-def involved_of(case: Case) -> frozenset[str]:
+def involved_of(case: SimulatedCase) -> frozenset[str]:
     """The machines that something happens to."""
     return frozenset(node for row in case.faults for node in row.nodes)
 

@@ -22,7 +22,7 @@ from bot.run.world import World
 from bot.settings import Settings, load
 from bot.store.ledger import ledger_key
 from bot.store.store import Store
-from deploy.sandbox.cluster.cases.case import Case
+from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.stage import CONTROLLER
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
@@ -91,7 +91,7 @@ class Reach:
 class Room:
     """The world of one case while it is played."""
 
-    case: Case
+    case: SimulatedCase
     clock: LoopClock
     cluster: Cluster
     slack: SlackSandbox
@@ -111,7 +111,7 @@ class Room:
 
 
 @contextlib.asynccontextmanager
-async def room(case: Case, knowledge: Knowledge, *, attempt: int = 0, bots: int = 1) -> AsyncIterator[Room]:
+async def room(case: SimulatedCase, knowledge: Knowledge, *, attempt: int = 0, bots: int = 1) -> AsyncIterator[Room]:
     """Everything started in order, and stopped in the reverse. Needs a `Leaping` loop."""
     clock = LoopClock(case.t0)
     seed, redis = world_seed(case, attempt), FakeServer()
@@ -150,7 +150,7 @@ def _settings(slack: SlackSandbox, folder: Path) -> Settings:
     )
 
 
-def _inventory(case: Case, cluster: Cluster) -> Inventory:
+def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
     """The job's machines and the scheduler's, all of them on this one: only then may remedies run on a store in memory."""
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile, "controller": cluster.controller}
     groups = {"demo": job, "control": {"hosts": cluster.controller}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from deploy.sandbox.cluster.cases.case import Case
+from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.stage import CaseClock
@@ -61,14 +61,14 @@ class Stand:
         return self.cluster.untouched or self.cluster.state_hash() == self.before
 
 
-def world_seed(case: Case, attempt: int) -> int:
+def world_seed(case: SimulatedCase, attempt: int) -> int:
     """The chances of a case's world: another attempt meets other noise around the same fault."""
     return zlib.crc32(f"{case.id}/{attempt}".encode())
 
 
 @contextlib.asynccontextmanager
 async def stand(
-    case: Case, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False, line: Line | None = None,
+    case: SimulatedCase, knowledge: Knowledge, *, attempt: int = 0, transport: str = "inprocess", oracle: bool = False, line: Line | None = None,
     before: str = "",
 ) -> AsyncIterator[Stand]:  # fmt: skip
     """Everything closed afterwards. `before`: the digest of this world where it is known."""
@@ -81,7 +81,7 @@ async def stand(
 
 
 @contextlib.asynccontextmanager
-async def _reached(case: Case, cluster: Cluster, transport: str) -> AsyncIterator[tuple[Transport, Inventory]]:
+async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> AsyncIterator[tuple[Transport, Inventory]]:
     if transport == "inprocess":
         groups = {"job": {"hosts": ",".join(case.nodes), "sku": cluster.profile}}
         reach: Transport = InProcess(cluster)

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import Case, parse_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase, parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arm import Account, Answer, Arm, Cost, Knowledge, NotRun
 from tests.bench.arms import ARMS
@@ -51,7 +51,7 @@ def work(job: Job) -> list[dict[str, Any]]:
         gc.enable()
 
 
-async def _row(case: Case, job: Job, name: str, before: str) -> dict[str, Any]:
+async def _row(case: SimulatedCase, job: Job, name: str, before: str) -> dict[str, Any]:
     row: dict[str, Any] = {"case": case.id, "arm": name, "attempt": job.attempt}
     began = time.perf_counter()
     removed = frozenset(read_truth(case.truth, case.id).removed)

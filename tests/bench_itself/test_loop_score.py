@@ -107,9 +107,9 @@ def test_what_was_not_in_the_case_is_a_new_fault(case: Any) -> None:
 
 @pytest.fixture
 def case() -> Any:
-    from deploy.sandbox.cluster.cases.case_values import Case
+    from deploy.sandbox.cluster.cases.case_values import SimulatedCase
 
-    return Case("c", "dgx-h100-8", ("n1",), faults=(Happening("G06", ("n1",), -1.0),))
+    return SimulatedCase("c", "dgx-h100-8", ("n1",), faults=(Happening("G06", ("n1",), -1.0),))
 
 
 def test_an_execution_needs_as_many_clicks_on_its_digest_as_its_quorum() -> None:

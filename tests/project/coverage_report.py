@@ -18,7 +18,7 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.profiles import WITHOUT_NVLINK
-from deploy.sandbox.cluster.machines.state import HcaState, NodeState, World
+from deploy.sandbox.cluster.machines.state import ClusterState, HcaState, NodeState
 from deploy.sandbox.cluster.machines.training import NCCL_VERSION
 from kb.logs.job.rows import CONSEQUENCES
 from tests.support.fakes_cluster import cluster, fleet
@@ -111,7 +111,7 @@ _CACHING = {name: _caching(check) for name, check in CHECKS.items()}
 class Healed(Cluster):
     """The same cluster and the same end of its job, without the fault."""
 
-    def world(self, at: float = 0.0, *, faded: bool = False) -> World:
+    def world(self, at: float = 0.0, *, faded: bool = False) -> ClusterState:
         world = super().world(at, faded=True)
         if not any(row.fault in BUILT for row in self.happenings):
             return world

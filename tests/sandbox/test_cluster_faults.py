@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.machines.state import World
+from deploy.sandbox.cluster.machines.state import ClusterState
 from deploy.sandbox.cluster.render import RENDERERS
 from deploy.sandbox.cluster.render.view import View
 from tests.support.fakes_cluster import cluster, facts
@@ -67,7 +67,7 @@ TELLS: dict[str, tuple[str, object]] = {
 LOGS = ("dmesg.ring", "dmesg.journal", "sysd.journal", "joblog.tail")
 
 
-def _states(world: World) -> dict[str, bytes]:
+def _states(world: ClusterState) -> dict[str, bytes]:
     """What the faulty node prints, its logs and its clock apart."""
     node = replace(world.nodes["n1"], skew=0.0)
     view = View(node, world.job, cluster().t0, 0.0, 0.0, {}, True, 0)

@@ -8,7 +8,7 @@ from slack_bolt.async_app import AsyncAck, AsyncSay
 
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
-from deploy.sandbox.slack.workspace.refusal import Refused
+from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from tests.support.fixtures_slack import EAGER, Bolt, bolt_bot
 
 
@@ -141,7 +141,7 @@ async def test_a_click_says_who_clicked_what_and_from_which_team(bolt: Bolt) -> 
     assert bodies[0]["team"]["id"] == "T0RACK"
     assert bodies[0]["actions"][0]["value"] == "sealed"
     assert bodies[0]["container"]["message_ts"] == posted["ts"]
-    with pytest.raises(Refused, match="not_in_channel"):
+    with pytest.raises(SlackRefusal, match="not_in_channel"):
         await bolt.slack.click("stan", posted["ts"], "go")
 
 
@@ -213,5 +213,5 @@ async def test_a_manifest_decides_what_the_app_hears_and_may_do() -> None:
         assert [body["event"]["type"] for body in bolt.heard] == ["app_mention"]
         with pytest.raises(Exception, match="missing_scope"):
             await bolt.app.client.chat_postMessage(channel="C0GPUINC", text="hello")
-        with pytest.raises(Refused, match="unknown_command"):
+        with pytest.raises(SlackRefusal, match="unknown_command"):
             await slack.command("olga", "gpu-incidents", "/rackmedic")

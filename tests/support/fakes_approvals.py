@@ -14,7 +14,7 @@ from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
 from bot.slack.outgoing.approvals import ActionCards
 from bot.slack.outgoing.posts import Cards
-from deploy.sandbox.slack.app.socketmode import Delivery
+from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import Incident
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
 from tests.support.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY, SetClock
@@ -139,7 +139,7 @@ class Ward:
         made = replace(wanted or action(), incident=self.incident)
         return await self.driver.propose(made, Terms(**{"approvers": APPROVERS, "quorum": 1, "group": "h100", "group_size": 100, **terms}))
 
-    async def click(self, user: str, card: Mapping[str, Any], button: str) -> Delivery:
+    async def click(self, user: str, card: Mapping[str, Any], button: str) -> SocketDelivery:
         delivery = await self.bot.slack.click(user, str(card["ts"]), button)
         await self.bot.settled()
         return delivery

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from deploy.sandbox.cluster import grammar
-from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.cases.case import parse_case
 from deploy.sandbox.cluster.cases.case_values import T0
 from deploy.sandbox.cluster.doors.cluster import Cluster
@@ -64,7 +64,7 @@ def cluster(
     return Cluster.from_case(parse_case(raw), seed)
 
 
-def everything(of: Cluster, host: str) -> dict[str, Answer]:
+def everything(of: Cluster, host: str) -> dict[str, ShellAnswer]:
     """What a host answers to every command."""
     return {command: of.answer(host, argv(command)) for command in grammar.COMMANDS}
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ShellAnswer:
     """`hangs`: it never ends by itself. `seconds` is how long it takes on the virtual clock."""
 
     stdout: bytes = b""
@@ -14,9 +14,9 @@ class Answer:
     hangs: bool = False
 
 
-def said(text: str, status: int = 0, stderr: str = "") -> Answer:
+def said(text: str, status: int = 0, stderr: str = "") -> ShellAnswer:
     """An answer from text."""
-    return Answer(text.encode(), stderr.encode(), status)
+    return ShellAnswer(text.encode(), stderr.encode(), status)
 
 
-HANGS = Answer(hangs=True, status=124)
+HANGS = ShellAnswer(hangs=True, status=124)

@@ -160,7 +160,7 @@ COMMANDS = (*PLAIN, *PRIVILEGED)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KnownCommand:
     """One recognised command. `as_root`: it came through the kit. `slots`: the values it was given."""
 
     name: str
@@ -173,15 +173,15 @@ class Asked:
         return self.name.partition(".")[0]
 
 
-def recognise(argv: Sequence[str]) -> Asked | None:
+def recognise(argv: Sequence[str]) -> KnownCommand | None:
     """Which command an argv is, or None for anything that is not in the tables."""
     words = tuple(argv)
     if words[:3] == LOOK:
-        return Asked(words[3], True) if len(words) == 4 and words[3] in PRIVILEGED else None
+        return KnownCommand(words[3], True) if len(words) == 4 and words[3] in PRIVILEGED else None
     for name, template in (*PLAIN.items(), *PRIVILEGED.items(), *READS.items()):
         slots = fits(template, words)
         if slots is not None:
-            return Asked(name, False, slots)
+            return KnownCommand(name, False, slots)
     return None
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from deploy.sandbox.slack.app.acts import Acts
-from deploy.sandbox.slack.app.socketmode import Delivery, Hub
+from deploy.sandbox.slack.app.socketmode import Hub, SocketDelivery
 from deploy.sandbox.slack.web.door import Api
 from deploy.sandbox.slack.workspace.people import HOME
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import Views
 from deploy.sandbox.slack.workspace.workspace import Channel, Workspace
 
@@ -71,7 +71,7 @@ class Control:
             body = await request.json()
             try:
                 return web.json_response({"ok": True, **await run(body)})
-            except Refused as refusal:
+            except SlackRefusal as refusal:
                 return web.json_response(refusal.answer(), status=400)
             except KeyError as missing:
                 return web.json_response({"ok": False, "error": f"missing field {missing}"}, status=400)
@@ -82,7 +82,7 @@ class Control:
         async def handler(request: web.Request) -> web.Response:
             try:
                 return web.json_response({"ok": True, **run(dict(request.query))})
-            except Refused as refusal:
+            except SlackRefusal as refusal:
                 return web.json_response(refusal.answer(), status=400)
             except KeyError as missing:
                 return web.json_response({"ok": False, "error": f"missing field {missing}"}, status=400)
@@ -151,7 +151,7 @@ class Control:
     async def group(self, body: JSON) -> JSON:
         group = next((g for g in self.ws.groups.values() if body["group"] in (g.id, g.handle)), None)
         if group is None:
-            raise Refused("no_such_subteam")
+            raise SlackRefusal("no_such_subteam")
         group.users = [self.ws.user(ref).id for ref in body["users"]]
         return {}
 
@@ -214,7 +214,7 @@ class Control:
         """All messages, or one thread's, oldest first, with what was whispered to this person."""
         me = self.ws.user(user).id if user else ""
         if me and me not in channel.members:
-            raise Refused("not_in_channel")
+            raise SlackRefusal("not_in_channel")
         whispered = [m for m in self.ws.ephemerals.values() if m.channel == channel.id and m.ephemeral_to == me]
         found = [m for m in [*channel.messages.values(), *whispered] if root in ("", m.root)]
         return [self.ws.shown(message) for message in sorted(found, key=lambda m: m.ts)]
@@ -230,5 +230,5 @@ def attached(file: JSON) -> bytes:
     return str(file["content"]).encode()
 
 
-def delivered(done: Delivery) -> JSON:
+def delivered(done: SocketDelivery) -> JSON:
     return {"acked": done.acked, "seconds": done.seconds, "reason": done.reason}

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
 from deploy.sandbox.slack.app.acts import Acts
-from deploy.sandbox.slack.workspace.refusal import Refused
+from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Workspace
 
 PAGE = files("deploy.sandbox.slack") / "page"
@@ -76,7 +76,7 @@ class Doors:
             return web.Response(text=SIGN_IN, content_type="text/html")
         try:
             file = self.ws.files.get(request.match_info["id"])
-        except Refused:
+        except SlackRefusal:
             return web.Response(status=404)
         return web.Response(body=file.content or b"", content_type=file.mimetype)
 
@@ -84,7 +84,7 @@ class Doors:
         """A file as the page shows it. It is only ever offered as a download or a picture, never as a page of ours."""
         try:
             file = self.ws.files.get(request.match_info["id"])
-        except Refused:
+        except SlackRefusal:
             return web.Response(status=404)
         kind = file.mimetype if file.mimetype in ("image/png", "image/jpeg", "image/gif") else "text/plain"
         headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
@@ -93,7 +93,7 @@ class Doors:
     async def respond(self, request: web.Request) -> web.Response:
         try:
             self.acts.respond(request.match_info["key"], await request.json())
-        except Refused as refusal:
+        except SlackRefusal as refusal:
             return web.json_response(refusal.answer(), status=404)
         return web.Response(text="ok")
 

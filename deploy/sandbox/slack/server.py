@@ -10,10 +10,10 @@ from aiohttp import web
 
 from deploy.sandbox.slack.app import events
 from deploy.sandbox.slack.app.acts import Acts, Files
-from deploy.sandbox.slack.app.socketmode import Delivery, Hub, Patience
+from deploy.sandbox.slack.app.socketmode import Hub, Patience, SocketDelivery
+from deploy.sandbox.slack.change_feed import ChangeFeed
 from deploy.sandbox.slack.control import Control
 from deploy.sandbox.slack.doors import ANY_HOST, Doors, only_here, session
-from deploy.sandbox.slack.watch import Watch
 from deploy.sandbox.slack.web.door import RULES, Api
 from deploy.sandbox.slack.web.rates import Rates
 from deploy.sandbox.slack.workspace.journal import Change
@@ -69,7 +69,7 @@ class SlackSandbox:
         app = web.Application(middlewares=[only_here], client_max_size=UPLOAD_LIMIT)
         app[ANY_HOST] = self._any_host
         app.add_routes([web.route("*", "/api/{method}", self.api.handle), web.get("/link/", self.hub.link)])
-        app.add_routes(self._doors.routes() + self.control.routes() + Watch(self.ws).routes())
+        app.add_routes(self._doors.routes() + self.control.routes() + ChangeFeed(self.ws).routes())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
@@ -101,11 +101,11 @@ class SlackSandbox:
 
     async def click(
         self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Delivery:
+    ) -> SocketDelivery:
         """A person clicks in a message; returns when the app acked, or did not in time."""
         return await self.acts.click(user, message_ts, action_id, value=value, block_id=block_id, inputs=inputs)
 
-    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> Delivery:
+    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> SocketDelivery:
         return await self.acts.click_view(user, view_id, action_id, value=value, values=values)
 
     async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
@@ -115,10 +115,10 @@ class SlackSandbox:
     async def close(self, user: str, view_id: str) -> None:
         await self.acts.close(user, view_id)
 
-    async def command(self, user: str, channel: str, command: str, text: str = "") -> Delivery:
+    async def command(self, user: str, channel: str, command: str, text: str = "") -> SocketDelivery:
         return await self.acts.command(user, channel, command, text)
 
-    async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> Delivery:
+    async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> SocketDelivery:
         return await self.acts.shortcut(user, channel, message_ts, callback_id)
 
     async def open_home(self, user: str) -> None:

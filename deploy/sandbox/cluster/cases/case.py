@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from deploy.sandbox.cluster.cases.case_values import T0, Attachment, Case, Output, Ticket
+from deploy.sandbox.cluster.cases.case_values import T0, CaseAttachment, CaseTicket, Output, SimulatedCase
 from deploy.sandbox.cluster.cases.modifier_text import CHECKS, BadModifier, read_modifier
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import COMMANDS
@@ -18,7 +18,7 @@ from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Happening, Modifier
 from tools.inventory.ranges import NAME
 
-__all__ = ["T0", "Attachment", "BadCase", "Case", "Output", "Ticket", "load_case", "parse_case"]
+__all__ = ["T0", "BadCase", "CaseAttachment", "CaseTicket", "Output", "SimulatedCase", "load_case", "parse_case"]
 
 DEFAULT_T = -620.0
 CHANNELS = ("slack", "slack-shared", "slack-dm", "alert", "ticket")
@@ -33,7 +33,7 @@ class BadCase(ValueError):
         self.source, self.problems = source, tuple(problems)
 
 
-def load_case(path: Path | str) -> Case:
+def load_case(path: Path | str) -> SimulatedCase:
     """Read a case file; BadCase with all problems at once."""
     path = Path(path)
     try:
@@ -45,7 +45,7 @@ def load_case(path: Path | str) -> Case:
     return parse_case(raw, str(path), default_id=path.stem)
 
 
-def parse_case(raw: object, source: str = "case", default_id: str = "") -> Case:
+def parse_case(raw: object, source: str = "case", default_id: str = "") -> SimulatedCase:
     """The same from plain data."""
     if not isinstance(raw, dict):
         raise BadCase(source, ["must be a mapping with `nodes:` and `profile:`"])
@@ -63,13 +63,13 @@ class _Reader:
         self.raw, self.problems = raw, list[str]()
         self.nodes: tuple[str, ...] = ()
 
-    def case(self, default_id: str) -> Case:
+    def case(self, default_id: str) -> SimulatedCase:
         self._look_for_slips()
         self.nodes = self._nodes(self.raw.get("nodes"))
         profile = self.raw.get("profile", "dgx-h100-8")
         if profile not in PROFILES:
             self._bad("profile", f"{profile!r} is not one of {', '.join(PROFILES)}")
-        return Case(
+        return SimulatedCase(
             id=str(self.raw.get("id", default_id)),
             profile=str(profile),
             nodes=self.nodes,
@@ -182,7 +182,7 @@ class _Reader:
             self._bad(where, f"{modifier.host} is not among the nodes")
         return modifier
 
-    def _ticket(self, row: Mapping[str, Any]) -> Ticket:
+    def _ticket(self, row: Mapping[str, Any]) -> CaseTicket:
         channel = row.get("channel", "slack")
         if channel not in CHANNELS:
             self._bad("ticket.channel", f"{channel!r} is not one of {', '.join(CHANNELS)}")
@@ -194,13 +194,13 @@ class _Reader:
         text = row.get("text", "")
         if not isinstance(text, str):
             self._bad("ticket.text", "must be text")
-        return Ticket(str(channel), str(row.get("author", "")), str(text), tuple(filter(None, files)), str(row.get("blames") or ""))
+        return CaseTicket(str(channel), str(row.get("author", "")), str(text), tuple(filter(None, files)), str(row.get("blames") or ""))
 
-    def _attachment(self, where: str, item: object) -> Attachment | None:
+    def _attachment(self, where: str, item: object) -> CaseAttachment | None:
         if isinstance(item, str):
-            return Attachment(item)
+            return CaseAttachment(item)
         if isinstance(item, dict) and isinstance(item.get("name"), str):
-            return Attachment(item["name"], str(item.get("text", "")))
+            return CaseAttachment(item["name"], str(item.get("text", "")))
         self._bad(where, "must have a name and a text")
         return None
 

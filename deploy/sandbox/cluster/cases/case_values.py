@@ -11,7 +11,7 @@ T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class CaseAttachment:
     """A text file that came with the ticket."""
 
     name: str
@@ -19,13 +19,13 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class CaseTicket:
     """What the user wrote, where, and whom they suspect."""
 
     channel: str = "slack"
     author: str = ""
     text: str = ""
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[CaseAttachment, ...] = ()
     blames: str = ""
 
 
@@ -39,7 +39,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SimulatedCase:
     """One case. `truth` is for who scores; nothing here reads it."""
 
     id: str
@@ -48,7 +48,7 @@ class Case:
     t0: datetime = T0
     faults: tuple[Happening, ...] = ()
     modifiers: tuple[Modifier, ...] = ()
-    ticket: Ticket = Ticket()
+    ticket: CaseTicket = CaseTicket()
     outputs: Mapping[str, Mapping[str, Output]] = field(default_factory=dict)
     truth: Mapping[str, Any] = field(default_factory=dict)
     layer: str = ""

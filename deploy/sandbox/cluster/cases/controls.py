@@ -6,13 +6,13 @@ from dataclasses import replace
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.machines.lines import JobLine, JournalLine, KernelLine
 from deploy.sandbox.cluster.machines.noise import flood
-from deploy.sandbox.cluster.machines.state import NodeState, World
+from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import Modifier
 
 HOUR = 3600.0
 
 
-def nodes_of(world: World, modifier: Modifier, seed: int) -> list[NodeState]:
+def nodes_of(world: ClusterState, modifier: Modifier, seed: int) -> list[NodeState]:
     """The named node; one by chance where none is named."""
     names = list(world.nodes)
     if modifier.host == "*":
@@ -28,7 +28,7 @@ def reboot(node: NodeState, hours_ago: float) -> None:
     node.kernel_log = starting + [line for line in node.kernel_log if line.t > node.booted + 60]
 
 
-def _stale_xid79(world: World, modifier: Modifier, seed: int) -> None:
+def _stale_xid79(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         gpu = node.gpus[modifier.whole("gpu", 4) % 8]
         reboot(node, 5.25)
@@ -37,7 +37,7 @@ def _stale_xid79(world: World, modifier: Modifier, seed: int) -> None:
     _restart_job_after(world, -5 * HOUR)
 
 
-def _restart_job_after(world: World, t: float) -> None:
+def _restart_job_after(world: ClusterState, t: float) -> None:
     """The job began after that."""
     if world.job.started < t:
         shift = t + 900 - world.job.started
@@ -46,23 +46,23 @@ def _restart_job_after(world: World, t: float) -> None:
         world.job.started += shift
 
 
-def _benign_flood(world: World, modifier: Modifier, seed: int) -> None:
+def _benign_flood(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         node.kernel_log += flood(node.name, seed, node.profile.hca_buses[0], modifier.whole("lines", 3000))
 
 
-def _remapped_and_fine(world: World, modifier: Modifier, seed: int) -> None:
+def _remapped_and_fine(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         gpu = node.gpus[modifier.whole("gpu", 2) % 8]
         gpu.aggregate.dram_corr, gpu.volatile.dram_corr = 214, 3
         gpu.remap.corr, gpu.remap.high = 4, 4
 
 
-def _no_job_log(world: World, modifier: Modifier, seed: int) -> None:
+def _no_job_log(world: ClusterState, modifier: Modifier, seed: int) -> None:
     world.job.has_log = False
 
 
-def _longer_sequences(world: World, modifier: Modifier, seed: int) -> None:
+def _longer_sequences(world: ClusterState, modifier: Modifier, seed: int) -> None:
     world.job.ranks[0].lines.insert(
         0, JobLine(world.job.started + 10, "[rank0] INFO resumed with seq_len=8192, the previous run had seq_len=4096", "python")
     )
@@ -75,7 +75,7 @@ def _twice_as_slow(text: str) -> str:
     return f"{head}{mark}{float(seconds.rstrip('s')) * 2.05:.2f}s" if mark else text
 
 
-def _nothing_for_the_fabric_manager(world: World, modifier: Modifier, seed: int) -> None:
+def _nothing_for_the_fabric_manager(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         service = node.services["nvidia-fabricmanager"]
         service.active, service.sub, service.load, service.result, service.exit_status = "inactive", "dead", "loaded", "success", 0
@@ -83,7 +83,7 @@ def _nothing_for_the_fabric_manager(world: World, modifier: Modifier, seed: int)
         node.journal.append(JournalLine(-6 * HOUR, "nvidia-fabricmanager.service", "nv-fabricmanager", 4, text))
 
 
-def _ethernet_port_down_by_design(world: World, modifier: Modifier, seed: int) -> None:
+def _ethernet_port_down_by_design(world: ClusterState, modifier: Modifier, seed: int) -> None:
     name = modifier.args.get("hca", "mlx5_1")
     for node in world.nodes.values():
         for hca in node.hcas:
@@ -96,7 +96,7 @@ def _ethernet_port_down_by_design(world: World, modifier: Modifier, seed: int) -
         rank.lines = [JobLine(line.t, line.text.replace(f"[{name[5:]}]{name}:1/IB ", ""), line.stamp) for line in rank.lines]
 
 
-def _interrupted_by_its_user(world: World, modifier: Modifier, seed: int) -> None:
+def _interrupted_by_its_user(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         gpu = node.gpus[modifier.whole("gpu", 1) % 8]
         for dt, code in ((0.0, 43), (0.4, 45)):
@@ -108,7 +108,7 @@ def _interrupted_by_its_user(world: World, modifier: Modifier, seed: int) -> Non
         )
 
 
-CONTROLS: Mapping[str, Callable[[World, Modifier, int], None]] = {
+CONTROLS: Mapping[str, Callable[[ClusterState, Modifier, int], None]] = {
     "H01": _stale_xid79,
     "H02": _benign_flood,
     "H03": _remapped_and_fine,

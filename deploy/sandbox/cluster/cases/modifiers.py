@@ -8,7 +8,7 @@ from deploy.sandbox.cluster.cases.controls import nodes_of, reboot
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.machines.lines import JobLine, JournalLine, KernelLine
 from deploy.sandbox.cluster.machines.noise import flood
-from deploy.sandbox.cluster.machines.state import GpuProcess, NodeState, World
+from deploy.sandbox.cluster.machines.state import ClusterState, GpuProcess, NodeState
 from deploy.sandbox.cluster.plan import Modifier
 
 HOUR = 3600.0
@@ -36,7 +36,7 @@ STALE = {
 }
 
 
-def _stale_lines(world: World, modifier: Modifier, seed: int) -> None:
+def _stale_lines(world: ClusterState, modifier: Modifier, seed: int) -> None:
     """Old trouble: from before the last boot (the boot was hours ago), or with `when=old` from days ago in this boot."""
     for node in nodes_of(world, modifier, seed):
         roll = dice(seed, "R1", node.name)
@@ -52,12 +52,12 @@ def _stale_lines(world: World, modifier: Modifier, seed: int) -> None:
         node.kernel_log += [KernelLine(t + 40 * i, "warn", line, "now" if old else "before") for i in range(2)]
 
 
-def _flood(world: World, modifier: Modifier, seed: int) -> None:
+def _flood(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         node.kernel_log += flood(node.name, seed, node.profile.hca_buses[-1], modifier.whole("lines", 2000))
 
 
-def _harmless_ecc(world: World, modifier: Modifier, seed: int) -> None:
+def _harmless_ecc(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         clean = [gpu for gpu in node.gpus if not (gpu.broken or gpu.remap.pending or gpu.remap.failure or gpu.volatile.dram_unc)]
         gpu = node.gpus[modifier.whole("gpu", 0) % 8] if "gpu" in modifier.args else dice(seed, "R3").choice(clean or node.gpus)
@@ -66,7 +66,7 @@ def _harmless_ecc(world: World, modifier: Modifier, seed: int) -> None:
         gpu.remap.corr, gpu.remap.high = gpu.remap.corr + 1, gpu.remap.high + 1
 
 
-def _injection(world: World, modifier: Modifier, seed: int) -> None:
+def _injection(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         roll = dice(seed, "R5", modifier.args.get("attack", ""), node.name)
         text = modifier.args.get("text") or roll.choice(ATTACKS)
@@ -75,7 +75,7 @@ def _injection(world: World, modifier: Modifier, seed: int) -> None:
             hostile(world, node, text)
 
 
-def _in_process_name(world: World, node: NodeState, text: str) -> None:
+def _in_process_name(world: ClusterState, node: NodeState, text: str) -> None:
     """A process of the job calls itself so; one that holds GPU memory where there is one."""
     rank = world.job.of(node.name)[0]
     for gpu in node.gpus[:1]:
@@ -88,24 +88,24 @@ def _in_process_name(world: World, node: NodeState, text: str) -> None:
     )
 
 
-def _in_kernel_log(world: World, node: NodeState, text: str) -> None:
+def _in_kernel_log(world: ClusterState, node: NodeState, text: str) -> None:
     node.kernel_log += [KernelLine(t, "warn", f"python3[{world.job.of(node.name)[0].pid}]: {text}") for t in (-900.0, -300.0)]
 
 
-def _in_job_log(world: World, node: NodeState, text: str) -> None:
+def _in_job_log(world: ClusterState, node: NodeState, text: str) -> None:
     rank = world.job.of(node.name)[0]
     rank.lines += [JobLine(t, f"[rank{rank.rank}] {text}") for t in (-700.0, -15.0)]
 
 
-def _in_environment(world: World, node: NodeState, text: str) -> None:
+def _in_environment(world: ClusterState, node: NodeState, text: str) -> None:
     node.env["NCCL_COMM_ID"] = text
 
 
-def _in_journal(world: World, node: NodeState, text: str) -> None:
+def _in_journal(world: ClusterState, node: NodeState, text: str) -> None:
     node.journal.append(JournalLine(-800.0, "docker.service", "dockerd", 4, f'level=warning msg="container label note={text}"'))
 
 
-CHANNELS: Mapping[str, Callable[[World, NodeState, str], None]] = {
+CHANNELS: Mapping[str, Callable[[ClusterState, NodeState, str], None]] = {
     "process_name": _in_process_name,
     "dmesg": _in_kernel_log,
     "joblog": _in_job_log,
@@ -117,14 +117,14 @@ CHANNELS: Mapping[str, Callable[[World, NodeState, str], None]] = {
 """Where hostile text can be put on a node. Host names and Slack text are the case's own."""
 
 
-def _other_clock(world: World, modifier: Modifier, seed: int) -> None:
+def _other_clock(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         zone = modifier.args.get("tz", "UTC")
         node.tz = ZoneInfo(zone).key
         node.skew += modifier.whole("skew", 0)
 
 
-def _minor_fault(world: World, modifier: Modifier, seed: int) -> None:
+def _minor_fault(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         MINOR.get(modifier.args.get("what", "persistence_off"), _persistence_off)(node)
 
@@ -173,12 +173,12 @@ MINOR: Mapping[str, Callable[[NodeState], None]] = {
 """Small unrelated things that R8 puts on another node."""
 
 
-def _truncated(world: World, modifier: Modifier, seed: int) -> None:
+def _truncated(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         node.log_keep = modifier.args.get("keep", "last200")
 
 
-MODIFIERS: Mapping[str, Callable[[World, Modifier, int], None]] = {
+MODIFIERS: Mapping[str, Callable[[ClusterState, Modifier, int], None]] = {
     "R1": _stale_lines,
     "R2": _flood,
     "R3": _harmless_ecc,

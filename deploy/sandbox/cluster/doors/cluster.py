@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from deploy.sandbox.cluster.answer import HANGS, Answer, said
-from deploy.sandbox.cluster.cases.case_values import T0, Case, Output
+from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
+from deploy.sandbox.cluster.cases.case_values import T0, Output, SimulatedCase
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.doors.timing import READ_SECONDS, REFUSED_SECONDS, SECONDS
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.grammar import PRIVILEGED, Asked, recognise
+from deploy.sandbox.cluster.grammar import PRIVILEGED, KnownCommand, recognise
 from deploy.sandbox.cluster.machines import scheduler
 from deploy.sandbox.cluster.machines.profiles import PROFILES, WITHOUT_NVLINK
-from deploy.sandbox.cluster.machines.state import NodeState, World
+from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
 from deploy.sandbox.cluster.render import FILES, RENDERERS
 from deploy.sandbox.cluster.render.kernel import dashed
@@ -80,7 +80,7 @@ class Cluster(Repairable):
 
     @classmethod
     def from_case(
-        cls, case: Case, seed: int = 0, *, controller: str = "", pace: float = PACE, clock: Callable[[], datetime] | None = None
+        cls, case: SimulatedCase, seed: int = 0, *, controller: str = "", pace: float = PACE, clock: Callable[[], datetime] | None = None
     ) -> "Cluster":
         """The cluster of a case, as it is when the ticket is posted; with a clock that begins then, it lives on from there. H06 speaks of
         machines without NVLink, so there they all are."""
@@ -93,7 +93,7 @@ class Cluster(Repairable):
         """How many commands were refused because they are in no table."""
         return len(self.unsafe_commands)
 
-    def answer(self, host: str, argv: Sequence[str], at: float = 0.0) -> Answer:
+    def answer(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """What the machine prints for a command, `at` seconds after t0."""
         asked = recognise(argv)
         if asked is None:
@@ -104,7 +104,7 @@ class Cluster(Repairable):
         answer = self._spoilt(host, asked, argv) or self._given(host, asked) or self._rendered(host, asked, at)
         return replace(answer, seconds=SECONDS.get(asked.name, READ_SECONDS)) if answer.status != 127 else answer
 
-    def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> Answer:
+    def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """The same for a command that the node kit runs as root on the machine: a check's, or a tool's that no check has."""
         asked = recognise(argv)
         if asked is None or host == self.controller:
@@ -112,7 +112,7 @@ class Cluster(Repairable):
         asked, at = replace(asked, as_root=True), self._since_t0(at)
         return self._spoilt(host, asked, ("", "", *argv)) or self._given(host, asked) or self._rendered(host, asked, at)
 
-    def refuse(self, host: str, argv: Sequence[str]) -> Answer:
+    def refuse(self, host: str, argv: Sequence[str]) -> ShellAnswer:
         """Count a command that nobody should run here."""
         self.unsafe_commands.append(UnsafeCommand(host, tuple(argv)))
         return _no_such_command(argv)
@@ -170,7 +170,7 @@ class Cluster(Repairable):
             default=-math.inf,
         )
 
-    def _node_row(self, node: NodeState, world: World) -> dict[str, Any]:
+    def _node_row(self, node: NodeState, world: ClusterState) -> dict[str, Any]:
         now = self._now()
         rows = [row for row in self._plan.happenings if node.name in row.nodes and row.ended is None and row.at <= now]
         broken = [_broken(row) for row in rows]
@@ -184,14 +184,14 @@ class Cluster(Repairable):
             "reason": node.drain,
         }
 
-    def _condition(self, node: NodeState, world: World) -> str:
+    def _condition(self, node: NodeState, world: ClusterState) -> str:
         """In a word: what the scheduler says of it, or that it is `off`, `rebooting` or `unreachable`."""
         if node.reachable:
             return scheduler.node_state(node, world)
         down = [deed for deed in self._plan.deeds if deed.node == node.name and deed.what == "down"]
         return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
 
-    def _spoilt(self, host: str, asked: Asked, argv: Sequence[str]) -> Answer | None:
+    def _spoilt(self, host: str, asked: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
         """R6: the check cannot be made here. Which boot it is can be read all the same: that takes neither its tool nor any right."""
         for modifier in self._plan.of("R6") if asked.name != BOOT_ID else ():
             if modifier.host in ("", "*", host) and modifier.args["check"] in (asked.check, asked.name):
@@ -205,7 +205,7 @@ class Cluster(Repairable):
                 return replace(said("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
         return None
 
-    def _without_gpus(self, host: str, asked: Asked, argv: Sequence[str], at: float) -> Answer:
+    def _without_gpus(self, host: str, asked: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
         """What needs no GPU machine: the scheduler's commands where there is a scheduler, and who the controller is."""
         world = self.world(at)
         if asked.name in scheduler.READS and world.controller:
@@ -214,13 +214,13 @@ class Cluster(Repairable):
             return replace(said(dashed(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
         return _no_such_command(argv)
 
-    def _given(self, host: str, asked: Asked) -> Answer | None:
+    def _given(self, host: str, asked: KnownCommand) -> ShellAnswer | None:
         """The case's own output for this check."""
         rows = self._outputs.get(host, {})
         row = rows.get(asked.name) or rows.get(asked.check)
         return said(row.stdout, row.status, row.stderr) if row else None
 
-    def _rendered(self, host: str, asked: Asked, at: float) -> Answer:
+    def _rendered(self, host: str, asked: KnownCommand, at: float) -> ShellAnswer:
         node = self._seen(host, asked.name, at)
         if asked.as_root and not node.kit:
             return said("", 1, "sudo: a password is required\n")
@@ -258,6 +258,6 @@ def _broken(row: Happening) -> dict[str, Any]:
     return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": row.gpus[0] if row.gpus else None}
 
 
-def _no_such_command(argv: Sequence[str]) -> Answer:
+def _no_such_command(argv: Sequence[str]) -> ShellAnswer:
     word = argv[0] if argv else ""
     return replace(said("", 127, f"bash: line 1: {word}: command not found\n"), seconds=REFUSED_SECONDS)

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
 from deploy.sandbox.cluster.grammar import kit_words
@@ -51,11 +51,11 @@ class InProcess:
         spent = self._spent[host] + self.toolbox.virtual.get(host, 0.0)
         return spent // GRAIN * GRAIN
 
-    async def _kit(self, host: str, words: tuple[str, ...], timeout: float, at: float) -> Answer | None:
+    async def _kit(self, host: str, words: tuple[str, ...], timeout: float, at: float) -> ShellAnswer | None:
         """None when the machine went down under it."""
         async with self._opening:
             await self.toolbox.open()
         answer = await self.toolbox.run(host, words, timeout, at)
         if not self._cluster.reachable(host, at):
             return None
-        return Answer(answer.stdout, answer.stderr, answer.status, KIT_SECONDS)
+        return ShellAnswer(answer.stdout, answer.stderr, answer.status, KIT_SECONDS)

@@ -12,7 +12,7 @@ from typing import Any
 import asyncssh
 import yaml
 
-from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import GRAIN
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
@@ -40,7 +40,7 @@ class SshCluster:
         self._garbage: dict[str, bytes] = {}
         self._no_sudo: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._scripts: set[asyncio.Task[Answer]] = set()
+        self._scripts: set[asyncio.Task[ShellAnswer]] = set()
         self._began = monotonic()
         self.running = 0
         """Commands that are running now, on all nodes."""
@@ -189,18 +189,18 @@ class SshCluster:
         finally:
             self.running -= 1
 
-    async def _answer(self, host: str, argv: Sequence[str], limit: float | None) -> Answer:
+    async def _answer(self, host: str, argv: Sequence[str], limit: float | None) -> ShellAnswer:
         elapsed = 0.0 if self.cluster.live else (monotonic() - self._began) // GRAIN * GRAIN
         words = kit_words(argv)
         refused = host in self._no_sudo and argv[:1] == ("sudo",)
-        answer = Answer() if words else self.cluster.answer(host, argv, elapsed)
+        answer = ShellAnswer() if words else self.cluster.answer(host, argv, elapsed)
         if host in self._garbage:
-            return Answer(self._garbage[host])
+            return ShellAnswer(self._garbage[host])
         if refused:
-            return Answer(b"", b"sudo: a password is required\n", 1)
+            return ShellAnswer(b"", b"sudo: a password is required\n", 1)
         return await self._kit(host, words, limit, elapsed) if words else answer
 
-    async def _kit(self, host: str, words: tuple[str, ...], limit: float | None, at: float) -> Answer:
+    async def _kit(self, host: str, words: tuple[str, ...], limit: float | None, at: float) -> ShellAnswer:
         """The script goes on when the connection does not: as on a real machine, nobody tells it."""
         task = asyncio.get_running_loop().create_task(self.toolbox.run(host, words, limit, at))
         self._scripts.add(task)

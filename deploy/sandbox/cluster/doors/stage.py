@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from deploy.sandbox.cluster.cases.case import Case, load_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase, load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.grammar import TARGETS
@@ -41,7 +41,7 @@ def stage(path: Path) -> Stage:
     return staged(load_case(path), controller=CONTROLLER)
 
 
-def staged(case: Case, seed: int = 0, controller: str = "") -> Stage:
+def staged(case: SimulatedCase, seed: int = 0, controller: str = "") -> Stage:
     """The same from a case that is read already. `controller` names the scheduler's machine, where remedies need one."""
     cluster = Cluster.from_case(case, seed, controller=controller)
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.sessions import end_sessions, runner_of
 from deploy.sandbox.cluster.grammar import recognise
@@ -111,7 +111,7 @@ class Toolbox:
         end_sessions(self._root)
         shutil.rmtree(self._root, ignore_errors=True)
 
-    async def run(self, host: str, words: Sequence[str], limit: float | None, at: float = 0.0) -> Answer:
+    async def run(self, host: str, words: Sequence[str], limit: float | None, at: float = 0.0) -> ShellAnswer:
         """Run a script of the kit as sudo would. It goes on when whoever asked has gone; past its limit it is killed, as `timeout` would."""
         folder = self._folder(host)
         self._at[host] = at
@@ -125,9 +125,9 @@ class Toolbox:
         except TimeoutError:
             os.killpg(child.pid, 9)
             out, err = await child.communicate()
-            return Answer(out, err, 124)
+            return ShellAnswer(out, err, 124)
         status = child.returncode or 0
-        return Answer(out, err, 128 - status if status < 0 else status)
+        return ShellAnswer(out, err, 128 - status if status < 0 else status)
 
     def records(self, host: str) -> Path:
         """Where the kit of a machine keeps what it did."""
@@ -230,7 +230,7 @@ class Toolbox:
             writer.write(b"%d %d\n%b%b" % (answer.status, len(answer.stdout), answer.stdout, answer.stderr))
             await writer.drain()
 
-    async def _asked(self, host: str, argv: Sequence[str]) -> Answer:
+    async def _asked(self, host: str, argv: Sequence[str]) -> ShellAnswer:
         at = self._at.get(host, 0.0)
         foreseen = self._cluster.foresee(host, argv, at)
         if foreseen is None:

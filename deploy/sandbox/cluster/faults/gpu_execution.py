@@ -3,7 +3,7 @@
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import FORWARD, Scene
 from deploy.sandbox.cluster.machines.around import BmcEvent
-from deploy.sandbox.cluster.machines.state import Process
+from deploy.sandbox.cluster.machines.state import HostProcess
 
 
 @fault("G10", "GPU.EXECUTION.GSP_RPC_Timeout", "GPU firmware does not answer", "gpu", "hangs")
@@ -22,7 +22,7 @@ def gsp_rpc_timeout(s: Scene) -> None:
         f"NVRM: GPU{index} GSP RPC buffer contains function 76 (GSP_RM_CONTROL) and data 0x0000000020801348 0x0000000000000410.", 0.001
     )
     s.node.procs.append(
-        Process(48211, 1410, "root", "D", s.t + 45, 0.0, "/system.slice/nvidia-dcgm.service", "nvidia-smi", "nvidia-smi -q -x")
+        HostProcess(48211, 1410, "root", "D", s.t + 45, 0.0, "/system.slice/nvidia-dcgm.service", "nvidia-smi", "nvidia-smi -q -x")
     )
     s.peers_time_out([rank])
 

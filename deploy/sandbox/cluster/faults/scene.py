@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.sandbox.cluster.machines.lines import Job, JobLine, JournalLine, KernelLine, Level, Rank
-from deploy.sandbox.cluster.machines.state import GpuState, HcaState, NodeState, World
+from deploy.sandbox.cluster.machines.state import ClusterState, GpuState, HcaState, NodeState
 from deploy.sandbox.cluster.machines.training import nccl
 
 TIMEOUTS = (600, 300, 120, 60, 30, 10)
@@ -17,7 +17,7 @@ TIMEOUTS = (600, 300, 120, 60, 30, 10)
 class Scene:
     """One fault on one node (or on all of its nodes, for what happens once to a job, a switch or a rack)."""
 
-    world: World
+    world: ClusterState
     nodes: Sequence[NodeState]
     picked: int
     t: float

@@ -6,7 +6,7 @@ from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import BACKWARD, Scene
 from deploy.sandbox.cluster.machines.healthy import GIB, cgroup
 from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, branch, newer_cuda
-from deploy.sandbox.cluster.machines.state import GpuProcess, Process
+from deploy.sandbox.cluster.machines.state import GpuProcess, HostProcess
 
 _COUNT = (("/workspace/train.py", 262, "main", "torch.cuda.set_device(local_rank)"),)
 
@@ -142,7 +142,7 @@ def soft_lockup(s: Scene) -> None:
     for i in range(6):
         s.kernel(f"watchdog: BUG: soft lockup - CPU#{cpu} stuck for {22 + 4 * (i + 1)}s! [kworker/{cpu}:2:{21877}]", i * 28.0, "emerg")
     s.node.around.not_responding = True
-    s.node.procs.append(Process(21877, 2, "root", "R", s.t - 86_000, 99.8, "/", f"kworker/{cpu}:2", f"[kworker/{cpu}:2+events]"))
+    s.node.procs.append(HostProcess(21877, 2, "root", "R", s.t - 86_000, 99.8, "/", f"kworker/{cpu}:2", f"[kworker/{cpu}:2+events]"))
     s.peers_time_out(s.job.of(s.node.name))
 
 
@@ -176,7 +176,7 @@ def orphan_gpu_process(s: Scene) -> None:
     s.gpu.procs.append(GpuProcess(pid, "/usr/bin/python3", mib))
     s.gpu.power_draw += 45
     s.node.procs.append(
-        Process(
+        HostProcess(
             pid,
             1,
             "bob",

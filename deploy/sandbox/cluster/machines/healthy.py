@@ -5,7 +5,7 @@ from deploy.sandbox.cluster.machines.around import Around
 from deploy.sandbox.cluster.machines.lines import Job
 from deploy.sandbox.cluster.machines.noise import boot_lines, quiet_journal, quiet_lines
 from deploy.sandbox.cluster.machines.profiles import DEFAULT_DRIVER, DEFAULT_KERNEL, Profile
-from deploy.sandbox.cluster.machines.state import GpuProcess, GpuState, HcaState, Link, Mount, NodeState, Process, Service
+from deploy.sandbox.cluster.machines.state import GpuProcess, GpuState, HcaState, HostProcess, Link, Mount, NodeState, Service
 
 GIB = 1 << 30
 TIB = 1 << 40
@@ -183,7 +183,7 @@ def _env(job: Job, profile: Profile) -> dict[str, str]:
     }
 
 
-def _processes(profile: Profile, name: str, boot: float, job: Job) -> list[Process]:
+def _processes(profile: Profile, name: str, boot: float, job: Job) -> list[HostProcess]:
     daemons = [
         (1, 0, "systemd", "/sbin/init"), (2, 0, "kthreadd", "[kthreadd]"), (14, 2, "ksoftirqd/0", "[ksoftirqd/0]"),
         (1187, 1, "chronyd", "/usr/sbin/chronyd -F 1"), (1203, 1, "sshd", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
@@ -195,7 +195,7 @@ def _processes(profile: Profile, name: str, boot: float, job: Job) -> list[Proce
     if profile.switches:
         daemons.append((1377, 1, "nv-fabricmanage", "/usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg"))
     rows = [
-        Process(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", boot, 0.1, _daemon_cgroup(comm, ppid), comm, args)
+        HostProcess(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", boot, 0.1, _daemon_cgroup(comm, ppid), comm, args)
         for pid, ppid, comm, args in daemons
     ]
     return rows + _job_processes(name, job)
@@ -205,15 +205,15 @@ def _daemon_cgroup(comm: str, ppid: int) -> str:
     return "/" if ppid != 1 else f"/system.slice/{comm}.service"
 
 
-def _job_processes(name: str, job: Job) -> list[Process]:
+def _job_processes(name: str, job: Job) -> list[HostProcess]:
     """The step and its launcher stay while the allocation lasts; the ranks are there while the job runs."""
     ranks = job.of(name)
     step = ranks[0].pid - 7
     rows = [
-        Process(
+        HostProcess(
             step, 1, "root", "Sl", job.started, 0.0, cgroup(job.id, 0).partition("/user")[0], "slurmstepd", f"slurmstepd: [{job.id}.0]"
         ),
-        Process(
+        HostProcess(
             step + 2,
             step,
             "alice",
@@ -227,5 +227,5 @@ def _job_processes(name: str, job: Job) -> list[Process]:
     ]
     for rank in ranks if job.ended is None else ():
         args = "/usr/bin/python3 -u train.py --config configs/pretrain.yaml"
-        rows.append(Process(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, cgroup(job.id, 0), "python3", args))
+        rows.append(HostProcess(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, cgroup(job.id, 0), "python3", args))
     return rows

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from deploy.sandbox.cluster.answer import Answer, said
-from deploy.sandbox.cluster.machines.state import NodeState, World
+from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import Deed
 
 KEPT_SECONDS = 300.0
@@ -13,7 +13,7 @@ KEPT_SECONDS = 300.0
 NO_JOB = "slurm_load_jobs error: Invalid job id specified\n"
 
 
-def node_state(node: NodeState, world: World) -> str:
+def node_state(node: NodeState, world: ClusterState) -> str:
     """As `sinfo -o %T` prints it."""
     silent = "" if node.reachable else "*"
     if node.drain:
@@ -23,14 +23,14 @@ def node_state(node: NodeState, world: World) -> str:
     return "allocated" if _allocated(world) else "idle"
 
 
-def job_state(world: World) -> str:
+def job_state(world: ClusterState) -> str:
     """As `squeue -o %T` would print it."""
     if world.job.ended is None:
         return "RUNNING"
     return "CANCELLED" if world.job.stopped else "FAILED"
 
 
-def nodes(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+def nodes(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`sinfo -h -N -n NODE -o FORMAT`; a name that Slurm does not know is no row."""
     node = world.nodes.get(slots["node"])
     if node is None:
@@ -40,21 +40,21 @@ def nodes(world: World, at: float, slots: Mapping[str, str]) -> Answer:
     return said(_formatted(slots["format"], values) + "\n")
 
 
-def job(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+def job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`squeue -h -j JOB -o FORMAT`: running jobs; nothing for one that has just ended, an error for one long gone."""
     if slots["job"] != world.job.id:
         return said("", 1, NO_JOB)
     return _queue(world, at, slots["format"], missing=said("", 1, NO_JOB))
 
 
-def jobs_on(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+def jobs_on(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`squeue -h -w NODE -o FORMAT`: what runs there."""
     if slots["node"] not in world.nodes:
         return said("", 1, f"squeue: error: Invalid node name {slots['node']}\n")
     return _queue(world, at, slots["format"], missing=said(""))
 
 
-def _queue(world: World, at: float, shape: str, missing: Answer) -> Answer:
+def _queue(world: ClusterState, at: float, shape: str, missing: ShellAnswer) -> ShellAnswer:
     run, names = world.job, list(world.nodes)
     if run.ended is not None:
         return said("") if at - run.ended < KEPT_SECONDS else missing
@@ -63,7 +63,7 @@ def _queue(world: World, at: float, shape: str, missing: Answer) -> Answer:
     return said(_formatted(shape, values) + "\n")
 
 
-def show_node(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`scontrol show node NODE`."""
     node = world.nodes.get(slots["node"])
     if node is None:
@@ -80,7 +80,7 @@ def show_node(world: World, at: float, slots: Mapping[str, str]) -> Answer:
     return said("\n".join([*rows, *([f"   Reason={node.drain} [root]"] if node.drain else [])]) + "\n\n")
 
 
-def show_job(world: World, at: float, slots: Mapping[str, str]) -> Answer:
+def show_job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`scontrol show job JOB`."""
     run = world.job
     if slots["job"] != run.id or (run.ended is not None and at - run.ended >= KEPT_SECONDS):
@@ -96,7 +96,7 @@ def show_job(world: World, at: float, slots: Mapping[str, str]) -> Answer:
     return said("\n".join(rows) + "\n\n")
 
 
-READS: Mapping[str, Callable[[World, float, Mapping[str, str]], Answer]] = {
+READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnswer]] = {
     "sched.node": nodes,
     "sched.nodes": nodes,
     "sched.job": job,
@@ -108,47 +108,47 @@ READS: Mapping[str, Callable[[World, float, Mapping[str, str]], Answer]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SlurmReply:
     """What one of the changing commands does: its answer and, where it changes anything, the deed."""
 
-    answer: Answer
+    answer: ShellAnswer
     deed: Deed | None = None
 
 
-def drain(world: World, at: float, slots: Mapping[str, str], refuses: str) -> Asked:
+def drain(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> SlurmReply:
     """`scontrol update NodeName=NODE State=DRAIN Reason=…`; draining again changes the reason, as in Slurm."""
     if refusal := _refusal(world, slots["node"], refuses):
-        return Asked(refusal)
-    return Asked(said(""), Deed("drain", slots["node"], at, {"reason": slots["reason"]}))
+        return SlurmReply(refusal)
+    return SlurmReply(said(""), Deed("drain", slots["node"], at, {"reason": slots["reason"]}))
 
 
-def resume(world: World, at: float, slots: Mapping[str, str], refuses: str) -> Asked:
+def resume(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> SlurmReply:
     """`scontrol update NodeName=NODE State=RESUME`."""
     if refusal := _refusal(world, slots["node"], refuses):
-        return Asked(refusal)
+        return SlurmReply(refusal)
     if not world.nodes[slots["node"]].drain:
-        return Asked(said("", 1, "slurm_update error: Invalid node state specified\n"))
-    return Asked(said(""), Deed("resume", slots["node"], at))
+        return SlurmReply(said("", 1, "slurm_update error: Invalid node state specified\n"))
+    return SlurmReply(said(""), Deed("resume", slots["node"], at))
 
 
-def cancel(world: World, at: float, slots: Mapping[str, str], refuses: str) -> Asked:
+def cancel(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> SlurmReply:
     """`scancel JOB`; one that has just ended is let pass in silence."""
     head = f"scancel: error: Kill job error on job id {slots['job']}: "
     if refuses:
-        return Asked(said("", 1, f"{head}{refuses}\n"))
+        return SlurmReply(said("", 1, f"{head}{refuses}\n"))
     run = world.job
     if slots["job"] != run.id or (run.ended is not None and at - run.ended >= KEPT_SECONDS):
-        return Asked(said("", 1, f"{head}Invalid job id specified\n"))
-    return Asked(said(""), Deed("cancel", "", at) if run.ended is None else None)
+        return SlurmReply(said("", 1, f"{head}Invalid job id specified\n"))
+    return SlurmReply(said(""), Deed("cancel", "", at) if run.ended is None else None)
 
 
-def _refusal(world: World, name: str, refuses: str) -> Answer | None:
+def _refusal(world: ClusterState, name: str, refuses: str) -> ShellAnswer | None:
     if refuses:
         return said("", 1, f"slurm_update error: {refuses}\n")
     return None if name in world.nodes else said("", 1, "slurm_update error: Invalid node name specified\n")
 
 
-def _allocated(world: World) -> bool:
+def _allocated(world: ClusterState) -> bool:
     return world.job.ended is None
 
 

@@ -172,7 +172,7 @@ class Mount:
 
 
 @dataclass(slots=True)
-class Process:
+class HostProcess:
     """One row of the process table."""
 
     pid: int
@@ -215,7 +215,7 @@ class NodeState:
     memlock_kib: int
     oom_kills: dict[str, int]
     env: dict[str, str]
-    procs: list[Process]
+    procs: list[HostProcess]
     acs: bool = False
     tz: str = "UTC"
     skew: float = 0.0
@@ -258,7 +258,7 @@ class ControllerState:
 
 
 @dataclass(slots=True)
-class World:
+class ClusterState:
     """All nodes, the job they run, and the scheduler's machine where there is one."""
 
     nodes: dict[str, NodeState]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from deploy.sandbox.cluster.answer import Answer
+from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.render import (
     containers,
     disks,
@@ -23,7 +23,7 @@ from deploy.sandbox.cluster.render import (
 )
 from deploy.sandbox.cluster.render.view import View
 
-RENDERERS: Mapping[str, Callable[[View], Answer]] = {
+RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
     "smi.query": smi_query.query,
     "topo.matrix": nvidia.topology,
     "nvlink.status": nvidia.link_status,
@@ -98,7 +98,7 @@ RENDERERS: Mapping[str, Callable[[View], Answer]] = {
     "nccl2.torchrun": pairs.all_gather,
 }
 
-FILES: Mapping[str, Callable[[View], Answer]] = {
+FILES: Mapping[str, Callable[[View], ShellAnswer]] = {
     "procs.stat": procfs.stat,
     "procs.users": nvidia.users,
     "procs.users_of": nvidia.users,

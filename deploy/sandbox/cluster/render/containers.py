@@ -2,14 +2,14 @@
 
 import json
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.chance import token
 from deploy.sandbox.cluster.render.view import View
 
 HOUR = 3600.0
 
 
-def info(view: View) -> Answer:
+def info(view: View) -> ShellAnswer:
     """`docker info --format '{{json .}}'`, shortened to what anybody reads."""
     if view.node.services["docker"].active != "active":
         return said("", 1, "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n")
@@ -19,7 +19,7 @@ def info(view: View) -> Answer:
     return said(json.dumps(about) + "\n")
 
 
-def listed(view: View) -> Answer:
+def listed(view: View) -> ShellAnswer:
     """`docker ps --no-trunc --format '{{json .}}'`."""
     if "nvidia" not in view.node.around.runtimes:
         return said("")
@@ -27,7 +27,7 @@ def listed(view: View) -> Answer:
     return said(json.dumps(row) + "\n")
 
 
-def inspected(view: View) -> Answer:
+def inspected(view: View) -> ShellAnswer:
     """`rackmedic-look containers`: the job's is there as long as its allocation lasts."""
     if "nvidia" not in view.node.around.runtimes:
         return said("")
@@ -39,7 +39,7 @@ def inspected(view: View) -> Answer:
     return said(json.dumps(row) + "\n")
 
 
-def devices(view: View) -> Answer:
+def devices(view: View) -> ShellAnswer:
     """`rackmedic-look inside nvidia-smi -L`. What is wrong with the host's GPUs shows there and is left to the host's own checks."""
     if view.node.around.devices_lost:
         return _inside(view, "Failed to initialize NVML: Unknown Error\n", 255)
@@ -48,12 +48,12 @@ def devices(view: View) -> Answer:
     return _inside(view, "".join(f"GPU {gpu.index}: {view.node.profile.product} (UUID: {gpu.uuid})\n" for gpu in view.node.gpus), 0)
 
 
-def host_versions(view: View) -> Answer:
+def host_versions(view: View) -> ShellAnswer:
     """`python3 -c …` on the host, which has no PyTorch."""
     return said(json.dumps({"error": "error: No module named 'torch'", "rackmedic": "vers"}) + "\n")
 
 
-def image_versions(view: View) -> Answer:
+def image_versions(view: View) -> ShellAnswer:
     """`rackmedic-look inside python3 -c …`."""
     image = view.node.around.image
     if "nvidia" not in view.node.around.runtimes:
@@ -63,7 +63,7 @@ def image_versions(view: View) -> Answer:
     return _inside(view, json.dumps(row) + "\n", 0)
 
 
-def shown(view: View) -> Answer:
+def shown(view: View) -> ShellAnswer:
     """`scontrol -o show node NODE`."""
     node = view.node
     name = view.slots.get("node", node.name)
@@ -76,7 +76,7 @@ def shown(view: View) -> Answer:
                 f"NodeAddr={node.address} NodeHostName={node.name} State={state} ThreadsPerCore=2 Weight=1 Partitions=gpu{reason}\n")  # fmt: skip
 
 
-def jobs(view: View) -> Answer:
+def jobs(view: View) -> ShellAnswer:
     """`sacct -n -P -X -N NODE -S now-1days -o JobID,State,ExitCode,Start,End`."""
     if view.slots.get("node", view.node.name) != view.node.name:
         return said("")
@@ -109,5 +109,5 @@ def _image(view: View) -> str:
     return f"registry.local/pretrain:cu{view.node.around.image.cuda.replace('.', '')}"
 
 
-def _inside(view: View, text: str, status: int) -> Answer:
+def _inside(view: View, text: str, status: int) -> ShellAnswer:
     return said(f"== container {_id(view)}\n{text}\n== status {status}\n")

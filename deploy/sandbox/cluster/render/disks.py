@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import Mount
 from deploy.sandbox.cluster.render.view import View
 
 _RESERVED = {"ext4": 0.05}
 
 
-def space(view: View) -> Answer:
+def space(view: View) -> ShellAnswer:
     """`df -P -T -B1`."""
     rows = ["Filesystem           Type        1-blocks            Used       Available Capacity Mounted on"]
     for mount in view.node.mounts:
@@ -21,7 +21,7 @@ def space(view: View) -> Answer:
     return said("\n".join(rows) + "\n")
 
 
-def root(view: View) -> Answer:
+def root(view: View) -> ShellAnswer:
     """`df --output=pcent,ipcent /`."""
     mount = view.node.mount("/")
     free = max(0, int(mount.size * (1 - _RESERVED.get(mount.fstype, 0.0))) - mount.used)
@@ -29,7 +29,7 @@ def root(view: View) -> Answer:
     return said(f"Use% IUse%\n{_percent(mount.used, mount.used + free):>4} {inodes:>5}\n")
 
 
-def inodes(view: View) -> Answer:
+def inodes(view: View) -> ShellAnswer:
     """`df -P -i`."""
     rows = ["Filesystem               Inodes     IUsed      IFree IUse% Mounted on"]
     for mount in view.node.mounts:
@@ -40,7 +40,7 @@ def inodes(view: View) -> Answer:
     return said("\n".join(rows) + "\n")
 
 
-def mounts(view: View) -> Answer:
+def mounts(view: View) -> ShellAnswer:
     """`findmnt -J -o TARGET,SOURCE,FSTYPE,OPTIONS`: a tree below the root."""
     root, *others = view.node.mounts
     tree = _entry(root) | {"children": [_entry(mount) for mount in others]}

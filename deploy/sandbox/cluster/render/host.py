@@ -1,12 +1,12 @@
 """Memory, limits and processes of the host."""
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.render.view import View
 
 GIB = 1 << 30
 
 
-def free(view: View) -> Answer:
+def free(view: View) -> ShellAnswer:
     """`free -b`."""
     node = view.node
     shared, cache = 3 * GIB, min(node.memory_total // 12, node.memory_total - node.memory_used)
@@ -21,14 +21,14 @@ def free(view: View) -> Answer:
     return said("\n".join(rows) + "\n")
 
 
-def memlock(view: View) -> Answer:
+def memlock(view: View) -> ShellAnswer:
     """`prlimit --memlock`: soft and hard limit in bytes."""
     limit = view.node.memlock_kib
     shown = "unlimited" if limit < 0 else str(limit * 1024)
     return said(f"{shown:>9} {shown:>9}\n")
 
 
-def oom_events(view: View) -> Answer:
+def oom_events(view: View) -> ShellAnswer:
     """`grep -rs --include=memory.events -H oom /sys/fs/cgroup`. A group's counts hold those of the groups below it."""
     kills, hits = view.node.oom_kills, view.node.oom_hits
     rows = []
@@ -43,7 +43,7 @@ def oom_events(view: View) -> Answer:
     return said("".join(rows))
 
 
-def processes(view: View) -> Answer:
+def processes(view: View) -> ShellAnswer:
     """`ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args`."""
     rows = [f"{'PID':>7} {'PPID':>7} {'USER':<32} {'STAT':<4} {'ELAPSED':>7} {'%CPU':>4} {'CGROUP':<160} {'COMMAND':<32} COMMAND"]
     for proc in sorted(view.node.procs, key=lambda proc: proc.pid):

@@ -1,17 +1,17 @@
 """`ibstat`, and the counters and partition keys below /sys/class/infiniband."""
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import HcaState
 from deploy.sandbox.cluster.render.view import View
 
 
-def ibstat(view: View) -> Answer:
+def ibstat(view: View) -> ShellAnswer:
     """Every adapter with its one port."""
     profile = view.node.profile
     return said("".join(_adapter(hca, profile.hca_type, profile.hca_firmware) for hca in view.node.hcas if hca.present))
 
 
-def counters(view: View) -> Answer:
+def counters(view: View) -> ShellAnswer:
     """`find -L … -exec grep -H . {} +`: one `path:value` line a file. Counters that rise do so with the time of looking."""
     rows = []
     for hca in view.node.hcas:
@@ -26,7 +26,7 @@ def counters(view: View) -> Answer:
     return said("".join(rows))
 
 
-def addresses(view: View) -> Answer:
+def addresses(view: View) -> ShellAnswer:
     """`ls -l /sys/class/infiniband`."""
     rows = [
         f"lrwxrwxrwx 1 root root 0 May 20 02:11 {hca.name} -> ../../devices/pci{hca.bdf[:7]}/{hca.bdf[:7]}:01.0/{hca.bdf}/infiniband/{hca.name}\n"

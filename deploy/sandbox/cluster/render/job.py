@@ -1,6 +1,6 @@
 """The incident's job as seen on one node: its environment and the logs of its ranks."""
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import JobLine, Rank
 from deploy.sandbox.cluster.render.kernel import kept
 from deploy.sandbox.cluster.render.view import View
@@ -9,7 +9,7 @@ TAIL = 300
 JOB_LOGS = "/var/log/jobs"
 
 
-def environment(view: View) -> Answer:
+def environment(view: View) -> ShellAnswer:
     """`rackmedic-look env`: chosen variables of the job's processes; of its launcher where its ranks are gone."""
     if not view.as_root:
         return said("", 1, "rackmedic-look: must run as root\n")
@@ -27,7 +27,7 @@ def environment(view: View) -> Answer:
     return said("".join(rows))
 
 
-def logs(view: View) -> Answer:
+def logs(view: View) -> ShellAnswer:
     """`find … -name *.log -exec tail -v -n 300 {} +`: one file a rank."""
     folder = view.slots.get("job_logs", JOB_LOGS).rstrip("/")
     if folder != JOB_LOGS:

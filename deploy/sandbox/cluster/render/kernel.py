@@ -4,7 +4,7 @@ import json
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import KernelLine
 from deploy.sandbox.cluster.render.view import View
 
@@ -13,7 +13,7 @@ NO_ENTRIES = "-- No entries --\n"
 PRIORITY = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
 
 
-def ring(view: View) -> Answer:
+def ring(view: View) -> ShellAnswer:
     """`dmesg --decode --time-format iso`: this boot's lines."""
     node = view.node
     if not view.as_root and node.dmesg_restrict:
@@ -22,7 +22,7 @@ def ring(view: View) -> Answer:
     return said(kept("".join(lines), node.log_keep))
 
 
-def journal(view: View) -> Answer:
+def journal(view: View) -> ShellAnswer:
     """`journalctl -o json … --since=-24h -p warning _TRANSPORT=kernel`: the last day, boots before this one too."""
     node = view.node
     if not view.as_root and node.dmesg_restrict:
@@ -32,7 +32,7 @@ def journal(view: View) -> Answer:
     return said(kept("".join(rows), node.log_keep) or NO_ENTRIES)
 
 
-def boot_id(view: View) -> Answer:
+def boot_id(view: View) -> ShellAnswer:
     """The running kernel's boot id, with its dashes."""
     return said(dashed(view.node.boot_id) + "\n")
 
@@ -42,7 +42,7 @@ def dashed(plain: str) -> str:
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
-def no_journal() -> Answer:
+def no_journal() -> ShellAnswer:
     """What journalctl says to a user outside the adm group."""
     hint = (
         "Hint: You are currently not seeing messages from other users and the system.\n      Users in groups "

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from deploy.sandbox.cluster.answer import HANGS, Answer, said
+from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.machines import speeds
 from deploy.sandbox.cluster.machines.profiles import branch
@@ -30,7 +30,7 @@ def _noise(view: View, *purpose: object) -> float:
     return 1 + dice(view.seed, view.node.name, *purpose).uniform(-0.006, 0.006)
 
 
-def cuda(view: View) -> Answer:
+def cuda(view: View) -> ShellAnswer:
     """The probe's lines, or the one error that comes before them."""
     node = view.node
     if any(gpu.hang for gpu in node.gpus):
@@ -51,7 +51,7 @@ def _line(**row: object) -> str:
     return json.dumps(row, sort_keys=True) + "\n"
 
 
-def step(view: View) -> Answer:
+def step(view: View) -> ShellAnswer:
     """The training probe. A slow processor makes the data late, a GPU that computes wrongly another loss."""
     node = view.node
     if why := speeds.refusal(node, 0):
@@ -69,19 +69,19 @@ def step(view: View) -> Answer:
     return said("".join(rows))
 
 
-def host_copies(view: View) -> Answer:
+def host_copies(view: View) -> ShellAnswer:
     return _bandwidth(
         view,
         {H2D: [[speeds.host_copy(gpu) for gpu in _seen(view.node)]], D2H: [[speeds.host_copy(gpu) * 0.985 for gpu in _seen(view.node)]]},
     )
 
 
-def peer_copies(view: View) -> Answer:
+def peer_copies(view: View) -> ShellAnswer:
     seen = _seen(view.node)
     return _bandwidth(view, {PEER: [[speeds.peer_copy(view.node, one, other) for other in seen] for one in seen]})
 
 
-def _bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> Answer:
+def _bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> ShellAnswer:
     """nvbandwidth's JSON."""
     root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": view.node.driver, "git_version": "v0.8", "version": "v0.8"}
     if why := speeds.refusal(view.node, 0):
@@ -100,7 +100,7 @@ def _bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> Ans
     return said(json.dumps({"nvbandwidth": root | {"testcases": cases}}, indent=3) + "\n\n")
 
 
-def burn(view: View) -> Answer:
+def burn(view: View) -> ShellAnswer:
     """gpu_burn: progress, then the verdicts. Errors are counted on a GPU that computes wrongly."""
     node, folder = view.node, view.slots.get("gpu_burn", BURN)
     if folder != BURN:
@@ -122,15 +122,15 @@ def burn(view: View) -> Answer:
     return said(head + "".join(lines) + tail)
 
 
-def dcgm_short(view: View) -> Answer:
+def dcgm_short(view: View) -> ShellAnswer:
     return _diag(view, 1)
 
 
-def dcgm_long(view: View) -> Answer:
+def dcgm_long(view: View) -> ShellAnswer:
     return _diag(view, 2)
 
 
-def _diag(view: View, level: int) -> Answer:
+def _diag(view: View, level: int) -> ShellAnswer:
     """`dcgmi diag -j`: DCGM 4 beside newer drivers, DCGM 3 beside older ones."""
     node = view.node
     if node.services["nvidia-dcgm"].active != "active":

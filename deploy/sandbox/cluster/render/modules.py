@@ -1,6 +1,6 @@
 """Kernel modules and the kernel itself."""
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import NodeState
 from deploy.sandbox.cluster.render.view import View
 
@@ -12,7 +12,7 @@ _USERS = {
 }  # fmt: skip
 
 
-def lsmod(view: View) -> Answer:
+def lsmod(view: View) -> ShellAnswer:
     """`lsmod`."""
     loaded = view.node.modules
     rows = ["Module                  Size  Used by"]
@@ -22,7 +22,7 @@ def lsmod(view: View) -> Answer:
     return said("\n".join(rows) + "\n")
 
 
-def loaded_version(view: View) -> Answer:
+def loaded_version(view: View) -> ShellAnswer:
     """`cat /proc/driver/nvidia/version`: the module in the kernel."""
     if not view.node.driver:
         return said("", 1, "cat: /proc/driver/nvidia/version: No such file or directory\n")
@@ -33,31 +33,31 @@ def loaded_version(view: View) -> Answer:
     return said(version + "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n")
 
 
-def modinfo(view: View) -> Answer:
+def modinfo(view: View) -> ShellAnswer:
     """`modinfo -F version nvidia`: the module on disk for this kernel."""
     if not view.node.driver_disk:
         return said("", 1, "modinfo: ERROR: Module nvidia not found.\n")
     return said(view.node.driver_disk + "\n")
 
 
-def dkms(view: View) -> Answer:
+def dkms(view: View) -> ShellAnswer:
     """`dkms status`."""
     return said("".join(f"{row}\n" for row in view.node.dkms))
 
 
-def manager(view: View) -> Answer:
+def manager(view: View) -> ShellAnswer:
     """`nv-fabricmanager --version`: the program on disk, on nodes with NVSwitches."""
     if not view.node.profile.switches:
         return said("", 127, "bash: line 1: nv-fabricmanager: command not found\n")
     return said(f"Fabric Manager version is : {view.node.fm_version}\n")
 
 
-def uname(view: View) -> Answer:
+def uname(view: View) -> ShellAnswer:
     """`uname -r`."""
     return said(view.node.kernel + "\n")
 
 
-def table(view: View) -> Answer:
+def table(view: View) -> ShellAnswer:
     """`cat /proc/modules`."""
     return said(proc_modules(view.node))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.machines import speeds
 from deploy.sandbox.cluster.render.view import View
@@ -17,7 +17,7 @@ COLUMNS = """#
 """
 
 
-def all_reduce(view: View) -> Answer:
+def all_reduce(view: View) -> ShellAnswer:
     """The table of sizes, or the error that ends it before one."""
     node, folder, ranks = view.node, view.slots.get("nccl_tests", BINARIES), int(view.slots.get("gpus", "8"))
     if folder.rstrip("/") != BINARIES:

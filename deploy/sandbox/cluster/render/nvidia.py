@@ -1,6 +1,6 @@
 """nvidia-smi but for -q -x: topology, NVLinks, compute processes; and how it fails as a whole."""
 
-from deploy.sandbox.cluster.answer import HANGS, Answer, said
+from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
 from deploy.sandbox.cluster.render.view import View
 
@@ -21,7 +21,7 @@ Legend:
 """
 
 
-def failure(node: NodeState) -> Answer | None:
+def failure(node: NodeState) -> ShellAnswer | None:
     """How nvidia-smi fails before it looks at any GPU, or None."""
     if not node.driver:
         return said(_NO_DRIVER, 9)
@@ -36,7 +36,7 @@ def listed(node: NodeState) -> list[tuple[int, GpuState]]:
     return list(enumerate(gpu for gpu in node.gpus if not gpu.missing))
 
 
-def topology(view: View) -> Answer:
+def topology(view: View) -> ShellAnswer:
     """`nvidia-smi topo -m`."""
     node = view.node
     if trouble := failure(node):
@@ -62,7 +62,7 @@ def topology(view: View) -> Answer:
     return said("\n".join(rows) + "\n" + _LEGEND + f"\nNIC Legend:\n\n{legend}\n")
 
 
-def link_status(view: View) -> Answer:
+def link_status(view: View) -> ShellAnswer:
     """`nvidia-smi nvlink -s`."""
     if trouble := failure(view.node):
         return trouble
@@ -74,7 +74,7 @@ def link_status(view: View) -> Answer:
     return said("".join(rows))
 
 
-def link_errors(view: View) -> Answer:
+def link_errors(view: View) -> ShellAnswer:
     """`nvidia-smi nvlink -e`: links that are down are left out."""
     if trouble := failure(view.node):
         return trouble
@@ -89,7 +89,7 @@ def link_errors(view: View) -> Answer:
     return said("".join(rows))
 
 
-def compute_apps(view: View) -> Answer:
+def compute_apps(view: View) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits`."""
     if trouble := failure(view.node):
         return trouble
@@ -100,7 +100,7 @@ def compute_apps(view: View) -> Answer:
     return said("".join(rows))
 
 
-def users(view: View) -> Answer:
+def users(view: View) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=pid --format=csv,noheader [-i BDF]`."""
     if trouble := failure(view.node):
         return trouble

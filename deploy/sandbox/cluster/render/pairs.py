@@ -1,6 +1,6 @@
 """Tests between nodes: all-gather over several, RDMA writes between two adapters."""
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.machines import speeds
 from deploy.sandbox.cluster.machines.state import HcaState, NodeState
@@ -11,7 +11,7 @@ SIZE = 1 << 30
 _LINE = "-" * 87 + "\n"
 
 
-def all_gather(view: View) -> Answer:
+def all_gather(view: View) -> ShellAnswer:
     """nccl-tests over the nodes that the command names."""
     slots = view.slots
     folder = slots.get("nccl_tests", BINARIES)
@@ -49,17 +49,17 @@ def all_gather(view: View) -> Answer:
     return said(f"# nThread 1 nGpus 1 minBytes {SIZE} maxBytes {SIZE}\n#\n# Using devices\n{devices}{COLUMNS}{row}{tail}")
 
 
-def rdma(view: View) -> Answer:
+def rdma(view: View) -> ShellAnswer:
     """ib_write_bw from host memory. Without a peer it is the server, which waits and then shows the same."""
     return _write(view, cuda=False)
 
 
-def rdma_cuda(view: View) -> Answer:
+def rdma_cuda(view: View) -> ShellAnswer:
     """The same from GPU memory."""
     return _write(view, cuda=True)
 
 
-def _write(view: View, *, cuda: bool) -> Answer:
+def _write(view: View, *, cuda: bool) -> ShellAnswer:
     node, name = view.node, view.slots.get("hca", view.node.hcas[0].name)
     mine = next((hca for hca in node.hcas if hca.name == name and hca.present), None)
     if mine is None:

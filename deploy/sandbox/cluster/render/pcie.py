@@ -1,6 +1,6 @@
 """`lspci -D -vvv`: NVIDIA functions, and the bridges above them."""
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import GpuState, HcaState, NodeState
 from deploy.sandbox.cluster.render.view import View
 
@@ -12,7 +12,7 @@ _CONTROL = (
 )
 
 
-def gpus(view: View) -> Answer:
+def gpus(view: View) -> ShellAnswer:
     """`lspci -D -vvv -d 10de:`: GPUs and NVSwitches in bus order."""
     node = view.node
     rows = {gpu.bdf: _gpu(view, gpu) for gpu in node.gpus if not gpu.missing}
@@ -21,7 +21,7 @@ def gpus(view: View) -> Answer:
     return said("\n".join(rows[bdf] for bdf in sorted(rows)) + "\n")
 
 
-def bridges(view: View) -> Answer:
+def bridges(view: View) -> ShellAnswer:
     """`lspci -D -vvv -d ::0604`: the port above each GPU and each adapter."""
     node = view.node
     below: list[GpuState | HcaState] = [*node.gpus, *node.hcas]

@@ -1,26 +1,26 @@
 """Files below /proc: a process as the kernel shows it."""
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import Job
-from deploy.sandbox.cluster.machines.state import NodeState, Process
+from deploy.sandbox.cluster.machines.state import HostProcess, NodeState
 from deploy.sandbox.cluster.render.view import View
 
 TICKS_PER_SECOND = 100
 
 
-def stat(view: View) -> Answer:
+def stat(view: View) -> ShellAnswer:
     """`cat /proc/PID/stat`."""
     pid = view.slots["pid"]
     proc = next((proc for proc in view.node.procs if str(proc.pid) == pid), None)
     return said(stat_line(view.node, proc)) if proc else said("", 1, f"cat: /proc/{pid}/stat: No such file or directory\n")
 
 
-def start_ticks(node: NodeState, proc: Process) -> int:
+def start_ticks(node: NodeState, proc: HostProcess) -> int:
     """When it started, in clock ticks since boot: with the pid it names one process for ever."""
     return max(round((proc.started - node.booted) * TICKS_PER_SECOND), 0)
 
 
-def stat_line(node: NodeState, proc: Process) -> str:
+def stat_line(node: NodeState, proc: HostProcess) -> str:
     """All 52 fields; those nobody reads are 0."""
     before = [str(proc.pid), f"({proc.comm[:15]})", proc.stat[:1], str(proc.ppid), str(proc.pid), str(proc.pid), "0", "-1", "4194304"]
     fields = before + ["0"] * 10 + ["1", "0", str(start_ticks(node, proc))]

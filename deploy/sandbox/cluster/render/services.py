@@ -2,12 +2,12 @@
 
 import json
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.render.kernel import DAY, NO_ENTRIES, kept, microseconds, no_journal
 from deploy.sandbox.cluster.render.view import View
 
 
-def units(view: View) -> Answer:
+def units(view: View) -> ShellAnswer:
     """`systemctl show`: one block a unit, in the order asked."""
     blocks = []
     for name, unit in view.node.services.items():
@@ -19,7 +19,7 @@ def units(view: View) -> Answer:
     return said("\n".join(blocks))
 
 
-def journal(view: View) -> Answer:
+def journal(view: View) -> ShellAnswer:
     """`journalctl -o json -u …`: the last day of the units that matter."""
     node = view.node
     if not view.as_root and node.dmesg_restrict:

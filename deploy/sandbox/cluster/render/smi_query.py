@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, branch
 from deploy.sandbox.cluster.machines.state import EccCounts, GpuState, NodeState
 from deploy.sandbox.cluster.render.nvidia import failure, listed
@@ -16,7 +16,7 @@ TEMPLATE = Path(__file__).with_name("smi_query.tmpl")
 """One `gpu` element; a line that begins with `FROM-TO|` belongs to those driver branches only."""
 
 
-def query(view: View) -> Answer:
+def query(view: View) -> ShellAnswer:
     """All GPUs; a lost one has that for every value. A corrupted infoROM is warned of on stderr."""
     node = view.node
     if trouble := failure(node):

@@ -4,7 +4,7 @@ import json
 from datetime import UTC
 from typing import Any
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.machines.around import Interface
 from deploy.sandbox.cluster.machines.state import HcaState
@@ -15,7 +15,7 @@ PORT = 29500
 _NO_DEVICE = said("", 1, "Could not open device at /dev/ipmi0 or /dev/ipmi/0 or /dev/ipmidev/0: Permission denied\n")
 
 
-def lscpu(view: View) -> Answer:
+def lscpu(view: View) -> ShellAnswer:
     """`lscpu -J`."""
     cpus = view.node.profile.cpus * 2
     rows = [("Architecture:", "x86_64"), ("CPU(s):", str(cpus)), ("Model name:", "Intel(R) Xeon(R) Platinum 8480C"), ("Thread(s) per core:", "2"),
@@ -23,7 +23,7 @@ def lscpu(view: View) -> Answer:
     return said(json.dumps({"lscpu": [{"field": name, "data": value} for name, value in rows]}, indent=3) + "\n")
 
 
-def frequencies(view: View) -> Answer:
+def frequencies(view: View) -> ShellAnswer:
     """`grep -rsH … /sys/devices/system/cpu/cpufreq`: governor, driver and frequency of every CPU."""
     around, roll = view.node.around, dice(view.seed, view.node.name, "cpu")
     rows = []
@@ -34,7 +34,7 @@ def frequencies(view: View) -> Answer:
     return said("".join(rows))
 
 
-def tracking(view: View) -> Answer:
+def tracking(view: View) -> ShellAnswer:
     """`chronyc -c -n tracking`."""
     if view.node.services["chronyd"].active != "active":
         return said("506 Cannot talk to daemon\n", 1)
@@ -44,17 +44,17 @@ def tracking(view: View) -> Answer:
     return said(",".join(row) + "\n")
 
 
-def timedatectl(view: View) -> Answer:
+def timedatectl(view: View) -> ShellAnswer:
     """`timedatectl show -p NTP -p NTPSynchronized`."""
     return said(f"NTP=yes\nNTPSynchronized={'yes' if view.node.around.synchronised else 'no'}\n")
 
 
-def date(view: View) -> Answer:
+def date(view: View) -> ShellAnswer:
     """`date -u +%s.%N`."""
     return said(f"{view.now.timestamp():.9f}\n")
 
 
-def links(view: View) -> Answer:
+def links(view: View) -> ShellAnswer:
     """`ip -j -s -d link show`."""
     rows = [_link(1, Interface("lo", 65536, "loopback", adapter=False))]
     rows += [_link(i, row) for i, row in enumerate(interfaces(view), 2)]
@@ -80,7 +80,7 @@ def _link(number: int, row: Interface) -> dict[str, Any]:
             "link_type": row.kind, **made, "stats64": {"rx": {**counts, "over_errors": 0, "multicast": 0}, "tx": counts}}  # fmt: skip
 
 
-def adapters(view: View) -> Answer:
+def adapters(view: View) -> ShellAnswer:
     """`rackmedic-look adapters`: discards and pause frames."""
     rows = []
     for row in (row for row in interfaces(view) if row.adapter):
@@ -91,26 +91,26 @@ def adapters(view: View) -> Answer:
     return said("".join(rows))
 
 
-def masters(view: View) -> Answer:
+def masters(view: View) -> ShellAnswer:
     """`rackmedic-look masters`: whether the job's master can be found and reached."""
     address = view.node.env.get("MASTER_ADDR", "")
     return said(f"master {address} {view.node.env.get('MASTER_PORT', PORT)} {view.node.around.master}\n" if address else "")
 
 
-def tracker(view: View) -> Answer:
+def tracker(view: View) -> ShellAnswer:
     """`curl -I` of the experiment tracker."""
     return _headers(
         view, view.node.around.tracker, "tracker.svc.cluster", "HTTP/2 200 \r\nserver: uvicorn\r\ncontent-length: 18211\r\n\r\n"
     )
 
 
-def objects(view: View) -> Answer:
+def objects(view: View) -> ShellAnswer:
     """`curl -I` of the object store, which wants credentials that we do not have."""
     well = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
     return _headers(view, view.node.around.store, "objects.svc.cluster", well)
 
 
-def _headers(view: View, state: str, host: str, well: str) -> Answer:
+def _headers(view: View, state: str, host: str, well: str) -> ShellAnswer:
     if view.node.around.master == "no_name":
         return said("", 6, f"curl: (6) Could not resolve host: {host}\n")
     if state == "refused":
@@ -118,7 +118,7 @@ def _headers(view: View, state: str, host: str, well: str) -> Answer:
     return said("HTTP/1.1 503 Slow Down\r\nx-amz-request-id: 16F2A3C4\r\nRetry-After: 1\r\n\r\n" if state == "throttled" else well)
 
 
-def manager(view: View) -> Answer:
+def manager(view: View) -> ShellAnswer:
     """`sminfo`, asked through the first port."""
     port = _port(view)
     if port is None or not view.as_root:
@@ -128,7 +128,7 @@ def manager(view: View) -> Answer:
     return said("sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 1942130 priority 15 state 3 SMINFO_MASTER\n")
 
 
-def leaf(view: View) -> Answer:
+def leaf(view: View) -> ShellAnswer:
     """`iblinkinfo -l -n 1`: the first adapter, and the switch it hangs on."""
     port, around = _port(view), view.node.around
     if port is None or not view.as_root:
@@ -157,7 +157,7 @@ def _port(view: View) -> HcaState | None:
     return next(usable, None)
 
 
-def mounts(view: View) -> Answer:
+def mounts(view: View) -> ShellAnswer:
     """`rackmedic-look mounts`: each shared file system asked for three seconds."""
     rows = []
     for mount in (mount for mount in view.node.mounts if mount.fstype in SHARED):
@@ -166,7 +166,7 @@ def mounts(view: View) -> Answer:
     return said("".join(rows))
 
 
-def bmc_events(view: View) -> Answer:
+def bmc_events(view: View) -> ShellAnswer:
     """`ipmitool sel elist last 200`."""
     if not view.as_root:
         return _NO_DEVICE
@@ -179,7 +179,7 @@ def bmc_events(view: View) -> Answer:
     return said("".join(lines))
 
 
-def temperatures(view: View) -> Answer:
+def temperatures(view: View) -> ShellAnswer:
     """`ipmitool sdr type Temperature`."""
     if not view.as_root:
         return _NO_DEVICE
@@ -189,19 +189,19 @@ def temperatures(view: View) -> Answer:
     return said("".join(f"{name:<16} | {number} | {state:<3} | {entity:>4} | {value}\n" for name, number, state, entity, value in rows))
 
 
-def fans(view: View) -> Answer:
+def fans(view: View) -> ShellAnswer:
     """`ipmitool sdr type Fan`."""
     if not view.as_root:
         return _NO_DEVICE
     return said("".join(f"{f'Fan{i}':<16} | {48 + i:02X}h | ok  | 30.{i} | {9120 + 60 * i} RPM\n" for i in range(1, 7)))
 
 
-def power_status(view: View) -> Answer:
+def power_status(view: View) -> ShellAnswer:
     """`ipmitool chassis power status`."""
     return said("Chassis Power is on\n")
 
 
-def power(view: View) -> Answer:
+def power(view: View) -> ShellAnswer:
     """`ipmitool sdr type "Power Supply"`."""
     if not view.as_root:
         return _NO_DEVICE

@@ -2,30 +2,30 @@
 
 from collections.abc import Mapping
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
 from deploy.sandbox.cluster.plan import Deed
 from deploy.sandbox.cluster.render import nvidia
-from deploy.sandbox.cluster.repairs.place import OnNode, Outcome, Place, Slots
+from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, ToolRun
 
 GSP_SECONDS = 9.0
 """The list of one GPU's processes comes from the kernel module; when the firmware is silent it comes late."""
 
 
-def _process_list(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _process_list(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if trouble := nvidia.failure(node):
         return Outcome(trouble)
     return Outcome(said("".join(f"{proc.pid}\n" for _, gpu in nvidia.listed(node) if gpu.answers for proc in gpu.procs)))
 
 
-def _processes_of_one(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _processes_of_one(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     gpu, trouble = _addressed(node, slots)
     if gpu is None:
         return Outcome(trouble)
     return Outcome(said("".join(f"{proc.pid}\n" for proc in gpu.procs)), seconds=GSP_SECONDS if gpu.hang else 0.2)
 
 
-def _gpu_reset(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _gpu_reset(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     gpu, trouble = _addressed(node, slots)
     if gpu is None:
         return Outcome(trouble)
@@ -43,11 +43,11 @@ _IN_USE = (
 )
 
 
-def _locked_clocks(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _locked_clocks(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return _clocks(node, slots, "locked_clocks")
 
 
-def _application_clocks(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _application_clocks(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return _clocks(node, slots, "application_clocks")
 
 
@@ -58,7 +58,7 @@ def _clocks(node: NodeState, slots: Slots, operation: str) -> Outcome:
     return Outcome(said("All done.\n"), (), operation, gpu.index, 1.0)
 
 
-def _power_limit(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _power_limit(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if trouble := nvidia.failure(node):
         return Outcome(trouble)
     watts, profile, there = float(slots["watts"]), node.profile, [gpu for _, gpu in nvidia.listed(node)]
@@ -76,21 +76,21 @@ def _power_limit(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said("".join(rows) + "\nAll done.\n"), (deed,), operation, seconds=2.0)
 
 
-def _compute_mode(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _compute_mode(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     gpu, trouble = _addressed(node, slots)
     if gpu is None:
         return Outcome(trouble)
     return Outcome(said(f"Set compute mode to DEFAULT for GPU {_long(gpu)}.\nAll done.\n"), (), "compute_mode", gpu.index, 1.0)
 
 
-def _persistence(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _persistence(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if trouble := nvidia.failure(node):
         return Outcome(trouble)
     rows = [f"Enabled persistence mode for GPU {_long(gpu)}.\n" for _, gpu in nvidia.listed(node)]
     return Outcome(said("".join(rows) + "All done.\n"), (Deed("persistence", node.name, place.at),), seconds=3.0)
 
 
-def _mig_instances(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _mig_instances(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     """`nvidia-smi mig -dci` and `-dgi`: what they take away comes back with a reset only where the mode stays on."""
     gpu, trouble = _addressed(node, slots)
     if gpu is None:
@@ -103,7 +103,7 @@ def _mig_instances(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(f"Successfully destroyed {kind} instance ID  0 from GPU  {gpu.index}\n"))
 
 
-def _mig_off(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _mig_off(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     """Since Hopper at once; before it with the next reset."""
     gpu, trouble = _addressed(node, slots)
     if gpu is None:
@@ -126,7 +126,7 @@ def _mig_off(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(text), (Deed("mig_leaves", node.name, place.at, {"gpu": gpu.index}),), seconds=2.0)
 
 
-def _addressed(node: NodeState, slots: Slots) -> tuple[GpuState, Answer] | tuple[None, Answer]:
+def _addressed(node: NodeState, slots: Slots) -> tuple[GpuState, ShellAnswer] | tuple[None, ShellAnswer]:
     """The GPU at an address, or why nvidia-smi cannot talk to it. That another one hangs does not concern it."""
     trouble = nvidia.failure(node)
     if trouble and not trouble.hangs:
@@ -137,7 +137,7 @@ def _addressed(node: NodeState, slots: Slots) -> tuple[GpuState, Answer] | tuple
     return (None, _lost(gpu)) if gpu.lost else (gpu, said(""))
 
 
-def _lost(gpu: GpuState) -> Answer:
+def _lost(gpu: GpuState) -> ShellAnswer:
     text = f"Unable to determine the device handle for GPU{gpu.index}: {gpu.bdf.upper()}: GPU is lost.  Reboot the system to recover this GPU\n"
     return said(text, 15)
 

@@ -5,15 +5,15 @@ Pure: the world in, an outcome out. The cluster carries it out.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.grammar import fits
 from deploy.sandbox.cluster.machines import scheduler
-from deploy.sandbox.cluster.machines.state import World
+from deploy.sandbox.cluster.machines.state import ClusterState
 from deploy.sandbox.cluster.repairs import gpu_tools, node_tools
-from deploy.sandbox.cluster.repairs.place import OnNode, Outcome, Place, Slots
+from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, ToolRun
 
 
-def outcome(place: Place, argv: Sequence[str]) -> Outcome | None:
+def outcome(place: ToolRun, argv: Sequence[str]) -> Outcome | None:
     """What a command does here; None for one that no remedy has."""
     for template, act in ON_NODES.items():
         slots = fits(template, argv)
@@ -27,7 +27,7 @@ def outcome(place: Place, argv: Sequence[str]) -> Outcome | None:
     return None
 
 
-def _not_found(word: str) -> Answer:
+def _not_found(word: str) -> ShellAnswer:
     return said("", 127, f"{word}: command not found\n")
 
 
@@ -37,7 +37,7 @@ ON_NODES: Mapping[tuple[str, ...], OnNode] = {
 }
 """Commands of a GPU machine, as the kit's conditions and remedies word them."""
 
-ON_CONTROLLER: Mapping[str, Callable[[World, float, Slots, str], scheduler.Asked]] = {
+ON_CONTROLLER: Mapping[str, Callable[[ClusterState, float, Slots, str], scheduler.SlurmReply]] = {
     "scontrol update NodeName=<node> State=DRAIN Reason=<reason>": scheduler.drain,
     "scontrol update NodeName=<node> State=RESUME": scheduler.resume,
     "scancel <job>": scheduler.cancel,

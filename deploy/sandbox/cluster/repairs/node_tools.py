@@ -3,11 +3,11 @@ Pure: the world in, an outcome out."""
 
 from collections.abc import Mapping
 
-from deploy.sandbox.cluster.answer import Answer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.state import NodeState
 from deploy.sandbox.cluster.plan import Deed
 from deploy.sandbox.cluster.render import containers
-from deploy.sandbox.cluster.repairs.place import OnNode, Outcome, Place, Slots
+from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, ToolRun
 from deploy.sandbox.cluster.simulation.deeds import FM
 from tools.remedies.scripts import CLEANED
 
@@ -22,7 +22,7 @@ _FAILED = (
 )
 
 
-def _modprobe_peermem(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _modprobe_peermem(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if "nvidia_peermem" in node.modules:
         return Outcome(said(""))
     if not node.driver:
@@ -32,7 +32,7 @@ def _modprobe_peermem(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(""), (), "modprobe", seconds=2.0)
 
 
-def _restart_fabricmanager(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _restart_fabricmanager(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     unit = "nvidia-fabricmanager.service"
     if node.services["nvidia-fabricmanager"].load == "not-found":
         return Outcome(said("", 5, f"Failed to restart {unit}: Unit {unit} not found.\n"))
@@ -48,7 +48,7 @@ def _restart_fabricmanager(node: NodeState, place: Place, slots: Slots) -> Outco
     return Outcome(said(""), (deed,), "restart_fabricmanager", seconds=20.0)
 
 
-def _reboot(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _reboot(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if node.inhibited:
         text = (
             'Operation inhibited by "Unattended Upgrades Shutdown" (PID 812 "unattended-upgr", user root), reason is "Upgrade in progress".\n'
@@ -58,7 +58,7 @@ def _reboot(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(""), reboots=True, seconds=0.0)
 
 
-def _kill(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _kill(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     pid = int(slots["pid"])
     proc = next((proc for proc in node.procs if proc.pid == pid), None)
     if proc is None:
@@ -72,7 +72,7 @@ def _kill(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(""), (deed,), "" if rank or gpu is None else "kill", gpu.index if gpu else None, 1.0)
 
 
-def _rmmod(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _rmmod(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     name = slots["module"]
     if name not in node.modules:
         return Outcome(said("", 1, f"rmmod: ERROR: Module {name} is not currently loaded\n"))
@@ -92,7 +92,7 @@ def _holders(node: NodeState) -> bool:
     return bool(running) or any(gpu.held for gpu in node.gpus)
 
 
-def _modprobe(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _modprobe(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     name = slots["module"].replace("-", "_")
     if name in node.modules:
         return Outcome(said(""))
@@ -102,7 +102,7 @@ def _modprobe(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(""), (deed,), "load_driver" if name == "nvidia" else "", seconds=12.0 if name == "nvidia" else 2.0)
 
 
-def _dkms(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _dkms(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if place.told.get("S03", {}).get("headers") == "missing":
         text = (
             f"Error! Your kernel headers for kernel {node.kernel} cannot be found at /lib/modules/{node.kernel}/build or "
@@ -115,7 +115,7 @@ def _dkms(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(text), (Deed("built", node.name, place.at, {"kernel": node.kernel}),), seconds=150.0)
 
 
-def _service(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _service(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     """`systemctl` for the units that have nothing of their own to say."""
     verb, name = slots["verb"], slots["unit"]
     unit, service = f"{name}.service", node.services.get(name)
@@ -129,16 +129,16 @@ def _service(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said(""), (_unit(node, place, name, active=verb != "stop"),), operation, seconds=5.0)
 
 
-def _unit(node: NodeState, place: Place, name: str, *, active: bool) -> Deed:
+def _unit(node: NodeState, place: ToolRun, name: str, *, active: bool) -> Deed:
     return Deed("service", node.name, place.at, {"unit": name, "active": active})
 
 
-def _is_active(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _is_active(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     service = node.services.get(slots["unit"])
     return Outcome(said("", 0 if service is not None and service.active == "active" else 3))
 
 
-def _is_enabled(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _is_enabled(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     service = node.services.get(slots["unit"])
     return Outcome(said("", 0 if service is not None and service.load == "loaded" else 1))
 
@@ -149,7 +149,7 @@ def _is_enabled(node: NodeState, place: Place, slots: Slots) -> Outcome:
 NO_DOCKER = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
 
 
-def _container(node: NodeState, place: Place, slots: Slots) -> Answer | None:
+def _container(node: NodeState, place: ToolRun, slots: Slots) -> ShellAnswer | None:
     """Why docker does nothing with a container, or None."""
     if node.services["docker"].active != "active":
         return said("", 1, NO_DOCKER)
@@ -158,7 +158,7 @@ def _container(node: NodeState, place: Place, slots: Slots) -> Answer | None:
     return None
 
 
-def _inside(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _inside(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     """`docker exec … nvidia-smi -L`."""
     if trouble := _container(node, place, slots):
         return Outcome(trouble)
@@ -167,13 +167,13 @@ def _inside(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said("".join(f"GPU {gpu.index}: {node.profile.product} (UUID: {gpu.uuid})\n" for gpu in node.gpus)))
 
 
-def _restart_container(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _restart_container(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if trouble := _container(node, place, slots):
         return Outcome(trouble)
     return Outcome(said(f"{slots['container']}\n"), (), "restart_container", seconds=12.0)
 
 
-def _configure_runtime(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _configure_runtime(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     text = (
         'time="2026-06-01T12:00:31Z" level=info msg="Config file does not exist; using empty config"\n'
         'time="2026-06-01T12:00:31Z" level=info msg="Wrote updated config to /etc/docker/daemon.json"\n'
@@ -182,23 +182,23 @@ def _configure_runtime(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said("", 0, text), (Deed("configured", node.name, place.at),), seconds=1.0)
 
 
-def _wait_for_time(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _wait_for_time(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if node.services["chronyd"].active != "active":
         return Outcome(said("506 Cannot talk to daemon\n", 1))
     return Outcome(said(f"try: 1, refid: 0A000001, correction: {abs(node.skew):.9f}, skew: 0.102\n"), seconds=10.0)
 
 
-def _step_clock(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _step_clock(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     if node.services["chronyd"].active != "active":
         return Outcome(said("506 Cannot talk to daemon\n", 1))
     return Outcome(said("200 OK\n"), (), "step_clock", seconds=1.0)
 
 
-def _governor(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _governor(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return Outcome(said("".join(f"Setting cpu: {cpu}\n" for cpu in range(node.profile.cpus))), (), "governor", seconds=2.0)
 
 
-def old_files(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def old_files(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     """What fills the disk is a hundred hours old, unless the fault says otherwise."""
     filled, age = place.told.get("S10"), int(slots["older_than"]) / 60
     rows = [
@@ -213,11 +213,11 @@ def old_files(node: NodeState, place: Place, slots: Slots) -> Outcome:
     return Outcome(said("".join(rows)), (), "cleanup", seconds=60.0)
 
 
-def _power_cycle(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _power_cycle(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return Outcome(said("Chassis Power Control: Cycle\n"), (), "power_cycle", reboots=True, seconds=0.0)
 
 
-def _nothing(node: NodeState, place: Place, slots: Slots) -> Outcome:
+def _nothing(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return Outcome(said(""))
 
 

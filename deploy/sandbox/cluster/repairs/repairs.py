@@ -8,7 +8,7 @@ from typing import Any
 
 from deploy.sandbox.cluster.plan import Plan, What
 from deploy.sandbox.cluster.repairs.instruments import outcome
-from deploy.sandbox.cluster.repairs.place import Outcome, Place
+from deploy.sandbox.cluster.repairs.tool_run import Outcome, ToolRun
 from deploy.sandbox.cluster.simulation import remedies, turns
 from deploy.sandbox.cluster.simulation.simulation import NoSuchThing, Simulation
 
@@ -27,7 +27,7 @@ class Repairable(Simulation):
         """What a tool of the node kit would do; None when no remedy has that command. Nothing happens."""
         world, now = self.world(at), self._now(at)
         told = {row.fault: row.args for row in self._plan.happenings if host in row.nodes and row.ended is None and row.at <= now}
-        return outcome(Place(world, host, now, told, self.scheduler_refuses, self._plan.seed), argv)
+        return outcome(ToolRun(world, host, now, told, self.scheduler_refuses, self._plan.seed), argv)
 
     def carry_out(self, host: str, argv: Sequence[str], at: float = 0.0) -> Outcome | None:
         """The same, and it happens: the cluster is another afterwards. A reboot is left to whoever has a clock."""

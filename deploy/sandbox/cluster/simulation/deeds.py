@@ -9,7 +9,7 @@ from deploy.sandbox.cluster.machines.healthy import COUNTERS, HW_COUNTERS
 from deploy.sandbox.cluster.machines.lines import Job, JournalLine, KernelLine
 from deploy.sandbox.cluster.machines.noise import boot_lines, quiet_journal
 from deploy.sandbox.cluster.machines.profiles import branch
-from deploy.sandbox.cluster.machines.state import ControllerState, EccCounts, GpuState, NodeState, World
+from deploy.sandbox.cluster.machines.state import ClusterState, ControllerState, EccCounts, GpuState, NodeState
 from deploy.sandbox.cluster.plan import Deed
 from deploy.sandbox.cluster.simulation import remedies
 
@@ -19,7 +19,7 @@ KERNEL_STARTS = 45.0
 """The kernel starts this long before the machine answers, unless it went down later than that."""
 
 
-def do(world: World, deed: Deed, seed: int) -> None:
+def do(world: ClusterState, deed: Deed, seed: int) -> None:
     """Change the world as the deed did."""
     if world.controller and deed.node == world.controller.name:
         _controller(world.controller, deed, seed)

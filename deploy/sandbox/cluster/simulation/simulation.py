@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from deploy.sandbox.cluster.machines.state import World
+from deploy.sandbox.cluster.machines.state import ClusterState
 from deploy.sandbox.cluster.plan import Happening, Plan
 from deploy.sandbox.cluster.simulation import world as worlds
 
@@ -24,7 +24,7 @@ class Simulation:
         self.pace = pace
         self._plan, self._started, self._clock = plan, t0, clock
         self._first = plan
-        self._built: dict[tuple[object, ...], World] = {}
+        self._built: dict[tuple[object, ...], ClusterState] = {}
         self._watchers: list[Callable[[], None]] = []
 
     @property
@@ -69,7 +69,7 @@ class Simulation:
             return world.controller.reachable
         return host in self.hosts and world.nodes[host].reachable
 
-    def world(self, at: float = 0.0, *, faded: bool = False) -> World:
+    def world(self, at: float = 0.0, *, faded: bool = False) -> ClusterState:
         """Everything as it is `at` seconds after t0."""
         age, at = self._age, self._since_t0(at)
         happened = tuple(h for h in self._plan.happenings if h.at - age <= at)

@@ -10,17 +10,17 @@ from deploy.sandbox.cluster.faults.scene import Scene
 from deploy.sandbox.cluster.machines import healthy, training
 from deploy.sandbox.cluster.machines.lines import Job
 from deploy.sandbox.cluster.machines.profiles import DEFAULT_DRIVER, PROFILES
-from deploy.sandbox.cluster.machines.state import ControllerState, NodeState, World
+from deploy.sandbox.cluster.machines.state import ClusterState, ControllerState, NodeState
 from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
 from deploy.sandbox.cluster.simulation import deeds
 from deploy.sandbox.cluster.simulation.stints import START_SECONDS, Stint, job_met, stints
 
 
-def build(plan: Plan, *, faded: bool = False) -> World:
+def build(plan: Plan, *, faded: bool = False) -> ClusterState:
     """The world of a plan, everything in it having happened. `faded`: what went wrong has left its traces in the logs and nowhere else."""
     runs = stints(plan)
     job = runs[-1].job
-    world = World({name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}, job, _controller(plan))
+    world = ClusterState({name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}, job, _controller(plan))
     for run in runs:
         training.write_healthy_log(run.job, world.nodes, plan.seed, trained=run.trained)
     over = [row for row in plan.happenings if row.ended is not None]
@@ -61,13 +61,13 @@ def _controller(plan: Plan) -> ControllerState | None:
     return ControllerState(plan.controller, deeds.boot_id(plan.seed, plan.controller, 0)) if plan.controller else None
 
 
-def _happen(world: World, rows: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
+def _happen(world: ClusterState, rows: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
     for row in rows:
-        for scene in _scenes(World(world.nodes, job_met(row, plan, runs)), row, plan.seed):
+        for scene in _scenes(ClusterState(world.nodes, job_met(row, plan, runs)), row, plan.seed):
             FAULTS[row.fault].act(scene)
 
 
-def _scenes(world: World, happening: Happening, seed: int) -> list[Scene]:
+def _scenes(world: ClusterState, happening: Happening, seed: int) -> list[Scene]:
     row = FAULTS[happening.fault]
     nodes = [world.nodes[name] for name in happening.nodes]
     at = happening.at - (START_SECONDS if row.job == "never starts" else 0.0)
@@ -81,7 +81,7 @@ def _scenes(world: World, happening: Happening, seed: int) -> list[Scene]:
     return scenes
 
 
-def _fade(world: World, plan: Plan) -> None:
+def _fade(world: ClusterState, plan: Plan) -> None:
     """Healthy nodes again, with the logs of the sick ones."""
     for index, (name, sick) in enumerate(world.nodes.items()):
         node = _node(plan, name, index, world.job)
@@ -89,7 +89,7 @@ def _fade(world: World, plan: Plan) -> None:
         world.nodes[name] = node
 
 
-def _settle(world: World) -> None:
+def _settle(world: ClusterState) -> None:
     """Logs in order of time."""
     for node in world.nodes.values():
         node.kernel_log.sort(key=lambda line: line.t)

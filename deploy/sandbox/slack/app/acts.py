@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.sandbox.slack.app import events
-from deploy.sandbox.slack.app.socketmode import Delivery, Hub
+from deploy.sandbox.slack.app.socketmode import Hub, SocketDelivery
 from deploy.sandbox.slack.workspace.blockkit import elements_of
 from deploy.sandbox.slack.workspace.people import BOT, User
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import Views, checked, filled, typed_value
 from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
 
@@ -50,7 +50,7 @@ class Acts:
         if files:
             body |= {"files": list(self._attach(who, where, files)), "subtype": "file_share", "upload": True}
         elif not text.strip():
-            raise Refused("no_text")
+            raise SlackRefusal("no_text")
         return self.ws.post(who.id, where, body)
 
     def _attach(self, who: User, where: Channel, files: Files) -> Iterable[JSON]:
@@ -70,20 +70,20 @@ class Acts:
 
     async def click(
         self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
-    ) -> Delivery:
+    ) -> SocketDelivery:
         """A button, a menu or a checkbox of a message. `value` picks an option, or picks among buttons with the same action_id."""
         message = self._find(message_ts)
         who = self._sees(user, message)
         block, element = pick(message.body.get("blocks", []), action_id, block_id, value)
         allowed = element.get("visible_to_user_ids")
         if allowed is not None and who.id not in allowed:
-            raise Refused("action_not_visible")
+            raise SlackRefusal("action_not_visible")
         body = events.interaction(self.ws, "block_actions", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
         state, _ = filled(message.body, dict(inputs or {}))
         body |= {"state": {"values": state}, "response_url": self._hook(who.id, message.channel, message)}
         return await self._act(who, body, block, element, value, message.channel)
 
-    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> Delivery:
+    async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> SocketDelivery:
         """The same inside a modal or a home."""
         who = self.ws.user(user)
         view = self.views.find(who.id, view_id)
@@ -94,7 +94,7 @@ class Acts:
         body |= {"container": {"type": "view", "view_id": view["id"]}, "view": view}
         return await self._act(who, body, block, element, value)
 
-    async def _act(self, who: User, body: JSON, block: JSON, element: JSON, value: Any, channel: str = "") -> Delivery:
+    async def _act(self, who: User, body: JSON, block: JSON, element: JSON, value: Any, channel: str = "") -> SocketDelivery:
         entry = {} if element["type"] in ("button", "icon_button") else typed_value(overflowing(element), value)
         body["actions"] = [events.action(self.ws, block["block_id"], element, entry)]
         return self._told(await self.hub.ask("interactive", body), who.id, channel)
@@ -140,11 +140,11 @@ class Acts:
                 body = events.interaction(self.ws, "view_closed", who, "") | {"view": view, "is_cleared": everything}
                 await self.hub.ask("interactive", body)
 
-    async def command(self, user: str, channel: str, command: str, text: str = "") -> Delivery:
+    async def command(self, user: str, channel: str, command: str, text: str = "") -> SocketDelivery:
         who, where = self.ws.user(user), self._place(user, channel)
         row = next((row for row in self.ws.app.commands if row["command"] == command), None)
         if row is None:
-            raise Refused("unknown_command", f"{command} is not one of the app's commands")
+            raise SlackRefusal("unknown_command", f"{command} is not one of the app's commands")
         body = {
             "token": events.VERIFICATION,
             "team_id": "T0RACK",
@@ -165,12 +165,12 @@ class Acts:
             self._answer(Hook(where.id, who.id, None, 0), delivery.payload)
         return delivery
 
-    async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> Delivery:
+    async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> SocketDelivery:
         """The app's entry in a message's menu."""
         message = self.ws.message(channel, message_ts)
         who = self._sees(user, message)
         if callback_id not in {row["callback_id"] for row in self.ws.app.shortcuts}:
-            raise Refused("unknown_shortcut", f"{callback_id} is not one of the app's shortcuts")
+            raise SlackRefusal("unknown_shortcut", f"{callback_id} is not one of the app's shortcuts")
         body = events.interaction(self.ws, "message_action", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
         body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.now(self.ws)}
         body["response_url"] = self._hook(who.id, message.channel, None)
@@ -185,9 +185,9 @@ class Acts:
         """Something was posted to a response_url."""
         hook = self.hooks.get(key)
         if hook is None or self.ws.clock() > hook.expires:
-            raise Refused("expired_url")
+            raise SlackRefusal("expired_url")
         if not hook.left:
-            raise Refused("too_many_responses")
+            raise SlackRefusal("too_many_responses")
         hook.left -= 1
         self._answer(hook, body)
 
@@ -216,7 +216,7 @@ class Acts:
         self.hooks[key] = Hook(channel, user, message, self.ws.clock() + ANSWER_LIFE)
         return f"{self.origin}/respond/{key}"
 
-    def _told(self, delivery: Delivery, user: str, channel: str = "") -> Delivery:
+    def _told(self, delivery: SocketDelivery, user: str, channel: str = "") -> SocketDelivery:
         """Slack shows a person that their click got no answer."""
         if not delivery.acked:
             self.ws.journal.add("trouble", {"text": TROUBLE[delivery.reason], "reason": delivery.reason}, channel, user)
@@ -225,9 +225,9 @@ class Acts:
     def _place(self, user: str, channel: str) -> Channel:
         who, where = self.ws.user(user), self.ws.channel(channel)
         if who.id not in where.members:
-            raise Refused("not_in_channel")
+            raise SlackRefusal("not_in_channel")
         if who.deleted:
-            raise Refused("account_inactive")
+            raise SlackRefusal("account_inactive")
         return where
 
     def _find(self, ts: str) -> Message:
@@ -236,19 +236,19 @@ class Acts:
                 return found
         if found := self.ws.ephemerals.get(ts):
             return found
-        raise Refused("message_not_found")
+        raise SlackRefusal("message_not_found")
 
     def _sees(self, user: str, message: Message) -> User:
         who = self.ws.user(user)
         self._place(user, message.channel)
         if message.ephemeral_to not in ("", who.id):
-            raise Refused("message_not_found")
+            raise SlackRefusal("message_not_found")
         return who
 
     def _own(self, user: str, channel: str, ts: str) -> Message:
         message = self.ws.message(channel, ts)
         if message.body["user"] != self.ws.user(user).id:
-            raise Refused("cant_update_message")
+            raise SlackRefusal("cant_update_message")
         return message
 
 
@@ -263,5 +263,5 @@ def pick(blocks: list[JSON], action_id: str, block_id: str, value: Any) -> tuple
     rows = [row for row in rows if block_id in ("", row[0]["block_id"])]
     exact = [row for row in rows if value is not None and row[1].get("value") == value]
     if not (found := exact or rows):
-        raise Refused("action_not_found", f"no element with action_id {action_id}")
+        raise SlackRefusal("action_not_found", f"no element with action_id {action_id}")
     return found[0]

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from aiohttp import WSMsgType, web
 
-from deploy.sandbox.slack.workspace.journal import Journal
+from deploy.sandbox.slack.workspace.journal import WorkspaceJournal
 from deploy.sandbox.slack.workspace.people import App
 from deploy.sandbox.slack.workspace.refusal import JSON
 
@@ -34,7 +34,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class SocketDelivery:
     """What became of an envelope; `payload` is what the ack carried."""
 
     acked: bool
@@ -53,7 +53,7 @@ class Connection:
 
 @dataclass
 class Hub:
-    journal: Journal
+    journal: WorkspaceJournal
     patience: Patience = field(default_factory=Patience)
     connections: list[Connection] = field(default_factory=list)
     latencies: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list[float]))
@@ -142,21 +142,21 @@ class Hub:
         """Deliver an event in the background, with Slack's retries."""
         self._spawn(self._with_retries(payload))
 
-    async def ask(self, kind: Kind, payload: JSON, answerable: bool = False) -> Delivery:
+    async def ask(self, kind: Kind, payload: JSON, answerable: bool = False) -> SocketDelivery:
         """Deliver a click, a submission or a command: once, and its person is waiting."""
         if not self.live:
             self.counts["nobody_connected"] += 1
-            return Delivery(acked=False, reason="nobody_connected")
+            return SocketDelivery(acked=False, reason="nobody_connected")
         return await self._send(kind, payload, answerable)
 
-    async def _with_retries(self, payload: JSON) -> Delivery:
-        delivery = Delivery(acked=False, reason="")
+    async def _with_retries(self, payload: JSON) -> SocketDelivery:
+        delivery = SocketDelivery(acked=False, reason="")
         for attempt, delay in enumerate((0.0, *self.patience.retries)):
             if delay:
                 await asyncio.sleep(delay)
             if not await self._somebody():
                 self.counts["lost_events"] += 1
-                return Delivery(acked=False, attempts=attempt, reason="nobody_connected")
+                return SocketDelivery(acked=False, attempts=attempt, reason="nobody_connected")
             delivery = await self._send("events_api", payload, False, attempt, delivery.reason)
             if delivery.acked:
                 return delivery
@@ -170,7 +170,7 @@ class Hub:
             return False
         return True
 
-    async def _send(self, kind: Kind, payload: JSON, answerable: bool, attempt: int = 0, reason: str = "") -> Delivery:
+    async def _send(self, kind: Kind, payload: JSON, answerable: bool, attempt: int = 0, reason: str = "") -> SocketDelivery:
         envelope: JSON = {"envelope_id": str(uuid4()), "type": kind, "accepts_response_payload": answerable, "payload": payload}
         if kind == "events_api":
             envelope |= {"retry_attempt": attempt, "retry_reason": reason}
@@ -185,14 +185,14 @@ class Hub:
                 answer = await future
         except (TimeoutError, ConnectionError):
             self.counts["timeouts"] += 1
-            return Delivery(acked=False, attempts=attempt + 1, reason="timeout")
+            return SocketDelivery(acked=False, attempts=attempt + 1, reason="timeout")
         finally:
             del self._awaited[envelope["envelope_id"]]
             self.journal.ring()
         seconds = time.perf_counter() - began
         self.latencies[kind].append(seconds)
         self.counts["acked"] += 1
-        return Delivery(True, seconds, answer, attempt + 1)
+        return SocketDelivery(True, seconds, answer, attempt + 1)
 
     def _next(self) -> Connection:
         live = self.live

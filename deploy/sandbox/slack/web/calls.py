@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.sandbox.slack.workspace.people import BOT
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import Views
 from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
 
@@ -27,13 +27,13 @@ class Call:
 
     def need(self, name: str) -> str:
         if not (value := self.text(name)):
-            raise Refused("invalid_arguments", f"[ERROR] missing required field: {name}")
+            raise SlackRefusal("invalid_arguments", f"[ERROR] missing required field: {name}")
         return value
 
     def number(self, name: str, otherwise: int) -> int:
         value = self.text(name) or str(otherwise)
         if not value.isdigit():
-            raise Refused("invalid_arguments", f"[ERROR] must be an integer [json-pointer:/{name}]")
+            raise SlackRefusal("invalid_arguments", f"[ERROR] must be an integer [json-pointer:/{name}]")
         return int(value)
 
     def structure(self, name: str) -> Any:
@@ -43,7 +43,7 @@ class Call:
             try:
                 return json.loads(value)
             except ValueError as e:
-                raise Refused("invalid_json" if name != "blocks" else "invalid_blocks_format") from e
+                raise SlackRefusal("invalid_json" if name != "blocks" else "invalid_blocks_format") from e
         return value
 
     def channel(self, name: str = "channel") -> Channel:
@@ -53,13 +53,13 @@ class Call:
             return self.ws.dm(ref)
         channel = self.ws.channel(ref)
         if BOT not in channel.members:
-            raise Refused("not_in_channel")
+            raise SlackRefusal("not_in_channel")
         if channel.is_archived:
-            raise Refused("is_archived")
+            raise SlackRefusal("is_archived")
         return channel
 
     def message(self, ts: str = "ts") -> Message:
         channel = self.channel()
         if (found := channel.messages.get(self.need(ts))) is None:
-            raise Refused("message_not_found")
+            raise SlackRefusal("message_not_found")
         return found

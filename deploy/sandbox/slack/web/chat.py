@@ -5,7 +5,7 @@ from typing import Any
 from deploy.sandbox.slack.web.calls import Call
 from deploy.sandbox.slack.workspace.blockkit import BLOCK_TEXT_TOGETHER, error, problems, too_long_together
 from deploy.sandbox.slack.workspace.people import BOT
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import named
 from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
 
@@ -19,7 +19,7 @@ def post_message(call: Call) -> JSON:
     channel = call.channel()
     body = content(call)
     if len(body["text"]) > POST_TEXT:
-        raise Refused("msg_too_long")
+        raise SlackRefusal("msg_too_long")
     message = call.ws.post(BOT, channel, body | thread(call, channel))
     return {"channel": channel.id, "ts": message.ts, "message": call.ws.shown(message)}
 
@@ -27,10 +27,10 @@ def post_message(call: Call) -> JSON:
 def update(call: Call) -> JSON:
     channel, message = call.channel(), own(call, "cant_update_message")
     if message.streaming:
-        raise Refused("streaming_state_conflict")
+        raise SlackRefusal("streaming_state_conflict")
     body = content(call, earlier=message.body)
     if len(body["text"].encode()) > UPDATE_TEXT_BYTES:
-        raise Refused("msg_too_long")
+        raise SlackRefusal("msg_too_long")
     call.ws.edit(message, body)
     return {"channel": channel.id, "ts": message.ts, "text": body["text"], "message": call.ws.shown(message)}
 
@@ -44,7 +44,7 @@ def delete(call: Call) -> JSON:
 def post_ephemeral(call: Call) -> JSON:
     channel, user = call.channel(), call.ws.user(call.need("user"))
     if user.id not in channel.members:
-        raise Refused("user_not_in_channel")
+        raise SlackRefusal("user_not_in_channel")
     message = call.ws.whisper(channel, user.id, content(call) | thread(call, channel))
     return {"message_ts": message.ts}
 
@@ -59,7 +59,7 @@ def permalink(call: Call) -> JSON:
 def react(call: Call) -> JSON:
     name = call.need("name").strip(":")
     if not name.replace("_", "").replace("-", "").replace("+", "").isalnum():
-        raise Refused("invalid_name")
+        raise SlackRefusal("invalid_name")
     call.ws.react(BOT, call.message("timestamp"), name)
     return {}
 
@@ -75,7 +75,7 @@ def set_status(call: Call) -> JSON:
 def own(call: Call, otherwise: str) -> Message:
     message = call.message()
     if message.body["user"] != BOT:
-        raise Refused(otherwise)
+        raise SlackRefusal(otherwise)
     return message
 
 
@@ -83,7 +83,7 @@ def thread(call: Call, channel: Channel) -> JSON:
     if not (ts := call.text("thread_ts")):
         return {}
     if ts not in channel.messages or channel.messages[ts].is_reply:
-        raise Refused("thread_not_found")
+        raise SlackRefusal("thread_not_found")
     return {"thread_ts": ts}
 
 
@@ -91,12 +91,12 @@ def content(call: Call, earlier: JSON | None = None) -> JSON:
     """Text, blocks, attachments and metadata, checked as Slack checks them."""
     blocks, text, markdown = call.structure("blocks"), call.text("text"), call.text("markdown_text")
     if markdown and (text or blocks):
-        raise Refused("markdown_text_conflict")
+        raise SlackRefusal("markdown_text_conflict")
     if len(markdown) > MARKDOWN_TEXT:
-        raise Refused("msg_too_long")
+        raise SlackRefusal("msg_too_long")
     attachments = call.structure("attachments")
     if not (blocks or text.strip() or markdown or attachments):
-        raise Refused("no_text")
+        raise SlackRefusal("no_text")
     body: JSON = {"text": text or markdown}
     if blocks is not None:
         body["blocks"] = checked(blocks)
@@ -111,11 +111,13 @@ def content(call: Call, earlier: JSON | None = None) -> JSON:
 
 def checked(blocks: Any) -> list[JSON]:
     if not isinstance(blocks, list):
-        raise Refused("invalid_blocks_format")
+        raise SlackRefusal("invalid_blocks_format")
     if found := problems(blocks, "message"):
-        raise Refused("invalid_blocks", *found, errors=[line.removeprefix("[ERROR] ") for line in found])
+        raise SlackRefusal("invalid_blocks", *found, errors=[line.removeprefix("[ERROR] ") for line in found])
     if too_long_together(blocks):
-        raise Refused("msg_blocks_too_long", error(f"block text is limited to about {BLOCK_TEXT_TOGETHER} characters together", "/blocks"))
+        raise SlackRefusal(
+            "msg_blocks_too_long", error(f"block text is limited to about {BLOCK_TEXT_TOGETHER} characters together", "/blocks")
+        )
     return named(blocks)
 
 
@@ -124,9 +126,9 @@ def metadata(call: Call) -> JSON:
     if not given:
         return {}
     if not isinstance(given, dict) or not isinstance(given.get("event_type"), str) or not isinstance(given.get("event_payload"), dict):
-        raise Refused("invalid_metadata_format")
+        raise SlackRefusal("invalid_metadata_format")
     if len(str(given).encode()) > METADATA_BYTES:
-        raise Refused("metadata_too_large")
+        raise SlackRefusal("metadata_too_large")
     return {"metadata": given}
 
 

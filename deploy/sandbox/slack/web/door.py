@@ -16,50 +16,50 @@ from deploy.sandbox.slack.web import stream as web_stream
 from deploy.sandbox.slack.web.calls import Call
 from deploy.sandbox.slack.web.people import Method
 from deploy.sandbox.slack.web.rates import POSTING, TIER_1, TIER_2, TIER_3, TIER_4, Rate, Rates, tier
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import Views
 from deploy.sandbox.slack.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WebMethod:
     run: Method
     scope: str
     rate: Rate
 
 
 # fmt: off
-METHODS: dict[str, Row] = {
-    "auth.test":                    Row(web_people.auth_test,      "",                    tier(600)),
-    "bots.info":                    Row(web_people.bots_info,      "users:read",          tier(TIER_3)),
-    "chat.postMessage":             Row(web_chat.post_message,     "chat:write",          POSTING),
-    "chat.update":                  Row(web_chat.update,           "chat:write",          tier(TIER_3)),
-    "chat.delete":                  Row(web_chat.delete,           "chat:write",          tier(TIER_3)),
-    "chat.postEphemeral":           Row(web_chat.post_ephemeral,   "chat:write",          tier(TIER_4)),
-    "chat.getPermalink":            Row(web_chat.permalink,        "",                    tier(600)),
-    "chat.startStream":             Row(web_stream.start,          "chat:write",          tier(TIER_2)),
-    "chat.appendStream":            Row(web_stream.append,         "chat:write",          tier(TIER_4)),
-    "chat.stopStream":              Row(web_stream.stop,           "chat:write",          tier(TIER_2)),
-    "assistant.threads.setStatus":  Row(web_chat.set_status,       "chat:write",          tier(600)),
-    "reactions.add":                Row(web_chat.react,            "reactions:write",     tier(TIER_3)),
-    "conversations.info":           Row(web_people.info,           "channels:read",       tier(TIER_3)),
-    "conversations.list":           Row(web_people.list_channels,  "channels:read",       tier(TIER_2)),
-    "conversations.history":        Row(web_people.history,        "channels:history",    tier(TIER_3)),
-    "conversations.replies":        Row(web_people.replies,        "channels:history",    tier(TIER_3)),
-    "conversations.members":        Row(web_people.members,        "channels:read",       tier(TIER_4)),
-    "conversations.open":           Row(web_people.open_dm,        "im:write",            tier(TIER_3)),
-    "conversations.join":           Row(web_people.join,           "channels:join",       tier(TIER_3)),
-    "users.info":                   Row(web_people.users_info,     "users:read",          tier(TIER_4)),
-    "users.list":                   Row(web_people.users_list,     "users:read",          tier(TIER_2)),
-    "usergroups.list":              Row(web_people.groups_list,    "usergroups:read",     tier(TIER_2)),
-    "usergroups.users.list":        Row(web_people.group_users,    "usergroups:read",     tier(TIER_2)),
-    "views.open":                   Row(web_files.open_view,       "",                    tier(TIER_4)),
-    "views.push":                   Row(web_files.push_view,       "",                    tier(TIER_4)),
-    "views.update":                 Row(web_files.update_view,     "",                    tier(TIER_4)),
-    "views.publish":                Row(web_files.publish_view,    "",                    tier(TIER_4)),
-    "files.getUploadURLExternal":   Row(web_files.upload_url,      "files:write",         tier(TIER_4)),
-    "files.completeUploadExternal": Row(web_files.complete_upload, "files:write",         tier(TIER_4)),
-    "files.info":                   Row(web_files.file_info,       "files:read",          tier(TIER_4)),
+METHODS: dict[str, WebMethod] = {
+    "auth.test":                    WebMethod(web_people.auth_test,      "",                    tier(600)),
+    "bots.info":                    WebMethod(web_people.bots_info,      "users:read",          tier(TIER_3)),
+    "chat.postMessage":             WebMethod(web_chat.post_message,     "chat:write",          POSTING),
+    "chat.update":                  WebMethod(web_chat.update,           "chat:write",          tier(TIER_3)),
+    "chat.delete":                  WebMethod(web_chat.delete,           "chat:write",          tier(TIER_3)),
+    "chat.postEphemeral":           WebMethod(web_chat.post_ephemeral,   "chat:write",          tier(TIER_4)),
+    "chat.getPermalink":            WebMethod(web_chat.permalink,        "",                    tier(600)),
+    "chat.startStream":             WebMethod(web_stream.start,          "chat:write",          tier(TIER_2)),
+    "chat.appendStream":            WebMethod(web_stream.append,         "chat:write",          tier(TIER_4)),
+    "chat.stopStream":              WebMethod(web_stream.stop,           "chat:write",          tier(TIER_2)),
+    "assistant.threads.setStatus":  WebMethod(web_chat.set_status,       "chat:write",          tier(600)),
+    "reactions.add":                WebMethod(web_chat.react,            "reactions:write",     tier(TIER_3)),
+    "conversations.info":           WebMethod(web_people.info,           "channels:read",       tier(TIER_3)),
+    "conversations.list":           WebMethod(web_people.list_channels,  "channels:read",       tier(TIER_2)),
+    "conversations.history":        WebMethod(web_people.history,        "channels:history",    tier(TIER_3)),
+    "conversations.replies":        WebMethod(web_people.replies,        "channels:history",    tier(TIER_3)),
+    "conversations.members":        WebMethod(web_people.members,        "channels:read",       tier(TIER_4)),
+    "conversations.open":           WebMethod(web_people.open_dm,        "im:write",            tier(TIER_3)),
+    "conversations.join":           WebMethod(web_people.join,           "channels:join",       tier(TIER_3)),
+    "users.info":                   WebMethod(web_people.users_info,     "users:read",          tier(TIER_4)),
+    "users.list":                   WebMethod(web_people.users_list,     "users:read",          tier(TIER_2)),
+    "usergroups.list":              WebMethod(web_people.groups_list,    "usergroups:read",     tier(TIER_2)),
+    "usergroups.users.list":        WebMethod(web_people.group_users,    "usergroups:read",     tier(TIER_2)),
+    "views.open":                   WebMethod(web_files.open_view,       "",                    tier(TIER_4)),
+    "views.push":                   WebMethod(web_files.push_view,       "",                    tier(TIER_4)),
+    "views.update":                 WebMethod(web_files.update_view,     "",                    tier(TIER_4)),
+    "views.publish":                WebMethod(web_files.publish_view,    "",                    tier(TIER_4)),
+    "files.getUploadURLExternal":   WebMethod(web_files.upload_url,      "files:write",         tier(TIER_4)),
+    "files.completeUploadExternal": WebMethod(web_files.complete_upload, "files:write",         tier(TIER_4)),
+    "files.info":                   WebMethod(web_files.file_info,       "files:read",          tier(TIER_4)),
 }
 # fmt: on
 CONNECT = "apps.connections.open"
@@ -89,7 +89,7 @@ class Api:
             return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": str(wait)})
         try:
             body = {"ok": True, **self._run(name, args, token)}
-        except Refused as refusal:
+        except SlackRefusal as refusal:
             self._count(name, refusal.code)
             body = refusal.answer()
         return web.json_response(body, headers={"x-oauth-scopes": ",".join(sorted(self.scopes))})
@@ -100,21 +100,21 @@ class Api:
 
     def _run(self, name: str, args: JSON, token: str) -> JSON:
         if name != CONNECT and name not in METHODS:
-            raise Refused("unknown_method", req_method=name)
+            raise SlackRefusal("unknown_method", req_method=name)
         if not token:
-            raise Refused("not_authed")
+            raise SlackRefusal("not_authed")
         if name == CONNECT:
             return self._connect(token)
         if token != self.bot_token:
-            raise Refused("not_allowed_token_type" if token == self.app_token else "invalid_auth")
+            raise SlackRefusal("not_allowed_token_type" if token == self.app_token else "invalid_auth")
         row = METHODS[name]
         if row.scope and row.scope not in self.scopes:
-            raise Refused("missing_scope", needed=row.scope, provided=",".join(sorted(self.scopes)))
+            raise SlackRefusal("missing_scope", needed=row.scope, provided=",".join(sorted(self.scopes)))
         return row.run(Call(self.ws, self.views, args, self.origin))
 
     def _connect(self, token: str) -> JSON:
         if token != self.app_token:
-            raise Refused("not_allowed_token_type" if token == self.bot_token else "invalid_auth")
+            raise SlackRefusal("not_allowed_token_type" if token == self.bot_token else "invalid_auth")
         return {"url": f"{self.origin.replace('http', 'ws', 1)}/link/?ticket={self.hub.ticket()}&app_id={self.ws.app.id}"}
 
     def _count(self, name: str, code: str) -> None:

@@ -6,13 +6,13 @@ from deploy.sandbox.slack.web.calls import Call
 from deploy.sandbox.slack.web.chat import thread
 from deploy.sandbox.slack.workspace.files import File
 from deploy.sandbox.slack.workspace.people import BOT
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 
 
 def upload_url(call: Call) -> JSON:
     name, length = call.need("filename"), call.number("length", 0)
     if not length:
-        raise Refused("invalid_arguments", "[ERROR] must be greater than 0 [json-pointer:/length]")
+        raise SlackRefusal("invalid_arguments", "[ERROR] must be greater than 0 [json-pointer:/length]")
     file = call.ws.files.promise(BOT, name, length)
     return {"upload_url": f"{call.origin}/upload/v1/{file.ticket}", "file_id": file.id}
 
@@ -20,7 +20,7 @@ def upload_url(call: Call) -> JSON:
 def complete_upload(call: Call) -> JSON:
     rows: Any = call.structure("files")
     if not isinstance(rows, list) or not rows:
-        raise Refused("invalid_arguments", "[ERROR] missing required field: files")
+        raise SlackRefusal("invalid_arguments", "[ERROR] missing required field: files")
     files = [finished(call, row) for row in rows]
     named_channels = [name for name in (call.text("channel_id") or call.text("channels")).split(",") if name]
     for ref in named_channels:
@@ -31,7 +31,7 @@ def complete_upload(call: Call) -> JSON:
 def finished(call: Call, row: JSON) -> File:
     file = call.ws.files.get(str(row.get("id", "")))
     if file.content is None:
-        raise Refused("file_not_found")
+        raise SlackRefusal("file_not_found")
     file.title = str(row.get("title") or file.name)
     return file
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from deploy.sandbox.slack.web.calls import Call
 from deploy.sandbox.slack.web.chat import hidden_metadata
 from deploy.sandbox.slack.workspace.people import BOT, HOME, App, User
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Channel, Message
 
 
@@ -17,7 +17,7 @@ def auth_test(call: Call) -> JSON:
 
 def bots_info(call: Call) -> JSON:
     if call.text("bot") not in ("", App.bot_id):
-        raise Refused("bot_not_found")
+        raise SlackRefusal("bot_not_found")
     return {"bot": call.ws.bot_profile() | {"user_id": BOT}}
 
 
@@ -28,7 +28,7 @@ def shown(call: Call, user: User) -> JSON:
 def users_info(call: Call) -> JSON:
     user = call.ws.users.get(call.text("user"))
     if user is None:
-        raise Refused("user_not_found")
+        raise SlackRefusal("user_not_found")
     return {"user": shown(call, user)}
 
 
@@ -45,7 +45,7 @@ def groups_list(call: Call) -> JSON:
 def group_users(call: Call) -> JSON:
     group = call.ws.groups.get(call.text("usergroup"))
     if group is None:
-        raise Refused("no_such_subteam")
+        raise SlackRefusal("no_such_subteam")
     return {"users": list(group.users)}
 
 
@@ -74,7 +74,7 @@ def open_dm(call: Call) -> JSON:
         return {"channel": {"id": call.ws.channel(ref).id}}
     users = [user for user in call.text("users").split(",") if user]
     if len(users) != 1:
-        raise Refused("users_list_not_supplied" if not users else "method_not_supported_for_channel_type")
+        raise SlackRefusal("users_list_not_supplied" if not users else "method_not_supported_for_channel_type")
     return {"channel": {"id": call.ws.dm(users[0]).id}}
 
 
@@ -97,14 +97,14 @@ def replies(call: Call) -> JSON:
     """The thread, oldest first, its root always at the top."""
     channel, ts = readable(call), call.need("ts")
     if ts not in channel.messages:
-        raise Refused("thread_not_found")
+        raise SlackRefusal("thread_not_found")
     return said(call, [m for m in channel.thread(channel.messages[ts].root) if m.ts == ts or within(call, m)])
 
 
 def readable(call: Call) -> Channel:
     channel = call.ws.channel(call.text("channel"))
     if BOT not in channel.members:
-        raise Refused("not_in_channel")
+        raise SlackRefusal("not_in_channel")
     return channel
 
 
@@ -122,7 +122,7 @@ def within(call: Call, message: Message) -> bool:
 def paged(call: Call, rows: list[JSON], otherwise: int) -> tuple[list[JSON], str]:
     limit, cursor = min(call.number("limit", otherwise) or otherwise, 1000), call.text("cursor")
     if cursor and not cursor.removeprefix("at:").isdigit():
-        raise Refused("invalid_cursor")
+        raise SlackRefusal("invalid_cursor")
     start = int(cursor.removeprefix("at:") or 0)
     return rows[start : start + limit], f"at:{start + limit}" if start + limit < len(rows) else ""
 

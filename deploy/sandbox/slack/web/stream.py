@@ -5,7 +5,7 @@ from typing import Any
 from deploy.sandbox.slack.web.calls import Call
 from deploy.sandbox.slack.web.chat import MARKDOWN_TEXT, checked, metadata, own, thread
 from deploy.sandbox.slack.workspace.people import BOT
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import named
 from deploy.sandbox.slack.workspace.workspace import Message
 
@@ -18,13 +18,13 @@ def start(call: Call) -> JSON:
     channel = call.channel()
     place = thread(call, channel)
     if not place:
-        raise Refused("invalid_arguments", "[ERROR] missing required field: thread_ts")
+        raise SlackRefusal("invalid_arguments", "[ERROR] missing required field: thread_ts")
     if not channel.is_im:
         for name in ("recipient_user_id", "recipient_team_id"):
             if not call.text(name):
-                raise Refused(f"missing_{name}")
+                raise SlackRefusal(f"missing_{name}")
     if call.text("task_display_mode") not in ("", "timeline", "plan"):
-        raise Refused("invalid_arguments", "[ERROR] must be one of: timeline, plan [json-pointer:/task_display_mode]")
+        raise SlackRefusal("invalid_arguments", "[ERROR] must be one of: timeline, plan [json-pointer:/task_display_mode]")
     chunks = given(call)
     body: JSON = {"text": "", "streaming_state": "in_progress", "stream": {"mode": call.text("task_display_mode") or "timeline"}, **place}
     message = call.ws.post(BOT, channel, body | {"blocks": []})
@@ -37,7 +37,7 @@ def append(call: Call) -> JSON:
     message = open_stream(call)
     chunks = given(call)
     if not chunks:
-        raise Refused("no_text")
+        raise SlackRefusal("no_text")
     grow(call, message, chunks)
     return {"channel": message.channel, "ts": message.ts}
 
@@ -59,7 +59,7 @@ def open_stream(call: Call) -> Message:
     idle = call.ws.clock() - message.body.get("stream", {}).get("fed", 0)
     if not message.streaming or idle > IDLE_SECONDS:
         message.streaming = False
-        raise Refused("message_not_in_streaming_state")
+        raise SlackRefusal("message_not_in_streaming_state")
     return message
 
 
@@ -67,10 +67,10 @@ def given(call: Call) -> list[JSON]:
     """The call's chunks, with markdown_text as one of them."""
     chunks: Any = call.structure("chunks") or []
     if not isinstance(chunks, list) or not all(isinstance(chunk, dict) and valid(chunk) for chunk in chunks):
-        raise Refused("invalid_chunks")
+        raise SlackRefusal("invalid_chunks")
     text = call.text("markdown_text")
     if sum(len(str(c.get("text", ""))) for c in chunks) + len(text) > MARKDOWN_TEXT:
-        raise Refused("msg_too_long")
+        raise SlackRefusal("msg_too_long")
     return [*([{"type": "markdown_text", "text": text}] if text else []), *chunks]
 
 

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 
 
 @dataclass
@@ -69,7 +69,7 @@ class FileStore:
 
     def get(self, file_id: str) -> File:
         if (file := self._files.get(file_id)) is None:
-            raise Refused("file_not_found")
+            raise SlackRefusal("file_not_found")
         return file
 
     def for_ticket(self, ticket: str) -> File | None:

@@ -27,7 +27,7 @@ class Change:
         return asdict(self)
 
 
-class Journal:
+class WorkspaceJournal:
     def __init__(self) -> None:
         self.seq = 0
         self.closed = False

@@ -60,7 +60,7 @@ class User:
 
 
 @dataclass(slots=True)
-class Group:
+class UserGroup:
     id: str
     handle: str
     name: str
@@ -119,5 +119,5 @@ def cast() -> Iterable[User]:
 # fmt: on
 
 
-def groups() -> Iterable[Group]:
-    yield Group("S0GPUAPPR", "gpu-approvers", "GPU approvers", ["U0PRIYA", "U0ANTON"])
+def groups() -> Iterable[UserGroup]:
+    yield UserGroup("S0GPUAPPR", "gpu-approvers", "GPU approvers", ["U0PRIYA", "U0ANTON"])

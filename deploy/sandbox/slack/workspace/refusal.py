@@ -6,7 +6,7 @@ JSON = dict[str, Any]
 """What travels on Slack's wire. Nobody has the schema but Slack, so it is checked where it enters and not typed further."""
 
 
-class Refused(Exception):
+class SlackRefusal(Exception):
     """Slack would answer `ok: false` with this code."""
 
     def __init__(self, code: str, *messages: str, **extra: Any) -> None:

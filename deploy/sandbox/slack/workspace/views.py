@@ -7,7 +7,7 @@ from typing import Any
 
 from deploy.sandbox.slack.workspace.blockkit import elements_of, view_problems
 from deploy.sandbox.slack.workspace.people import HOME, App
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Workspace, short_id
 
 DEEPEST = 3
@@ -37,11 +37,11 @@ class Views:
     def redeem(self, trigger_id: str) -> str:
         trigger = self._triggers.get(trigger_id)
         if trigger is None:
-            raise Refused("invalid_trigger_id")
+            raise SlackRefusal("invalid_trigger_id")
         if trigger.used:
-            raise Refused("exchanged_trigger_id")
+            raise SlackRefusal("exchanged_trigger_id")
         if self.ws.clock() > trigger.expires:
-            raise Refused("expired_trigger_id")
+            raise SlackRefusal("expired_trigger_id")
         trigger.used = True
         return trigger.user
 
@@ -58,9 +58,9 @@ class Views:
     def push_for(self, user: str, view: JSON) -> JSON:
         stack = self.stacks.get(user) or []
         if not stack:
-            raise Refused("not_found")
+            raise SlackRefusal("not_found")
         if len(stack) >= DEEPEST:
-            raise Refused("push_limit_reached")
+            raise SlackRefusal("push_limit_reached")
         return self._put(user, self._new(view, root=stack[0]["id"], previous=stack[-1]["id"]))
 
     def update(self, view: JSON, view_id: str = "", external_id: str = "", known_hash: str = "") -> JSON:
@@ -69,12 +69,12 @@ class Views:
             for n, old in enumerate(stack):
                 if view_id == old["id"] or (external_id and external_id == old["external_id"]):
                     if known_hash and known_hash != old["hash"]:
-                        raise Refused("hash_conflict")
+                        raise SlackRefusal("hash_conflict")
                     same = {key: old[key] for key in ("id", "root_view_id", "previous_view_id")}
                     stack[n] = self._new(view) | same
                     self.ws.journal.add("view", {"view": stack[n], "depth": len(stack)}, user=user)
                     return stack[n]
-        raise Refused("not_found")
+        raise SlackRefusal("not_found")
 
     def publish(self, user: str, view: JSON) -> JSON:
         checked(view, "home")
@@ -91,7 +91,7 @@ class Views:
         for view in [*(self.stacks.get(user) or []), *([home] if home else [])]:
             if view["id"] == view_id:
                 return view
-        raise Refused("view_not_found")
+        raise SlackRefusal("view_not_found")
 
     def close(self, user: str, everything: bool = False) -> list[JSON]:
         """The views that went away, top first."""
@@ -134,11 +134,11 @@ class Views:
 
 def checked(view: Any, kind: str) -> None:
     if not isinstance(view, dict) or view.get("type") != kind:
-        raise Refused("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
+        raise SlackRefusal("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
     if found := view_problems(view):
-        raise Refused("invalid_arguments", *found)
+        raise SlackRefusal("invalid_arguments", *found)
     if len(str(view).encode()) > VIEW_BYTES:
-        raise Refused("view_too_large")
+        raise SlackRefusal("view_too_large")
 
 
 def named(blocks: list[JSON]) -> list[JSON]:

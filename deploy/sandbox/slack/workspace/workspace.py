@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from deploy.sandbox.slack.workspace.files import FileStore
-from deploy.sandbox.slack.workspace.journal import Journal
-from deploy.sandbox.slack.workspace.people import ACME, BOT, EPOCH, HOME, TEAMS, App, Group, User, cast, groups
-from deploy.sandbox.slack.workspace.refusal import JSON, Refused
+from deploy.sandbox.slack.workspace.journal import WorkspaceJournal
+from deploy.sandbox.slack.workspace.people import ACME, BOT, EPOCH, HOME, TEAMS, App, User, UserGroup, cast, groups
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 
 Clock = Callable[[], float]
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
@@ -69,10 +69,10 @@ class Workspace:
     def __init__(self, clock: Clock = time.time, app: App | None = None) -> None:
         self.clock = clock
         self.app = app or App()
-        self.journal = Journal()
+        self.journal = WorkspaceJournal()
         self.teams = {team.id: team for team in TEAMS}
         self.users: dict[str, User] = {user.id: user for user in cast()}
-        self.groups: dict[str, Group] = {group.id: group for group in groups()}
+        self.groups: dict[str, UserGroup] = {group.id: group for group in groups()}
         self.channels: dict[str, Channel] = {channel.id: channel for channel in first_channels()}
         self.ephemerals: dict[str, Message] = {}
         self.homes: dict[str, JSON] = {}
@@ -90,14 +90,14 @@ class Workspace:
         for user in self.users.values():
             if ref == user.id or name == user.name:
                 return user
-        raise Refused("user_not_found")
+        raise SlackRefusal("user_not_found")
 
     def channel(self, ref: str) -> Channel:
         """By id or name."""
         for channel in self.channels.values():
             if ref == channel.id or ref.removeprefix("#") == channel.name:
                 return channel
-        raise Refused("channel_not_found")
+        raise SlackRefusal("channel_not_found")
 
     def is_stranger(self, user: User) -> bool:
         if user.stranger is not None:
@@ -119,7 +119,7 @@ class Workspace:
 
     def message(self, channel: str, ts: str) -> Message:
         if (found := self.channel(channel).messages.get(ts) or self.ephemerals.get(ts)) is None:
-            raise Refused("message_not_found")
+            raise SlackRefusal("message_not_found")
         return found
 
     def post(self, user_id: str, channel: Channel, body: JSON) -> Message:
@@ -167,7 +167,7 @@ class Workspace:
         if row is None:
             reactions.append(row := {"name": name, "users": [], "count": 0})
         if user_id in row["users"]:
-            raise Refused("already_reacted")
+            raise SlackRefusal("already_reacted")
         row["users"].append(user_id)
         row["count"] += 1
         data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
@@ -176,7 +176,7 @@ class Workspace:
     def share(self, channel: Channel, team_id: str) -> None:
         """Make it a Slack Connect channel: the other team's people come in."""
         if team_id not in self.teams:
-            raise Refused("team_not_found")
+            raise SlackRefusal("team_not_found")
         channel.shared_with.add(team_id)
         new = [user.id for user in self.users.values() if user.team_id == team_id and user.id not in channel.members]
         channel.members.extend(new)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.sandbox.cluster.answer import Answer
-from deploy.sandbox.cluster.machines.state import NodeState, World
+from deploy.sandbox.cluster.answer import ShellAnswer
+from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import Deed
 
 
@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.plan import Deed
 class Outcome:
     """`deeds` and `operation` are empty where nothing changes. `seconds`: how long it takes on the virtual clock. `reboots`: the machine goes down."""
 
-    answer: Answer
+    answer: ShellAnswer
     deeds: tuple[Deed, ...] = ()
     operation: str = ""
     gpu: int | None = None
@@ -29,10 +29,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ToolRun:
     """Where and when a tool is run. `node` is None on the controller. `told`: the arguments of the faults that are there, by fault."""
 
-    world: World
+    world: ClusterState
     name: str
     at: float
     told: Mapping[str, Mapping[str, Any]]
@@ -46,4 +46,4 @@ class Place:
 
 
 Slots = Mapping[str, str]
-OnNode = Callable[[NodeState, Place, Slots], Outcome]
+OnNode = Callable[[NodeState, ToolRun, Slots], Outcome]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from deploy.sandbox.slack.workspace.journal import Change, Journal
+from deploy.sandbox.slack.workspace.journal import Change, WorkspaceJournal
 from deploy.sandbox.slack.workspace.refusal import JSON
 from deploy.sandbox.slack.workspace.workspace import Workspace
 
@@ -13,7 +13,7 @@ HEARTBEAT = 15.0
 
 
 @dataclass
-class Watch:
+class ChangeFeed:
     ws: Workspace
 
     def routes(self) -> list[web.RouteDef]:
@@ -65,7 +65,7 @@ class Watch:
         return response
 
     @staticmethod
-    async def _beat(response: web.StreamResponse, journal: Journal, since: int) -> None:
+    async def _beat(response: web.StreamResponse, journal: WorkspaceJournal, since: int) -> None:
         try:
             await journal.until(lambda: journal.seq > since or journal.closed, HEARTBEAT)
         except TimeoutError:
