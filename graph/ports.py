@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from graph.state import Item
-from graph.waits import Waits
 from tools.clock import Clock
 
 if TYPE_CHECKING:
@@ -57,6 +57,24 @@ async def nothing_waiting(incident: str) -> Sequence[Item]:
 async def no_scheduler(job: str) -> tuple[str, ...]:
     """Nobody knows which hosts a job runs on."""
     return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long fixes wait before somebody hears of them again; the site's to set.
+
+    `reproof`: from the first proof to the second. `quiet`: from the second to the incident's quiet end.
+
+    `busy`: how long a drained node may go on with a stuck job before its cancelling is proposed; `idle`: before people hear that it is
+    still not idle; `back`: the same of a host that does not answer. `asks`: how often an undecided action is put up for decision.
+    """
+
+    reproof: timedelta = timedelta(hours=2)
+    quiet: timedelta = timedelta(hours=1)
+    busy: timedelta = timedelta(minutes=10)
+    idle: timedelta = timedelta(hours=24)
+    back: timedelta = timedelta(hours=1)
+    asks: int = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ ItemKind = Literal["mention", "reply", "attach", "hand_off", "take", "close", "s
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
 
 
-class Row(BaseModel):
+class Stored(BaseModel):
     """A frozen row; `.model_dump(mode="json")` is what the state holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Attachment(Row):
+class Attachment(Stored):
     """A file that came with a message; its redacted text lies in the evidence store."""
 
     name: str
@@ -35,7 +35,7 @@ class Attachment(Row):
     """Set on the way in (terminal, tests); moved to the evidence store by `summarise`."""
 
 
-class Item(Row):
+class Item(Stored):
     """One thing that happened to an incident: what the inbox holds. `id` de-duplicates (Slack: team.channel.ts or the click's id)."""
 
     id: str
@@ -49,7 +49,7 @@ class Item(Row):
     """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}."""
 
 
-class Origin(Row):
+class Origin(Stored):
     """Where the incident lives and who opened it."""
 
     kind: Literal["slack", "terminal", "alert"] = "terminal"
@@ -60,7 +60,7 @@ class Origin(Row):
     tenant: str = ""
 
 
-class Brief(Row):
+class Brief(Stored):
     """What `summarise` understood. Hosts are inventory names only; anything else the reporter named is in `unknown_hosts`."""
 
     text: str = ""
@@ -73,7 +73,7 @@ class Brief(Row):
     until: datetime | None = None
 
 
-class Evidence(Row):
+class Evidence(Stored):
     """A fact as cited: the line that shows it, where, when, and the digest of the stored output."""
 
     host: str = ""
@@ -87,7 +87,7 @@ class Evidence(Row):
     sha256: str = ""
 
 
-class Hypothesis(Row):
+class Hypothesis(Stored):
     """A label claimed of some hosts and devices (`host/gpuN`, `host/mlx5_N`, `leaf:x`)."""
 
     label: str
@@ -101,7 +101,7 @@ class Hypothesis(Row):
     checks: tuple[str, ...] = ()
 
 
-class Blind(Row):
+class Blind(Stored):
     """A check that could not look, and why."""
 
     host: str
@@ -109,7 +109,7 @@ class Blind(Row):
     why: str
 
 
-class Stats(Row):
+class Stats(Stored):
     """Cost of an incident so far, summed over its turns. Seconds are the transport's (virtual in the in-process sandbox)."""
 
     hosts: int = 0
@@ -125,7 +125,7 @@ class Stats(Row):
     usd: float = 0.0
 
 
-class Ticket(Row):
+class Ticket(Stored):
     """An incident handed to a human."""
 
     state: Literal["open", "taken", "waiting", "resolved"] = "open"
@@ -138,7 +138,7 @@ class Ticket(Row):
     closed_by: str = ""
 
 
-class Rung(Row):
+class Rung(Stored):
     """One step of a fix: a remedy of the catalogue with its arguments. Values read live when it is proposed are not in it."""
 
     remedy: str
@@ -155,7 +155,7 @@ LadderOutcome = Literal["", "cured", "recurred", "looked", "ticket", "denied", "
 a `recurred` one has a ladder after it that starts with the next plan; `ticket` leaves it to people."""
 
 
-class Ladder(Row):
+class Ladder(Stored):
     """The ordered actions of one fix on one host, and where it stands."""
 
     id: str
@@ -194,7 +194,7 @@ class Ladder(Row):
         return self.rungs[self.rung] if self.rung < len(self.rungs) else None
 
 
-class PlannedAction(Row):
+class PlannedAction(Stored):
     """A rung as it would be proposed now. What is read live (process start times) may still change its digest."""
 
     label: str
@@ -209,7 +209,7 @@ class PlannedAction(Row):
     digest: str = ""
 
 
-class Report(Row):
+class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
     item: str

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from bot.refusal import Refusal
 from bot.run.catalogue import catalogue, site_folder
 from bot.settings import PREFIX, Settings
-from graph.ports import Ports
-from graph.waits import Waits
+from graph.ports import Ports, Waits
 from kb.history.index import History, load_seeds
 from kb.taxonomy.labels import BadTaxonomy, Taxonomy, load_taxonomy
 from tools.clock import Clock

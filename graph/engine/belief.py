@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import Lens, is_text, may_be_text
-from graph.engine.subjects import Hits, Seen, Subject, subjects
+from graph.engine.subjects import Hits, Observed, Subject, subjects
 from kb.keys import find
 from kb.taxonomy.labels import Clue, Leaf
 from tools.fact import Fact, Status, Value
@@ -79,7 +79,7 @@ class Belief:
 
 
 @dataclass(slots=True)
-class Kind:
+class Alike:
     """Facts of one key that no clue can tell apart, with what is expected and what most of their peers say. A fleet repeats itself."""
 
     first: Fact
@@ -95,7 +95,7 @@ class Matcher:
     lens: Lens
     by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
-    _kinds: dict[str, list[Kind]] = field(default_factory=dict)
+    _alike: dict[str, list[Alike]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, facts: Iterable[Fact], lens: Lens) -> "Matcher":
@@ -112,21 +112,21 @@ class Matcher:
     def say(self, clue: Clue, fact: Fact) -> str:
         return clue.say(fact, self._expected(fact), self._most(fact))
 
-    def _of(self, key: str) -> list[Kind]:
+    def _of(self, key: str) -> list[Alike]:
         if key not in self.by_key:
             return []
-        if key not in self._kinds:
+        if key not in self._alike:
             mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.clues(key)))
-            kinds: dict[tuple[object, ...], Kind] = {}
+            kinds: dict[tuple[object, ...], Alike] = {}
             for fact in self.by_key[key]:
                 expected = self._expected(fact) if "expected" in mentions else None
                 majority = self._most(fact) if "majority" in mentions else None
                 device = fact.device if "device" in mentions else ""
                 attrs = repr(fact.attrs) if fact.attrs else ""
                 name = (repr(fact.value), fact.status, fact.stale, fact.unit, device, attrs, repr(expected), repr(majority))
-                kinds.setdefault(name, Kind(fact, expected, majority, [])).facts.append(fact)
-            self._kinds[key] = list(kinds.values())
-        return self._kinds[key]
+                kinds.setdefault(name, Alike(fact, expected, majority, [])).facts.append(fact)
+            self._alike[key] = list(kinds.values())
+        return self._alike[key]
 
     def _expected(self, fact: Fact) -> Value:
         return self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
@@ -148,7 +148,7 @@ class Matcher:
         return self._majority[key, device]
 
 
-def _holds(clue: Clue, kind: Kind) -> bool:
+def _holds(clue: Clue, kind: Alike) -> bool:
     """The echo of another error supports nothing, unless the clue asks about echoes; nor does a port of another network."""
     if clue.weight > 0 and kind.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
         return False
@@ -168,7 +168,7 @@ def _common(facts: Sequence[Fact]) -> Value:
 def beliefs(facts: Sequence[Fact], lens: Lens, priors: Mapping[str, float]) -> list[Belief]:
     """One row for each label and subject that some clue speaks of, and one bare row for every other label; most likely first."""
     matcher = Matcher.of(facts, lens)
-    seen = Seen(looked_at(facts), Counter((fact.host, fact.key) for fact in facts if fact.key and not fact.status.blind))
+    seen = Observed(looked_at(facts), Counter((fact.host, fact.key) for fact in facts if fact.key and not fact.status.blind))
     rows: list[Belief] = []
     for leaf in lens.taxonomy.leaves.values():
         start = leaf.prior + max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))

@@ -159,11 +159,19 @@ def _is_clock(fact: Fact) -> bool:
     return fact.key == "time.clock" and fact.status is Status.OK and bool(fact.host)
 
 
-CAPABILITY = (
-    *(("B300", "103"), ("GB300", "103"), ("B200", "100"), ("B100", "100"), ("H100", "90"), ("H200", "90"), ("H800", "90"), ("H20", "90")),
-    *(("GH200", "90"), ("L40", "89"), ("L4", "89"), ("A100", "80"), ("A800", "80"), ("A30", "80"), ("A10", "86"), ("A40", "86"), ("V100", "70"), ("T4", "75")),
-)  # fmt: skip
-"""Words of product names → compute capability."""
+# fmt: off
+PRODUCTS = {
+    "103": ("B300", "GB300"),
+    "100": ("B200", "B100"),
+    "90":  ("H100", "H200", "H800", "H20", "GH200"),
+    "89":  ("L40", "L4"),
+    "86":  ("A10", "A40"),
+    "80":  ("A100", "A800", "A30"),
+    "75":  ("T4",),
+    "70":  ("V100",),
+}
+# fmt: on
+"""Compute capability → words of product names."""
 
 
 def unfit_images(facts: Sequence[Fact]) -> list[Fact]:
@@ -191,8 +199,8 @@ def _newer(image: str, driver: str) -> bool:
 
 
 def _capability(product: str) -> str:
-    words = re.split(r"[\s_-]+", product)
-    return next((number for name, number in CAPABILITY if name in words or f"{name}S" in words), "")
+    words = set(re.split(r"[\s_-]+", product))
+    return next((number for number, names in PRODUCTS.items() if words & {*names, *(f"{name}S" for name in names)}), "")
 
 
 def _runs(arch: str, capability: int) -> bool:

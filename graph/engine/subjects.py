@@ -44,14 +44,14 @@ class Sorted:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """What there was to see. `looked`: check → hosts where it could look; `counts`: (host, key) → facts of that key."""
 
     looked: Mapping[str, set[str]] = field(default_factory=dict)
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Seen) -> dict[Subject, Hits]:
+def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Observed) -> dict[Subject, Hits]:
     """Every subject that something speaks for, with all hits that bear on it."""
     match leaf.scope:
         case "gpu" | "hca":
@@ -121,7 +121,7 @@ def _places(hits: Hits, lens: Lens, looked: Mapping[str, set[str]], kind: Place)
     return found
 
 
-def _of_most_devices(hits: Hits, seen: Seen) -> Hits:
+def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
     """Without what only few devices of a host show: one hot GPU is no hot room."""
     showing: dict[tuple[int, str], int] = defaultdict(int)
     for clue, fact in hits:

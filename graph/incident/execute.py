@@ -30,7 +30,7 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     if case.turn.cut in ENDS or not asks:
         return {"turn": case.turn.write(), "to_look": []}
     ports.fleet.outdate({ask.host for ask in asks}, case.item.at)
-    watch = Watch(case, state, ports, total=len(asks))
+    watch = LiveWave(case, state, ports, total=len(asks))
     wave = await watch.look(asks, fresh=bool(case.turn.again) or (case.item.kind == "recheck" and state.get("rounds", 0) <= 1))
     case.turn.cut = watch.cut or await waiting(case, state, ports)
     facts = after_repairs(merged(case.facts, told(wave)), cursors(read_ladders(state.get("ladders", []))))
@@ -56,7 +56,7 @@ async def waiting(case: Case, state: Incident, ports: Ports) -> str:
 
 
 @dataclass(slots=True)
-class Watch:
+class LiveWave:
     """A wave under way: counts answers, tells them to whoever watches, and listens for "stop"."""
 
     case: Case

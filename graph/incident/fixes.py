@@ -14,7 +14,7 @@ from graph.incident.tickets import hand_over
 from graph.ladders.build import Yard, ladders_for, mended_on, read_ladders, write_ladders
 from graph.ladders.ends import HELD, describe, held_by, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
-from graph.ladders.moves import Event, climb
+from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ports import Ports
 from graph.state import Incident, Item, Ladder, Lifecycle, Report, Ticket
@@ -30,7 +30,7 @@ def fixes(state: Incident, case: Case, now: Assessment, ports: Ports, update: di
     ladders = read_ladders(state.get("ladders", []))
     kind = case.item.kind
     if is_look(case.item):
-        return _diagnosed(case, now, ports, climb(ladders, Event.of(case.item.data), yard_of(case, ports)), update)
+        return _diagnosed(case, now, ports, climb(ladders, News.of(case.item.data), yard_of(case, ports)), update)
     if kind == "action_result":
         return _result(state, case, now, ports, ladders, update)
     if kind in TAKES_OVER:
@@ -49,15 +49,15 @@ async def with_results(case: Case, state: Incident, ports: Ports) -> Case:
     """The case with what the proof or check of its item saw. What a host said before it was changed is of the past."""
     if case.item.kind != "action_result":
         return case
-    event, known = Event.of(case.item.data), read_ladders(state.get("ladders", []))
+    news, known = News.of(case.item.data), read_ladders(state.get("ladders", []))
     try:
         seen = await ports.evidence.facts(str(case.item.data.get("facts") or ""))
     except KeyError:
         seen = []
     since = cursors(known)
-    about = next((row for row in known if event.approval and row.approval == event.approval), None)
-    if about and about.now and about.now.part == "fix" and event.since:
-        since[about.target] = event.since
+    about = next((row for row in known if news.approval and row.approval == news.approval), None)
+    if about and about.now and about.now.part == "fix" and news.since:
+        since[about.target] = news.since
     if not seen and not since:
         return case
     facts = after_repairs(merged(case.facts, seen), since)
@@ -93,11 +93,11 @@ def _diagnosed(case: Case, now: Assessment, ports: Ports, known: list[Ladder], u
 
 
 def _result(state: Incident, case: Case, now: Assessment, ports: Ports, known: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
-    event = Event.of(case.item.data)
-    if event.kind == QUIET:
+    news = News.of(case.item.data)
+    if news.kind == QUIET:
         return _quiet(known, state, update)
     yard = yard_of(case, ports)
-    ladders = climb(known, event, yard)
+    ladders = climb(known, news, yard)
     changed = [row for row in ladders if row not in known]
     if not changed:
         return {"lifecycle": state.get("lifecycle", "open")}

@@ -1,7 +1,7 @@
 """The incident graph as a table, and how one inbox item becomes exactly one turn of it.
 
 The graph never waits: a turn ends, and the next item starts the next one. A turn that a crash cut off is continued first.
-Node names are stored with every checkpoint, so they stay; when the shape changes GRAPH_VERSION is bumped.
+NodeFunction names are stored with every checkpoint, so they stay; when the shape changes GRAPH_VERSION is bumped.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ MOST_STEPS = 60
 """Nodes in one turn; rounds are bounded in `plan`, so this is only ever hit by a bug."""
 
 
-class Node(Protocol):
+class NodeFunction(Protocol):
     """State in, what changes out."""
 
     __name__: str
@@ -40,7 +40,7 @@ class Node(Protocol):
 class Step(NamedTuple):
     """A node and where it leads: a name, or a choice among names."""
 
-    node: Node
+    node: NodeFunction
     then: str | Callable[[Incident], str]
     among: tuple[str, ...] = ()
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from graph.ladders.steps import REMEDY_OF, Ground, NoRung, rungs_of, words_of
+from graph.ports import Waits
 from graph.state import Hypothesis, Ladder, Rung
-from graph.waits import Waits
 from kb.taxonomy.labels import Leaf, Taxonomy
 from tools.fact import Fact
 from tools.inventory.hosts import Host, Inventory

@@ -19,7 +19,7 @@ TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class News:
     """Something that happened to an action or to a wait. `kind`: a terminal state of the ledger, or what a reading found."""
 
     kind: str
@@ -35,7 +35,7 @@ class Event:
     """When it was claimed."""
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> "Event":
+    def of(cls, data: Mapping[str, Any]) -> "News":
         """From an inbox item; what we do not know is left out."""
         texts = {name: data[name] for name in TEXTS if isinstance(data.get(name), str)}
         since = data.get("since")
@@ -44,116 +44,116 @@ class Event:
         )
 
 
-Move = Callable[[Ladder, Event, Yard], Ladder]
+Move = Callable[[Ladder, News, Yard], Ladder]
 
 
-def climb(ladders: Sequence[Ladder], event: Event, yard: Yard) -> list[Ladder]:
-    """All ladders of the incident after an event. One that is about no present rung changes nothing."""
-    found = [moved(row, event, yard) if _about(row, event) else row for row in ladders]
-    for row in [row for row in found if row.outcome == "recurred" and _about(row, event)]:
+def climb(ladders: Sequence[Ladder], news: News, yard: Yard) -> list[Ladder]:
+    """All ladders of the incident after news. One that is about no present rung changes nothing."""
+    found = [moved(row, news, yard) if _about(row, news) else row for row in ladders]
+    for row in [row for row in found if row.outcome == "recurred" and _about(row, news)]:
         again = _from_next_plan(row, found, yard)
         found = [*found, again] if again else [ended(row, "ticket", row.says) if other is row else other for other in found]
     return settled(found, yard)
 
 
-def _about(ladder: Ladder, event: Event) -> bool:
-    if event.ladder:
-        return ladder.id == event.ladder
-    return bool(event.approval) and ladder.approval == event.approval
+def _about(ladder: Ladder, news: News) -> bool:
+    if news.ladder:
+        return ladder.id == news.ladder
+    return bool(news.approval) and ladder.approval == news.approval
 
 
-def moved(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    """One ladder after an event of its own."""
-    move = MOVES.get(event.kind)
-    if move is None or ladder.now is None or _about_nothing(ladder, event):
+def moved(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    """One ladder after news of its own."""
+    move = MOVES.get(news.kind)
+    if move is None or ladder.now is None or _about_nothing(ladder, news):
         return ladder
-    if event.since and ladder.now.part == "fix":
-        ladder = ladder.model_copy(update={"since": event.since})
-    if ladder.outcome and not _revives(ladder, event):
-        return _after_the_end(ladder, event)
-    return move(ladder.model_copy(update={"outcome": ""}), event, yard)
+    if news.since and ladder.now.part == "fix":
+        ladder = ladder.model_copy(update={"since": news.since})
+    if ladder.outcome and not _revives(ladder, news):
+        return _after_the_end(ladder, news)
+    return move(ladder.model_copy(update={"outcome": ""}), news, yard)
 
 
-def _about_nothing(ladder: Ladder, event: Event) -> bool:
+def _about_nothing(ladder: Ladder, news: News) -> bool:
     """The result of an action while none is put up, or Ask again on an old card of a ladder that goes on: it would pass a wait by."""
-    if event.kind == "again":
-        return not ladder.outcome and not (event.approval and event.approval == ladder.approval)
-    return event.kind in RESULTS and not ladder.approval
+    if news.kind == "again":
+        return not ladder.outcome and not (news.approval and news.approval == ladder.approval)
+    return news.kind in RESULTS and not ladder.approval
 
 
-def _revives(ladder: Ladder, event: Event) -> bool:
+def _revives(ladder: Ladder, news: News) -> bool:
     """Somebody asks again, or says what became of an action in doubt."""
-    if event.kind == "again":
+    if news.kind == "again":
         return ladder.outcome in ("undecided", "denied", "stopped", "withdrawn")
-    return ladder.outcome == "unknown" and event.kind in ("done", "failed")
+    return ladder.outcome == "unknown" and news.kind in ("done", "failed")
 
 
-def _after_the_end(ladder: Ladder, event: Event) -> Ladder:
+def _after_the_end(ladder: Ladder, news: News) -> Ladder:
     """What still ran when people took over changes what is held, and nothing else."""
-    remedy = ladder.now.remedy if ladder.now and event.kind == "done" else ""
+    remedy = ladder.now.remedy if ladder.now and news.kind == "done" else ""
     held = {"drain_node": True, "resume_node": False}.get(remedy, ladder.drained)
     return ladder.model_copy(update={"drained": held})
 
 
-def _done(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _done(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     rung = present(ladder)
     if rung.part == "prepare":
-        if event.outcome == "worse":
-            return ended(ladder, "ticket", event.says)
+        if news.outcome == "worse":
+            return ended(ladder, "ticket", news.says)
         held = {"drained": True} if rung.remedy == "drain_node" else {}
         return next_rung(ladder.model_copy(update=held), yard)
     if rung.remedy == "run_check":
-        return ended(ladder, "looked", event.says or "the check has answered")
+        return ended(ladder, "looked", news.says or "the check has answered")
     if rung.part == "restore":
-        why = event.says or "the scheduler still has it out of service"
-        return watch(ladder.model_copy(update={"drained": False}), yard) if event.outcome in GOOD else ended(ladder, "ticket", why)
-    if event.outcome not in GOOD:
-        return heavier(ladder, event.says or f"after it: {event.outcome or 'no proof'}", yard)
+        why = news.says or "the scheduler still has it out of service"
+        return watch(ladder.model_copy(update={"drained": False}), yard) if news.outcome in GOOD else ended(ladder, "ticket", why)
+    if news.outcome not in GOOD:
+        return heavier(ladder, news.says or f"after it: {news.outcome or 'no proof'}", yard)
     return next_rung(ladder.model_copy(update={"proven": ladder.approval, "tried": rung.plan}), yard)
 
 
-def _failed(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    if not event.ran:
-        return ask_again(ladder, event.says, yard)
-    why = event.says or "the command failed"
+def _failed(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    if not news.ran:
+        return ask_again(ladder, news.says, yard)
+    why = news.says or "the command failed"
     return heavier(ladder, why, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", why)
 
 
-def _superseded(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    if event.replaced_by:
-        return ladder.model_copy(update={"approval": event.replaced_by, "says": event.says})
-    if event.outcome == "covered":
-        return waiting(ladder, "node_back", yard, event.says)
-    if event.outcome == "host_key":
-        return ended(ladder, "ticket", event.says)
-    return ask_again(ladder, event.says, yard)
+def _superseded(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    if news.replaced_by:
+        return ladder.model_copy(update={"approval": news.replaced_by, "says": news.says})
+    if news.outcome == "covered":
+        return waiting(ladder, "node_back", yard, news.says)
+    if news.outcome == "host_key":
+        return ended(ladder, "ticket", news.says)
+    return ask_again(ladder, news.says, yard)
 
 
-def _expired(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return ask_again(ladder, event.says, yard)
+def _expired(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    return ask_again(ladder, news.says, yard)
 
 
-def _denied(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return ended(ladder, "denied", event.says or "an approver said no")
+def _denied(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    return ended(ladder, "denied", news.says or "an approver said no")
 
 
-def _revoked(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return ended(ladder, "stopped", event.says or "it was revoked")
+def _revoked(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    return ended(ladder, "stopped", news.says or "it was revoked")
 
 
-def _unknown(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    says = event.says or "the host cannot say what happened"
+def _unknown(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    says = news.says or "the host cannot say what happened"
     return ended(ladder, "unknown", f"{says}; {ladder.target} stays locked until somebody looked and says what happened")
 
 
-def _idle(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _idle(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """The node is drained and without jobs: nothing needs to be cancelled any more."""
     if ladder.waiting_for != "idle":
         return ladder
     return next_rung(ladder, yard) if present(ladder).remedy == "cancel_job" else asking(ladder, yard)
 
 
-def _busy(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _busy(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if ladder.waiting_for != "idle":
         return ladder
     if present(ladder).remedy == "cancel_job":
@@ -162,59 +162,59 @@ def _busy(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
     return ladder.model_copy(update={"due": yard.now + yard.waits.idle, "says": says})
 
 
-def _held(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _held(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """Somebody else took the node out of service: it is not ours to return."""
-    return next_rung(ladder.model_copy(update={"says": event.says}), yard) if present(ladder).remedy == "drain_node" else ladder
+    return next_rung(ladder.model_copy(update={"says": news.says}), yard) if present(ladder).remedy == "drain_node" else ladder
 
 
-def _unreachable(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return waiting(ladder, "node_back", yard, event.says)
+def _unreachable(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    return waiting(ladder, "node_back", yard, news.says)
 
 
-def _back(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _back(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """The host answers again, or what covered this action has ended: it is proposed anew, unless it is needless by now."""
     if ladder.waiting_for != "node_back":
         return ladder
-    if event.outcome in GOOD and present(ladder).part == "fix":
+    if news.outcome in GOOD and present(ladder).part == "fix":
         return next_rung(ladder, yard)
-    return anew(ladder, event.says, yard)
+    return anew(ladder, news.says, yard)
 
 
-def _cannot(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
-    return heavier(ladder, event.says, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", event.says)
+def _cannot(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    return heavier(ladder, news.says, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", news.says)
 
 
-def _over(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _over(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """The job ended by itself while its cancelling was put up: that was all that was wanted of it."""
     return next_rung(ladder, yard) if present(ladder).remedy == "cancel_job" else ladder
 
 
-def _needless(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _needless(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """What was to be changed is gone by itself."""
-    return ended(ladder, "withdrawn", event.says)
+    return ended(ladder, "withdrawn", news.says)
 
 
-def _not_idle(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _not_idle(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """It was idle when we looked and is not when we ask: wait again, under the same attempt."""
-    return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": "", "says": event.says})
+    return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": "", "says": news.says})
 
 
-def _again(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _again(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """Somebody pressed Ask again: RackMedic proposes the rung once more."""
     return asking(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
 
 
-def _cured(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _cured(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if ladder.waiting_for != "proof":
         return ladder
     over = ended(ladder, "cured", "proved again, the fault did not come back")
     return over.model_copy(update={"due": yard.now + yard.waits.quiet})
 
 
-def _recurred(ladder: Ladder, event: Event, yard: Yard) -> Ladder:
+def _recurred(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if ladder.waiting_for != "proof":
         return ladder
-    return ended(ladder, "recurred", f"the fault came back: {event.says}" if event.says else "the fault came back")
+    return ended(ladder, "recurred", f"the fault came back: {news.says}" if news.says else "the fault came back")
 
 
 def _from_next_plan(ladder: Ladder, ladders: Sequence[Ladder], yard: Yard) -> Ladder | None:

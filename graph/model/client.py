@@ -13,10 +13,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from graph.model.budget import Budget, MemoryBook, SpendBook, estimate
+from graph.model.budget import Budget, MemoryBook, Price, SpendBook, estimate, price_of
 from graph.model.endpoint import MOST_OUT, Answering, Endpoint, Trouble
-from graph.model.prices import Price, price_of
-from graph.model.prompts import Asked, ask
+from graph.model.prompts import ModelQuestion, ask
 from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Spent
 from graph.state import Brief, Hypothesis
 from kb.taxonomy.labels import SYMPTOMS
@@ -24,31 +23,31 @@ from kb.taxonomy.labels import SYMPTOMS
 MOST_TEXT, MOST_DIGEST, MOST_FACTS, MOST_HOSTS, MOST_LABELS = 8_000, 6_000, 60, 100, 80
 LINE = 240
 T = TypeVar("T")
-A = TypeVar("A", bound="Answer")
+A = TypeVar("A", bound="ModelAnswer")
 
 
-class Answer(BaseModel):
+class ModelAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class BriefAnswer(Answer):
+class BriefAnswer(ModelAnswer):
     symptoms: list[str] = Field(max_length=20)
     hosts: list[str]
     job: str = Field(max_length=120)
     signatures: list[str] = Field(max_length=10)
 
 
-class RankAnswer(Answer):
+class RankAnswer(ModelAnswer):
     labels: list[str]
 
 
-class JudgeAnswer(Answer):
+class JudgeAnswer(ModelAnswer):
     verdict: Literal["confirmed", "rejected", "inconclusive"]
     because: str = Field(max_length=1_000)
     cites: list[int]
 
 
-class QuestionsAnswer(Answer):
+class QuestionsAnswer(ModelAnswer):
     questions: list[str] = Field(max_length=10)
 
 
@@ -164,7 +163,9 @@ class Model:
 
         return await self._ask(incident, "questions", asked, _shape(questions=_list_of(None)), read)
 
-    async def _ask(self, incident: str, name: str, asked: Asked, shape: Mapping[str, Any], read: Callable[[str], T]) -> T | Declined:
+    async def _ask(
+        self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
+    ) -> T | Declined:
         """Ask within the budget; whatever goes wrong on the way is one sentence."""
         tokens = estimate(asked.size)
         if why := self._breaker.open() or await self._over_budget(incident, tokens):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from graph.model.budget import estimate
-from graph.model.prompts import Asked
+from graph.model.prompts import ModelQuestion
 
 OPTIONAL = ("response_format", "temperature", "max_completion_tokens")
 """What some endpoints do not know; left out once an endpoint has said so."""
@@ -47,7 +47,7 @@ class Answering(Protocol):
     @property
     def model(self) -> str: ...
 
-    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble: ...
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble: ...
 
     async def aclose(self) -> None: ...
 
@@ -80,7 +80,7 @@ class Endpoint:
         if self._http is not None:
             await self._http.aclose()
 
-    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
         """One reply of the asked shape, if the endpoint keeps to shapes; the caller reads and checks it."""
         await self._open()
         begun = time.monotonic()
@@ -99,7 +99,7 @@ class Endpoint:
             return Trouble(f"the model gave no whole answer within {self._seconds:g} s", tokens_in=estimate(asked.size))
         return trouble
 
-    async def _once(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def _once(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
         import openai
 
         try:
@@ -153,7 +153,7 @@ class Endpoint:
         return client, http
 
 
-def read_message(message: Any, asked: Asked) -> Reply | Trouble:
+def read_message(message: Any, asked: ModelQuestion) -> Reply | Trouble:
     """The text and cost of a message, unless it was cut off, refused or empty."""
     text = message.content if isinstance(message.content, str) else ""
     usage = message.usage_metadata or {}

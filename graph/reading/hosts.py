@@ -46,24 +46,21 @@ _FEW = 512
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Hosts in the order of the text. `ranges` as they were written."""
+    """Hosts in the order of the text."""
 
     hosts: tuple[str, ...]
     unknown: tuple[str, ...]
-    ranges: tuple[str, ...]
 
 
 def hosts_in(text: str, known: Collection[str]) -> Named:
     """Known hosts the text names, and names that look like hosts but are not known."""
-    book = _Book(known)
+    book = _KnownHosts(known)
     found: list[tuple[int, str]] = []
-    ranges: list[tuple[int, str]] = []
     rest = text
     for pattern, names in ((_BRACKETS, _bracketed), (_SPAN, _spanned), (_LIST, _listed)):
         for match in pattern.finditer(rest):
             members = names(match, book)
             if members:
-                ranges += [(match.start(), match[0].strip())] if pattern is not _LIST else []
                 found += [(match.start(), name) for name in members]
                 rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
     found += [(match.start(), name) for match in _NODES.finditer(rest) for name in _numbered(match, book)]
@@ -71,7 +68,7 @@ def hosts_in(text: str, known: Collection[str]) -> Named:
     found += [
         (match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if known and not _NO_HOST.match(match["name"])
     ]
-    return _sorted_out(found, ranges, book)
+    return _sorted_out(found, book)
 
 
 def job_in(text: str) -> str:
@@ -80,7 +77,7 @@ def job_in(text: str) -> str:
     return found["job"].rstrip(".-") if found else ""
 
 
-class _Book:
+class _KnownHosts:
     """The known hosts under the spellings people use: any case, short or full name, a number without its zeros where that is unambiguous."""
 
     def __init__(self, known: Collection[str]) -> None:
@@ -132,12 +129,12 @@ def _key(short: str) -> str:
     return f"{found[1]}{int(found[2])}" if found and found[1] and len(found[2]) < 10 else ""
 
 
-def _bracketed(match: re.Match[str], book: _Book) -> list[str]:
+def _bracketed(match: re.Match[str], book: _KnownHosts) -> list[str]:
     text = match[0].replace("{", "[").replace("}", "]").replace("...", "-").replace("..", "-").replace(" ", "")
     return _expanded(text, book)
 
 
-def _spanned(match: re.Match[str], book: _Book) -> list[str]:
+def _spanned(match: re.Match[str], book: _KnownHosts) -> list[str]:
     again = match["again"]
     if again is not None and again.lower() != match["name"].lower():
         return []
@@ -149,34 +146,34 @@ def _spanned(match: re.Match[str], book: _Book) -> list[str]:
     return _expanded(f"{match['name']}[{match['low']}-{match['high']}]", book)
 
 
-def _listed(match: re.Match[str], book: _Book) -> list[str]:
+def _listed(match: re.Match[str], book: _KnownHosts) -> list[str]:
     numbers = [match["low"], *re.findall(r"\d{1,6}", match["more"])]
     if len({len(number) for number in numbers}) > 1 and not all(book.knows(f"{match['name']}{number}") for number in numbers):
         return []
     return _of_stem([f"{match['name']}{number}" for number in numbers], book)
 
 
-def _expanded(text: str, book: _Book) -> list[str]:
+def _expanded(text: str, book: _KnownHosts) -> list[str]:
     try:
         return _of_stem(expand(text), book)
     except BadRange:
         return []
 
 
-def _of_stem(names: list[str], book: _Book) -> list[str]:
+def _of_stem(names: list[str], book: _KnownHosts) -> list[str]:
     """A range counts when it is one of hosts: at least one is known, or numbered like one."""
     real = len(names) <= _FEW and any(book.knows(name) or book.resembles(name) for name in names)
     return names if real else []
 
 
-def _numbered(match: re.Match[str], book: _Book) -> list[str]:
+def _numbered(match: re.Match[str], book: _KnownHosts) -> list[str]:
     low, high = int(match["low"]), int(match["high"] or match["low"])
     numbers = range(low, high + 1) if low <= high < low + _FEW else []
     return [host for number in numbers if (host := book.numbered(number))]
 
 
-def _sorted_out(found: list[tuple[int, str]], ranges: list[tuple[int, str]], book: _Book) -> Named:
+def _sorted_out(found: list[tuple[int, str]], book: _KnownHosts) -> Named:
     names = [name for _, name in sorted(found, key=lambda row: row[0])]
     hosts = dict.fromkeys(host for name in names if (host := book.knows(name)))
     unknown = dict.fromkeys(name for name in names if not book.knows(name))
-    return Named(tuple(hosts), tuple(unknown), tuple(dict.fromkeys(text for _, text in sorted(ranges))))
+    return Named(tuple(hosts), tuple(unknown))

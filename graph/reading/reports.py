@@ -33,7 +33,6 @@ class Understanding:
 
     hosts: tuple[str, ...] = ()
     unknown_hosts: tuple[str, ...] = ()
-    host_ranges: tuple[str, ...] = ()
     job: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -52,7 +51,6 @@ def understand(text: str, known_hosts: Collection[str], now: datetime) -> Unders
     return Understanding(
         named.hosts,
         named.unknown,
-        named.ranges,
         job_in(prose) or job_in(text[:_LONGEST_WORDS]),
         since,
         until,

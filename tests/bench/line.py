@@ -15,11 +15,10 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deploy.sandbox.model.server import NAME as STAND_IN
-from graph.model.budget import Budget
+from graph.model.budget import Budget, price_of
 from graph.model.client import Breaker, Model
 from graph.model.endpoint import Answering, Endpoint, Reply, Trouble
-from graph.model.prices import price_of
-from graph.model.prompts import Asked, ask
+from graph.model.prompts import ModelQuestion, ask
 from tests.bench.arm import Cost, NotRun
 from tests.bench.recording import Key, add, digest_of, read_recording, without
 
@@ -78,7 +77,7 @@ class Exchange:
     def line(self, case: str, arm: str, attempt: int) -> "Line":
         return Line(self, case, arm, attempt)
 
-    async def answer(self, key: Key, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble | None:
+    async def answer(self, key: Key, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble | None:
         """From the recording (None where it has none), or asked now and recorded."""
         if self._recorded is not None:
             return self._recorded.answers.get(key)
@@ -106,7 +105,7 @@ class Line:
     def model(self) -> str:
         return self._exchange.model
 
-    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
         digest = digest_of(self.model, name, asked, schema)
         key = Key(*self._scope, digest, self._times[digest])
         self._times[digest] += 1

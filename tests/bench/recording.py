@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from bot.refusal import Refusal
 from graph.model.endpoint import Reply, Trouble
-from graph.model.prompts import Asked
+from graph.model.prompts import ModelQuestion
 
 SCHEMA = 1
 SHORTEST_SECRET = 6
@@ -33,7 +33,7 @@ class Key(NamedTuple):
     nth: int
 
 
-def digest_of(model: str, name: str, asked: Asked, schema: Mapping[str, Any]) -> str:
+def digest_of(model: str, name: str, asked: ModelQuestion, schema: Mapping[str, Any]) -> str:
     """Of everything that could change an answer."""
     mark = _MARK.search(asked.system)
     texts = [text.replace(mark[1], "{mark}") if mark else text for text in (asked.system, asked.user)]

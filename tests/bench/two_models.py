@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from graph.model.endpoint import Reply, Trouble
-from graph.model.prompts import Asked
+from graph.model.prompts import ModelQuestion
 from tests.bench.arm import Answer, Arm, Stage
 from tests.bench.line import Access, Exchange
 from tests.bench.truth import culprit
@@ -30,7 +30,7 @@ class Sage:
         self._labels = frozenset(row.label for row in causes)
         self._hosts = frozenset(host for row in causes for host in row.hosts)
 
-    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
         said = json.dumps(self._said(name, asked.user))
         size = len(asked.system) + len(asked.user) + len(json.dumps(schema))
         return Reply(said, size // A_TOKEN, max(1, len(said) // A_TOKEN), "one who knows")

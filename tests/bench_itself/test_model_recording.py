@@ -11,7 +11,7 @@ import pytest
 from bot.refusal import Refusal
 from bot.settings import Settings, load
 from graph.model.endpoint import Reply, Trouble
-from graph.model.prompts import Asked, ask
+from graph.model.prompts import ModelQuestion, ask
 from tests.bench import report
 from tests.bench.arms import BASELINES
 from tests.bench.arms_model import OneShot
@@ -108,7 +108,7 @@ def test_any_change_of_what_is_asked_invalidates_a_recording() -> None:
         digest_of("gpt-4o-mini", "rank", asked, shape),
         digest_of("gpt-4o", "judge", asked, shape),
         digest_of("gpt-4o", "rank", replace(asked, system=asked.system + " "), shape),
-        digest_of("gpt-4o", "rank", Asked(asked.system, asked.user.replace("hangs", "hung")), shape),
+        digest_of("gpt-4o", "rank", ModelQuestion(asked.system, asked.user.replace("hangs", "hung")), shape),
         digest_of("gpt-4o", "rank", asked, {"type": "object", "x": 1}),
     ]
     assert len({first, *others}) == 6
@@ -119,7 +119,7 @@ async def test_the_same_question_asked_twice_has_two_answers(tmp_path: Path) -> 
     begin(tape, "gpt-4o")
     says = iter(["first", "second"])
     live = Exchange(Access("u", "", "gpt-4o", record=tape), FakeModel(lambda *_: next(says))).line("c", "B3", 0)
-    asked = Asked("s", "u")
+    asked = ModelQuestion("s", "u")
     heard = [await live.ask(asked, "q", {}) for _ in range(2)]
     line = Exchange(Access("", "", "gpt-4o", replay=tape)).line("c", "B3", 0)
     assert [await line.ask(asked, "q", {}) for _ in range(2)] == heard

@@ -13,7 +13,7 @@ from graph.engine.after_repairs import after_repairs, cursors
 from graph.incident.fixes import lifecycle
 from graph.ladders.build import Built, Yard, approval_of, ladders_for, read_ladders, write_ladders
 from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
-from graph.ladders.moves import MOVES, Event, climb
+from graph.ladders.moves import MOVES, News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.steps import REMEDY_OF, WORDS, words_of
 from graph.state import Hypothesis, Incident, Ladder
@@ -45,7 +45,7 @@ def only(built: Built) -> Ladder:
     return ladder
 
 
-def after(ladder: Ladder, where: Yard, *events: Event) -> Ladder:
+def after(ladder: Ladder, where: Yard, *events: News) -> Ladder:
     """The ladder after events of its own present rung."""
     rows = [ladder]
     for event in events:
@@ -53,9 +53,9 @@ def after(ladder: Ladder, where: Yard, *events: Event) -> Ladder:
     return rows[0]
 
 
-DONE = Event("done", outcome="passes_now", since=NOW)
-UNCHANGED = Event("done", outcome="unchanged", says="still there", since=NOW)
-IDLE = Event("idle")
+DONE = News("done", outcome="passes_now", since=NOW)
+UNCHANGED = News("done", outcome="unchanged", says="still there", since=NOW)
+IDLE = News("idle")
 
 
 # What is built
@@ -193,14 +193,14 @@ def test_the_whole_way_up() -> None:
     assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("resume_node", "approval")
     ladder = after(ladder, where, DONE)
     assert (ladder.waiting_for, ladder.due, ladder.drained) == ("proof", NOW + timedelta(hours=2), False)
-    assert after(ladder, where, Event("cured")).outcome == "cured"
+    assert after(ladder, where, News("cured")).outcome == "cured"
 
 
 def test_what_does_not_help_is_followed_by_something_heavier_and_never_by_the_way_back() -> None:
     where = yard()
     ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, UNCHANGED)
     assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("reboot", "idle")
-    ladder = after(ladder, where, IDLE, Event("done", outcome="worse", says="7 GPUs", since=NOW))
+    ladder = after(ladder, where, IDLE, News("done", outcome="worse", says="7 GPUs", since=NOW))
     assert (ladder.outcome, ladder.drained) == ("ticket", True)
     assert ladder.says == "7 GPUs; next: open a replacement case with the vendor; n1 stays drained"
     assert held_by([ladder]) == ["n1 is drained by RackMedic"]
@@ -229,7 +229,7 @@ def test_a_stuck_job_is_cancelled_only_after_the_node_stayed_busy() -> None:
     assert (ladder.now and ladder.now.remedy, ladder.waiting_for, ladder.due) == ("cancel_job", "idle", NOW + timedelta(minutes=10))
     idle = after(ladder, where, IDLE)
     assert (idle.now and idle.now.remedy, idle.waiting_for) == ("gpu_reset", "idle")
-    busy = after(ladder, where, Event("busy"))
+    busy = after(ladder, where, News("busy"))
     assert (busy.now and busy.now.remedy, busy.waiting_for) == ("cancel_job", "approval")
 
 
@@ -238,21 +238,21 @@ def test_an_undecided_rung_is_asked_again_so_many_times_and_then_only_on_request
     ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
     seen = [ladder.approval]
     for _ in range(2):
-        ladder = after(ladder, where, Event("expired"))
+        ladder = after(ladder, where, News("expired"))
         seen.append(ladder.approval)
     assert len(set(seen)) == 3
-    ladder = after(ladder, where, Event("expired"))
+    ladder = after(ladder, where, News("expired"))
     assert ladder.outcome == "undecided"
-    again = after(ladder, where, Event("again"))
+    again = after(ladder, where, News("again"))
     assert (again.waiting_for, again.outcome, again.attempt) == ("approval", "", 4)
 
 
 def test_a_refused_start_asks_again_and_a_failed_command_does_not() -> None:
     where = yard()
     ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE)
-    refused = after(ladder, where, Event("failed", ran=False, says="no process uses this GPU: found 4711"))
+    refused = after(ladder, where, News("failed", ran=False, says="no process uses this GPU: found 4711"))
     assert (refused.now and refused.now.remedy, refused.waiting_for, refused.attempt) == ("gpu_reset", "idle", 2)
-    failed = after(ladder, where, Event("failed", says="in use", since=NOW))
+    failed = after(ladder, where, News("failed", says="in use", since=NOW))
     assert failed.now is not None
     assert failed.now.remedy == "reboot"
 
@@ -260,14 +260,14 @@ def test_a_refused_start_asks_again_and_a_failed_command_does_not() -> None:
 def test_a_no_ends_it_and_an_edit_only_changes_the_card() -> None:
     where = yard()
     ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
-    assert after(ladder, where, Event("denied", says="not now")).outcome == "denied"
-    edited = after(ladder, where, Event("superseded", replaced_by="apr-0123456789ab"))
+    assert after(ladder, where, News("denied", says="not now")).outcome == "denied"
+    edited = after(ladder, where, News("superseded", replaced_by="apr-0123456789ab"))
     assert (edited.approval, edited.waiting_for, edited.rung) == ("apr-0123456789ab", "approval", 0)
 
 
 def test_doubt_locks_and_a_humans_word_goes_on() -> None:
     where = yard()
-    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, Event("unknown"))
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, News("unknown"))
     assert ladder.outcome == "unknown"
     assert f"n1 is locked: {ladder.approval} ended in doubt" in held_by([ladder])
     assert lifecycle([ladder], "waiting") == "waiting"
@@ -277,14 +277,14 @@ def test_doubt_locks_and_a_humans_word_goes_on() -> None:
 
 def test_a_drain_that_others_made_is_not_ours_to_take_back() -> None:
     where = yard()
-    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, Event("held", says="drained by ops"), IDLE, DONE)
+    ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, News("held", says="drained by ops"), IDLE, DONE)
     assert (ladder.waiting_for, ladder.drained) == ("proof", False)
 
 
 def test_after_a_relapse_a_new_ladder_begins_with_the_next_plan() -> None:
     where = yard()
     first = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, DONE, DONE)
-    old, new = climb([first], Event("recurred", ladder=first.id, says="Xid 119"), where)
+    old, new = climb([first], News("recurred", ladder=first.id, says="Xid 119"), where)
     assert old.outcome == "recurred"
     assert remedies(new) == ["drain_node", "reboot", "resume_node"]
     assert new.approval not in {first.approval, ""}
@@ -294,7 +294,7 @@ def test_after_a_relapse_a_new_ladder_begins_with_the_next_plan() -> None:
 def test_late_news_of_another_approval_changes_nothing() -> None:
     where = yard()
     ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
-    assert climb([ladder], Event("done", approval="apr-ffffffffffff", outcome="passes_now"), where) == [ladder]
+    assert climb([ladder], News("done", approval="apr-ffffffffffff", outcome="passes_now"), where) == [ladder]
 
 
 # Several at once
@@ -316,7 +316,7 @@ def test_two_causes_on_one_host_share_the_drain_and_the_node_returns_when_both_a
 def test_a_node_on_which_one_fix_failed_is_not_returned() -> None:
     where = yard()
     rows = list(ladders_for([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where).ladders)
-    for ladder, event in ((rows[0], DONE), (rows[0], IDLE), (rows[0], DONE), (rows[1], Event("denied"))):
+    for ladder, event in ((rows[0], DONE), (rows[0], IDLE), (rows[0], DONE), (rows[1], News("denied"))):
         rows = climb(rows, replace(event, ladder=ladder.id), where)
     assert (rows[0].outcome, rows[0].drained) == ("ticket", True)
     assert rows[0].says == "mended, but Down on the same host is not; n1 stays drained"
@@ -325,7 +325,7 @@ def test_a_node_on_which_one_fix_failed_is_not_returned() -> None:
 def test_ladders_of_different_hosts_do_not_touch_each_other() -> None:
     where = yard()
     rows = list(ladders_for([cause(HUNG, "n1/gpu3", "n2/gpu0")], where).ladders)
-    moved = climb(rows, Event("denied", ladder=rows[0].id), where)
+    moved = climb(rows, News("denied", ladder=rows[0].id), where)
     assert moved[1] == rows[1]
 
 
@@ -339,7 +339,7 @@ def test_a_cause_that_is_no_longer_believed_withdraws_what_nobody_began() -> Non
 def test_a_known_ladder_is_not_built_twice_and_one_that_people_ended_only_on_request() -> None:
     where = yard()
     ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
-    denied = after(ladder, where, Event("denied"))
+    denied = after(ladder, where, News("denied"))
     assert ladders_for([cause(HUNG, "n1/gpu3")], where, [ladder]).ladders == ()
     assert ladders_for([cause(HUNG, "n1/gpu3")], where, [denied]).ladders == ()
     again = only(ladders_for([cause(HUNG, "n1/gpu3")], where, [denied], anew=True))
@@ -371,7 +371,7 @@ def test_every_stand_of_a_ladder_reads_as_one_sentence() -> None:
     ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
     assert describe(ladder, "Hung").startswith("Hung on n1: Drain n1")
     assert "waiting until n1 is drained and without jobs" in describe(after(ladder, where, DONE), "Hung")
-    assert describe(after(ladder, where, Event("denied", says="no")), "Hung") == "Hung on n1: denied, no"
+    assert describe(after(ladder, where, News("denied", says="no")), "Hung") == "Hung on n1: denied, no"
 
 
 def test_old_lines_of_a_changed_host_are_of_the_past_and_new_ones_are_not() -> None:
@@ -404,7 +404,7 @@ def test_whatever_happens_a_node_returns_only_after_a_fix_that_held(story: list[
     rows = list(ladders_for([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where).ladders)
     for kind, outcome, ran, which in story:
         before = rows
-        rows = climb(rows, Event(kind, ladder=rows[which].id, outcome=outcome, ran=ran, since=NOW), where)
+        rows = climb(rows, News(kind, ladder=rows[which].id, outcome=outcome, ran=ran, since=NOW), where)
         for old, row in zip(before, rows, strict=False):
             assert row.outcome == "" or row.waiting_for == "none"
             if row.open and row.now and row.now.part == "restore" and row.waiting_for == "approval":

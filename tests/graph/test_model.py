@@ -12,10 +12,9 @@ from redis.asyncio import Redis
 
 from bot.store.model_costs import RedisBook
 from deploy.sandbox.model.server import SandboxModel, serve
-from graph.model.budget import Budget, MemoryBook
+from graph.model.budget import UNKNOWN, Budget, MemoryBook, price_of
 from graph.model.client import Breaker, Model, likely_hosts, open_model, shorten
 from graph.model.endpoint import Endpoint, Reply
-from graph.model.prices import UNKNOWN, price_of
 from graph.model.prompts import QUESTIONS, BadPrompt, ask, load
 from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Reasoner, Spent
 from graph.state import Brief, Hypothesis

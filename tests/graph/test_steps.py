@@ -6,7 +6,7 @@ import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.ladders.build import Built, Yard, ladders_for, mended_on
-from graph.ladders.moves import Event, climb
+from graph.ladders.moves import News, climb
 from graph.ladders.steps import REMEDY_OF, WORDS, words_of
 from graph.state import Hypothesis, Ladder
 from kb.taxonomy.labels import load_taxonomy
@@ -17,9 +17,9 @@ from tools.remedies import REMEDIES
 
 LEAVES = load_taxonomy()
 CONTAINER = "0f" * 32
-DONE = Event("done", outcome="passes_now", since=NOW)
-UNCHANGED = Event("done", outcome="unchanged", says="still there", since=NOW)
-WORSE = Event("done", outcome="worse", says="7 GPUs", since=NOW)
+DONE = News("done", outcome="passes_now", since=NOW)
+UNCHANGED = News("done", outcome="unchanged", says="still there", since=NOW)
+WORSE = News("done", outcome="worse", says="7 GPUs", since=NOW)
 
 RESET, BOOT = ("drain_node", "gpu_reset"), ("drain_node", "reboot")
 MENDED: dict[str, tuple[str, ...]] = {
@@ -102,14 +102,14 @@ def only(made: Built) -> Ladder:
     return ladder
 
 
-def after(ladder: Ladder, *events: Event) -> Ladder:
+def after(ladder: Ladder, *events: News) -> Ladder:
     rows = [ladder]
     for event in events:
         rows = climb(rows, replace(event, ladder=rows[0].id), yard())
     return rows[0]
 
 
-IDLE = Event("idle")
+IDLE = News("idle")
 LOST = replace(fact("n1", "docker", "container.nvml", "unknown_error", CONTAINER[:12]), attrs={"id": CONTAINER})
 FINE = replace(fact("n1", "docker", "container.nvml", "ok", "1" * 12), attrs={"id": "1" * 64})
 
@@ -169,7 +169,7 @@ def test_younger_files_go_only_when_the_old_ones_were_not_enough() -> None:
 
 
 def test_a_driver_that_cannot_be_reloaded_leads_to_a_reboot() -> None:
-    ladder = after(only(built("S01")), DONE, IDLE, Event("failed", says="something still holds the driver"))
+    ladder = after(only(built("S01")), DONE, IDLE, News("failed", says="something still holds the driver"))
     assert ladder.now is not None
     assert (ladder.now.remedy, ladder.says) == ("reboot", "something still holds the driver")
 

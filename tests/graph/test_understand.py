@@ -25,7 +25,6 @@ def test_the_on_call_story_is_understood_whole() -> None:
     told = read("job 4711 hangs, NCCL timeout on gpu-[017-020]")
     assert told == Understanding(
         hosts=("gpu-017", "gpu-018", "gpu-019", "gpu-020"),
-        host_ranges=("gpu-[017-020]",),
         job="4711",
         symptoms=("nccl_timeout", "hang"),
     )

@@ -26,9 +26,8 @@ from graph.actions.carry_out import ActionPorts
 from graph.actions.flow import ActionThreads
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
-from graph.ports import Ports
+from graph.ports import Ports, Waits
 from graph.state import Incident, Item, Origin, Report
-from graph.waits import Waits
 from kb.taxonomy.labels import Taxonomy
 from tests.support.fakes_desk import SetClock
 from tests.support.fakes_graph import CHECKS as EVERYDAY

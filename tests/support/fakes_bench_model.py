@@ -11,7 +11,7 @@ from typing import Any
 from deploy.sandbox.cluster.cases.case import parse_case
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.endpoint import Reply, Trouble
-from graph.model.prompts import Asked
+from graph.model.prompts import ModelQuestion
 from tests.bench.arm import Answer, Arm
 from tests.bench.line import Access, Exchange, Line
 from tests.bench.stand import stand, without
@@ -36,7 +36,7 @@ class FakeModel:
     by: str = "gpt-4o-2024-11-20"
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def ask(self, asked: Asked, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
         self.asked.append((name, asked.user))
         said = self.answers(name, asked.user, schema)
         if isinstance(said, Trouble):

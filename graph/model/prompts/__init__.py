@@ -24,7 +24,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelQuestion:
     """One question, ready to send: trusted instructions, and the data apart."""
 
     system: str
@@ -45,10 +45,10 @@ def load(name: str, directory: Path = HERE) -> Prompt:
     return Prompt(name, int(version), text.strip())
 
 
-def ask(name: str, offered: dict[str, list[str]], data: dict[str, str], directory: Path = HERE) -> Asked:
+def ask(name: str, offered: dict[str, list[str]], data: dict[str, str], directory: Path = HERE) -> ModelQuestion:
     """`offered`: the ids that may be answered, ours. `data`: untrusted text by title, each between this call's own marks."""
     mark = secrets.token_hex(8)
     common = load("common").text.replace("{mark}", mark)
     lists = [f"{title}:\n" + "\n".join(f"- {one}" for one in ids) for title, ids in offered.items()]
     blocks = [f"{title}:\n<<{mark}\n{text}\n{mark}>>" for title, text in data.items()]
-    return Asked(f"{load(name, directory).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
+    return ModelQuestion(f"{load(name, directory).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
