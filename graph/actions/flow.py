@@ -19,6 +19,7 @@ from graph.actions.proof import Proof, asked_of_scheduler, checks_for
 from graph.actions.proof import prove as verdict
 from graph.incident.case import lens_of
 from graph.memory.checkpoint import RedisSaver
+from graph.memory.resume import cut_off
 from tools.acting.conditions import see
 from tools.fact import Fact
 from tools.fleet.fleet import Ask
@@ -173,7 +174,7 @@ class ActionThreads:
             snapshot = await self._graph.aget_state(config)
         if snapshot.interrupts:
             await self._graph.ainvoke(Command(resume={"state": seen.state.value}), config, context=self._ports, durability="sync")
-        elif snapshot.next:
+        elif cut_off(snapshot):
             await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
         elif _left_in_doubt(snapshot.values, seen):
             await self._graph.aupdate_state(config, {"state": seen.state.value, "ran": ran(seen)}, as_node="act")

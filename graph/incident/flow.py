@@ -20,6 +20,7 @@ from graph.incident.reflect import after_reflect, reflect
 from graph.incident.summarise import after_summarise, summarise
 from graph.ladders.build import read_ladders, write_ladders
 from graph.ladders.ends import outgrown
+from graph.memory.resume import cut_off
 from graph.ports import Ports
 from graph.reading.pasted import shelve
 from graph.state import GRAPH_VERSION, Incident, Item, Origin, Report
@@ -92,7 +93,7 @@ async def _finish(graph: IncidentGraph, ports: Ports, config: RunnableConfig) ->
         return state
     if state.get("version") != GRAPH_VERSION:
         return await _replan(graph, ports, config, state)
-    if snapshot.next:
+    if cut_off(snapshot):
         return await graph.ainvoke(None, config, context=ports, durability="sync")  # type: ignore[return-value]
     return state
 

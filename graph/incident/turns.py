@@ -8,6 +8,7 @@ from langgraph.graph import END
 
 from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
 from graph.memory.checkpoint import RedisSaver
+from graph.memory.resume import cut_off
 from graph.model.budget import Remembering
 from graph.ports import Ports
 from graph.state import Incident, Item, Origin, Report
@@ -33,7 +34,7 @@ class IncidentTurns:
     async def abandon(self, item: Item) -> None:
         """End the unfinished turn without a report, so that the next item begins its own."""
         config = _thread(item.incident)
-        if (await self._graph.aget_state(config)).next:
+        if cut_off(await self._graph.aget_state(config)):
             await self._graph.aupdate_state(config, None, as_node=END)
 
     async def tidy(self, incident: str, keep: timedelta | None) -> None:

@@ -10,8 +10,9 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from graph.actions.carry_out import NotNow, StillRunning
-from graph.actions.flow import build_action_graph
+from graph.actions.flow import ActionThreads, build_action_graph
 from graph.actions.proof import asked_of_scheduler, prove
+from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import NOW, fact, lens
 from tools.acting.build import Wanted, build_check
@@ -226,6 +227,19 @@ async def test_wherever_a_process_dies_nothing_runs_twice(store: Redis, point: s
     assert row.outcome == ("passes_now" if ends is State.DONE else "")
     assert (await progress(later, row.approval)).next == ()
     assert await later.ledger.status() == replace(await later.ledger.status(), executing=(), unknown=())
+
+
+@pytest.mark.parametrize("after", range(3))
+async def test_death_between_what_a_step_wrote_and_its_checkpoint_leaves_no_action_unproved(store: Redis, after: int) -> None:
+    office = Office(store, site())
+    row = await approved(office)
+    await die(ActionThreads(DyingSaver(store, after), office.acting).go_on(row))
+    later = next_process(office)
+    row = await later.ledger.record(row.approval)
+    await later.threads.go_on(row)
+    row = await later.ledger.record(row.approval)
+    assert (row.state, row.outcome, len(later.site.effects)) == (State.DONE, "passes_now", 1)
+    assert not (await progress(later, row.approval)).tasks
 
 
 async def test_while_the_holder_lives_nobody_else_goes_on(store: Redis) -> None:

@@ -4,11 +4,15 @@ import json
 from typing import Any
 
 import pytest
+from fakeredis import FakeAsyncRedis
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.incident.flow import FLOW, build_incident_graph, run_turn
+from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Judgement, Ranking
 from graph.state import GRAPH_VERSION, Attachment, Incident, Item, Origin, Report
+from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
     DESYNC,
     LOST,
@@ -39,9 +43,9 @@ def world(*sick: Fact, **more: Any) -> World:
 class Desk:
     """Runs turns of one incident on one saver, as the real desk does."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, saver: BaseCheckpointSaver[Any] | None = None) -> None:
         self.world = world
-        self.graph = build_incident_graph(InMemorySaver())
+        self.graph = build_incident_graph(saver or InMemorySaver())
 
     async def turn(self, given: Item, origin: Origin | None = None) -> Report:
         return await run_turn(self.graph, self.world.ports(), given, origin)
@@ -164,6 +168,22 @@ async def test_a_crash_in_any_node_still_ends_in_exactly_one_turn(node: str) -> 
     assert report.item == "reply-1"
     assert [row.label for row in report.root_causes] == [LOST]
     assert [row["text"] for row in state["said"]] == ["n2 is broken", "and now?"]
+
+
+@pytest.mark.parametrize("after", range(2, 7))  # the checkpoint behind `summarise` is the third of a turn
+async def test_death_between_what_a_node_wrote_and_its_checkpoint_neither_drops_nor_repeats_it(after: int) -> None:
+    async with FakeAsyncRedis() as redis:
+        saver = DyingSaver(redis, after)
+        desk = Desk(world(LOST_ON_N2), saver)
+        with pytest.raises(Killed):
+            await desk.turn(item("n2 is broken"))
+        desk.graph = build_incident_graph(RedisSaver(redis))
+        first = await desk.turn(item("n2 is broken"))
+        undisturbed = Desk(world(LOST_ON_N2))
+        assert first == await undisturbed.turn(item("n2 is broken"))
+        assert desk.world.fleet.asked == undisturbed.world.fleet.asked
+        await desk.turn(item("and now?", "reply", id="reply-1"))
+        assert (await desk.state())["done_items"] == ["mention-1", "reply-1"]
 
 
 async def test_the_crashed_item_itself_is_continued_not_restarted() -> None:

@@ -20,7 +20,7 @@ from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 KILLED = -9
-POINTS = ("stored", *(f"{node}:{edge}" for node in NODES for edge in ("begin", "end")))
+POINTS = ("stored", *(f"{node}:{edge}" for node in NODES for edge in ("begin", "end", "stored")))
 ENDING = ("report:begin", "report:end", "posted", "finish:begin", "finish:end")
 MENTIONS = [["1.0", "a"], ["1.0", "b"], ["2.0", "c"]]
 

@@ -11,6 +11,7 @@ from langgraph.graph import END, START, StateGraph
 from redis.asyncio import Redis
 
 from graph.memory.checkpoint import RedisSaver
+from graph.memory.resume import cut_off
 from graph.ports import Progress
 from graph.state import Incident, Item, ItemKind, Origin, Report
 
@@ -52,11 +53,24 @@ class Tale(TypedDict, total=False):
     report: dict[str, Any]
 
 
+class PointedSaver(RedisSaver):
+    """Says when a node's writes are stored and the checkpoint behind it is not yet: `NODE:stored`."""
+
+    def __init__(self, redis: Redis, at: Point) -> None:
+        super().__init__(redis)
+        self._at = at
+
+    async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        if told := checkpoint["channel_values"].get("visits"):
+            await self._at(f"{told[-1].rpartition('/')[2]}:stored")
+        return await super().aput(config, checkpoint, metadata, new_versions)
+
+
 class TinyTurns:
     """Five nodes that do nothing, over the real saver: what a turn looks like to the desk."""
 
     def __init__(self, redis: Redis, at: Point = straight_on) -> None:
-        self.saver = RedisSaver(redis)
+        self.saver = PointedSaver(redis, at)
         self._at = at
         self.graph = self._build()
 
@@ -85,7 +99,7 @@ class TinyTurns:
     async def run(self, item: Item, origin: Origin | None) -> Report:
         config = {"configurable": {"thread_id": item.incident}}
         state = await self.graph.aget_state(config)
-        if state.next:
+        if cut_off(state):
             await self.graph.ainvoke(None, config, durability="sync")
             state = await self.graph.aget_state(config)
         if item.id not in state.values.get("done_items", []):
