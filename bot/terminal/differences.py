@@ -13,7 +13,7 @@ from graph.engine.abnormal import is_odd
 from kb.keys import find
 from kb.redact import visible
 from tools.fact import Fact, Status, Value
-from tools.fleet.fleet import Answer
+from tools.fleet.answers import Answer
 from tools.inventory.ranges import fold
 
 Expected = Callable[[str, str, str | None], Value]

@@ -22,7 +22,8 @@ from kb.keys import find
 from kb.redact import redact
 from tools.checks.row import Check
 from tools.fact import Value
-from tools.fleet.fleet import Answer, Ask, Fleet
+from tools.fleet.answers import Answer, Ask
+from tools.fleet.fleet import Fleet
 from tools.inventory.ranges import BadRange, fold
 
 

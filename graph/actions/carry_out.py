@@ -15,7 +15,7 @@ from tools.acting.conditions import unmet
 from tools.acting.run import BOOT_ID, KnowsKeys, Settled, run
 from tools.action import Action
 from tools.fact import Fact
-from tools.fleet.fleet import Ask
+from tools.fleet.answers import Ask
 from tools.ledger import record
 from tools.ledger.claim import Claim
 from tools.ledger.ledger import Ledger

@@ -22,7 +22,7 @@ from graph.memory.checkpoint import RedisSaver
 from graph.memory.resume import cut_off
 from tools.acting.conditions import see
 from tools.fact import Fact
-from tools.fleet.fleet import Ask
+from tools.fleet.answers import Ask
 from tools.ledger import record
 from tools.ledger.record import Record
 from tools.ledger.states import State

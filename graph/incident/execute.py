@@ -13,7 +13,7 @@ from graph.ladders.build import read_ladders
 from graph.ports import Ports, Progress
 from graph.state import Incident, ItemKind, Stats
 from tools.fact import Fact, Status
-from tools.fleet.fleet import Answer, Ask, Wave
+from tools.fleet.answers import Answer, Ask, Wave
 
 ENDS: frozenset[ItemKind] = frozenset({"stop", "hand_off", "close"})
 NEWS: frozenset[ItemKind] = frozenset({"reply", "attach", "recheck"})

@@ -22,7 +22,8 @@ from tests.bench.keep import Kept
 from tests.bench.left_out import Partly
 from tests.bench.truth import ABSTAIN, NO_FAULT, culprit
 from tools.fact import Fact, Status, Value
-from tools.fleet.fleet import Ask, Fleet, Wave
+from tools.fleet.answers import Ask, Wave
+from tools.fleet.fleet import Fleet
 
 
 class Prior:

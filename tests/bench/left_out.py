@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Reasoner, Spent
 from graph.state import Brief, Hypothesis
-from tools.fleet.fleet import Ask, Fleet, Seen, Wave
+from tools.fleet.answers import Ask, Seen, Wave
+from tools.fleet.fleet import Fleet
 
 LEFT_OUT = "left out of this run"
 

@@ -21,7 +21,8 @@ from tests.bench.work import Job, marked, permutation, work
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
-from tools.fleet.fleet import Ask, Fleet
+from tools.fleet.answers import Ask
+from tools.fleet.fleet import Fleet
 from tools.inventory.sku import load_skus
 
 ACCESS = Access("http://127.0.0.1:9", "key", "gpt-4o")

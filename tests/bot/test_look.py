@@ -12,7 +12,7 @@ from bot.terminal.differences import Differences
 from bot.terminal.heat import Heat, draw, heat_table, picture_kind, scale
 from tests.bot.test_cli import rackmedic
 from tools.fact import Fact, Status, Value, blind
-from tools.fleet.fleet import Answer
+from tools.fleet.answers import Answer
 from tools.inventory.ranges import expand
 
 CASE = """

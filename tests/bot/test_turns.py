@@ -21,7 +21,7 @@ from graph.model.reasoner import Spent
 from graph.state import Item, Origin
 from tests.support.fakes_desk import BoardOfList, SetClock
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, instead, item
-from tools.fleet.fleet import Ask, Seen, Wave
+from tools.fleet.answers import Ask, Seen, Wave
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 HOSTS = ("n1", "n2", "n3", "n4")

@@ -38,7 +38,7 @@ from tests.support.fakes_graph import (
 )
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, blind
-from tools.fleet.fleet import Wave
+from tools.fleet.answers import Wave
 from tools.inventory.hosts import parse_inventory
 
 HOSTS = ("n1", "n2", "n3", "n4")

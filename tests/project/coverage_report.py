@@ -26,7 +26,7 @@ from tools.checks import CHECKS
 from tools.checks.row import Check, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
-from tools.fleet.fleet import Ask
+from tools.fleet.answers import Ask
 
 COVERAGE = Path(__file__).parents[2] / "docs" / "COVERAGE.md"
 NODES = 3

@@ -37,7 +37,7 @@ from tools.acting.kit import current_version
 from tools.checks.row import Check
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.fleet import Ask, Seen, Wave
+from tools.fleet.answers import Ask, Seen, Wave
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import Sku
 from tools.ledger.ledger import Brakes, Ledger

@@ -16,7 +16,8 @@ from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact
-from tools.fleet.fleet import Ask, Fleet
+from tools.fleet.answers import Ask
+from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import parse_inventory
 from tools.inventory.sku import Sku, load_skus
 from tools.transport import Transport

@@ -15,7 +15,7 @@ from kb.taxonomy.labels import Clue, Leaf, Taxonomy
 from tools.checks.row import Check, Command, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value, blind
-from tools.fleet.fleet import Answer, Ask, Seen, Wave
+from tools.fleet.answers import Answer, Ask, Seen, Wave
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import Sku
 

@@ -11,7 +11,8 @@ from tests.support.fakes_cluster import StillClock, cluster
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, blind
-from tools.fleet.fleet import Ask, Fleet
+from tools.fleet.answers import Ask
+from tools.fleet.fleet import Fleet
 from tools.fleet.holds import LocalHolds
 from tools.fleet.idle import use_of
 from tools.fleet.skipped import is_missing

@@ -13,7 +13,8 @@ from tools.checks import CHECKS
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.fleet import FINISHED_AHEAD, Answer, Ask, Fleet, makespan
+from tools.fleet.answers import Answer, Ask, makespan
+from tools.fleet.fleet import FINISHED_AHEAD, Fleet
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.transport import Ran, Unreachable
 

@@ -16,7 +16,8 @@ from tools.checks.exclusive.nccl_pairs import run_pairs
 from tools.checks.row import Party, Said
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, blind
-from tools.fleet.fleet import Ask, Fleet
+from tools.fleet.answers import Ask
+from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import parse_inventory
 from tools.inventory.sku import load_skus
 

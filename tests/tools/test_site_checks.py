@@ -22,7 +22,8 @@ from tools.checks.site.reader import BadChecks, load_site_checks
 from tools.checks.site.readonly import refusals
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
-from tools.fleet.fleet import Ask, Fleet
+from tools.fleet.answers import Ask
+from tools.fleet.fleet import Fleet
 from tools.transport import Ran
 
 SCRATCH: dict[str, Any] = {

@@ -1,10 +1,9 @@
 """Many checks on many hosts at once. Trouble becomes a fact, never an exception and never "healthy"; answers are kept for a while and shared."""
 
 import asyncio
-import heapq
 import inspect
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,6 +13,7 @@ from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status, blind
+from tools.fleet.answers import Answer, Ask, Seen, Wave, makespan
 from tools.fleet.holds import Holds, LocalHolds
 from tools.fleet.idle import Use
 from tools.fleet.permit import Looked, permit
@@ -27,54 +27,8 @@ from tools.transport import Ran, Transport, Unreachable
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 """How privileged commands are asked for where the node kit is installed. sudoers names this path and nothing else."""
 
-LANES = 8
-"""Commands at once on one host, for the makespan as for the real thing."""
-
 FINISHED_AHEAD = 16
 """Hosts whose answers may wait for whoever reads them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One check on one host."""
-
-    host: str
-    check: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one check found on one host. `could_not` says in words why it could not look; empty when it did."""
-
-    host: str
-    check: str
-    facts: tuple[Fact, ...]
-    seconds: float = 0.0
-    could_not: str = ""
-    cached: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Wave:
-    """All answers of one `look`, and what they cost. Cached answers cost nothing."""
-
-    answers: tuple[Answer, ...] = ()
-    check_seconds: float = 0.0
-    makespan_seconds: float = 0.0
-    exclusive_gpu_seconds: float = 0.0
-
-    @property
-    def facts(self) -> list[Fact]:
-        """Every fact, blind ones included."""
-        return [fact for answer in self.answers for fact in answer.facts]
-
-    @property
-    def checks(self) -> int:
-        """Checks that really ran."""
-        return sum(not answer.cached for answer in self.answers)
-
-
-Seen = Callable[[Answer], Awaitable[None] | None]
 
 
 @dataclass(slots=True)
@@ -371,14 +325,6 @@ class Fleet:
     def _gpus_of(self, host: str) -> int:
         row = self._inventory.hosts.get(host)
         return self._gpus(row) if row else 0
-
-
-def makespan(seconds: Sequence[float], lanes: int = LANES) -> float:
-    """How long these take on `lanes` lanes, longest first."""
-    busy = [0.0] * lanes
-    for length in sorted(seconds, reverse=True):
-        heapq.heapreplace(busy, busy[0] + length)
-    return max(busy)
 
 
 def _distinct(facts: Sequence[Fact]) -> list[Fact]:

@@ -20,7 +20,8 @@ import asyncssh
 from tests.support.fixtures_sshd import sshd
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
-from tools.fleet.fleet import Ask, Fleet
+from tools.fleet.answers import Ask
+from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import Inventory, load_inventory, parse_inventory
 from tools.inventory.sku import Sku, load_skus
 from tools.ssh.client import CIPHERS, Ssh, remote_command
