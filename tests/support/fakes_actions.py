@@ -35,7 +35,7 @@ from tests.support.fakes_graph import NOW, FakeFleet, FakeHistory, Killed, check
 from tools.acting.build import catalogue_hash
 from tools.acting.kit import current_version
 from tools.checks.row import Check
-from tools.evidence import MemoryEvidence
+from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import Ask, Seen, Wave
 from tools.inventory.hosts import Inventory, parse_inventory
@@ -347,7 +347,7 @@ class Office:
         *,
         people: PeopleOfList | None = None,
         wall: Wall | None = None,
-        evidence: MemoryEvidence | None = None,
+        evidence: EvidenceStore | None = None,
         rows: Inventory | None = None,
         taxonomy: Taxonomy = TAXONOMY,
         worker: str = "w1",
@@ -360,7 +360,7 @@ class Office:
         self.redis, self.site, self.worker = redis, site, worker
         self.clock = site.clock
         self.people, self.wall = people or PeopleOfList(), wall or Wall()
-        self.evidence = evidence or MemoryEvidence()
+        self.evidence: EvidenceStore = evidence or MemoryEvidence()
         self.inventory = rows or inventory()
         self.inbox = Inbox(redis, self.clock)
         self.fleet = LivingFleet(site)
