@@ -7,23 +7,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from kb.address import bdf
 from kb.keys import find
 from tools.fact import Fact, Status
 
-_BDF = re.compile(r"(?i)(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?")
 _GPU = re.compile(r"gpu(\d+)")
 _MLX5 = re.compile(r"mlx5_(\d{1,3})")
 _SMI = ("smi", "topo", "nvlink")
 """Checks whose gpuN is the number nvidia-smi gave."""
-
-
-def bdf(text: str) -> str | None:
-    """The address as `0000:9b:00.0`, or None. Takes `00000000:9B:00.0`, `PCI:0000:9b:00`, `9b:00.0`."""
-    match = _BDF.fullmatch(text.strip())
-    if not match:
-        return None
-    domain, bus, slot, function = match.groups()
-    return f"{int(domain or '0', 16):04x}:{bus}:{slot}.{function or 0}".lower()
 
 
 def name_devices(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fact]:

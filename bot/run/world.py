@@ -10,8 +10,10 @@ from bot.refusal import Refusal
 from bot.run.catalogue import catalogue, site_folder
 from bot.settings import PREFIX, Settings
 from graph.ports import Ports, Waits
-from kb.history.index import History, load_seeds
-from kb.taxonomy.labels import BadTaxonomy, Taxonomy, load_taxonomy
+from kb.history.incidents import load_seeds
+from kb.history.index import History
+from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import Fleet

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.settings import PREFIX, Settings
-from kb.taxonomy.labels import load_taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.fact import Fact

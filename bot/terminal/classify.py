@@ -10,10 +10,10 @@ from bot.refusal import Refusal
 from bot.run.catalogue import catalogue, site_folder
 from bot.settings import PREFIX, Settings
 from graph.reading.classify import classify
-from kb.history.index import load_seeds
+from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
 from kb.redact import redact
-from kb.taxonomy.labels import BadTaxonomy, load_taxonomy
+from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 
 
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool) -> int:

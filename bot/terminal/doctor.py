@@ -15,7 +15,7 @@ from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.slack.manifest import SCOPES
 from bot.store.store import StoreUnavailable, open_store
-from kb.taxonomy.labels import BadTaxonomy, load_taxonomy
+from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.acting.kit import KitState, current_version, kit_of
 from tools.checks import CHECKS
 from tools.inventory.hosts import BadInventory, Inventory

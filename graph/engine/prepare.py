@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from graph.engine.derive import derived
-from tools.devices import bdf
+from kb.address import bdf
 from tools.fact import Fact, Status
 
 AGED = timedelta(hours=24)

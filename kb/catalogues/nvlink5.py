@@ -18,16 +18,13 @@ _WORST: Mapping[str, int] = {"fatal": 2, "link": 1, "nonfatal": 0}
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`action` is for now, `investigate` for later. `followed_by` are Xids to expect here, `at_peer` what the other end sees."""
+    """`action` is for now, `investigate` for later."""
 
     xid: int
     unit: str
     action: str
     investigate: str
     severity: Severity
-    side: str
-    followed_by: tuple[int, ...]
-    at_peer: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +74,6 @@ def _decoded(row: Mapping[str, str], action: str) -> Decoded:
         action=action,
         investigate=row["investigate"],
         severity=row["severity"],  # type: ignore[arg-type]  # a test reads the whole table
-        side=row["side"],
-        followed_by=tuple(int(code) for code in row["followed_by"].split()),
-        at_peer=tuple(row["at_peer"].split()),
     )
 
 

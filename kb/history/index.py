@@ -12,13 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kb.history.bm25 import Corpus, term_weights
-from kb.history.incidents import PastIncident, load_seeds
+from kb.history.incidents import PastIncident
 from kb.history.words import index, tokens
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
-
-__all__ = ["History", "PastIncident", "Similar", "load_seeds"]
 
 _VECTOR = "bm25"
 _TYPICAL_LENGTH = 60.0

@@ -70,13 +70,6 @@ def _corpus(texts: tuple[tuple[str, str], ...]) -> Corpus:
     return Corpus.of(dict(texts))
 
 
-def nearest_labels(
-    text: str, taxonomy: Taxonomy, past: Iterable[PastIncident] = (), symptoms: Collection[str] = (), most: int = 10
-) -> list[tuple[str, float]]:
-    """`Nearest.rank` for a single question."""
-    return Nearest.of(taxonomy, past).rank(text, symptoms, most)
-
-
 def _text(leaf: Leaf) -> str:
     name = leaf.label.replace(".", " ").replace("_", " ")
     says = (clue.says for clue in leaf.evidence if clue.weight > 0)

@@ -5,55 +5,12 @@ import zlib
 from collections.abc import Iterable
 
 _WORD = re.compile(r"[a-z0-9_]+")
-_FILLER = frozenset(
-    {
-        *(
-            "a",
-            "an",
-            "and",
-            "are",
-            "as",
-            "at",
-            "be",
-            "but",
-            "by",
-            "can",
-            "did",
-            "do",
-            "does",
-            "for",
-            "from",
-            "had",
-            "has",
-            "have",
-            "he",
-            "i",
-        ),
-        *(
-            "if",
-            "in",
-            "into",
-            "is",
-            "it",
-            "its",
-            "just",
-            "me",
-            "my",
-            "of",
-            "on",
-            "or",
-            "our",
-            "please",
-            "she",
-            "so",
-            "some",
-            "than",
-            "that",
-        ),
-        *("the", "their", "them", "then", "there", "these", "they", "this", "to", "up", "us", "was", "we", "were", "what", "when", "which"),
-        *("while", "who", "why", "will", "with", "you", "your", "hi", "hello", "help", "anyone", "could", "would", "should", "also", "any"),
-    }
-)
+_NO_TERMS = """
+a also an and any anyone are as at be but by can could did do does for from had has have he hello help hi i if in into is it its just me my
+of on or our please she should so some than that the their them then there these they this to up us was we were what when which while who
+why will with would you your
+"""
+_FILLER = frozenset(_NO_TERMS.split())
 _ENDINGS = (("ies", "y", 5), ("sses", "ss", 6), ("ing", "", 6), ("ed", "", 5), ("s", "", 4))
 """Ending, what takes its place, and how long a word must be."""
 

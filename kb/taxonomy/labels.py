@@ -6,10 +6,9 @@ A leaf's score is its prior plus the weights of the clues that match: no clue st
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kb import keys
@@ -33,7 +32,6 @@ SYMPTOMS = frozenset(
     }
 )
 """What a reporter can complain about: the classes a ticket is sorted into."""
-BUILT_IN = Path(__file__).parent
 
 
 class FactLike(Protocol):
@@ -53,14 +51,6 @@ class FactLike(Protocol):
     def unit(self) -> str: ...
     @property
     def status(self) -> str: ...
-
-
-class BadTaxonomy(Exception):
-    """Files that are refused; `problems` are `file:line: reason`, all of them."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +183,3 @@ class Taxonomy:
             for clue in leaf.evidence:
                 index.setdefault(clue.key, []).append((leaf, clue))
         return {key: tuple(pairs) for key, pairs in index.items()}
-
-
-def load_taxonomy(*dirs: Path) -> Taxonomy:
-    """The built-in leaves with those of `dirs` added, later directories overriding leaves of the same label. Raises BadTaxonomy."""
-    from kb.taxonomy.reader import read_taxonomy  # the reader builds these rows, so it imports this module
-
-    return read_taxonomy((BUILT_IN, *dirs))

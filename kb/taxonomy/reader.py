@@ -7,9 +7,10 @@ from typing import get_args
 
 from kb import keys
 from kb.taxonomy.expressions import BadExpression, Expression
-from kb.taxonomy.labels import CATEGORIES, SLOT, SYMPTOMS, BadTaxonomy, Clue, Leaf, Owner, Scope, Taxonomy
+from kb.taxonomy.labels import CATEGORIES, SLOT, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
 from kb.yaml import Node, Problems, Row, read
 
+BUILT_IN = Path(__file__).parent
 _FILE_FIELDS = ("category", "branches", "leaves")
 _LEAF_FIELDS = (
     *("title", "description", "scope", "owner", "symptoms", "words", "share", "share_from", "min_hosts", "evidence", "checks", "confirms"),
@@ -28,12 +29,20 @@ _DECISIVE_AT_LEAST = 4.0
 """Evidence lighter than this is not specific enough to confirm anything."""
 
 
-def read_taxonomy(dirs: Iterable[Path]) -> Taxonomy:
-    """The leaves of all directories, later ones overriding. Raises BadTaxonomy."""
+class BadTaxonomy(Exception):
+    """Files that are refused; `problems` are `file:line: reason`, all of them."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def load_taxonomy(*dirs: Path) -> Taxonomy:
+    """The built-in leaves with those of `dirs` added, later directories overriding leaves of the same label. Raises BadTaxonomy."""
     problems = Problems()
     branches = dict(CATEGORIES)
     leaves: dict[str, tuple[Leaf, Node]] = {}
-    for folder in dirs:
+    for folder in (BUILT_IN, *dirs):
         leaves |= _folder(folder, branches, problems)
     _cross_check(leaves, branches, problems)
     if problems.found:

@@ -18,10 +18,10 @@ from typing import Any
 import yaml
 
 from graph.reading.classify import classify
-from kb.history.incidents import PastIncident
-from kb.history.index import load_seeds
+from kb.history.incidents import PastIncident, load_seeds
 from kb.history.likeness import Nearest
-from kb.taxonomy.labels import Taxonomy, load_taxonomy
+from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incident_labels import expected
 from tests.bench.score import mean
 from tools.checks import CHECKS

@@ -14,7 +14,8 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.stage import CaseClock
 from deploy.sandbox.cluster.grammar import TARGETS
 from kb.history.incidents import load_seeds
-from kb.taxonomy.labels import Taxonomy, load_taxonomy
+from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.bench.arm import Knowledge, Stage
 from tests.bench.keep import remembering
 from tests.bench.line import Line

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph.reading.classify import classify, quoted
-from kb.history.index import load_seeds
+from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
-from kb.taxonomy.labels import load_taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incident_labels import CATEGORIES, LEAVES
 from tests.bench.incidents import INCIDENTS, read_incidents, score
 from tests.bot.test_cli import rackmedic

@@ -17,7 +17,7 @@ from graph.ladders.moves import MOVES, News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.steps import REMEDY_OF, WORDS, words_of
 from graph.state import Hypothesis, Incident, Ladder
-from kb.taxonomy.labels import load_taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_actions import BDF, BROKEN, FABRIC, HUNG, LOOSE, ORPHAN, SLOW, TAXONOMY, hung, inventory, well
 from tests.support.fakes_graph import NOW, fact
 from tools.fact import Fact

@@ -6,7 +6,7 @@ from typing import Any
 
 from graph.actions.proof import Proof, prove
 from graph.engine.reference import Lens
-from kb.taxonomy.labels import load_taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_graph import NOW, fact
 from tools.action import Action
 from tools.checks import CHECKS

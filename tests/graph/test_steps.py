@@ -9,7 +9,7 @@ from graph.ladders.build import Built, Yard, ladders_for, mended_on
 from graph.ladders.moves import News, climb
 from graph.ladders.steps import REMEDY_OF, WORDS, words_of
 from graph.state import Hypothesis, Ladder
-from kb.taxonomy.labels import load_taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_actions import BDF, inventory, well
 from tests.support.fakes_graph import NOW, fact
 from tools.fact import Fact

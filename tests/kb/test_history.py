@@ -8,9 +8,10 @@ import pytest
 from kb.history.bm25 import Corpus
 from kb.history.incidents import BadSeeds, PastIncident, load_seeds
 from kb.history.index import History
-from kb.history.likeness import Nearest, nearest_labels
+from kb.history.likeness import Nearest
 from kb.history.words import index, tokens
-from kb.taxonomy.labels import CATEGORIES, load_taxonomy
+from kb.taxonomy.labels import CATEGORIES
+from kb.taxonomy.reader import load_taxonomy
 
 TAXONOMY = load_taxonomy()
 SEEDS = load_seeds(labels=TAXONOMY.leaves)
@@ -91,7 +92,7 @@ SOUNDS_LIKE = [
 
 @pytest.mark.parametrize(("text", "label"), SOUNDS_LIKE)
 def test_words_alone_point_to_the_label(text: str, label: str) -> None:
-    ranked = nearest_labels(text, TAXONOMY, SEEDS)
+    ranked = Nearest.of(TAXONOMY, SEEDS).rank(text)
     assert ranked[0][0] == label
     assert 0 < ranked[0][1] <= 1
 

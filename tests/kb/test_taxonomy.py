@@ -11,7 +11,8 @@ import pytest
 
 from kb import keys
 from kb.taxonomy.expressions import Expression
-from kb.taxonomy.labels import BUILT_IN, CATEGORIES, BadTaxonomy, Clue, Leaf, Taxonomy, load_taxonomy
+from kb.taxonomy.labels import CATEGORIES, Clue, Leaf, Taxonomy
+from kb.taxonomy.reader import BUILT_IN, BadTaxonomy, load_taxonomy
 from tests.support.fakes_kb import DGX, Seen, causes, likely, seen
 
 TAXONOMY = load_taxonomy()

@@ -28,10 +28,6 @@ class Line:
         return None if self.seconds is None else T0 + timedelta(seconds=self.seconds)
 
 
-def roots(*lines: Line) -> list[Any]:
-    return [line.value for line in xid.first_causes(lines)]
-
-
 def test_the_catalogue_knows_all_172_codes_and_each_row_is_whole() -> None:
     rows = xid.catalogue()
     assert sorted(rows) == list(range(1, 173))
@@ -40,7 +36,6 @@ def test_the_catalogue_knows_all_172_codes_and_each_row_is_whole() -> None:
         assert row.meaning
         assert row.critical in get_args(xid.Critical)
         assert row.kind in {"application", "bus", "engine", "gpu", "information", "link", "memory", "unused"}
-        assert all(code in rows or code in (xid.FOLLOWS_ANY, xid.FOLLOWS_SXID) for code in row.sympathetic_to)
 
 
 @pytest.mark.parametrize(
@@ -63,39 +58,6 @@ def test_well_known_codes_say_what_to_do(code: int, kind: str, critical: str, ac
 
 def test_an_unknown_code_is_none_and_never_a_guess() -> None:
     assert xid.find(9999) is None
-    assert not xid.follows(9999, 48)
-
-
-def test_a_double_bit_error_is_the_cause_of_remap_and_containment() -> None:
-    assert roots(Line(48), Line(63, seconds=0.1), Line(94, seconds=0.2), Line(45, seconds=0.3)) == [48]
-
-
-def test_a_switch_error_comes_before_the_nvlink_errors_it_causes() -> None:
-    fatal = Line(20034, "nvswitch0", 0, "kernel.sxid", attrs={"fatal": True})
-    assert roots(fatal, Line(74, "gpu1", 0.2), Line(74, "gpu2", 0.3)) == [20034]
-    assert roots(Line(74, "gpu1", 0.2)) == [74]
-
-
-def test_a_gpu_that_fell_off_the_bus_takes_its_links_with_it() -> None:
-    assert roots(Line(79), Line(20034, "nvswitch1", 12, "kernel.sxid", attrs={"fatal": True}), Line(74, seconds=13)) == [79]
-
-
-def test_what_stands_alone_far_away_or_in_another_boot_is_its_own_cause() -> None:
-    assert roots(Line(45)) == [45]
-    assert roots(Line(48), Line(63, seconds=7200)) == [48, 63]
-    assert roots(Line(48, "gpu1"), Line(63, "gpu2", 0.1)) == [48, 63]
-    assert roots(Line(48, boot_id="b0"), Line(63, seconds=0.1)) == [48, 63]
-
-
-def test_two_codes_that_follow_anything_do_not_explain_each_other() -> None:
-    assert not xid.follows(45, 154)
-    assert not xid.follows(154, 45)
-    assert xid.follows(45, 31)
-
-
-def test_without_times_the_order_of_the_log_decides() -> None:
-    assert roots(Line(31, seconds=None), Line(43, seconds=None)) == [31]
-    assert roots(Line(43, seconds=None), Line(31, seconds=None)) == [43, 31]
 
 
 def test_the_same_tpc_again_and_again_is_hardware() -> None:

@@ -25,7 +25,8 @@ from graph.incident.flow import build_incident_graph, run_turn
 from graph.ports import Ports
 from graph.state import Item, Report
 from kb.history.index import History
-from kb.taxonomy.labels import Taxonomy, load_taxonomy
+from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fleet.fleet import Fleet

@@ -101,6 +101,19 @@ def test_nvlink5_words_are_decoded_beside_the_line() -> None:
     assert fact.attrs["resolution"]
 
 
+def test_xid_and_sxid_say_what_the_catalogues_know_of_them_and_an_unknown_code_nothing() -> None:
+    text = (
+        ring_line("err", "03:00:00", "NVRM: Xid (PCI:0000:9b:00): 79, pid=7, name=x, GPU has fallen off the bus.")
+        + ring_line("err", "03:00:01", "nvidia-nvswitch1: SXid (PCI:0000:85:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")
+        + ring_line("err", "03:00:02", "NVRM: Xid (PCI:0000:9b:00): 999, pid=7, name=x, something new")
+    )
+    known, unknown = (next(fact for fact in of(DMESG.read(text), "kernel.xid") if fact.value == code) for code in (79, 999))
+    (switch,) = of(DMESG.read(text), "kernel.sxid")
+    assert (known.attrs["meaning"], known.attrs["resolution"]) == ("GPU fell off the PCIe bus: driver reads all ones", "RESTART_BM")
+    assert (switch.attrs["unit"], switch.attrs["fatal"], switch.attrs["listed"]) == ("link data layer", True, "no")
+    assert "meaning" not in unknown.attrs
+
+
 def test_a_kill_by_a_job_s_limit_is_another_fact_than_one_by_the_host() -> None:
     sizes = "total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0"
     text = ring_line("err", "03:00:00", f"Memory cgroup out of memory: Killed process 11 (python3) {sizes}") + RING

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tools.devices import bdf, missing_gpus, name_devices
+from kb.address import bdf
+from tools.devices import missing_gpus, name_devices
 from tools.fact import Fact
 
 BUS = tuple(f"0000:{bus}:00.0" for bus in ("19", "3b", "4c", "5d"))
@@ -28,6 +29,11 @@ def devices(facts: list[Fact], key: str) -> list[str | None]:
 @pytest.mark.parametrize("text", ["00000000:9B:00.0", "PCI:0000:9b:00", "9b:00.0", "0000:9b:00.0", "9B:00"])
 def test_an_address_has_one_spelling(text: str) -> None:
     assert bdf(text) == "0000:9b:00.0"
+
+
+@pytest.mark.parametrize("text", ["10000:9b:00.0", "00010000:9B:00", "PCI:00010000:9b:00.0"])
+def test_a_domain_beyond_four_digits_keeps_all_of_them(text: str) -> None:
+    assert bdf(text) == "10000:9b:00.0"
 
 
 @pytest.mark.parametrize("text", ["", "gpu5", "0000:9b", "zz:00.0", "0000:9b:00.0.1"])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph.engine.abnormal import is_odd
-from kb.taxonomy.labels import load_taxonomy
+from kb.taxonomy.reader import load_taxonomy
 from tests.bot.test_cli import rackmedic
 from tests.tools.test_fleet import HOSTS, FakeHosts, SetClock
 from tools.checks import CHECKS

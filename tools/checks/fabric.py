@@ -17,8 +17,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from kb.address import bdf
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.devices import bdf
 from tools.fact import Fact, Status, Value
 
 CHECK = "ibstat"

@@ -1,9 +1,10 @@
 """The kernel's log of one host, from the ring buffer and from the journal. However many lines say a thing, it is one fact."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from kb.catalogues import sxid, xid
 from kb.catalogues.nvlink5 import decode
 from kb.keys import KEYS
 from kb.logs.event import Event
@@ -67,13 +68,27 @@ def gathered(events: Iterable[Event]) -> list[Fact]:
 
 
 def _decoded(fact: Fact) -> Fact:
-    """What NVIDIA's table says of an NVLink 5 error, beside what the line says."""
-    if fact.key != "kernel.nvlink5":
-        return fact
+    """What NVIDIA's tables say of an error, beside what the line says."""
+    told = _TABLES[fact.key](fact) if fact.key in _TABLES else {}
+    return replace(fact, attrs={**fact.attrs, **told}) if told else fact
+
+
+def _xid(fact: Fact) -> Mapping[str, str]:
+    row = xid.find(fact.value) if isinstance(fact.value, int) else None
+    return {"meaning": row.meaning} | ({"resolution": row.immediate} if row.immediate else {}) if row else {}
+
+
+def _sxid(fact: Fact) -> Mapping[str, str]:
+    row = sxid.find(fact.value) if isinstance(fact.value, int) else None
+    return {"meaning": row.meaning, "unit": row.unit, "listed": row.fatal} if row else {}
+
+
+def _nvlink5(fact: Fact) -> Mapping[str, str]:
     told = decode(int(fact.attrs.get("xid", 0)), str(fact.attrs.get("intrinfo", "")), str(fact.attrs.get("errorstatus", "")))
-    if told is None:
-        return fact
-    return replace(fact, attrs={**fact.attrs, "resolution": told.action, "investigate": told.investigate, "class": told.severity})
+    return {"resolution": told.action, "investigate": told.investigate, "class": told.severity} if told else {}
+
+
+_TABLES: Mapping[str, Callable[[Fact], Mapping[str, str]]] = {"kernel.xid": _xid, "kernel.sxid": _sxid, "kernel.nvlink5": _nvlink5}
 
 
 def _one(group: Sequence[Event]) -> Fact:

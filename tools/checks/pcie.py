@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kb.address import bdf
 from tools.checks.row import Check, Command, Format
-from tools.devices import bdf
 from tools.fact import Fact, Status, blind
 
 CHECK = "lspci"

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kb.address import bdf
 from tools.checks.cells import number
 from tools.checks.row import Check, Command, Format
-from tools.devices import bdf
 from tools.fact import Fact, Status
 
 CHECK = "procs"

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tools.checks.row import SLOTS, URL
-from tools.inventory.ranges import NAME, BadRange, expand
+from tools.inventory.ranges import BadRange, expand
 
 
 class BadInventory(ValueError):
@@ -252,8 +252,3 @@ def _host(name: str, groups: Sequence[str], file: _File) -> Host:
         tenant=next((tenant for group in groups if (tenant := file.groups[group].tenant)), ""),
         **settings.model_dump(exclude_none=True),
     )
-
-
-def is_host_name(text: str) -> bool:
-    """Whether `text` could be a host name at all."""
-    return re.fullmatch(NAME, text) is not None

@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from kb.address import bdf
 from kb.keys import find
-from tools.devices import bdf
 from tools.fact import Fact, Status, Value
 
-BUILT_IN = Path(__file__).parent / "sku"
+BUILT_IN = Path(__file__).parent / "profiles"
 
 
 class BadSku(ValueError):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kb.logs.address import bdf
+from kb.address import bdf
 from kb.logs.event import Event
 from kb.logs.kernel.causes import once_killed, with_causes
 from kb.logs.kernel.rows import NEEDLES, ROWS, Row

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kb.logs.address import bdf
+from kb.address import bdf
 
 NVLINK5 = range(144, 151)
 

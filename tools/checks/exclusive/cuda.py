@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from kb.address import bdf
 from tools.checks.exclusive import probes
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.devices import bdf
 from tools.fact import Fact, Status, blind
 
 CHECK = "cuda"

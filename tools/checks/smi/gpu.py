@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from kb.address import bdf
 from kb.keys import BY_NAME
 from tools.checks.cells import read, standing
 from tools.checks.smi.fields import FIELDS, Field
-from tools.devices import bdf
 from tools.fact import Fact, Status, Value
 
 CHECK = "smi"

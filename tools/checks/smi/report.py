@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kb.address import bdf
 from tools.checks.cells import number, standing
 from tools.checks.row import Unreadable
 from tools.checks.smi.complaints import read_complaints
 from tools.checks.smi.gpu import CHECK, Leaves, gpu_facts
-from tools.devices import bdf
 from tools.fact import Fact, Status, blind
 
 HOST_KEYS = {"driver_version": "driver.version", "cuda_version": "driver.cuda_version"}

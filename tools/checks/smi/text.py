@@ -12,12 +12,12 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 
+from kb.address import bdf
 from tools.checks.cells import first_line
 from tools.checks.row import Unreadable
 from tools.checks.smi.complaints import read_complaints
 from tools.checks.smi.gpu import Cell, Leaves, plain
 from tools.checks.smi.report import Gpu, host_facts, report_facts
-from tools.devices import bdf
 from tools.fact import Fact
 
 _BANNER = "NVSMI LOG"
