@@ -8,7 +8,7 @@ from tests.support.fakes_cluster import cluster, facts
 from tests.support.samples_exclusive import PERFTEST, PERFTEST_JSON, PERFTEST_NO_PEER
 from tools.checks import CHECKS
 from tools.checks.exclusive.ibbw import run_ring
-from tools.checks.row import Party, Said
+from tools.checks.row import Party, Told
 from tools.fact import Fact, Status
 
 RUN = CHECKS["ibbw"]
@@ -45,9 +45,9 @@ def test_a_server_that_only_waited_has_measured_nothing() -> None:
 async def test_an_adapter_is_judged_by_the_better_of_two_peers() -> None:
     """b's adapter is slow: with it a and c are slow too, and only b is with everybody."""
 
-    async def say(name: str, host: str, slots: Mapping[str, str]) -> Said:
+    async def say(name: str, host: str, slots: Mapping[str, str]) -> Told:
         slow = "b" in (host, slots["peer"])
-        return Said((Fact("ibbw", "ib.write_bw", 94.0 if slow else 391.0),), 2.0) if name.startswith("write") else Said(())
+        return Told((Fact("ibbw", "ib.write_bw", 94.0 if slow else 391.0),), 2.0) if name.startswith("write") else Told(())
 
     joint = await run_ring([Party(name, name, 8, hcas=("mlx5_0",)) for name in "abcd"], say)
     best = {host: {f.key: f.value for f in found} for host, found in joint.facts.items()}

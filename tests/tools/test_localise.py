@@ -13,7 +13,7 @@ from tests.support.fakes_cluster import StillClock, cluster
 from tools.checks import CHECKS
 from tools.checks.exclusive.localise import LeafOf, Located, World, first_round, localise
 from tools.checks.exclusive.nccl_pairs import run_pairs
-from tools.checks.row import Party, Said
+from tools.checks.row import Party, Told
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, blind
 from tools.fleet.answers import Ask
@@ -143,13 +143,13 @@ def test_a_host_that_cannot_be_tested_is_unknown_not_guilty() -> None:
 
 
 async def runner(slow: str, rates: Mapping[str, float]) -> dict[str, dict[str, object]]:
-    async def say(name: str, host: str, slots: Mapping[str, str]) -> Said:
+    async def say(name: str, host: str, slots: Mapping[str, str]) -> Told:
         assert name == "mpi"
         group = [word.partition(":")[0] for word in slots["hosts"].split(",")]
         assert host == group[0]
         if "lost" in group:
-            return Said((blind("nccl2", Status.UNREACHABLE, "connection lost"),), 5.0)
-        return Said((Fact("nccl2", "nccl.busbw_max", 90.0 if slow in group else 352.0),), 45.0)
+            return Told((blind("nccl2", Status.UNREACHABLE, "connection lost"),), 5.0)
+        return Told((Fact("nccl2", "nccl.busbw_max", 90.0 if slow in group else 352.0),), 45.0)
 
     joint = await run_pairs([Party(host, host, 8) for host in rates], say)
     return {host: {fact.key: fact.value for fact in found} for host, found in joint.facts.items()}

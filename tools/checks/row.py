@@ -108,7 +108,7 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Told:
     """What one command of such a check printed on one host, read by the check's own formats."""
 
     facts: tuple[Fact, ...]
@@ -117,7 +117,7 @@ class Said:
     """Its tool is not installed there."""
 
 
-Say = Callable[[str, str, Mapping[str, str]], Coroutine[Any, Any, Said]]
+Say = Callable[[str, str, Mapping[str, str]], Coroutine[Any, Any, Told]]
 """Run the command of that name on a host with these slots. Trouble is a blind fact."""
 
 Together = Callable[[Sequence[Party], Say], Awaitable["Joint"]]

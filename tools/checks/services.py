@@ -24,7 +24,7 @@ _IDENTIFIER = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\"")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class UnitRow:
     """One sentence of a unit. `units`: part of the writer's name, "" for any."""
 
     value: str
@@ -32,8 +32,8 @@ class Row:
     pattern: re.Pattern[str]
 
 
-def _row(value: str, units: str, pattern: str) -> Row:
-    return Row(value, tuple(units.split()) or ("",), re.compile(pattern, re.IGNORECASE))
+def _row(value: str, units: str, pattern: str) -> UnitRow:
+    return UnitRow(value, tuple(units.split()) or ("",), re.compile(pattern, re.IGNORECASE))
 
 
 EVENTS = (
@@ -128,7 +128,7 @@ def _events(line: str) -> Iterable[tuple[str, str, Prefix]]:
     return [(row.value, unit, prefix) for row in EVENTS if _writes(row, unit, prefix) and row.pattern.search(prefix.message[:2000])][:1]
 
 
-def _writes(row: Row, unit: str, prefix: Prefix) -> bool:
+def _writes(row: UnitRow, unit: str, prefix: Prefix) -> bool:
     return any(name in unit or name in prefix.source for name in row.units)
 
 

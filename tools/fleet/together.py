@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tools.checks.row import BadSlot, Check, Command, Joint, Party, Said, Say
+from tools.checks.row import BadSlot, Check, Command, Joint, Party, Say, Told
 from tools.fact import Fact, Status, blind
 from tools.fleet.holds import Holds
 from tools.fleet.permit import Looked, permit
@@ -92,16 +92,16 @@ async def _leaf(host: str, hands: Hands) -> str:
 def _sayer(check: Check, hands: Hands, inventory: Inventory, now: datetime) -> Say:
     commands = {command.name: command for command in check.commands}
 
-    async def say(name: str, host: str, slots: Mapping[str, str]) -> Said:
+    async def say(name: str, host: str, slots: Mapping[str, str]) -> Told:
         row = inventory.hosts.get(host)
         if row is None:
-            return Said((blind(check.id, Status.UNREACHABLE, f"{host} is not in the inventory", host),))
+            return Told((blind(check.id, Status.UNREACHABLE, f"{host} is not in the inventory", host),))
         try:
             ran = await hands.run(row, check, commands[name], slots)
         except Unreachable as why:
-            return Said((blind(check.id, why.status, why.why, host),))
+            return Told((blind(check.id, why.status, why.why, host),))
         except BadSlot as why:
-            return Said((blind(check.id, Status.DENIED, f"refused to put {why} on a command line", host),))
-        return Said(tuple(await hands.read(row, check, commands[name], ran, now)), ran.seconds, is_missing(ran))
+            return Told((blind(check.id, Status.DENIED, f"refused to put {why} on a command line", host),))
+        return Told(tuple(await hands.read(row, check, commands[name], ran, now)), ran.seconds, is_missing(ran))
 
     return say

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Ticket:
+class Attempt:
     """One connection being opened; `dropped` is set by whoever opens it when sshd dropped it."""
 
     epoch: int
     dropped: bool = False
 
 
-class Pace:
+class Admission:
     """Additive increase, multiplicative decrease, between 1 and `most`. First come, first served."""
 
     def __init__(self, most: int) -> None:
@@ -33,16 +33,16 @@ class Pace:
         return max(1, int(self._width))
 
     @contextlib.asynccontextmanager
-    async def slot(self) -> AsyncIterator[Ticket]:
+    async def slot(self) -> AsyncIterator[Attempt]:
         """Wait for a turn; what happened to the connection is learnt at the end."""
         await self._enter()
-        ticket = Ticket(self._epoch)
+        attempt = Attempt(self._epoch)
         try:
-            yield ticket
+            yield attempt
         except BaseException:
-            self._leave(ticket, opened=False)
+            self._leave(attempt, opened=False)
             raise
-        self._leave(ticket, opened=not ticket.dropped)
+        self._leave(attempt, opened=not attempt.dropped)
 
     async def _enter(self) -> None:
         if self._busy < self.width and not self._waiting:
@@ -58,11 +58,11 @@ class Pace:
                 self._wake()
             raise
 
-    def _leave(self, ticket: Ticket, *, opened: bool) -> None:
+    def _leave(self, attempt: Attempt, *, opened: bool) -> None:
         self._busy -= 1
         if opened:
             self._width = min(self._most, self._width + 1 / self._width)
-        elif ticket.dropped and ticket.epoch == self._epoch:
+        elif attempt.dropped and attempt.epoch == self._epoch:
             self._width = max(1.0, self._width / 2)
             self._epoch += 1
         self._wake()

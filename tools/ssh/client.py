@@ -18,11 +18,11 @@ import asyncssh
 
 from tools.fact import Status
 from tools.inventory.hosts import Host, Inventory
-from tools.ssh.admission import Pace
+from tools.ssh.admission import Admission
 from tools.ssh.connection import Connection, Line
 from tools.transport import Ran, Unreachable
 
-Process = asyncssh.SSHClientProcess[bytes]
+RemoteProcess = asyncssh.SSHClientProcess[bytes]
 
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Asked for first, the rest as asyncssh has it: ChaCha20-Poly1305 costs asyncssh three times the CPU of a packet sealed by AES-GCM."""
@@ -61,7 +61,7 @@ class Ssh:
         self._lines: dict[str, Line] = {}
         self._bastions: dict[str, Line] = {}
         self._handshakes = asyncio.Semaphore(self._limits.handshakes)
-        self._paces: dict[str, Pace] = {}
+        self._admissions: dict[str, Admission] = {}
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
@@ -95,7 +95,7 @@ class Ssh:
     async def _connected(self, host: Host, line: Line) -> Connection:
         async def dial() -> Connection:
             tunnel = await self._bastion(host) if host.jump else None
-            return await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel, self._pace(host))
+            return await self._open(host.name, host.address, host.port, _options(host, self._limits), tunnel, self._admission(host))
 
         return await line.connected(dial)
 
@@ -106,22 +106,22 @@ class Ssh:
 
         async def dial() -> Connection:
             options = _options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
-            return await self._open(f"bastion {address}", address, int(port or 22), options, None, Pace(1))
+            return await self._open(f"bastion {address}", address, int(port or 22), options, None, Admission(1))
 
         return await line.connected(dial)
 
-    def _pace(self, host: Host) -> Pace:
+    def _admission(self, host: Host) -> Admission:
         """Shared by all hosts behind one bastion, else by all names of one sshd."""
         door = host.jump or f"{host.address}:{host.port}"
         most = self._limits.per_bastion if host.jump else self._limits.handshakes
-        return self._paces.setdefault(door, Pace(most))
+        return self._admissions.setdefault(door, Admission(most))
 
     async def _open(
-        self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, pace: Pace
+        self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: Admission
     ) -> Connection:
         """Connect; sshd's early drops are retried more slowly, with growing, jittered pauses; refusals are not."""
         for attempt in range(1, self._limits.attempts + 1):
-            async with pace.slot() as slot, self._handshakes:
+            async with admission.slot() as slot, self._handshakes:
                 try:
                     return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
                 except (asyncssh.ConnectionLost, ConnectionResetError) as why:
@@ -222,7 +222,7 @@ async def _rest(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
     return errors.result()[0]
 
 
-async def _end(process: Process) -> None:
+async def _end(process: RemoteProcess) -> None:
     """Ask the remote process to stop, then make it, then let the channel go."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
         process.terminate()

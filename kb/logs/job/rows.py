@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ErrorRow:
     """`cause` is the class id of the error."""
 
     cause: str
@@ -30,8 +30,8 @@ class Row:
         return {name: given for name, given in found.groupdict().items() if given} if found else None
 
 
-def _row(cause: str, *needles: str, pattern: str = "") -> Row:
-    return Row(cause, needles, re.compile(pattern) if pattern else None)
+def _row(cause: str, *needles: str, pattern: str = "") -> ErrorRow:
+    return ErrorRow(cause, needles, re.compile(pattern) if pattern else None)
 
 
 _PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"

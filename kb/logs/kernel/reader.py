@@ -13,7 +13,7 @@ from typing import Any
 from kb.address import bdf
 from kb.logs.event import Event
 from kb.logs.kernel.causes import once_killed, with_causes
-from kb.logs.kernel.rows import NEEDLES, ROWS, Row
+from kb.logs.kernel.rows import NEEDLES, ROWS, MessageRow
 from kb.logs.kernel.xid_text import nvlink5, sxid, xid
 from kb.logs.timestamps import Prefix, split
 from kb.scan import Span, candidates, lines_of
@@ -160,7 +160,7 @@ def _has_prefixes(text: str) -> bool:
     return any(split(line).found for line in head)
 
 
-def _read(row: Row, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
+def _read(row: MessageRow, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
     groups = {name: given for name, given in found.groupdict().items() if given is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
     attrs: dict[str, Any] = {name: int(given) if given.isascii() and given.isdigit() else given for name, given in groups.items()}

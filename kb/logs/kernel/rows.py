@@ -11,7 +11,7 @@ BDF = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MessageRow:
     """`needle` is a cheap necessary condition. `value` is the event's value, or a group of the pattern gives it."""
 
     kind: str
@@ -21,8 +21,8 @@ class Row:
     sources: frozenset[str] = frozenset({"", "kernel"})
 
 
-def _row(kind: str, value: str, needle: str, pattern: str, *also: str) -> Row:
-    return Row(f"kernel.{kind}", value, needle, re.compile(pattern), frozenset({"", "kernel", *also}))
+def _row(kind: str, value: str, needle: str, pattern: str, *also: str) -> MessageRow:
+    return MessageRow(f"kernel.{kind}", value, needle, re.compile(pattern), frozenset({"", "kernel", *also}))
 
 
 _MLX5 = rf"mlx5_core {BDF}(?: (?P<netdev>[\w-]{{1,40}}(?: \([a-z ]{{1,30}}\))?))?: (?:\w{{1,60}}:\d+:\(pid \d+\): )?"

@@ -19,7 +19,7 @@ from kb.logs.kernel.reader import NEEDED as KERNEL
 from kb.logs.kernel.reader import KernelReader
 from kb.logs.templates.filters import FILTERS, FilterRule, regular
 from kb.logs.templates.masks import DIGITS, mask, mask_around_xid, one_hex, zeroed
-from kb.logs.templates.merge import Group, few
+from kb.logs.templates.merge import Tally, few
 from kb.logs.timestamps import find_time
 from kb.redact import redact
 from kb.scan import Span, candidates
@@ -90,7 +90,7 @@ class Compressor:
         self._rules, self._now = rules, now
         self._kernel, self._job = KernelReader(now), JobReader(now)
         self._kinds: dict[bytes, _Kind] = {}
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, Tally] = {}
         self._shapes: dict[str, _Kind] = {}
         self._templates: dict[str, str | None] = {}
         self._dropped: Counter[str] = Counter()
@@ -201,7 +201,7 @@ class Compressor:
                 self._add(kind.template, count, start, end, lines[at], lines[until])
 
     def _add(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
-        group = Group(text, count, start, end, _start_of(first), _start_of(last), fixed)
+        group = Tally(text, count, start, end, _start_of(first), _start_of(last), fixed)
         if known := self._groups.get(text):
             known.absorb(group)
         else:
@@ -231,7 +231,7 @@ class Compressor:
         if job or self._job.waiting:
             self._job.feed(text, job)
 
-    def _template(self, group: Group) -> Template:
+    def _template(self, group: Tally) -> Template:
         first, last = find_time(group.first, self._now), find_time(group.last, self._now)
         return Template(redact(group.text), group.count, first, last, group.offset, group.last_offset, redact(group.first))
 

@@ -12,7 +12,7 @@ _PAIRS = 30
 
 
 @dataclass(slots=True)
-class Group:
+class Tally:
     """One template while it is counted. `fixed` ones are never merged (Xids)."""
 
     text: str
@@ -23,7 +23,7 @@ class Group:
     last: str
     fixed: bool = False
 
-    def absorb(self, other: "Group") -> None:
+    def absorb(self, other: "Tally") -> None:
         """The other's lines become this one's."""
         if other.offset < self.offset:
             self.offset, self.first = other.offset, other.first
@@ -32,7 +32,7 @@ class Group:
         self.count += other.count
 
 
-def few(groups: Sequence[Group], limit: int) -> tuple[list[Group], int]:
+def few(groups: Sequence[Tally], limit: int) -> tuple[list[Tally], int]:
     """At most `limit` templates in order of first sight, and how many lines the others had."""
     kept = _merged(groups) if len(groups) > limit else list(groups)
     size = max((group.last_offset for group in kept), default=0) + 1
@@ -41,7 +41,7 @@ def few(groups: Sequence[Group], limit: int) -> tuple[list[Group], int]:
     return sorted(chosen, key=lambda group: group.offset), sum(group.count for group in rest)
 
 
-def _dull(group: Group, size: int) -> float:
+def _dull(group: Tally, size: int) -> float:
     """Low is telling: an Xid, a word of trouble, rare, late in the log."""
     return (
         log(1 + group.count)
@@ -51,9 +51,9 @@ def _dull(group: Group, size: int) -> float:
     )
 
 
-def _merged(groups: Sequence[Group]) -> list[Group]:
-    shapes: dict[tuple[int, str], list[Group]] = {}
-    kept: list[Group] = []
+def _merged(groups: Sequence[Tally]) -> list[Tally]:
+    shapes: dict[tuple[int, str], list[Tally]] = {}
+    kept: list[Tally] = []
     for group in groups:
         words = group.text.split(" ")
         if group.fixed:

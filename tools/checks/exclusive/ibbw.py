@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tools.checks.cells import first_line, number
-from tools.checks.row import Check, Command, Format, Joint, Party, Said, Say, Unreadable
+from tools.checks.row import Check, Command, Format, Joint, Party, Say, Told, Unreadable
 from tools.fact import Fact, Status, blind
 
 CHECK = "ibbw"
@@ -99,7 +99,7 @@ async def run_ring(parties: Sequence[Party], say: Say) -> Joint:
     return Joint({host: _best(facts) for host, facts in found.items()}, seconds, frozenset(missing))
 
 
-async def _pair(one: Party, other: Party, hca: str, cuda: bool, say: Say) -> Said:
+async def _pair(one: Party, other: Party, hca: str, cuda: bool, say: Say) -> Told:
     """One measurement: the server on `other`, the client on `one`."""
     slots = {"hca": hca, "peer": other.address, "gpu": hca.rpartition("_")[2] if hca.rpartition("_")[2].isdecimal() else "0"}
     kind = "cuda" if cuda else ""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from tools.checks.exclusive.nccl_table import TOLERANCE, Row, Table, read_table
+from tools.checks.exclusive.nccl_table import TOLERANCE, SizeRow, Table, read_table
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
 
@@ -120,7 +120,7 @@ def _wrong(table: Table) -> list[Fact]:
     return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if whole else []
 
 
-def _count(row: Row, cell: float | None, deviation: bool) -> int | None:
+def _count(row: SizeRow, cell: float | None, deviation: bool) -> int | None:
     if cell is None:
         return None
     if deviation:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tools.checks.exclusive import probes
 from tools.checks.exclusive.localise import Located, World, localise
 from tools.checks.exclusive.nccl import is_nccl, parse_nccl
-from tools.checks.row import Check, Command, Format, Joint, Party, Said, Say, Unreadable
+from tools.checks.row import Check, Command, Format, Joint, Party, Say, Told, Unreadable
 from tools.fact import Fact, Status, blind
 
 CHECK = "nccl2"
@@ -74,7 +74,7 @@ async def run_pairs(parties: Sequence[Party], say: Say) -> Joint:
     return Joint({host: _facts(host, located, runs, by_name) for host in by_name}, seconds, frozenset(missing))
 
 
-async def _launch(world: Sequence[Party], say: Say) -> Said:
+async def _launch(world: Sequence[Party], say: Say) -> Told:
     """Start one group."""
     first = world[0]
     slots = {
@@ -91,7 +91,7 @@ async def _launch(world: Sequence[Party], say: Say) -> Said:
     return await say("mpi", first.host, slots)
 
 
-def _run(said: Said) -> _Run:
+def _run(said: Told) -> _Run:
     failed = next((fact for fact in said.facts if fact.key == "nccl.failure"), None)
     best = max((float(fact.value) for fact in said.facts if fact.key == "nccl.busbw_max" and isinstance(fact.value, float)), default=None)
     own = ("missing_tool", "not_enough_slots")

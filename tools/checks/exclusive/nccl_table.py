@@ -36,7 +36,7 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SizeRow:
     """One size."""
 
     size: int
@@ -54,7 +54,7 @@ class Row:
 class Table:
     """Everything that was printed. `averages` and `bounds` come in the footer: without it the run did not end."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[SizeRow] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     averages: list[tuple[float, str, str]] = field(default_factory=list)
     bounds: list[tuple[int, str, str]] = field(default_factory=list)
@@ -99,7 +99,7 @@ def _begins(line: str) -> bool:
     return len(words) > 2 and words[0].isdecimal() and words[1].isdecimal() and words[2] in TYPES
 
 
-def _row(line: str, root: bool) -> Row | None:
+def _row(line: str, root: bool) -> SizeRow | None:
     words = line.split()
     if not _begins(line):
         return None
@@ -109,7 +109,7 @@ def _row(line: str, root: bool) -> Row | None:
     if cells and (root or cells[0] == "-1"):
         cells = cells[1:]
     halves = _halves(cells)
-    return Row(int(words[0][:18]), words[2], halves, " ".join(words)) if halves else None
+    return SizeRow(int(words[0][:18]), words[2], halves, " ".join(words)) if halves else None
 
 
 def _halves(cells: Sequence[str]) -> tuple[Half, ...]:

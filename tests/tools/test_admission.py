@@ -1,4 +1,4 @@
-"""The pace at which connections are opened: halved by drops, widened by successes, fair, and whole after cancellation."""
+"""How many connections may be opened at once: halved by drops, widened by successes, fair, and whole after cancellation."""
 
 import asyncio
 
@@ -6,26 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.ssh.admission import Pace
+from tools.ssh.admission import Admission
 
 
 class Door:
     """An sshd that drops a connection whenever more than `room` are being opened."""
 
     def __init__(self, room: int, most: int) -> None:
-        self.room, self.pace = room, Pace(most)
+        self.room, self.admission = room, Admission(most)
         self.open, self.drops, self.widest = 0, 0, 0
 
     async def enter(self) -> None:
         """Until it is let in."""
         while True:
-            async with self.pace.slot() as ticket:
+            async with self.admission.slot() as attempt:
                 self.open += 1
                 self.widest = max(self.widest, self.open)
-                ticket.dropped = self.open > self.room
+                attempt.dropped = self.open > self.room
                 await asyncio.sleep(0)
                 self.open -= 1
-            if not ticket.dropped:
+            if not attempt.dropped:
                 return
             self.drops += 1
             await asyncio.sleep(0)
@@ -35,44 +35,44 @@ async def test_everybody_gets_through_a_narrow_door_with_few_drops() -> None:
     door = Door(room=5, most=50)
     await asyncio.gather(*(door.enter() for _ in range(400)))
     assert door.drops < 150
-    assert door.pace.width <= 10
+    assert door.admission.width <= 10
 
 
 async def test_a_wide_door_is_used_whole() -> None:
     door = Door(room=1000, most=50)
     await asyncio.gather(*(door.enter() for _ in range(400)))
-    assert (door.drops, door.widest, door.pace.width) == (0, 50, 50)
+    assert (door.drops, door.widest, door.admission.width) == (0, 50, 50)
 
 
 async def test_drops_of_one_moment_count_once() -> None:
-    pace, held = Pace(16), asyncio.Event()
+    admission, held = Admission(16), asyncio.Event()
 
     async def dropped() -> None:
-        async with pace.slot() as ticket:
+        async with admission.slot() as attempt:
             await held.wait()
-            ticket.dropped = True
+            attempt.dropped = True
 
     tasks = [asyncio.create_task(dropped()) for _ in range(16)]
     await asyncio.sleep(0)
     held.set()
     await asyncio.gather(*tasks)
-    assert pace.width == 8
+    assert admission.width == 8
 
 
 async def test_a_refusal_teaches_nothing() -> None:
-    pace = Pace(8)
+    admission = Admission(8)
     with pytest.raises(OSError, match="refused"):
-        async with pace.slot():
+        async with admission.slot():
             raise OSError("refused")
-    assert pace.width == 8
+    assert admission.width == 8
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 6))
 async def test_whoever_gives_up_takes_nobodys_turn(gives_up: list[bool], most: int) -> None:
-    pace, entered = Pace(most), list[int]()
+    admission, entered = Admission(most), list[int]()
 
     async def enter(number: int) -> None:
-        async with pace.slot():
+        async with admission.slot():
             await asyncio.sleep(0)
             entered.append(number)
 
@@ -83,5 +83,5 @@ async def test_whoever_gives_up_takes_nobodys_turn(gives_up: list[bool], most: i
             task.cancel()
     await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
     assert set(entered) >= {number for number, gone in enumerate(gives_up) if not gone}
-    async with asyncio.timeout(1), pace.slot():
-        assert pace.width == most
+    async with asyncio.timeout(1), admission.slot():
+        assert admission.width == most
