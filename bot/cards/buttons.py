@@ -1,4 +1,8 @@
-"""What our buttons carry, and how a click is read back. A button holds the incident and the inbox item whose report it stood under."""
+"""What our buttons and forms carry, and how a click or a submission is read back.
+
+A button of a report holds the incident and the inbox item whose report it stood under; a form about an action holds the approval and
+the digest that it was opened for.
+"""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.refusal import Refusal
+from tools.ledger.record import is_digest
 
 
 class OldButton(Refusal):
@@ -13,6 +18,21 @@ class OldButton(Refusal):
 
     def __init__(self) -> None:
         super().__init__("This button belongs to an older version of RackMedic. Reply `status` in the thread for a current card.")
+
+
+class Stale(Refusal):
+    """The card is not one that can be acted on any more."""
+
+    def __init__(self) -> None:
+        super().__init__("This card is not the current one, so nothing was changed. Look for the newest card in the incident's thread.")
+
+
+class BadForm(Exception):
+    """The form cannot be read: block id → what to mend, which Slack shows under the field."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.problems = dict(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +57,23 @@ def read_press(payload: Mapping[str, Any], buttons: Mapping[str, str]) -> Press:
         return Press(buttons[action["action_id"]], str(carried["incident"]), str(carried["item"]))
     except (KeyError, IndexError, TypeError, ValueError) as wrong:
         raise OldButton from wrong
+
+
+def form_about(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """(approval, digest) that the form was opened for. Stale for a form that is not ours."""
+    try:
+        kept = json.loads(payload["view"]["private_metadata"])
+        approval, digest = str(kept["approval"]), str(kept["digest"])
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise Stale from wrong
+    if not is_digest(digest):
+        raise Stale
+    return approval, digest
+
+
+def form_text(payload: Mapping[str, Any], block: str) -> str:
+    """What was written in a field. Stale where the form has no such field."""
+    try:
+        return str(payload["view"]["state"]["values"][block][block].get("value") or "").strip()
+    except (KeyError, TypeError, AttributeError) as wrong:
+        raise Stale from wrong

@@ -1,9 +1,12 @@
-"""The Slack client as we want it: patient with rate limits, and never repeating a post whose answer was lost.
+"""The Slack client as we want it: patient with rate limits, never repeating a post whose answer was lost, and slow enough for edits.
 
 A repeated `chat.postMessage` is a second message, so connection errors are not retried here: the desk comes back to an unposted
 report, and the board looks for it in the thread before posting again.
 """
 
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import ClientError
@@ -34,3 +37,31 @@ async def post(client: AsyncWebClient, channel: str, thread_ts: str, card: Card,
     words = said(card) | ({"metadata": metadata} if metadata else {})
     answer = await client.chat_postMessage(channel=channel, thread_ts=thread_ts or None, unfurl_links=False, unfurl_media=False, **words)
     return str(answer["ts"])
+
+
+class Throttle:
+    """A rate kept by waiting: `await throttle.turn()` returns when the next call is allowed.
+
+    Slack's tiers are per method and workspace, so one throttle serves all cards.
+    """
+
+    def __init__(
+        self,
+        per_minute: float,
+        burst: int,
+        *,
+        seconds: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._each = 60 / per_minute
+        self._burst = burst
+        self._seconds = seconds
+        self._sleep = sleep
+        self._free_at = seconds() - burst * self._each
+
+    async def turn(self) -> None:
+        """Wait for a place; places that nobody took are kept up to `burst`."""
+        now = self._seconds()
+        self._free_at = max(self._free_at, now - self._burst * self._each) + self._each
+        if self._free_at > now:
+            await self._sleep(self._free_at - now)

@@ -16,9 +16,9 @@ from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.approvals import outcomes as outcome
 from bot.cards.approvals import words as action_words
-from bot.cards.approvals.card import BUTTONS, Click, Shown, Stale
+from bot.cards.approvals.card import BUTTONS, Click, Shown
 from bot.cards.blocks import Card
-from bot.cards.incidents.close_modal import BadForm
+from bot.cards.buttons import BadForm, Stale
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from tests.support.fakes_approvals import APPROVERS, action
 from tests.support.fakes_bot import TEAM

@@ -18,6 +18,7 @@ from bot.cards.approvals import shared_card as approval_batch
 from bot.cards.approvals import whole as approval_all
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card, weight
+from bot.cards.buttons import Stale
 from bot.slack.outgoing.shared_cards import MOST
 from deploy.sandbox.slack.workspace.blockkit import view_problems
 from tests.bot.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
@@ -222,10 +223,10 @@ def test_every_button_comes_back_with_the_action_of_its_own_row(hosts: list[str]
     ["{}", '{"each":[]}', '{"each":[["apr-1"]]}', '{"each":[["apr-1","short"]]}', '{"approval":"apr-1","digest":"x"}', "[]", "7"],
 )
 def test_a_broken_click_about_several_is_stale(value: str) -> None:
-    with pytest.raises(approval.Stale):
+    with pytest.raises(Stale):
         approval.read({"actions": [{"action_id": approval.APPROVE_ALL, "value": value}]})
     many = json.dumps({"each": [[f"apr-{n}", "0" * 64] for n in range(approval.MOST_EACH + 1)]})
-    with pytest.raises(approval.Stale):
+    with pytest.raises(Stale):
         approval.read({"actions": [{"action_id": approval.APPROVE_ALL, "value": many}]})
 
 

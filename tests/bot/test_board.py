@@ -9,11 +9,10 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.background import Background
-from bot.slack.client import slack_client
+from bot.slack.client import Throttle, slack_client
 from bot.slack.outgoing.posts import Cards
 from bot.slack.outgoing.progress import LivingCards
 from bot.slack.outgoing.reports import SlackBoard
-from bot.slack.pace import Pace
 from bot.slack.people import CannotTell, People
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Progress
@@ -61,8 +60,8 @@ class Place:
     def board(self) -> SlackBoard:
         """A board as another process has it: nothing shared but Redis and Slack."""
         client = slack_client(self.slack.bot_token, self.slack.api_url)
-        pace = Pace(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
-        living = LivingCards(client, self.cards, self.origin, self.background, pace=pace, pause=self.time.sleep)
+        throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
+        living = LivingCards(client, self.cards, self.origin, self.background, throttle=throttle, pause=self.time.sleep)
         return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence)
 
     async def origin(self, incident: str) -> Origin | None:
@@ -309,13 +308,13 @@ async def test_a_closed_incidents_cards_expire_and_an_open_ones_do_not() -> None
     assert await redis.ttl("rm:incident:{i1}:cards") == -1
 
 
-async def test_a_pace_lets_a_burst_pass_and_then_keeps_its_rate() -> None:
+async def test_a_throttle_lets_a_burst_pass_and_then_keeps_its_rate() -> None:
     time = Time()
-    pace = Pace(60, 3, seconds=time.seconds, sleep=time.sleep)
+    throttle = Throttle(60, 3, seconds=time.seconds, sleep=time.sleep)
     for _ in range(5):
-        await pace.turn()
+        await throttle.turn()
     assert time.waits == [1.0, 1.0]
     time.now += 100
     for _ in range(4):
-        await pace.turn()
+        await throttle.turn()
     assert time.waits == [1.0, 1.0, 1.0]

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block as SlackBlock
 
 from bot.cards.blocks import Block, Card
-from bot.cards.buttons import OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, error, home, phrases, progress, question, ticket
-from bot.cards.incidents import notes as refusal
+from bot.cards.buttons import BadForm, OldButton, Press
+from bot.cards.incidents import close_modal, diagnosis, home, notes, progress, question, ticket
 from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
 from bot.slack.incoming import grammar
 from graph.ports import Progress
@@ -253,7 +252,7 @@ def test_a_closing_form_comes_back_as_it_was_filled() -> None:
 
 def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
     view = close_modal.render(close_modal.Closing("i1", "", ""), OFFERED)
-    with pytest.raises(close_modal.BadForm) as bad:
+    with pytest.raises(BadForm) as bad:
         close_modal.read(submit(view, "", "", "gpu-[1-"))
     assert set(bad.value.problems) == {close_modal.LABEL, close_modal.CAUSE, close_modal.HOSTS}
     with pytest.raises(OldButton):
@@ -276,6 +275,6 @@ def test_home_of_a_large_outage_fits() -> None:
 
 
 def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
-    for card in (refusal.render("No, because."), error.render("e1f2", "i1"), error.not_stored(True), phrases.render(grammar.help_rows())):
+    for card in (notes.refused("No, because."), notes.bug("e1f2", "i1"), notes.not_stored(True), home.phrases(grammar.help_rows())):
         assert valid(card)
-    assert all(form in shown(phrases.render(grammar.help_rows()).blocks) for form, _ in grammar.help_rows())
+    assert all(form in shown(home.phrases(grammar.help_rows()).blocks) for form, _ in grammar.help_rows())

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from bot.cards import blocks
 from bot.cards.approvals import parts, words
 from bot.cards.blocks import Block, Card, TooLong
+from bot.cards.buttons import Stale
 from bot.cards.text import Part, bold, exact, exact_code, plain, size
-from bot.refusal import Refusal
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action
 from tools.ledger.record import Record, is_digest
@@ -43,13 +43,6 @@ NOT_EDITABLE = frozenset({"node", "approval"})
 CONFIRM = 300
 MOST_EACH = 20
 """Actions that one button can name: with their digests whole they still fit into its value."""
-
-
-class Stale(Refusal):
-    """The card is not one that can be acted on any more."""
-
-    def __init__(self) -> None:
-        super().__init__("This card is not the current one, so nothing was changed. Look for the newest card in the incident's thread.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cards import blocks, form
+from bot.cards import blocks
 from bot.cards.approvals import words
-from bot.cards.approvals.card import Stale, carry, editable
+from bot.cards.approvals.card import carry, editable
 from bot.cards.blocks import Block
-from bot.cards.incidents.close_modal import BadForm
+from bot.cards.buttons import BadForm, Stale, form_about, form_text
 from bot.cards.text import bold
 from tools.action import Action
 from tools.ledger.record import Record
@@ -44,12 +44,12 @@ def render(record: Record) -> Block:
 
 def read(payload: Mapping[str, Any]) -> Edit:
     """A submission, as typed."""
-    approval, digest = form.about(payload)
+    approval, digest = form_about(payload)
     try:
         fields = [block["block_id"] for block in payload["view"]["blocks"] if block.get("type") == "input"]
     except (KeyError, TypeError) as wrong:
         raise Stale from wrong
-    return Edit(approval, digest, {name.removeprefix(FIELD): form.written(payload, name) for name in fields if name.startswith(FIELD)})
+    return Edit(approval, digest, {name.removeprefix(FIELD): form_text(payload, name) for name in fields if name.startswith(FIELD)})
 
 
 def check(edit: Edit, action: Action) -> dict[str, str]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.cards import blocks, form
+from bot.cards import blocks
 from bot.cards.approvals import words
 from bot.cards.approvals.card import carry
 from bot.cards.blocks import Block
-from bot.cards.incidents.close_modal import BadForm
+from bot.cards.buttons import BadForm, form_about, form_text
 from tools.ledger.record import Record
 
 CALLBACK = "reject_modal.submit"
@@ -40,8 +40,8 @@ def render(record: Record) -> Block:
 
 def read(payload: Mapping[str, Any]) -> Rejection:
     """A submission. BadForm where the reason is missing."""
-    approval, digest = form.about(payload)
-    reason = form.written(payload, REASON)
+    approval, digest = form_about(payload)
+    reason = form_text(payload, REASON)
     if not reason:
         raise BadForm({REASON: "Say why, in one sentence."})
     return Rejection(approval, digest, reason[:MOST_REASON])

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import OldButton
+from bot.cards.buttons import BadForm, OldButton
 from graph.state import ABSTAIN, NO_FAULT
 from tools.inventory.ranges import BadRange, expand, fold
 
@@ -17,14 +17,6 @@ MOST_CAUSE, MOST_HOSTS = 2000, 500
 
 Choices = Mapping[str, Sequence[tuple[str, str]]]
 """Heading → (label, title) rows."""
-
-
-class BadForm(Exception):
-    """The form cannot be read: block id → what to mend, which Slack shows under the field."""
-
-    def __init__(self, problems: Mapping[str, str]) -> None:
-        super().__init__("; ".join(problems.values()))
-        self.problems = dict(problems)
 
 
 @dataclass(frozen=True, slots=True)

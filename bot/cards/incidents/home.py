@@ -1,11 +1,11 @@
-"""The App Home tab: which incidents are open, oldest first, each with a link to its thread."""
+"""The App Home tab: which incidents are open, oldest first, each with a link to its thread; and what can be said to me."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from bot.cards import blocks
-from bot.cards.blocks import Block
+from bot.cards.blocks import Block, Card
 from bot.cards.incidents import rows
 from bot.cards.text import Line, Part, bold, code, italic, thread_link
 from graph.state import Lifecycle
@@ -52,6 +52,19 @@ def listing(incidents: Sequence[OpenIncident], now: datetime) -> list[Block]:
     ordered = sorted(incidents, key=lambda row: row.opened_at)
     shown = [blocks.section(*_row(row, now)) for row in ordered[:MOST]]
     return shown if len(ordered) <= MOST else [*shown, blocks.context((f"… and {len(ordered) - MOST} more",))]
+
+
+def phrases(rows: Iterable[tuple[str, str]]) -> Card:
+    """What can be said, as the grammar has it: (what to say, what it means)."""
+    lines: list[Line] = [(code(form), f" {means}") for form, means in rows]
+    return blocks.card(
+        "What I understand",
+        [
+            blocks.section((bold("In an incident's thread, without mentioning me:"),), *lines),
+            blocks.say(bold("To begin:"), " mention me with what is wrong, or use “Diagnose this” from a message's menu."),
+            blocks.say(bold("To stop every repair:"), " ", code("/rackmedic stop [why]"), ", and what waits: ", code("/rackmedic status")),
+        ],
+    )
 
 
 def _row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:

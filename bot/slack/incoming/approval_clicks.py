@@ -9,7 +9,8 @@ from contextlib import suppress
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal, tally
 from bot.cards.approvals import whole as approval_all
-from bot.cards.approvals.card import Click, Stale
+from bot.cards.approvals.card import Click
+from bot.cards.buttons import Stale
 from bot.refusal import Refusal
 from bot.slack.context import Surface, storing
 from bot.slack.incoming.clicker import LedgerSays, Payload, Pressed, Voter, about, admit, approvals_of, decide, painted, whisper

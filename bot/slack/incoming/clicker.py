@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.actions.decisions import Approvals, Decisions
-from bot.cards.approvals.card import Stale
 from bot.cards.blocks import Card
-from bot.cards.incidents import error
-from bot.cards.incidents import notes as refusal
-from bot.cards.incidents.close_modal import BadForm
+from bot.cards.buttons import BadForm, Stale
+from bot.cards.incidents import notes
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
@@ -98,7 +96,7 @@ async def decide(on: Pressed, work: Awaitable[object]) -> None:
     if task.done():
         task.result()
     else:
-        on.surface.tasks.spawn("told", whisper(on, refusal.note(NOT_YET)))
+        on.surface.tasks.spawn("told", whisper(on, notes.goes_on(NOT_YET)))
         on.surface.tasks.spawn("decision", _later(on, task))
 
 
@@ -111,9 +109,9 @@ async def _later(on: Pressed, task: Awaitable[None]) -> None:
     try:
         await task
     except (Refusal, BadForm) as no:
-        await whisper(on, refusal.render(str(no)))
+        await whisper(on, notes.refused(str(no)))
     except StoreAway:
-        await whisper(on, error.not_stored(will_retry=False))
+        await whisper(on, notes.not_stored(will_retry=False))
     finally:
         _paint(on)
 

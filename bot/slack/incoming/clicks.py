@@ -1,4 +1,4 @@
-"""Clicks, forms, shortcuts and commands. Slack does not send these again, so each is stored or refused before it is acknowledged.
+"""Clicks, forms and shortcuts about incidents. Slack does not send these again, so each is stored or refused before it is acknowledged.
 
 Who clicked is read from Slack's payload alone, and where: a button counts only in the thread of its own incident.
 """
@@ -6,23 +6,14 @@ Who clicked is read from Slack's payload alone, and where: a button counts only 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slack_sdk.web.async_client import AsyncWebClient
-
-from bot.cards.approvals import brakes
-from bot.cards.blocks import Block, Card, card, header
 from bot.cards.buttons import OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, home, phrases, ticket
+from bot.cards.incidents import close_modal, diagnosis, ticket
 from bot.cards.incidents.close_modal import Closing
 from bot.cards.incidents.handoff import allow
-from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
-from bot.slack.context import StoreAway, Surface, storing
-from bot.slack.incoming import commands as switch
+from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.open_incidents import open_incidents
-from bot.slack.incoming.open_work import brakes as standing
-from bot.slack.incoming.open_work import waiting
 from bot.slack.incoming.payloads import moment, read_files, whole_text
 from graph.state import Hypothesis, Item, Origin, Ticket
 
@@ -35,10 +26,6 @@ READERS: Mapping[str, Callable[[Payload], Press]] = {
 """Action id → the view that made the button."""
 
 ALREADY = "I am on this thread already. Reply there, or say `status` in it."
-UNKNOWN_COMMAND = (
-    "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume` and `/rackmedic help`. "
-    "To begin a diagnosis, mention me in the incident channel."
-)
 
 
 async def press(surface: Surface, payload: Payload) -> None:
@@ -98,55 +85,6 @@ async def diagnose(surface: Surface, payload: Payload) -> None:
             lambda incident: Item(id=key, kind="mention", incident=incident, at=moment(ts), user=user, text=text, data=data),
         )
     surface.stored(received.incident, opened=received.opened)
-
-
-async def command(surface: Surface, payload: Payload) -> Card:
-    """`/rackmedic …`: what to show to whoever typed it."""
-    word, _, rest = grammar.people_see(str(payload.get("text") or "")).strip().partition(" ")
-    match word.lower(), rest.strip():
-        case ("" | "help", _):
-            return phrases.render(grammar.help_rows())
-        case ("stop", why):
-            return await switch.stop(surface, payload, why)
-        case ("resume", group):
-            return await switch.resume(surface, payload, group)
-        case ("status", ""):
-            return await _status(surface, payload)
-        case _:
-            raise Refusal(UNKNOWN_COMMAND)
-
-
-async def _status(surface: Surface, payload: Payload) -> Card:
-    await surface.admit(Place(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
-    repairs = await switch.status(surface)
-    async with storing():
-        rows = await open_incidents(surface.intake, surface.state_of, surface.clock.now())
-    return card("Open incidents", [*home.listing(rows, surface.clock.now()), *repairs])
-
-
-async def publish_home(surface: Surface, client: AsyncWebClient, user: str, team: str) -> None:
-    """The App Home tab of somebody: the incidents for the operators, a sentence for everybody else."""
-    try:
-        policy.colleague(await surface.people.person(user), team)
-        if not await surface.people.in_any(user, policy.operators_channels(surface.bound)):
-            raise policy.NotAllowed(policy.NOT_A_MEMBER)
-        async with storing():
-            rows = await open_incidents(surface.intake, surface.state_of, surface.clock.now())
-        view = home.render(rows, surface.clock.now(), await _repairs(surface, f"{team}:{user}"))
-    except Refusal as no:
-        view = home.refused(str(no))
-    except StoreAway:
-        view = home.refused("My store does not answer, so I cannot say what is open. Look again in a minute.")
-    await client.views_publish(user_id=user, view=view)
-
-
-async def _repairs(surface: Surface, voter: str) -> list[Block]:
-    """What waits for this person, and the brakes; nothing where nothing can be approved."""
-    now = await standing(surface)
-    if now is None:
-        return []
-    mine = brakes.waiting(await waiting(surface, voter), "No action waits for your decision.")
-    return [header("Waiting for me"), *mine, *brakes.standing(now)]
 
 
 async def _open_form(surface: Surface, incident: str, trigger: str) -> None:

@@ -1,25 +1,51 @@
-"""`/rackmedic stop`, `resume` and `status`: the brakes by hand. Anybody of the operators may stop; only an approver lets go again."""
+"""`/rackmedic help`, `status`, and the brakes by hand: anybody of the operators may `stop`; only an approver lets go again."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from bot.cards.approvals import brakes
-from bot.cards.blocks import Block, Card
+from bot.cards.blocks import Block, Card, card
+from bot.cards.incidents import home
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.context import Surface, storing
+from bot.slack.incoming import grammar
 from bot.slack.incoming.clicker import approvals_of, ledger
-from bot.slack.incoming.open_work import brakes as standing
-from bot.slack.incoming.open_work import waiting
+from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting
 
 Payload = Mapping[str, Any]
 NOT_AN_APPROVER = "Only people of this channel's approver group may let repairs go on."
 NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
+UNKNOWN_COMMAND = (
+    "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume` and `/rackmedic help`. "
+    "To begin a diagnosis, mention me in the incident channel."
+)
 
 
-async def stop(surface: Surface, payload: Payload, why: str) -> Card:
+async def command(surface: Surface, payload: Payload) -> Card:
+    """`/rackmedic …`: what to show to whoever typed it."""
+    word, _, rest = grammar.people_see(str(payload.get("text") or "")).strip().partition(" ")
+    match word.lower(), rest.strip():
+        case ("" | "help", _):
+            return home.phrases(grammar.help_rows())
+        case ("stop", why):
+            return await _stop(surface, payload, why)
+        case ("resume", group):
+            return await _resume(surface, payload, group)
+        case ("status", ""):
+            return await _status(surface, payload)
+        case _:
+            raise Refusal(UNKNOWN_COMMAND)
+
+
+async def _status(surface: Surface, payload: Payload) -> Card:
+    await surface.admit(Place(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
+    return card("Open incidents", [*home.listing(await open_incidents(surface), surface.clock.now()), *await _repairs(surface)])
+
+
+async def _stop(surface: Surface, payload: Payload, why: str) -> Card:
     """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
     who, user = await _who(surface, payload)
     async with storing(), ledger():
@@ -27,7 +53,7 @@ async def stop(surface: Surface, payload: Payload, why: str) -> Card:
     return await _tell(surface, brakes.stopped(await surface.people.name(user), why))
 
 
-async def resume(surface: Surface, payload: Payload, group: str) -> Card:
+async def _resume(surface: Surface, payload: Payload, group: str) -> Card:
     """Let repairs go on; with a group's name, reset its breaker."""
     who, user = await _who(surface, payload)
     book = approvals_of(surface).book
@@ -40,9 +66,9 @@ async def resume(surface: Surface, payload: Payload, group: str) -> Card:
     return await _tell(surface, brakes.resumed(await surface.people.name(user), group))
 
 
-async def status(surface: Surface) -> list[Block]:
+async def _repairs(surface: Surface) -> list[Block]:
     """How the brakes stand, and what waits for a decision."""
-    now = await standing(surface)
+    now = await brakes_now(surface)
     if now is None:
         return []
     return [*brakes.standing(now), *brakes.waiting(await waiting(surface), "No action waits for a decision.")]

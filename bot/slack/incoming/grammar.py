@@ -17,7 +17,7 @@ LABEL = r"[A-Z_]+|[A-Za-z_]+(?:\.[A-Za-z0-9_]+)+"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Spoken:
     """A message, read. `text` is what was written, as people see it; `data` what the phrase named (`hosts`, `job`, `since`, `label`)."""
 
     kind: Kind
@@ -27,7 +27,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A row of the grammar. Named groups of `pattern` become `Said.data`."""
+    """A row of the grammar. Named groups of `pattern` become `Spoken.data`."""
 
     form: str
     means: str
@@ -55,14 +55,14 @@ PHRASES = (
 ANYTHING = ("anything else", "new facts, or the answer to my question; logs can be attached")
 
 
-def read_reply(raw: str) -> Said:
+def read_reply(raw: str) -> Spoken:
     """A message as Slack sends it → what it asks. The mention of the bot itself, at either end, is not part of what was said."""
     text = people_see(re.sub(r"^(?:\s*<@[A-Z0-9]+(?:\|[^>]*)?>[\s,:]*)+|(?:[\s,]*<@[A-Z0-9]+(?:\|[^>]*)?>)+\s*$", "", raw)).strip()
     for phrase in PHRASES:
         found = phrase.pattern.fullmatch(text)
         if found:
-            return Said(phrase.kind, text, {name: value.strip() for name, value in found.groupdict().items() if value})
-    return Said("reply", text)
+            return Spoken(phrase.kind, text, {name: value.strip() for name, value in found.groupdict().items() if value})
+    return Spoken("reply", text)
 
 
 def people_see(raw: str) -> str:

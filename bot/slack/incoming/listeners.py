@@ -22,15 +22,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.blocks import Card
-from bot.cards.incidents import close_modal
-from bot.cards.incidents import error as error_card
-from bot.cards.incidents import notes as refusal
-from bot.cards.incidents.close_modal import BadForm
+from bot.cards.buttons import BadForm
+from bot.cards.incidents import close_modal, notes
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface
-from bot.slack.incoming import approval_clicks as votes
-from bot.slack.incoming import clicks as pressing
+from bot.slack.incoming import approval_clicks, clicks, commands, home
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import Arrival, read_message
 
@@ -45,9 +42,9 @@ AGAIN = 503
 
 Body = dict[str, Any]
 FORMS: Mapping[str, Callable[[Surface, Body], Awaitable[None]]] = {
-    close_modal.CALLBACK: pressing.close,
-    reject_modal.CALLBACK: votes.reject,
-    edit_modal.CALLBACK: votes.edit,
+    close_modal.CALLBACK: clicks.close,
+    reject_modal.CALLBACK: approval_clicks.reject,
+    edit_modal.CALLBACK: approval_clicks.edit,
 }
 """Form → who takes it."""
 
@@ -80,29 +77,29 @@ class Listeners:
             await hear(self._surface, arrival)
         except Refusal as no:
             if arrival.mention and not arrival.twin:
-                self._say(arrival, refusal.render(str(no)))
+                self._say(arrival, notes.refused(str(no)))
         except StoreAway as away:
             log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
             if self._first(arrival.key):
-                self._say(arrival, error_card.not_stored(will_retry=True))
+                self._say(arrival, notes.not_stored(will_retry=True))
             return BoltResponse(status=AGAIN)
         return await ack()
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> BoltResponse:
         event = body["event"]
         if event.get("tab", "home") == "home":
-            work = pressing.publish_home(self._surface, self._surface.client, str(event["user"]), str(body.get("team_id", "")))
+            work = home.publish(self._surface, str(event["user"]), str(body.get("team_id", "")))
             self._surface.tasks.spawn("home", work)
         return await ack()
 
     async def action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
         ours = body["actions"][0].get("action_id") in approval.BUTTONS
-        if card := await self._refused((votes.press if ours else pressing.press)(self._surface, body)):
+        if card := await self._refused((approval_clicks.press if ours else clicks.press)(self._surface, body)):
             self._whisper(respond, body, card)
         return await ack()
 
     async def shortcut(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
-        if body.get("callback_id") == SHORTCUT and (card := await self._refused(pressing.diagnose(self._surface, body))):
+        if body.get("callback_id") == SHORTCUT and (card := await self._refused(clicks.diagnose(self._surface, body))):
             self._whisper(respond, body, card)
         return await ack()
 
@@ -120,7 +117,7 @@ class Listeners:
         shown: list[Card] = []
 
         async def run() -> None:
-            shown.append(await pressing.command(self._surface, body))
+            shown.append(await commands.command(self._surface, body))
 
         card = await self._refused(run()) or shown[0]
         return await ack(text=card.text, blocks=list(card.blocks), response_type="ephemeral")
@@ -133,7 +130,7 @@ class Listeners:
         """Ours to mend: written down under a reference that the person is given. Not acknowledged, so Slack may send it again."""
         reference = secrets.token_hex(4)
         log.error("listeners.bug", reference=reference, type=body.get("type"), exc_info=error)
-        card = error_card.render(reference)
+        card = notes.bug(reference)
         arrival = read_message(body, context.bot_user_id or "") if body.get("event") else None
         if arrival and arrival.mention and self._first(arrival.key):
             self._say(arrival, card)
@@ -145,13 +142,13 @@ class Listeners:
         try:
             await work
         except Refusal as no:
-            return refusal.render(str(no))
+            return notes.refused(str(no))
         except StoreAway as away:
             log.warning("listeners.not_stored", error=str(away.__cause__))
-            return error_card.not_stored(will_retry=False)
+            return notes.not_stored(will_retry=False)
         except SlackClientError as trouble:
             log.warning("listeners.slack_refused", error=str(trouble)[:200])
-            return refusal.render("Slack did not let me do that. Please try again.")
+            return notes.refused("Slack did not let me do that. Please try again.")
         return None
 
     def _say(self, arrival: Arrival, card: Card) -> None:

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.cards.blocks import Card, card
-from bot.cards.incidents import home, phrases
+from bot.cards.incidents import home
 from bot.policy import channels as policy
 from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.grammar import Said
-from bot.slack.incoming.open_incidents import open_incidents
+from bot.slack.incoming.grammar import Spoken
+from bot.slack.incoming.open_work import open_incidents
 from bot.slack.incoming.payloads import Arrival
 from graph.state import Item, Origin
 
@@ -36,13 +36,13 @@ async def hear(surface: Surface, arrival: Arrival) -> Heard:
     policy.serve(arrival.place, surface.bound)
     said = grammar.read_reply(arrival.raw)
     if said.kind == "help":
-        return await _answer(surface, arrival, phrases.render(grammar.help_rows()))
+        return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     if incident is not None:
         return await _reply(surface, arrival, said, incident)
     return await _open(surface, arrival, said)
 
 
-async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) -> Heard:
+async def _reply(surface: Surface, arrival: Arrival, said: Spoken, incident: str) -> Heard:
     silent = not said.text and not arrival.files
     async with storing():
         new = await surface.intake.enqueue(_item(arrival, said, incident, "status" if silent else said.kind), arrival.key)
@@ -51,13 +51,13 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
     return Heard(incident)
 
 
-async def _open(surface: Surface, arrival: Arrival, said: Said) -> Heard:
+async def _open(surface: Surface, arrival: Arrival, said: Spoken) -> Heard:
     if said.kind == "status":
         return await _listing(surface, arrival)
     if said.kind != "reply":
         raise Refusal(NO_INCIDENT)
     if not said.text and not arrival.files and not arrival.in_thread:
-        return await _answer(surface, arrival, phrases.render(grammar.help_rows()))
+        return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     origin = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
     async with storing():
         received = await surface.intake.open(origin, arrival.key, lambda incident: _item(arrival, said, incident, "mention"))
@@ -66,7 +66,7 @@ async def _open(surface: Surface, arrival: Arrival, said: Said) -> Heard:
     return Heard(received.incident, received.opened)
 
 
-def _item(arrival: Arrival, said: Said, incident: str, kind: str) -> Item:
+def _item(arrival: Arrival, said: Spoken, incident: str, kind: str) -> Item:
     data: dict[str, Any] = dict(said.data)
     if arrival.files:
         data["files"] = [file.to_json() for file in arrival.files]
@@ -84,6 +84,5 @@ async def _answer(surface: Surface, arrival: Arrival, shown: Card) -> Heard:
 
 
 async def _listing(surface: Surface, arrival: Arrival) -> Heard:
-    async with storing():
-        rows = await open_incidents(surface.intake, surface.state_of, surface.clock.now())
+    rows = await open_incidents(surface)
     return await _answer(surface, arrival, card("Open incidents", home.listing(rows, surface.clock.now())))

@@ -1,12 +1,15 @@
-"""Which actions wait for a decision, gathered from the ledger by open incident."""
+"""What is open: incidents as rows, from the inbox's index and the stored incidents; and the actions that wait for a decision, from the ledger."""
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 
 from bot.cards.approvals.brakes import Waiting
+from bot.cards.incidents.home import OpenIncident
 from bot.slack.context import Intake, Surface, storing
 from bot.slack.incoming.clicker import ledger
-from graph.state import Origin
+from bot.slack.incoming.payloads import moment
+from graph.state import Incident, Origin
 from tools.ledger.book import Book
 from tools.ledger.brakes import Status
 from tools.ledger.record import Record, requesters_of
@@ -14,6 +17,36 @@ from tools.ledger.states import State
 
 MOST = 100
 """Of a great many incidents, the oldest."""
+
+
+async def open_incidents(surface: Surface) -> list[OpenIncident]:
+    """Oldest first; of a great many, the oldest hundred."""
+    now = surface.clock.now()
+    async with storing():
+        ids = (await surface.intake.open_incidents())[:MOST]
+        return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
+
+
+async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
+    state = await surface.state_of(incident)
+    origin = await surface.intake.origin(incident) or Origin()
+    return OpenIncident(
+        id=incident,
+        lifecycle=await surface.intake.lifecycle(incident) or "open",
+        opened_at=_since(state, origin, now),
+        headline=(state.get("report") or {}).get("headline") or (state.get("brief") or {}).get("text", "")[:150],
+        hosts=tuple((state.get("brief") or {}).get("hosts", ())),
+        team=origin.team,
+        channel=origin.channel,
+        thread_ts=origin.thread_ts if origin.kind == "slack" else "",
+    )
+
+
+def _since(state: Incident, origin: Origin, now: datetime) -> datetime:
+    """When it was opened; before its first turn the thread's beginning tells."""
+    if state.get("opened_at"):
+        return datetime.fromisoformat(state["opened_at"])
+    return moment(origin.thread_ts) if origin.kind == "slack" and origin.thread_ts else now
 
 
 async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
@@ -33,7 +66,7 @@ def may_still_approve(record: Record, voter: str) -> bool:
     return voter in record.terms.approvers and voter not in requesters_of(record.action) | heard
 
 
-async def brakes(surface: Surface) -> Status | None:
+async def brakes_now(surface: Surface) -> Status | None:
     """How the brakes stand; None where nothing can be run anyway."""
     if surface.approvals is None:
         return None

@@ -22,14 +22,13 @@ from bot.cards.approvals import outcomes as outcome
 from bot.cards.approvals import shared_card as approval_batch
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
-from bot.cards.incidents import notes as refusal
+from bot.cards.incidents import notes
 from bot.policy import channels as policy
 from bot.policy.approvals import Rights
 from bot.policy.channels import Place
 from bot.slack.client import said
 from bot.slack.outgoing.approval_view import Sources, Viewer
-from bot.slack.outgoing.once import Once
-from bot.slack.outgoing.posts import POSTING, Cards
+from bot.slack.outgoing.posts import POSTING, Cards, Once
 from bot.slack.outgoing.progress import OriginOf
 from bot.slack.outgoing.shared_cards import Batches
 from bot.slack.people import People
@@ -178,7 +177,7 @@ class ActionCards:
             shared = await self._people.shared(origin.channel)
             policy.serve(Place(origin.team, origin.channel, shared=shared), self.sources.bound)
         except policy.NotServed as no:
-            return refusal.render(str(no))
+            return notes.refused(str(no))
         return card
 
     # -- what is on a card ------------------------------------------------------------------------------------------

@@ -16,9 +16,8 @@ from bot.background import Background
 from bot.cards.blocks import Card
 from bot.cards.incidents import progress
 from bot.cards.incidents.progress import Living
-from bot.slack.client import SLACK_TROUBLE, post, said
+from bot.slack.client import SLACK_TROUBLE, Throttle, post, said
 from bot.slack.outgoing.posts import POSTING, Cards
-from bot.slack.pace import Pace
 from graph.ports import Progress
 from graph.state import Origin
 
@@ -42,14 +41,14 @@ class LivingCards:
         origin_of: OriginOf,
         tasks: Background,
         *,
-        pace: Pace | None = None,
+        throttle: Throttle | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
         self._cards = cards
         self._origin_of = origin_of
         self._tasks = tasks
-        self._pace = pace or Pace(PER_MINUTE, BURST)
+        self._throttle = throttle or Throttle(PER_MINUTE, BURST)
         self._pause = pause
         self._living: OrderedDict[str, Living] = OrderedDict()
         self._dirty: dict[str, None] = {}
@@ -83,7 +82,7 @@ class LivingCards:
     async def _paint_all(self) -> None:
         try:
             while self._dirty:
-                await self._pace.turn()
+                await self._throttle.turn()
                 for incident in list(self._dirty)[:1]:
                     del self._dirty[incident]
                     await self._latest(incident)

@@ -10,14 +10,12 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
-from bot.cards.incidents import diagnosis, question, ticket
-from bot.cards.incidents import notes as refusal
+from bot.cards.incidents import diagnosis, notes, question, ticket
 from bot.cards.incidents.handoff import Handoff, digests, evidence_text, handoff
 from bot.desk.sweeper import REMIND
 from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, said
-from bot.slack.outgoing.once import Once
-from bot.slack.outgoing.posts import POSTING, Cards
+from bot.slack.outgoing.posts import POSTING, Cards, Once
 from bot.slack.outgoing.progress import LivingCards, OriginOf
 from bot.slack.people import People
 from graph.ports import Progress
@@ -101,7 +99,7 @@ class SlackBoard:
     async def _for(self, origin: Origin, card: Card) -> Card:
         """The card, unless others can read the channel by now: then the thread is told that, and nothing of the inside."""
         shared = await self._people.shared(origin.channel)
-        return refusal.render(policy.WHY_NOT["shared"]) if shared else card
+        return notes.refused(policy.WHY_NOT["shared"]) if shared else card
 
     async def _ticket(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
         """One ticket card an incident, edited as it changes hands; the evidence file once, when it is new."""
