@@ -13,8 +13,8 @@ from tests.bench.loop_report import section
 from tests.bench.loop_run import plays_of
 from tests.bench.loop_score import Played, false_cures, figures, fixable, kinds, left_behind, noticed
 from tests.bench.truth import Culprit, Plans, Truth, truth_of
+from tests.support.clock import T0
 from tests.support.fakes_approvals import action
-from tests.support.fakes_desk import T0
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State
 

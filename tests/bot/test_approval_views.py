@@ -20,9 +20,9 @@ from bot.cards.approvals.card import BUTTONS, Click, Shown
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, Stale
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS, action
 from tests.support.fakes_bot import TEAM
-from tests.support.fakes_ledger import T0
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action
 from tools.ledger.record import Record, Terms, Vote

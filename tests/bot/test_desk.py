@@ -18,7 +18,8 @@ from bot.desk.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
 from bot.tasks import end
 from graph.state import Report
-from tests.support.fakes_desk import T0, BoardOfList, Point, SetClock, TinyTurns, item, origin, straight_on
+from tests.support.clock import T0, SetClock
+from tests.support.fakes_desk import BoardOfList, Point, TinyTurns, item, origin, straight_on
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)

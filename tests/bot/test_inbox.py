@@ -10,7 +10,8 @@ from bot.desk.inbox import Due, Inbox, Names
 from bot.desk.lease import Leases
 from graph.memory.fence import LostLease
 from graph.state import Item
-from tests.support.fakes_desk import T0, SetClock, item, origin
+from tests.support.clock import T0, SetClock
+from tests.support.fakes_desk import item, origin
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 KEEP = timedelta(days=30)

@@ -19,7 +19,8 @@ from bot.store.model_costs import RedisBook
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Spent
 from graph.state import Item, Origin
-from tests.support.fakes_desk import BoardOfList, SetClock
+from tests.support.clock import SetClock
+from tests.support.fakes_desk import BoardOfList
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, instead, item
 from tools.fleet.answers import Ask, Seen, Wave
 

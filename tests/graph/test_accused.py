@@ -10,14 +10,15 @@ from graph.engine.assess import assess
 from graph.engine.derive import absent_adapters, waiting_ports, wrong_clocks
 from graph.engine.prepare import gather
 from kb.taxonomy.labels import Taxonomy
-from tests.support.fakes_graph import DESYNC, NOW, TAXONOMY, clue, fact, healthy, instead, leaf, lens
+from tests.support.clock import T0
+from tests.support.fakes_graph import DESYNC, TAXONOMY, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact, Status, Value, blind
 
 LEAF = "INTERCONNECT.SWITCH.Leaf"
 
 
 def clock(host: str, seconds: float) -> Fact:
-    return replace(fact(host, "time", "time.clock", (NOW + timedelta(seconds=seconds)).timestamp()), time=NOW)
+    return replace(fact(host, "time", "time.clock", (T0 + timedelta(seconds=seconds)).timestamp()), time=T0)
 
 
 def offsets(*facts: Fact) -> dict[str, float]:
@@ -48,7 +49,7 @@ def test_a_bad_switch_accuses_no_machine_behind_it() -> None:
         lens(Taxonomy({**TAXONOMY.leaves, LEAF: row}, TAXONOMY.branches)), place=lambda host, kind: {"n3": "l2"}.get(host, "l1")
     )
     sick = [fact(host, "nvlink", "nvlink.replay_errors", 9, "gpu0") for host in ("n1", "n2")]
-    now = assess(instead(healthy("n1", "n2", "n3"), *sick), known, ("n1", "n2", "n3"), None, NOW)
+    now = assess(instead(healthy("n1", "n2", "n3"), *sick), known, ("n1", "n2", "n3"), None, T0)
     (cause,) = [row for row in now.root_causes() if row.label == LEAF]
     assert (cause.hosts, cause.devices) == ((), ("leaf:l1",))
     assert {line.host for line in cause.evidence} <= {"n1", "n2"}
@@ -92,7 +93,7 @@ def test_healthy_is_not_said_where_nobodys_log_could_be_read() -> None:
     def finding(*blind_hosts: str) -> str:
         unread = [blind("joblog", Status.DENIED, "permission denied", host) for host in blind_hosts]
         read = [Fact("joblog", "job.error", status=Status.ABSENT, host=host) for host in {"n1", "n2"} - set(blind_hosts)]
-        return assess([*facts, *unread, *read], lens(), ("n1", "n2"), None, NOW).finding
+        return assess([*facts, *unread, *read], lens(), ("n1", "n2"), None, T0).finding
 
     assert finding("n1") == "no_fault"
     assert finding("n1", "n2") == "abstained"
@@ -100,7 +101,7 @@ def test_healthy_is_not_said_where_nobodys_log_could_be_read() -> None:
 
 def test_where_there_was_nothing_to_look_at_the_report_says_so_beside_no_fault() -> None:
     none = [fact("n1", "joblog", "job.log", False), Fact("fabric", "fabric.sm", status=Status.ABSENT, line="not installed", host="n2")]
-    now = assess([*healthy("n1", "n2"), *none], lens(), ("n1", "n2"), None, NOW)
+    now = assess([*healthy("n1", "n2"), *none], lens(), ("n1", "n2"), None, T0)
     assert now.finding == "no_fault"
     assert {(row.host, row.check) for row in now.could_not_look()} == {("n1", "joblog"), ("n2", "fabric")}
 
@@ -147,6 +148,6 @@ def test_what_is_wrong_by_itself_is_never_called_healthy_whether_a_label_fits_or
 def test_how_a_machine_is_set_up_does_not_acquit_a_program() -> None:
     said = fact("n1", "joblog", "job.error", "collective_desync")
     hot = fact("n2", "smi", "gpu.throttle.hw_power_brake", True, "gpu0")
-    assert [row.label for row in assess([*instead(healthy("n1", "n2"), said), hot], lens(), ("n1", "n2"), None, NOW).root_causes()] == [
+    assert [row.label for row in assess([*instead(healthy("n1", "n2"), said), hot], lens(), ("n1", "n2"), None, T0).root_causes()] == [
         DESYNC
     ]

@@ -12,9 +12,10 @@ from redis.asyncio import Redis
 from graph.actions.carry_out import NotNow, StillRunning
 from graph.actions.flow import ActionThreads, build_action_graph
 from graph.actions.proof import asked_of_scheduler, prove
+from tests.support.clock import T0
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well
-from tests.support.fakes_graph import NOW, fact, lens
+from tests.support.fakes_graph import fact, lens
 from tools.acting.build import Wanted, build_check
 from tools.acting.conditions import holds
 from tools.action import Action
@@ -339,8 +340,8 @@ BEFORE = [*well("n1"), hung("n1")]
 
 
 def verdict(after: list[Fact], before: list[Fact] | None = None, label: str = HUNG) -> tuple[str, bool]:
-    looked = [row if row.key.startswith("kernel.") else replace(row, time=NOW + timedelta(minutes=2)) for row in after]
-    proof = prove(action(label), before or BEFORE, looked, replace(lens(TAXONOMY), checks=CHECKS), NOW)
+    looked = [row if row.key.startswith("kernel.") else replace(row, time=T0 + timedelta(minutes=2)) for row in after]
+    proof = prove(action(label), before or BEFORE, looked, replace(lens(TAXONOMY), checks=CHECKS), T0)
     return proof.outcome, proof.looked
 
 

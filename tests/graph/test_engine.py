@@ -11,12 +11,12 @@ from graph.engine.prepare import gather
 from graph.engine.verdict import SetAside, Verdicts, stand
 from graph.state import Verdict
 from kb.taxonomy.labels import Taxonomy
+from tests.support.clock import T0
 from tests.support.fakes_graph import (
     DESYNC,
     HOT,
     LOST,
     NO_SM,
-    NOW,
     OOM,
     RACK,
     SLOW_LINK,
@@ -34,7 +34,7 @@ HOSTS = ("n1", "n2", "n3")
 
 
 def look(facts: list[Fact], hosts: tuple[str, ...] = HOSTS, priors: dict[str, float] | None = None) -> Assessment:
-    return assess(facts, lens(), hosts, priors, NOW)
+    return assess(facts, lens(), hosts, priors, T0)
 
 
 def labels(now: Assessment) -> list[str]:
@@ -108,7 +108,7 @@ def test_words_and_history_never_confirm() -> None:
 
 
 def test_what_was_handed_in_suggests_but_does_not_accuse() -> None:
-    pasted = Fact("dmesg", "kernel.xid", 79, "gpu3", line="Xid 79", time=NOW)
+    pasted = Fact("dmesg", "kernel.xid", 79, "gpu3", line="Xid 79", time=T0)
     now = look([*healthy(*HOSTS), pasted])
     assert labels(now) == []
     assert now.finding == "abstained"
@@ -120,7 +120,7 @@ def test_a_stale_fact_supports_nothing_and_is_not_odd() -> None:
 
 
 def test_an_event_from_long_before_the_incident_proves_nothing() -> None:
-    old = replace(fact("n2", "dmesg", "kernel.xid", 79, "gpu3"), time=NOW - timedelta(days=3))
+    old = replace(fact("n2", "dmesg", "kernel.xid", 79, "gpu3"), time=T0 - timedelta(days=3))
     assert labels(look(instead(healthy(*HOSTS), old))) == []
 
 
@@ -164,11 +164,11 @@ def test_what_only_one_node_shows_is_no_fault_of_the_fabric() -> None:
 def test_a_hot_rack_is_told_from_hot_gpus() -> None:
     racks = {"n1": "r1", "n2": "r1", "n3": "r2"}
     hot = [fact(host, "smi", "gpu.throttle.hw_thermal", True, f"gpu{n}") for host in ("n1", "n2") for n in range(4)]
-    now = assess(instead(healthy(*HOSTS), *hot), lens(racks=racks), HOSTS, {}, NOW)
+    now = assess(instead(healthy(*HOSTS), *hot), lens(racks=racks), HOSTS, {}, T0)
     (cause,) = now.root_causes()
     assert (cause.label, cause.hosts, cause.devices) == (RACK, ("n1", "n2"), ("rack:r1",))
     single = [fact(host, "smi", "gpu.throttle.hw_thermal", True, "gpu1") for host in ("n1", "n2")]
-    now = assess(instead(healthy(*HOSTS), *single), lens(racks=racks), HOSTS, {}, NOW)
+    now = assess(instead(healthy(*HOSTS), *single), lens(racks=racks), HOSTS, {}, T0)
     assert labels(now) == [HOT]
 
 
@@ -184,7 +184,7 @@ def test_heavy_evidence_against_a_decisive_fact_is_a_contradiction() -> None:
         },
         {},
     )
-    now = assess(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, NOW)
+    now = assess(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
     assert now.finding == "abstained"
     assert "facts disagree about A on n1/gpu1" in now.why_unsure[0]
 
@@ -192,7 +192,7 @@ def test_heavy_evidence_against_a_decisive_fact_is_a_contradiction() -> None:
 def test_two_labels_that_the_same_evidence_fits_equally_are_not_guessed_between() -> None:
     both = [clue("x", "kernel.xid", "value == 79", 9, decisive=True)]
     rivals = Taxonomy({label: leaf(label, "gpu", *both) for label in ("GPU.BUS.A", "GPU.BUS.B")}, {})
-    now = assess(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, NOW)
+    now = assess(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
     assert now.finding == "abstained"
     assert "equally" in now.why_unsure[0]
     assert {row.verdict for row in now.settled.aside} == {"inconclusive"}
@@ -247,7 +247,7 @@ def test_an_adapter_that_is_gone_gets_the_one_name_that_is_missing() -> None:
 
 
 def test_what_happened_long_before_is_no_consequence() -> None:
-    early = replace(fact("n1", "joblog", "job.error", "collective_desync", "rank 0"), time=NOW - timedelta(minutes=30))
+    early = replace(fact("n1", "joblog", "job.error", "collective_desync", "rank 0"), time=T0 - timedelta(minutes=30))
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"), early))
     assert set(labels(now)) == {OOM, DESYNC}
 
@@ -261,7 +261,7 @@ def test_a_tenants_words_never_explain_a_machines_error_away() -> None:
         {},
     )
     facts = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, "gpu1"), fact("n1", "joblog", "job.error", "x"))
-    assert {row.label for row in assess(facts, lens(rivals), HOSTS, {}, NOW).root_causes()} == {LOST, DESYNC}
+    assert {row.label for row in assess(facts, lens(rivals), HOSTS, {}, T0).root_causes()} == {LOST, DESYNC}
 
 
 def test_a_logs_story_is_not_the_cause_beside_a_machines_unexplained_error() -> None:

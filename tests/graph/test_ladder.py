@@ -18,8 +18,9 @@ from graph.ladders.preview import planned_actions
 from graph.ladders.steps import REMEDY_OF, WORDS, words_of
 from graph.state import Hypothesis, Incident, Ladder
 from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0
 from tests.support.fakes_actions import BDF, BROKEN, FABRIC, HUNG, LOOSE, ORPHAN, SLOW, TAXONOMY, hung, inventory, well
-from tests.support.fakes_graph import NOW, fact
+from tests.support.fakes_graph import fact
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
 from tools.remedies import REMEDIES
@@ -28,7 +29,7 @@ HOSTS = ("n1", "n2", "m1")
 
 
 def yard(facts: Sequence[Fact] = (), rows: Inventory | None = None, **more: Any) -> Yard:
-    return Yard("inc-1", NOW, rows or inventory(), TAXONOMY, facts or well(*HOSTS), **more)
+    return Yard("inc-1", T0, rows or inventory(), TAXONOMY, facts or well(*HOSTS), **more)
 
 
 def cause(label: str, *devices: str, hosts: tuple[str, ...] = ()) -> Hypothesis:
@@ -53,8 +54,8 @@ def after(ladder: Ladder, where: Yard, *events: News) -> Ladder:
     return rows[0]
 
 
-DONE = News("done", outcome="passes_now", since=NOW)
-UNCHANGED = News("done", outcome="unchanged", says="still there", since=NOW)
+DONE = News("done", outcome="passes_now", since=T0)
+UNCHANGED = News("done", outcome="unchanged", says="still there", since=T0)
 IDLE = News("idle")
 
 
@@ -192,7 +193,7 @@ def test_the_whole_way_up() -> None:
     ladder = after(ladder, where, DONE)
     assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("resume_node", "approval")
     ladder = after(ladder, where, DONE)
-    assert (ladder.waiting_for, ladder.due, ladder.drained) == ("proof", NOW + timedelta(hours=2), False)
+    assert (ladder.waiting_for, ladder.due, ladder.drained) == ("proof", T0 + timedelta(hours=2), False)
     assert after(ladder, where, News("cured")).outcome == "cured"
 
 
@@ -200,7 +201,7 @@ def test_what_does_not_help_is_followed_by_something_heavier_and_never_by_the_wa
     where = yard()
     ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, UNCHANGED)
     assert (ladder.now and ladder.now.remedy, ladder.waiting_for) == ("reboot", "idle")
-    ladder = after(ladder, where, IDLE, News("done", outcome="worse", says="7 GPUs", since=NOW))
+    ladder = after(ladder, where, IDLE, News("done", outcome="worse", says="7 GPUs", since=T0))
     assert (ladder.outcome, ladder.drained) == ("ticket", True)
     assert ladder.says == "7 GPUs; next: open a replacement case with the vendor; n1 stays drained"
     assert held_by([ladder]) == ["n1 is drained by RackMedic"]
@@ -226,7 +227,7 @@ def test_a_stuck_job_is_cancelled_only_after_the_node_stayed_busy() -> None:
     shown = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
     where = yard([*well("n1"), shown], job="4711", stuck=True)
     ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE)
-    assert (ladder.now and ladder.now.remedy, ladder.waiting_for, ladder.due) == ("cancel_job", "idle", NOW + timedelta(minutes=10))
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for, ladder.due) == ("cancel_job", "idle", T0 + timedelta(minutes=10))
     idle = after(ladder, where, IDLE)
     assert (idle.now and idle.now.remedy, idle.waiting_for) == ("gpu_reset", "idle")
     busy = after(ladder, where, News("busy"))
@@ -252,7 +253,7 @@ def test_a_refused_start_asks_again_and_a_failed_command_does_not() -> None:
     ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE)
     refused = after(ladder, where, News("failed", ran=False, says="no process uses this GPU: found 4711"))
     assert (refused.now and refused.now.remedy, refused.waiting_for, refused.attempt) == ("gpu_reset", "idle", 2)
-    failed = after(ladder, where, News("failed", says="in use", since=NOW))
+    failed = after(ladder, where, News("failed", says="in use", since=T0))
     assert failed.now is not None
     assert failed.now.remedy == "reboot"
 
@@ -384,13 +385,13 @@ def test_old_lines_of_a_changed_host_are_of_the_past_and_new_ones_are_not() -> N
 
 def test_a_host_whose_clock_runs_ahead_is_read_by_its_own_clock() -> None:
     ladder = replace_since(only(ladders_for([cause(HUNG, "n1/gpu3")], yard())))
-    clock = replace(fact("n1", "time", "time.clock", (NOW + timedelta(minutes=5)).timestamp()), time=NOW)
+    clock = replace(fact("n1", "time", "time.clock", (T0 + timedelta(minutes=5)).timestamp()), time=T0)
     old, new = hung("n1", minutes=4), hung("n1", "gpu5", minutes=6)
     assert [row.stale for row in after_repairs([old, new, clock], cursors([ladder]))] == [True, False, False]
 
 
 def replace_since(ladder: Ladder) -> Ladder:
-    return ladder.model_copy(update={"since": NOW})
+    return ladder.model_copy(update={"since": T0})
 
 
 KINDS = st.sampled_from([*sorted(MOVES), "nonsense"])
@@ -404,7 +405,7 @@ def test_whatever_happens_a_node_returns_only_after_a_fix_that_held(story: list[
     rows = list(ladders_for([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where).ladders)
     for kind, outcome, ran, which in story:
         before = rows
-        rows = climb(rows, News(kind, ladder=rows[which].id, outcome=outcome, ran=ran, since=NOW), where)
+        rows = climb(rows, News(kind, ladder=rows[which].id, outcome=outcome, ran=ran, since=T0), where)
         for old, row in zip(before, rows, strict=False):
             assert row.outcome == "" or row.waiting_for == "none"
             if row.open and row.now and row.now.part == "restore" and row.waiting_for == "approval":

@@ -7,7 +7,8 @@ from typing import Any
 from graph.actions.proof import Proof, prove
 from graph.engine.reference import Lens
 from kb.taxonomy.reader import load_taxonomy
-from tests.support.fakes_graph import NOW, fact
+from tests.support.clock import T0
+from tests.support.fakes_graph import fact
 from tools.action import Action
 from tools.checks import CHECKS
 from tools.fact import Fact
@@ -21,9 +22,9 @@ def proved(remedy: str, *after: Fact, **more: Any) -> Proof:
         approval="apr-1", incident="inc-1", remedy=remedy, args={}, argv=(), command=(), limit_seconds=1, risk="disruptive", target="n1",
         via="n1", proof=("docker",), proves=RUNTIME, **more,
     )  # fmt: skip
-    looked = [replace(row, time=NOW + timedelta(minutes=2)) for row in after]
+    looked = [replace(row, time=T0 + timedelta(minutes=2)) for row in after]
     before = [fact(host, "docker", "docker.nvidia_runtime", host != "n1") for host in ("n1", "n2", "n3")]
-    return prove(action, before, looked, Lens(load_taxonomy(), CHECKS), NOW)
+    return prove(action, before, looked, Lens(load_taxonomy(), CHECKS), T0)
 
 
 def test_what_a_host_still_says_is_no_pass_however_rare_the_fault() -> None:

@@ -10,16 +10,17 @@ from graph.ladders.moves import News, climb
 from graph.ladders.steps import REMEDY_OF, WORDS, words_of
 from graph.state import Hypothesis, Ladder
 from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0
 from tests.support.fakes_actions import BDF, inventory, well
-from tests.support.fakes_graph import NOW, fact
+from tests.support.fakes_graph import fact
 from tools.fact import Fact
 from tools.remedies import REMEDIES
 
 LEAVES = load_taxonomy()
 CONTAINER = "0f" * 32
-DONE = News("done", outcome="passes_now", since=NOW)
-UNCHANGED = News("done", outcome="unchanged", says="still there", since=NOW)
-WORSE = News("done", outcome="worse", says="7 GPUs", since=NOW)
+DONE = News("done", outcome="passes_now", since=T0)
+UNCHANGED = News("done", outcome="unchanged", says="still there", since=T0)
+WORSE = News("done", outcome="worse", says="7 GPUs", since=T0)
 
 RESET, BOOT = ("drain_node", "gpu_reset"), ("drain_node", "reboot")
 MENDED: dict[str, tuple[str, ...]] = {
@@ -87,7 +88,7 @@ def test_what_counts_only_with_another_remedy_is_always_followed_by_it() -> None
 
 
 def yard(*facts: Fact) -> Yard:
-    return Yard("inc-1", NOW, inventory(), LEAVES, [*well("n1"), *facts])
+    return Yard("inc-1", T0, inventory(), LEAVES, [*well("n1"), *facts])
 
 
 def built(fault: str, *facts: Fact, device: str = "gpu3") -> Built:

@@ -6,14 +6,15 @@ from graph.engine.assess import Assessment, assess
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from kb.taxonomy.labels import Taxonomy
-from tests.support.fakes_graph import CHECKS, HOT, LOST, NOW, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens
+from tests.support.clock import T0
+from tests.support.fakes_graph import CHECKS, HOT, LOST, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens
 from tools.fact import Fact
 
 HOSTS = ("n1", "n2")
 
 
 def look(facts: list[Fact], priors: dict[str, float] | None = None) -> Assessment:
-    return assess(facts, lens(), HOSTS, priors, NOW)
+    return assess(facts, lens(), HOSTS, priors, T0)
 
 
 def test_the_likeliest_branch_is_walked_first() -> None:
@@ -108,7 +109,7 @@ def test_a_device_of_which_only_the_host_is_known_is_looked_for() -> None:
     known = replace(lens(Taxonomy({sick.label: sick}, {})), checks=checks)
 
     def offers(*facts: Fact) -> list[tuple[str, tuple[str, ...]]]:
-        now = assess(instead(healthy(*HOSTS), *facts), known, HOSTS, {}, NOW)
+        now = assess(instead(healthy(*HOSTS), *facts), known, HOSTS, {}, T0)
         return [(offer.check, offer.hosts) for offer in exclusive_offers(now)]
 
     wrong = fact("n2", "nccl1", "nccl.wrong", 20)

@@ -17,7 +17,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.support.fakes_ledger import CATALOGUE, OTHER_BOOT, POLICY, REAL, Desk, Host, Product, SetClock
+from tests.support.clock import SetClock
+from tests.support.fakes_ledger import CATALOGUE, OTHER_BOOT, POLICY, REAL, Desk, Host, Product
 from tools.action import Action
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")

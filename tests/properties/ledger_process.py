@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY, WallClock
+from tests.support.clock import WallClock
+from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY
 from tests.support.fakes_nodekit import Node
 from tests.support.node_transport import OneNode
 from tools.acting import run as act

@@ -15,7 +15,8 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY, Desk, SetClock
+from tests.support.clock import SetClock
+from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.node_transport import OneNode
 from tests.support.redis_server import RealServer

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph.engine.assess import Assessment, assess
-from tests.support.fakes_graph import HOT, LOST, NOW, OOM, fact, healthy, instead, lens
+from tests.support.clock import T0
+from tests.support.fakes_graph import HOT, LOST, OOM, fact, healthy, instead, lens
 from tools.fact import Fact
 
 HOSTS = ("n1", "n2", "n3", "n4")
@@ -39,7 +40,7 @@ Verdict = list[tuple[str, tuple[str, ...], tuple[str, ...], float]]
 
 
 def look(facts: Sequence[Fact], hosts: Sequence[str] = HOSTS) -> Assessment:
-    return assess(facts, lens(), hosts, None, NOW)
+    return assess(facts, lens(), hosts, None, T0)
 
 
 def verdict(now: Assessment) -> Verdict:

@@ -7,27 +7,17 @@ import pytest
 
 from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
 from deploy.sandbox.cluster.doors.control import ControlServer
+from tests.support.clock import SetClock
 from tests.support.fakes_cluster import argv, facts
-
-START = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
-
-
-class Hands:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.moment = START
-
-    def now(self) -> datetime:
-        return self.moment
+from tests.support.fakes_repairs import START
 
 
-def _cluster(clock: Hands) -> Cluster:
+def _cluster(clock: SetClock) -> Cluster:
     return Cluster.of("dgx-h100-8", nodes=["gpu-001", "gpu-002"], job="4711", clock=clock.now)
 
 
 async def test_breaking_and_healing_show_at_once() -> None:
-    of = _cluster(Hands())
+    of = _cluster(SetClock(START))
     healthy = of.state_hash()
     of.break_("G07", "gpu-002", gpu=3)
     found = await facts(of, ["smi", "dmesg"])
@@ -40,11 +30,11 @@ async def test_breaking_and_healing_show_at_once() -> None:
 
 
 def test_a_live_cluster_grows_older_with_its_clock() -> None:
-    clock = Hands()
+    clock = SetClock(START)
     of = _cluster(clock)
     boot, first = of.world().nodes["gpu-001"].booted, of.answer("gpu-001", argv("joblog.tail")).stdout
     of.break_("G17", "gpu-001", gpu=0)
-    clock.moment += timedelta(minutes=30)
+    clock.go(minutes=30)
     assert of.t0 == datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
     assert of.world().nodes["gpu-001"].booted == boot - 1800
     assert of.answer("gpu-001", argv("joblog.tail")).stdout != first
@@ -56,26 +46,26 @@ def test_a_live_cluster_grows_older_with_its_clock() -> None:
     ("fault", "node", "gpu"), [("G77", "gpu-001", None), ("G07", "gpu-009", None), ("G07", [], None), ("G07", "gpu-001", 8)]
 )
 def test_what_cannot_be_broken_is_refused(fault: str, node: str | list[str], gpu: int | None) -> None:
-    of = _cluster(Hands())
+    of = _cluster(SetClock(START))
     with pytest.raises(NoSuchThing, match="there is no"):
         of.break_(fault, node, gpu=gpu)
     assert of.state_summary()["nodes"][0]["faults"] == []
 
 
 def test_what_concerns_the_whole_cluster_happens_to_all() -> None:
-    of = _cluster(Hands())
+    of = _cluster(SetClock(START))
     of.break_("N08", "gpu-001")
     assert {hca.state for node in of.world().nodes.values() for hca in node.hcas} == {"Initializing"}
 
 
 def test_the_catalogue_is_a_menu() -> None:
-    rows = _cluster(Hands()).faults_catalogue()
+    rows = _cluster(SetClock(START)).faults_catalogue()
     assert len(rows) == 80
     assert rows[0].keys() == {"id", "label", "title", "scope"}
 
 
 async def test_a_page_in_another_process_can_drive_it() -> None:
-    of = _cluster(Hands())
+    of = _cluster(SetClock(START))
     async with ControlServer(of) as control, aiohttp.ClientSession(control.url) as page:
 
         async def post(path: str, body: object) -> tuple[int, dict[str, object]]:

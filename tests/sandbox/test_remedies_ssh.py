@@ -12,8 +12,9 @@ from fakeredis import FakeAsyncRedis
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.cluster.doors.sshd import SshCluster
+from tests.support.clock import WallClock
 from tests.support.fakes_cluster import argv, facts
-from tests.support.fakes_ledger import Desk, WallClock
+from tests.support.fakes_ledger import Desk
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, unsound
 from tools.acting import run as act
 from tools.acting.build import Seen

@@ -6,7 +6,8 @@ from deploy.sandbox.cluster.doors.cluster import NoSuchThing
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import Happening, Plan
 from deploy.sandbox.cluster.simulation import remedies
-from tests.support.fakes_repairs import NODE, Hands, condition_of, do, faults_of, live, unsound
+from tests.support.clock import SetClock
+from tests.support.fakes_repairs import NODE, START, condition_of, do, faults_of, live, unsound
 
 RESET, REBOOT = "nvidia-smi --gpu-reset -i {bdf}", "systemctl reboot"
 FABRIC = "systemctl restart nvidia-fabricmanager.service"
@@ -42,7 +43,7 @@ HEAVY = {("G01", REBOOT), ("G17", RESET), ("S04", REBOOT)}
 
 @pytest.mark.parametrize(("fault", "command"), [*MENDS.items(), *AFTER.items(), *HEAVY])
 def test_the_right_command_mends_the_machine(fault: str, command: str) -> None:
-    clock = Hands()
+    clock = SetClock(START)
     of = live(nodes=1, clock=clock.now)
     of.break_(fault, NODE, gpu=5, outcome="cures")
     assert unsound(of)
@@ -56,7 +57,7 @@ def test_the_right_command_mends_the_machine(fault: str, command: str) -> None:
 
 @pytest.mark.parametrize(("command", "fault"), [(command, fault) for command, faults in DOES_NOT.items() for fault in faults.split()])
 def test_the_wrong_command_does_not(command: str, fault: str) -> None:
-    clock = Hands()
+    clock = SetClock(START)
     of = live(nodes=1, clock=clock.now, pace=1.0)
     of.break_(fault, NODE, gpu=5)
     do(of, "scancel 4711")
@@ -129,7 +130,7 @@ def test_what_is_only_masked_comes_back_with_the_next_run() -> None:
 
 
 def test_what_is_only_masked_comes_back_with_time() -> None:
-    clock = Hands()
+    clock = SetClock(START)
     of = live(nodes=1, clock=clock.now, pace=1.0)
     of.break_("N02", NODE, gpu=5)
     do(of, "scancel 4711")

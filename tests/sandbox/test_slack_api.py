@@ -12,27 +12,20 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.blockkit import problems
+from tests.support.clock import SetClock
 from tests.support.fixtures_slack import Bolt, bolt_bot
 
 CHANNEL = "C0GPUINC"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_780_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def slack(clock: Clock) -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox(clock=clock) as slack:
+async def slack(clock: SetClock) -> AsyncIterator[SlackSandbox]:
+    async with SlackSandbox(clock=clock.stamp) as slack:
         yield slack
 
 
@@ -211,7 +204,7 @@ async def test_too_many_posts_are_answered_with_429_and_the_retry_handler_gets_t
 
 
 async def test_a_channel_takes_a_short_burst_and_then_one_message_a_second(
-    client: AsyncWebClient, slack: SlackSandbox, clock: Clock
+    client: AsyncWebClient, slack: SlackSandbox, clock: SetClock
 ) -> None:
     for n in range(10):
         await client.chat_postMessage(channel=CHANNEL, text=f"line {n}")
@@ -219,11 +212,11 @@ async def test_a_channel_takes_a_short_burst_and_then_one_message_a_second(
         await client.chat_postMessage(channel=CHANNEL, text="too much")
     assert (refused.value.response.status_code, refused.value.response.headers["Retry-After"]) == (429, "1")
     await client.chat_postMessage(channel="C0RANDOM", text="elsewhere is fine")
-    clock.now += 1
+    clock.go(seconds=1)
     await client.chat_postMessage(channel=CHANNEL, text="now it goes")
 
 
-async def test_updates_are_limited_to_fifty_a_minute(client: AsyncWebClient, clock: Clock) -> None:
+async def test_updates_are_limited_to_fifty_a_minute(client: AsyncWebClient, clock: SetClock) -> None:
     ts = (await client.chat_postMessage(channel=CHANNEL, text="card"))["ts"]
     for n in range(50):
         await client.chat_update(channel=CHANNEL, ts=ts, text=f"{n}")
@@ -280,7 +273,7 @@ async def test_a_submission_can_be_answered_with_another_view_and_closing_is_tol
     assert bolt.heard[-1]["type"] == "view_closed"
 
 
-async def test_a_trigger_opens_one_modal_within_three_seconds(client: AsyncWebClient, slack: SlackSandbox, clock: Clock) -> None:
+async def test_a_trigger_opens_one_modal_within_three_seconds(client: AsyncWebClient, slack: SlackSandbox, clock: SetClock) -> None:
     async def why(trigger: str, **more: Any) -> str:
         with pytest.raises(SlackApiError) as refused:
             await client.views_open(trigger_id=trigger, view=modal(**more))
@@ -292,7 +285,7 @@ async def test_a_trigger_opens_one_modal_within_three_seconds(client: AsyncWebCl
     assert await why(used, submit=None) == "invalid_arguments"
     await client.views_open(trigger_id=used, view=modal())
     assert await why(used) == "exchanged_trigger_id"
-    clock.now += 3.1
+    clock.go(seconds=3.1)
     assert await why(late) == "expired_trigger_id"
     assert await why("1.2.made-up") == "invalid_trigger_id"
 
@@ -332,7 +325,7 @@ async def test_a_persons_file_is_told_twice_and_from_another_team_only_by_id(bol
     assert "url_private" not in seen
 
 
-async def test_a_stream_grows_and_stops_and_cannot_be_fed_late(client: AsyncWebClient, slack: SlackSandbox, clock: Clock) -> None:
+async def test_a_stream_grows_and_stops_and_cannot_be_fed_late(client: AsyncWebClient, slack: SlackSandbox, clock: SetClock) -> None:
     root = await slack.say("olga", CHANNEL, "root")
     with pytest.raises(SlackApiError, match="missing_recipient_user_id"):
         await client.chat_startStream(channel=CHANNEL, thread_ts=root)
@@ -354,7 +347,7 @@ async def test_a_stream_grows_and_stops_and_cannot_be_fed_late(client: AsyncWebC
     with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
         await client.chat_appendStream(channel=CHANNEL, ts=ts, markdown_text="more")
     slow = (await client.chat_startStream(channel=CHANNEL, thread_ts=root, **who))["ts"]
-    clock.now += 301
+    clock.go(seconds=301)
     with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
         await client.chat_appendStream(channel=CHANNEL, ts=slow, markdown_text="late")
 

@@ -15,7 +15,8 @@ from bot.desk.desk import Desk
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
-from tests.support.fakes_desk import NODES, BoardOfList, SetClock, TinyTurns, item, origin
+from tests.support.clock import SetClock
+from tests.support.fakes_desk import NODES, BoardOfList, TinyTurns, item, origin
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)

@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cache
 
 import pytest
@@ -27,6 +26,7 @@ from graph.state import Item, Report
 from kb.history.index import History
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import SetClock
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fleet.fleet import Fleet
@@ -47,13 +47,6 @@ TEXT = {
     "switch": "gpu-[017-019] are slow",
     "rack": "gpu-[017-019] are slow",
 }
-
-
-class Stopped:
-    """The moment at which the ticket was posted."""
-
-    def now(self) -> datetime:
-        return T0
 
 
 @dataclass(frozen=True)
@@ -79,8 +72,8 @@ def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targ
     cluster = Cluster(plan)
     inventory = parse_inventory({"defaults": {"kit": True, **targets}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, skus = MemoryEvidence(), profiles() if known is None else known
-    fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, Stopped(), skus)
-    ports = Ports(fleet, inventory, taxonomy(), History(), evidence, Stopped(), skus=skus)
+    fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, SetClock(T0), skus)
+    ports = Ports(fleet, inventory, taxonomy(), History(), evidence, SetClock(T0), skus=skus)
     item = Item(id="1", kind="mention", incident="inc-1", at=T0, text=text)
     graph = build_incident_graph(InMemorySaver())
 

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -23,16 +23,12 @@ from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups
 from graph.ports import Progress
 from graph.state import Incident, Lifecycle, Report
+from tests.support.clock import WallClock
 from tests.support.fakes_desk import TinyTurns, item, origin
 
 LEASE = 0.4
 """Seconds: how long the incident of a killed worker stays untouched."""
 DONE_WITHIN = 30.0
-
-
-class Now:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
 
 
 class Doom:
@@ -81,10 +77,10 @@ class RedisBoard:
 async def work(job: Mapping[str, Any]) -> None:
     doom = Doom(job.get("die_at", ""))
     redis = Redis.from_url(job["url"])
-    inbox = DoomedInbox(redis, Now())
+    inbox = DoomedInbox(redis, WallClock())
     inbox.doom = doom
     turns, board = TinyTurns(redis, doom.at), RedisBoard(redis, doom)
-    desk = Desk(inbox, Leases(redis, Now(), seconds=LEASE), turns, board, clock=Now(), timers=timers_after)
+    desk = Desk(inbox, Leases(redis, WallClock(), seconds=LEASE), turns, board, clock=WallClock(), timers=timers_after)
     for thread, id_ in job.get("mentions", []):
         await inbox.open(origin(thread), id_, lambda incident, id_=id_: item(incident, id_))  # type: ignore[misc]
         await doom.at("stored")

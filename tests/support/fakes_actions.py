@@ -29,9 +29,9 @@ from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports, Waits
 from graph.state import Incident, Item, Origin, Report
 from kb.taxonomy.labels import Taxonomy
-from tests.support.fakes_desk import SetClock
+from tests.support.clock import T0, SetClock
 from tests.support.fakes_graph import CHECKS as EVERYDAY
-from tests.support.fakes_graph import NOW, FakeFleet, FakeHistory, Killed, check, clue, fact, healthy, leaf
+from tests.support.fakes_graph import FakeFleet, FakeHistory, Killed, check, clue, fact, healthy, leaf
 from tools.acting.build import catalogue_hash
 from tools.acting.kit import current_version
 from tools.checks.row import Check
@@ -324,16 +324,16 @@ def well(*hosts: str) -> list[Fact]:
         rows += [fact(host, "smi", "gpu.bdf", address, device) for device, address in BDF.items()]
         rows += [fact(host, "smi", "gpu.remap.failure", False, device) for device in BDF]
         rows += [fact(host, "smi", "gpu.throttle.applications_clocks", False, device) for device in BDF]
-        rows += [Fact("procs", "proc.orphan", status=Status.ABSENT, host=host, time=NOW)]
+        rows += [Fact("procs", "proc.orphan", status=Status.ABSENT, host=host, time=T0)]
         rows += [fact(host, "sysd", "service.state", "active", "nvidia-fabricmanager")]
     return rows
 
 
 def hung(host: str = "n1", device: str = "gpu3", minutes: float = -9, **more: Any) -> Fact:
     """Xid 119, minutes after the incident's time."""
-    seen = replace(fact(host, "dmesg", "kernel.xid", 119, device), time=NOW + timedelta(minutes=minutes))
+    seen = replace(fact(host, "dmesg", "kernel.xid", 119, device), time=T0 + timedelta(minutes=minutes))
     return replace(
-        seen, attrs={"first": seen.time.isoformat() if seen.time else "", "last": (NOW + timedelta(minutes=minutes)).isoformat()}, **more
+        seen, attrs={"first": seen.time.isoformat() if seen.time else "", "last": (T0 + timedelta(minutes=minutes)).isoformat()}, **more
     )
 
 

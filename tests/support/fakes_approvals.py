@@ -16,8 +16,9 @@ from bot.slack.outgoing.approvals import ActionCards
 from bot.slack.outgoing.posts import Cards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import Incident
+from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
-from tests.support.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY, SetClock
+from tests.support.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY
 from tools.acting.build import Seen, Wanted, build
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action, Condition, new_approval_id

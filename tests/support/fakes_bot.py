@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
@@ -21,6 +20,7 @@ from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
 from graph.ports import Progress
 from graph.state import Incident, Item
+from tests.support.clock import WallClock
 from tools.inventory.hosts import ChannelRow
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
@@ -28,11 +28,6 @@ BOUND = policy.bindings(
     (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
 )
 OFFERED = close_modal.choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
-
-
-class SystemClock:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
 
 
 @dataclass
@@ -70,7 +65,7 @@ async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambd
         client = slack_client(slack.bot_token, slack.api_url)
         server, background = FakeServer(), Background()
         redis = FakeAsyncRedis(server=server)
-        inbox = Inbox(redis, SystemClock())
+        inbox = Inbox(redis, WallClock())
         made: list[Behind] = []
 
         async def wake(incident: str) -> None:
@@ -82,7 +77,7 @@ async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambd
         async def state_of(incident: str) -> Incident:
             return made[0].states.get(incident, cast(Incident, {}))
 
-        surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, OFFERED, SystemClock(), background)
+        surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, OFFERED, WallClock(), background)
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:

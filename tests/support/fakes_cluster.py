@@ -1,17 +1,15 @@
 """The simulated cluster in the hands of a test: cases from a line, commands by name, facts by the real fleet and the real parsers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any
 
 from deploy.sandbox.cluster import grammar
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.cases.case import parse_case
-from deploy.sandbox.cluster.cases.case_values import T0
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
+from tests.support.clock import SetClock
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
@@ -70,16 +68,6 @@ def everything(of: Cluster, host: str) -> dict[str, ShellAnswer]:
     return {command: of.answer(host, argv(command)) for command in grammar.COMMANDS}
 
 
-@dataclass(frozen=True, slots=True)
-class StillClock:
-    """It is always the same time."""
-
-    moment: datetime = T0
-
-    def now(self) -> datetime:
-        return self.moment
-
-
 @cache
 def profiles() -> Mapping[str, Sku]:
     """The built-in ones, read once."""
@@ -99,4 +87,4 @@ def fleet(of: Cluster, reach: Transport, checks: Mapping[str, Check] = CHECKS, e
     inventory = parse_inventory(
         {"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
     )
-    return Fleet(reach, inventory, checks, evidence or MemoryEvidence(), StillClock(of.t0), profiles())
+    return Fleet(reach, inventory, checks, evidence or MemoryEvidence(), SetClock(of.t0), profiles())

@@ -4,7 +4,7 @@ import asyncio
 import operator
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, TypedDict, cast
 
 from langgraph.graph import END, START, StateGraph
@@ -14,22 +14,11 @@ from graph.memory.checkpoint import RedisSaver
 from graph.memory.resume import cut_off
 from graph.ports import Progress
 from graph.state import Incident, Item, ItemKind, Origin, Report
+from tests.support.clock import T0
 
-T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 NODES = ("summarise", "plan", "execute", "reflect", "conclude")
 Point = Callable[[str], Awaitable[None]]
 """Called with the name of the place a turn has reached; may wait, raise or kill."""
-
-
-@dataclass
-class SetClock:
-    at: datetime = T0
-
-    def now(self) -> datetime:
-        return self.at
-
-    def go(self, **span: float) -> None:
-        self.at += timedelta(**span)
 
 
 def item(incident: str, id_: str = "T.C.1", kind: ItemKind = "mention", text: str = "job hangs") -> Item:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from graph.engine.reference import Lens
@@ -12,14 +12,13 @@ from graph.ports import Ports, Progress
 from graph.state import Brief, Hypothesis, Item, ItemKind
 from kb.taxonomy.expressions import Expression
 from kb.taxonomy.labels import Clue, Leaf, Taxonomy
+from tests.support.clock import T0, SetClock
 from tools.checks.row import Check, Command, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value, blind
 from tools.fleet.answers import Answer, Ask, Seen, Wave
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import Sku
-
-NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
 
 def clue(name: str, key: str, when: str, weight: float, *, decisive: bool = False, says: str = "") -> Clue:
@@ -132,7 +131,7 @@ def lens(taxonomy: Taxonomy = TAXONOMY, racks: Mapping[str, str] | None = None) 
 
 
 def fact(host: str, name: str, key: str, value: Value, device: str | None = None, **more: Any) -> Fact:
-    return Fact(name, key, value, device, host=host, time=NOW - timedelta(minutes=9), line=f"{key} {value} {device or ''}".strip(), **more)
+    return Fact(name, key, value, device, host=host, time=T0 - timedelta(minutes=9), line=f"{key} {value} {device or ''}".strip(), **more)
 
 
 def healthy(*hosts: str) -> list[Fact]:
@@ -159,14 +158,6 @@ def instead(facts: Sequence[Fact], *new: Fact) -> list[Fact]:
         (row.host, row.key, None) for row in new if row.key.startswith(("kernel.", "job."))
     }
     return [row for row in facts if (row.host, row.key, row.device) not in gone] + list(new)
-
-
-@dataclass
-class FakeClock:
-    at: datetime = NOW
-
-    def now(self) -> datetime:
-        return self.at
 
 
 @dataclass
@@ -277,7 +268,7 @@ class World:
     late: dict[int, Item] = field(default_factory=dict)
     """After how many answers an item arrives."""
     progress: list[Progress] = field(default_factory=list)
-    clock: FakeClock = field(default_factory=FakeClock)
+    clock: SetClock = field(default_factory=SetClock)
     hosts: str = "n[1-4]"
     taxonomy: Taxonomy = TAXONOMY
 
@@ -308,7 +299,7 @@ class World:
 
 
 def item(text: str = "", kind: ItemKind = "mention", id: str = "", **more: Any) -> Item:  # noqa: A002  # the row's own word
-    return Item(id=id or f"{kind}-1", kind=kind, incident="inc-1", at=NOW, user="U1", text=text, **more)
+    return Item(id=id or f"{kind}-1", kind=kind, incident="inc-1", at=T0, user="U1", text=text, **more)
 
 
 Outcome = Literal["diagnosed", "no_fault", "abstained"]

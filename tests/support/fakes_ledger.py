@@ -8,16 +8,15 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from redis.asyncio import Redis
 
+from tests.support.clock import SetClock
 from tools.acting.kit import current_version
 from tools.action import Action, new_approval_id
 from tools.transport import Ran, Unreachable
 
-T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 KEY = b"a key that only these tests know"
 POLICY, CATALOGUE = "policy-1", "catalogue-1"
 PEOPLE = frozenset({"T1:ANN", "T1:BOB", "T1:CID"})
@@ -38,26 +37,6 @@ class Product:
 
 
 REAL = Product()
-
-
-@dataclass
-class SetClock:
-    """Goes when told to."""
-
-    at: datetime = T0
-
-    def now(self) -> datetime:
-        return self.at
-
-    def go(self, **span: float) -> None:
-        self.at += timedelta(**span)
-
-
-class WallClock:
-    """The machine's own."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
 
 
 @dataclass

@@ -3,11 +3,12 @@
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
+from tests.support.clock import SetClock
 from tools.acting.build import Seen, Wanted, build
 from tools.acting.kit import ACT, Said, ask
 from tools.action import Action
@@ -21,17 +22,8 @@ BUSY = "another action is running on this host"
 NODE, CONTROL = "gpu-001", "ctl-1"
 
 
-@dataclass
-class Hands:
-    """A clock that is moved by hand."""
-
-    moment: datetime = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def go(self, **span: float) -> None:
-        self.moment += timedelta(**span)
+START = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
+"""When a live cluster is built here: half a minute past a full hour."""
 
 
 def live(
@@ -39,7 +31,7 @@ def live(
 ) -> Cluster:
     """A healthy cluster with a controller, where remedies take no time."""
     names = [f"gpu-{n:03d}" for n in range(1, nodes + 1)]
-    return Cluster.of(profile, names, job="4711", seed=seed, clock=clock or Hands().now, controller=CONTROL, pace=pace)
+    return Cluster.of(profile, names, job="4711", seed=seed, clock=clock or SetClock(START).now, controller=CONTROL, pace=pace)
 
 
 @dataclass

@@ -7,7 +7,8 @@ import pytest
 
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
-from tests.support.fakes_cluster import StillClock, cluster
+from tests.support.clock import SetClock
+from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, blind
@@ -36,7 +37,7 @@ def ended() -> Cluster:
 
 def fleet(of: Cluster, transport: Transport | None = None, **more: object) -> Fleet:
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"g": {"hosts": ",".join(of.hosts), "sku": of.profile, **more}}})
-    return Fleet(transport or InProcess(of), inventory, CHECKS, MemoryEvidence(), StillClock(of.t0), load_skus())
+    return Fleet(transport or InProcess(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
 
 
 class Listening:

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import FrozenInstanceError, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tests.support.clock import SetClock
 from tools.checks import CHECKS
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
@@ -19,16 +20,6 @@ from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.transport import Ran, Unreachable
 
 HOSTS = parse_inventory({"groups": {"g": {"hosts": "n[1-3]", "kit": True}, "plain": {"hosts": "p1"}}})
-
-
-class SetClock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 5, 20, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.time
 
 
 class FakeHosts:
@@ -159,7 +150,7 @@ async def test_an_answer_is_kept_for_a_while_and_shared_by_all_who_ask() -> None
     await it.look("inc-1", [Ask("n1", "smi")])
     again = await it.look("inc-2", [Ask("n1", "smi")])
     assert (len(hosts.asked), again.check_seconds, again.answers[0].cached) == (1, 0, True)
-    clock.time += timedelta(seconds=121)
+    clock.go(seconds=121)
     await it.look("inc-2", [Ask("n1", "smi")])
     assert len(hosts.asked) == 2
 
@@ -175,7 +166,7 @@ async def test_after_a_change_nothing_kept_counts() -> None:
 async def test_a_new_report_is_not_answered_with_what_was_seen_before_it() -> None:
     it, hosts, clock = fleet(lambda host, argv: Ran(b"8"))
     await it.look("inc-1", [Ask("n1", "smi")])
-    clock.time += timedelta(seconds=5)
+    clock.go(seconds=5)
     it.outdate(["n1", "n2"], clock.now())
     await it.look("inc-2", [Ask("n1", "smi")])
     it.outdate(["n1"], clock.now())
@@ -237,7 +228,7 @@ async def test_a_bug_while_asking_is_raised_and_not_waited_for() -> None:
 async def test_what_may_no_longer_be_reused_is_let_go() -> None:
     it, hosts, clock = fleet(lambda host, argv: Ran(b"8"))
     await it.look("inc-1", [Ask("n1", "smi")])
-    clock.time += timedelta(seconds=121)
+    clock.go(seconds=121)
     await it.look("inc-1", [Ask("n2", "smi")])
     await it.look("inc-1", [Ask("n1", "smi")])
     assert len(hosts.asked) == 3

@@ -18,7 +18,8 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as NoConnection
 
-from tests.support.fakes_ledger import BOOT, OTHER_BOOT, PEOPLE, Desk, SetClock
+from tests.support.clock import SetClock
+from tests.support.fakes_ledger import BOOT, OTHER_BOOT, PEOPLE, Desk
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 

@@ -15,7 +15,8 @@ import asyncssh
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from tests.support.fakes_ledger import CATALOGUE, PEOPLE, POLICY, Desk, WallClock
+from tests.support.clock import WallClock
+from tests.support.fakes_ledger import CATALOGUE, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.fixtures_sshd import Sshd, needs_sshd, sshd
 from tools.acting import run as act

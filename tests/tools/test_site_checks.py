@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from graph.engine.abnormal import is_odd
 from kb.taxonomy.reader import load_taxonomy
 from tests.bot.test_cli import rackmedic
-from tests.tools.test_fleet import HOSTS, FakeHosts, SetClock
+from tests.support.clock import SetClock
+from tests.tools.test_fleet import HOSTS, FakeHosts
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.checks.site.reader import BadChecks, load_site_checks

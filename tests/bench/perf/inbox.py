@@ -18,7 +18,8 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
 from bot.store.store import open_store
-from tests.support.fakes_desk import BoardOfList, SetClock, TinyTurns, item, origin
+from tests.support.clock import SetClock
+from tests.support.fakes_desk import BoardOfList, TinyTurns, item, origin
 
 
 def shown(times: list[float]) -> dict[str, float]:
