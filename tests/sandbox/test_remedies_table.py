@@ -37,7 +37,7 @@ DOES_NOT = {
 }
 """Listed as wrong, and they mend nothing: no effect, refused by the tool, or it comes back."""
 
-HEAVY = {("G01", REBOOT), ("G17", RESET), ("S04", REBOOT)}
+HEAVY = (("G01", REBOOT), ("G17", RESET), ("S04", REBOOT))
 """Listed as wrong because they take more with them than they should, not because they would not work."""
 
 
