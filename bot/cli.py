@@ -1,15 +1,15 @@
 """`rackmedic …`: parse arguments, call, print. Heavy imports wait inside the commands, so that --help answers at once."""
 
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
 
 from bot.terminal.bench import bench
-from bot.terminal.shared import Config, fail
-from bot.terminal.shared import settings as _settings
+from bot.terminal.edge import answer, fail, run
+from bot.terminal.edge import settings as settings_of
+from bot.terminal.options import Config, Inventory, Json, Sandbox
 
 app = typer.Typer(
     name="rackmedic",
@@ -18,39 +18,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
-Inventory = Annotated[
-    Path | None, typer.Option("--inventory", "-i", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting.")
-]
-
-
-def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run an async command; its value is the exit code, Ctrl-C is 130."""
-    import asyncio
-
-    from bot.refusal import Refusal
-    from bot.run.garbage import calm
-
-    calm()
-    try:
-        code = asyncio.run(work())
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        code = 130
-    except Refusal as why:
-        fail(str(why), why.code)
-    raise typer.Exit(code)
-
-
-def _catalogue(config: Path | None) -> Any:
-    from bot.refusal import Refusal
-    from bot.run.catalogue import catalogue
-
-    try:
-        return catalogue(_settings(config).kb_dir)
-    except Refusal as why:
-        fail(str(why), why.code)
 
 
 @app.command()
@@ -62,7 +29,7 @@ def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a fre
         from deploy.sandbox.demo import demo as play
     except ModuleNotFoundError as why:
         fail(f"the sandbox is not installed here ({why.name}); run `make demo` in a checkout")
-    _run(lambda: play(environment(), port))
+    run(lambda: play(environment(), port))
 
 
 @app.command()
@@ -71,53 +38,57 @@ def serve(
     front: Annotated[bool, typer.Option("--front", help="Only listen: workers on the same Redis do the rest.")] = False,
 ) -> None:
     """The bot: listen to Slack, diagnose, hand off. Stops cleanly on SIGTERM; everything resumes at the next start."""
-    settings = _settings(config)
+    settings = settings_of(config)
     from bot.settings import missing_for_serve
 
     if problems := missing_for_serve(settings):
         for problem in problems:
             typer.echo(problem, err=True)
         fail(f"{len(problems)} setting(s) missing", 2)
-    from bot.run.serve import serve as run
+    from bot.run.serve import serve as listen
     from bot.run.workers import own_command
 
     worker = own_command("worker", "--beside", *(["--config", str(config)] if config else []))
-    _run(lambda: run(settings, worker, front=front))
+    run(lambda: listen(settings, worker, front=front))
 
 
 @app.command()
 def worker(config: Config = None, beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False) -> None:
     """Diagnose and repair what front ends on the same Redis took in. Run as many as you like, on any machine."""
+    settings = settings_of(config)
     from bot.run.serve import work
 
-    _run(lambda: work(_settings(config), beside=beside))
+    run(lambda: work(settings, beside=beside))
 
 
 @app.command()
 def diagnose(
-    text: Annotated[str, typer.Argument(help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
+    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
     hosts: Annotated[str, typer.Option("--hosts", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
     inventory: Inventory = None,
-    attach: Annotated[list[Path] | None, typer.Option("--attach", help="A log file to read along; may be repeated.")] = None,
-    sandbox: Annotated[
-        Path | None, typer.Option("--sandbox", help="A case file: diagnose its simulated cluster instead of real hosts.")
+    attach: Annotated[
+        list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")
     ] = None,
+    sandbox: Sandbox = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
-    from bot.terminal.diagnose import Question, diagnose_once
+    from bot.terminal.requests import DiagnoseRequest, read_logs
 
     said = sys.stdin.read() if text == "-" else text
-    if not said and sandbox is None:
-        fail("say what is wrong, for example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004]", 2)
-    question = Question(said, hosts, inventory, tuple(attach or ()), sandbox)
-    _run(lambda: diagnose_once(_settings(config), question, as_json=json))
+    request = answer(lambda: DiagnoseRequest(said, hosts, inventory, read_logs(attach or ()), sandbox))
+    settings = settings_of(config)
+    from bot.terminal.diagnose import diagnose_once
+
+    run(lambda: diagnose_once(settings, request, as_json=json))
 
 
 @app.command()
 def look(
-    hosts: Annotated[str, typer.Argument(help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")],
+    hosts: Annotated[
+        str, typer.Argument(metavar="HOSTS", help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")
+    ],
     checks: Annotated[list[str] | None, typer.Argument(metavar="[CHECK]...", help="Checks to run; default: all passive ones.")] = None,
     inventory: Inventory = None,
     heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
@@ -126,38 +97,33 @@ def look(
         bool, typer.Option("--exclusive", help="Allow checks that take whole GPUs, on hosts where nobody uses them.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask the hosts anew; from the terminal that is always so.")] = True,
-    sandbox: Annotated[Path | None, typer.Option("--sandbox", help="A case file: look at its simulated cluster.")] = None,
+    sandbox: Sandbox = None,
     config: Config = None,
     json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
 ) -> None:
     """Run checks on hosts and show what differs: identical answers folded, what could not be looked at apart. Changes nothing."""
-    from bot.terminal.look import Wanted, look_once
+    from bot.terminal.requests import LookRequest
 
-    if out and not heat:
-        fail("--out writes a heat map: say which number with --heat, for example --heat gpu.temp.core", 2)
-    if heat and json:
-        fail("--heat draws and --json prints facts: choose one", 2)
-    wanted = Wanted(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json)
-    _run(lambda: look_once(_settings(config), wanted))
+    request = answer(lambda: LookRequest(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json))
+    settings = settings_of(config)
+    from bot.terminal.look import look_once
+
+    run(lambda: look_once(settings, request))
 
 
 @app.command()
 def job(
     job_id: Annotated[str, typer.Argument(metavar="JOB", help="A Slurm job id such as 4711 or 4711_3.")],
     inventory: Inventory = None,
-    sandbox: Annotated[Path | None, typer.Option("--sandbox", help="A case file: ask its simulated scheduler.")] = None,
+    sandbox: Sandbox = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """What the scheduler says of a job: its hosts, ranks, state and environment."""
-    from bot.terminal.job import show_job
-    from bot.terminal.look import looking
+    settings = settings_of(config)
+    from bot.terminal.job import job_once
 
-    async def ask() -> int:
-        async with looking(_settings(config), inventory, sandbox) as world:
-            return await show_job(world, job_id, as_json=json)
-
-    _run(ask)
+    run(lambda: job_once(settings, job_id, inventory, sandbox, as_json=json))
 
 
 @app.command()
@@ -168,21 +134,25 @@ def classify(
     json: Json = False,
 ) -> None:
     """Which root causes a text sounds like, from the text alone: a ranking, never a diagnosis."""
-    from bot.terminal.classify import classify_text
-
     said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     if not said.strip():
-        fail("there is no text to classify", 2)
-    _run(lambda: classify_text(_settings(config), said, most, as_json=json))
+        fail("there is no text to classify: write it, or pipe it in with `-`", 2)
+    settings = settings_of(config)
+    from bot.terminal.classify import classify_text
+
+    run(lambda: classify_text(settings, said, most, as_json=json))
 
 
 @app.command()
-def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedic checks`.")], config: Config = None) -> None:
+def parse(
+    check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: Config = None
+) -> None:
     """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
+    from bot.run.catalogue import catalogue
     from bot.terminal.catalogues import parse_lines
     from tools.checks import CHECKS
 
-    known = CHECKS if check in CHECKS else _catalogue(config)
+    known = CHECKS if check in CHECKS else answer(lambda: catalogue(settings_of(config).kb_dir))
     if check not in known:
         fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
@@ -193,9 +163,11 @@ def parse(check: Annotated[str, typer.Argument(help="A check's id, see `rackmedi
 @app.command()
 def checks(config: Config = None, json: Json = False) -> None:
     """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
+    kb_dir = settings_of(config).kb_dir
+    from bot.run.catalogue import catalogue
     from bot.terminal.catalogues import check_rows, show
 
-    show("Checks", check_rows(_catalogue(config)), json)
+    show("Checks", check_rows(answer(lambda: catalogue(kb_dir))), json)
 
 
 @app.command()
@@ -203,39 +175,41 @@ def taxonomy(config: Config = None, json: Json = False) -> None:
     """Every label RackMedic can claim, and what decides it."""
     from bot.terminal.catalogues import show, taxonomy_rows
 
-    show("Taxonomy", taxonomy_rows(_settings(config).kb_dir), json)
+    show("Taxonomy", taxonomy_rows(settings_of(config).kb_dir), json)
 
 
 @app.command()
 def remedies(json: Json = False) -> None:
     """Every remedy: what it does, its risk, what must be true, what proves it. None of them runs without approval."""
-    from bot.terminal.catalogues import show
-    from bot.terminal.remedy_tables import remedy_rows
+    from bot.terminal.catalogues import remedy_rows, show
 
     show("Remedies", remedy_rows(), json)
 
 
 @app.command(name="dry-run")
-def dry_run(
-    remedy: Annotated[str, typer.Argument(help="A remedy's id, see `rackmedic remedies`.")],
-    host: Annotated[str, typer.Argument(help="The host that would be changed.")],
+def dryrun(
+    remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="A remedy's id, see `rackmedic remedies`.")],
+    host: Annotated[str, typer.Argument(metavar="HOST", help="The host that would be changed.")],
     values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Its arguments: bdf=0000:9b:00.0.")] = None,
     inventory: Inventory = None,
-    sandbox: Annotated[Path | None, typer.Option("--sandbox", help="A case file: try it on its simulated cluster.")] = None,
+    sandbox: Sandbox = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """What a remedy would run, where, and what would stop it now. Reads only. Exit 1 where something that must be true is not."""
-    from bot.terminal.dry_run import Asked, rehearse
+    from bot.terminal.requests import DryRunRequest
 
-    asked = Asked(remedy, host, tuple(values or ()), inventory, sandbox, json)
-    _run(lambda: rehearse(_settings(config), asked))
+    request = answer(lambda: DryRunRequest(remedy, host, tuple(values or ()), inventory, sandbox, json))
+    settings = settings_of(config)
+    from bot.terminal.dry_run import dry_run_once
+
+    run(lambda: dry_run_once(settings, request))
 
 
 @app.command(name="node-kit")
 def node_kit(out: Annotated[Path, typer.Option("--out", help="Folder to write into.")] = Path("rackmedic-kit")) -> None:
     """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""
-    from bot.terminal.nodekit_cmd import write_kit
+    from bot.terminal.node_kit import write_kit
 
     for path in write_kit(out):
         typer.echo(path)
@@ -252,25 +226,28 @@ def audit_verify(
     json: Json = False,
 ) -> None:
     """Walk the chain. Exit 1 when an entry was altered, removed or cut off."""
+    settings = settings_of(config)
     from bot.terminal.ledger import verify
 
-    _run(lambda: verify(_settings(config), tuple(head or ()), as_json=json))
+    run(lambda: verify(settings, tuple(head or ()), as_json=json))
 
 
 @audit.command(name="export")
 def audit_export(config: Config = None) -> None:
     """Every entry as JSON lines, oldest first."""
+    settings = settings_of(config)
     from bot.terminal.ledger import export
 
-    _run(lambda: export(_settings(config)))
+    run(lambda: export(settings))
 
 
 @app.command()
 def stop(why: Annotated[str, typer.Argument(help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
     """The kill switch: no remedy starts until `rackmedic resume`. What runs goes on and is reported."""
+    settings = settings_of(config)
     from bot.terminal.ledger import stop as pull
 
-    _run(lambda: pull(_settings(config), why))
+    run(lambda: pull(settings, why))
 
 
 @app.command()
@@ -278,17 +255,19 @@ def resume(
     group: Annotated[str, typer.Option("--breaker", help="Reset this group's breaker instead.")] = "", config: Config = None
 ) -> None:
     """Take the kill switch off, or reset a group's tripped breaker after looking."""
+    settings = settings_of(config)
     from bot.terminal.ledger import resume as let_go
 
-    _run(lambda: let_go(_settings(config), group))
+    run(lambda: let_go(settings, group))
 
 
 @app.command()
 def status(config: Config = None, json: Json = False) -> None:
     """The brakes as they stand: kill switch, breakers, what runs, what is in doubt."""
-    from bot.terminal.ledger import status as look
+    settings = settings_of(config)
+    from bot.terminal.ledger import status as brakes
 
-    _run(lambda: look(_settings(config), as_json=json))
+    run(lambda: brakes(settings, as_json=json))
 
 
 @app.command()
@@ -312,9 +291,10 @@ def doctor(
     config: Config = None, hosts: Annotated[str, typer.Option("--hosts", help="Hosts to try; default: all.")] = "", json: Json = False
 ) -> None:
     """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended."""
+    settings = settings_of(config)
     from bot.terminal.doctor import examine
 
-    _run(lambda: examine(_settings(config), hosts, as_json=json))
+    run(lambda: examine(settings, hosts, as_json=json))
 
 
 app.add_typer(bench)

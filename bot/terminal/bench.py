@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bot.terminal.shared import Config, fail, settings
+from bot.terminal.edge import answer, fail, settings
+from bot.terminal.options import Config
 
 bench = typer.Typer(name="bench", help="Measure ways of diagnosing on simulated clusters; needs a checkout.", no_args_is_help=True)
 
@@ -21,16 +22,12 @@ def _bench() -> Any:
     return cli
 
 
-def _refusing(act: Callable[[], Any]) -> Any:
-    """Its value; a refusal is one sentence and an exit code."""
-    from bot.refusal import Refusal
-
+def _going_on(act: Callable[[], Any]) -> Any:
+    """Its value; a refusal is one sentence and an exit code, and what was interrupted can go on."""
     try:
-        return act()
+        return answer(act)
     except KeyboardInterrupt:
         fail("interrupted; run the same again to go on", 130)
-    except Refusal as why:
-        fail(str(why), why.code)
 
 
 def _typed() -> str:
@@ -66,7 +63,7 @@ def bench_run(
     wanted = code.Wanted(
         out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _typed()
     )
-    done = _refusing(lambda: code.run_bench(settings(config), wanted, lambda line: typer.echo(line, err=True)))
+    done = _going_on(lambda: code.run_bench(settings(config), wanted, lambda line: typer.echo(line, err=True)))
     typer.echo(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
 
 
@@ -80,7 +77,7 @@ def bench_report(
 ) -> None:
     """Results as Markdown with intervals, pictures, gates and the hardest cases."""
     code = _bench()
-    for path in _refusing(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
+    for path in _going_on(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
         typer.echo(path)
 
 
@@ -99,7 +96,7 @@ def bench_publish(
     """The whole report in one command: every arm that can run, the gates, the closed loop if wanted, published incidents."""
     code = _bench()
     wanted = code.Publishing(out, seed, n, jobs, loop, work)
-    for path in _refusing(lambda: code.publish(settings(config), wanted, lambda line: typer.echo(line, err=True))):
+    for path in _going_on(lambda: code.publish(settings(config), wanted, lambda line: typer.echo(line, err=True))):
         typer.echo(path)
 
 
@@ -112,7 +109,7 @@ def bench_new_case(
 ) -> None:
     """Write one case to begin from; edit it and check it with `bench lint`."""
     code = _bench()
-    typer.echo(_refusing(lambda: code.new_case(out, layer, seed, fault)))
+    typer.echo(_going_on(lambda: code.new_case(out, layer, seed, fault)))
 
 
 @bench.command(name="gates")
@@ -125,7 +122,7 @@ def bench_gates(
 ) -> None:
     """Whether the benchmark is honest: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when it is not."""
     code = _bench()
-    if not _refusing(lambda: code.try_gates(seed, n, jobs, out, lambda line: typer.echo(line, err=True), typer.echo, anew=freeze)):
+    if not _going_on(lambda: code.try_gates(seed, n, jobs, out, lambda line: typer.echo(line, err=True), typer.echo, anew=freeze)):
         raise typer.Exit(1)
 
 
@@ -133,5 +130,5 @@ def bench_gates(
 def bench_lint(cases: Annotated[Path, typer.Argument(help="A case file, or a folder of them.")]) -> None:
     """Whether cases are well posed: readable, visible to some check, solved by the oracle. Exit 1 when one is not."""
     code = _bench()
-    if _refusing(lambda: code.lint(cases, typer.echo)):
+    if _going_on(lambda: code.lint(cases, typer.echo)):
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,10 +15,12 @@ from rich.text import Text
 
 from bot.desk.inbox import new_incident_id
 from bot.refusal import Refusal
-from bot.run.world import World, open_world
+from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.document import document
 from bot.terminal.report import report_text
+from bot.terminal.requests import DiagnoseRequest
+from bot.terminal.shared import looking, stage_of
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Progress
@@ -28,30 +30,12 @@ from tools.inventory.ranges import BadRange
 if TYPE_CHECKING:
     from deploy.sandbox.cluster.doors.stage import Stage
 
-LARGEST_LOG = 512 << 20
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What was typed: the text, the hosts named by option, and the files that came along."""
-
-    text: str
-    hosts: str = ""
-    inventory: Path | None = None
-    attach: tuple[Path, ...] = ()
-    case: Path | None = None
-
-
-async def diagnose_once(settings: Settings, question: Question, *, as_json: bool) -> int:
+async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
     """Diagnose and print; the exit code. Raises Refusal for what cannot be asked."""
-    async with _world(settings, question) as (world, ticket_text, attachments):
-        text = question.text or ticket_text
-        if question.hosts:
-            text = f"{text}\nhosts: {_named(world, question.hosts)}"
-        item = Item(
-            id="terminal-1", kind="mention", incident=_incident(question), at=world.ports.clock.now(), text=text, attachments=attachments
-        )
-        state, report = await _turn(world, item, quiet=as_json)
+    stage = stage_of(request.case)
+    async with looking(settings, request.inventory, stage) as world:
+        state, report = await _turn(world, _item(world, request, stage), quiet=as_json)
     if as_json:
         print(json.dumps(document(state, report), ensure_ascii=False))
     else:
@@ -59,49 +43,21 @@ async def diagnose_once(settings: Settings, question: Question, *, as_json: bool
     return 0
 
 
-@contextlib.asynccontextmanager
-async def _world(settings: Settings, question: Question) -> AsyncIterator[tuple[World, str, tuple[Attachment, ...]]]:
-    files = tuple(_read(path) for path in question.attach)
-    if question.case is None:
-        async with open_world(replace_inventory(settings, question.inventory)) as world:
-            yield world, "", files
-        return
-    stage = stage_of(question.case)
-    given = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
-    async with open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
-        yield world, stage.text, (*given, *files)
+def _item(world: World, request: DiagnoseRequest, stage: "Stage | None") -> Item:
+    """What was typed as the message it would be in Slack; a case brings its ticket and the files attached to it."""
+    text = request.text or (stage.text if stage else "")
+    if request.hosts:
+        text = f"{text}\nhosts: {_named(world, request.hosts)}"
+    logs = (*(stage.attachments if stage else ()), *request.logs)
+    attachments = tuple(Attachment(name=name, text=said) for name, said in logs)
+    return Item(
+        id="terminal-1", kind="mention", incident=_incident(request.case), at=world.ports.clock.now(), text=text, attachments=attachments
+    )
 
 
-def stage_of(case: Path) -> "Stage":
-    """The sandbox is looked for only here, so that the product runs without it."""
-    try:
-        from deploy.sandbox.cluster.cases.case import BadCase
-        from deploy.sandbox.cluster.doors.stage import stage
-    except ModuleNotFoundError as why:
-        raise Refusal(f"--sandbox needs the sandbox, which is not installed here ({why.name})", 2) from why
-    try:
-        return stage(case)
-    except BadCase as why:
-        raise Refusal("\n".join([f"--sandbox: {why.source} is no usable case:", *why.problems]), 2) from why
-
-
-def replace_inventory(settings: Settings, path: Path | None) -> Settings:
-    """Settings with the inventory of the command line, where one was given."""
-    return settings.model_copy(update={"inventory": path}) if path else settings
-
-
-def _read(path: Path) -> Attachment:
-    try:
-        if path.stat().st_size > LARGEST_LOG:
-            raise Refusal(f"--attach {path}: larger than {LARGEST_LOG >> 20} MiB; cut it to the hour of the failure", 2)
-        return Attachment(name=path.name, text=path.read_bytes().decode("utf-8", "replace"))
-    except OSError as why:
-        raise Refusal(f"--attach {path}: {why.strerror}", 2) from why
-
-
-def _incident(question: Question) -> str:
+def _incident(case: Path | None) -> str:
     """A new id; that of a case is always the same, so that the same case gives the same answer."""
-    return f"inc-{sha256(question.case.read_bytes()).hexdigest()[:6]}" if question.case else new_incident_id()
+    return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}" if case else new_incident_id()
 
 
 def _named(world: World, ranges: str) -> str:
@@ -112,7 +68,7 @@ def _named(world: World, ranges: str) -> str:
 
 
 @dataclass(slots=True)
-class Watch:
+class LiveLine:
     """What the live line shows: the stage, how many checks have answered, the open hypotheses."""
 
     live: Live | None
@@ -130,13 +86,13 @@ def _line(progress: Progress) -> Text:
 
 
 @contextlib.contextmanager
-def _watch(quiet: bool) -> Iterator[Watch]:
+def _watch(quiet: bool) -> Iterator[LiveLine]:
     err = Console(stderr=True)
     if quiet or not err.is_terminal:
-        yield Watch(None)
+        yield LiveLine(None)
         return
     with Live(Text("…"), console=err, transient=True, refresh_per_second=8) as live:
-        yield Watch(live)
+        yield LiveLine(live)
 
 
 async def _turn(world: World, item: Item, quiet: bool) -> tuple[Incident, Report]:

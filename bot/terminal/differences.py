@@ -8,6 +8,7 @@ Hosts are bits of whole numbers here, so a thousand of them cost little more tha
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from graph.engine.abnormal import is_odd
 from kb.keys import find
@@ -31,7 +32,7 @@ PARTLY = "nothing in the part that could be looked at"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AlikeHosts:
     """Hosts that say the same of one check. No `notes`: nothing to see there."""
 
     hosts: tuple[str, ...]
@@ -44,7 +45,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
+class BlindHosts:
     """Hosts that could not be looked at for one reason, and the checks concerned."""
 
     hosts: tuple[str, ...]
@@ -61,8 +62,14 @@ class Blind:
 
 Slot = tuple[str, str, str]
 """Kind of host, key, device."""
-Note = tuple[str, str]
-"""What there is to say, and of which device."""
+
+
+class Note(NamedTuple):
+    """What there is to say, and of which device. `missing`: `says` is the key of a fact that most hosts have and these do not."""
+
+    says: str
+    device: str
+    missing: bool = False
 
 
 @dataclass(slots=True)
@@ -114,10 +121,10 @@ class Differences:
         wrong = _unexpected(fact, expected)
         if wrong or is_odd(fact, expected):
             says = f"{fact.key} {_say(fact.value)}{' ' + fact.unit if fact.unit else ''}"
-            table.odd[says + (f" (expected {_say(expected)})" if wrong else ""), slot[2]] |= bit
+            table.odd[Note(says + (f" (expected {_say(expected)})" if wrong else ""), slot[2])] |= bit
             table.marked[slot] |= bit
 
-    def groups(self, check: str) -> tuple[Group, ...]:
+    def groups(self, check: str) -> tuple[AlikeHosts, ...]:
         """Hosts of one check by what is notable, the largest group first, those that are well before the others."""
         table = self._tables.get(check)
         if table is None:
@@ -132,15 +139,15 @@ class Differences:
             for place in _bits(mask):
                 says = _joined(notes[place])
                 by_notes[says or ((PARTLY,) if table.partly >> place & 1 else ())].append(names[place])
-        found = [Group(tuple(hosts), says) for says, hosts in by_notes.items()]
+        found = [AlikeHosts(tuple(hosts), says) for says, hosts in by_notes.items()]
         return tuple(sorted(found, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
 
-    def blind(self) -> tuple[Blind, ...]:
+    def blind(self) -> tuple[BlindHosts, ...]:
         """What could not be looked at, the widest trouble first."""
         merged: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         for (host, why), checks in self._blind.items():
             merged[why, tuple(dict.fromkeys(checks))].append(host)
-        rows = [Blind(tuple(hosts), checks, visible(why)) for (why, checks), hosts in merged.items()]
+        rows = [BlindHosts(tuple(hosts), checks, visible(why)) for (why, checks), hosts in merged.items()]
         return tuple(sorted(rows, key=lambda row: (-len(row.hosts) * len(row.checks), row.hosts)))
 
 
@@ -157,29 +164,25 @@ def _deviations(table: _Table) -> Iterable[tuple[Note, int]]:
             continue
         yield from _against(key, device, usual[0], values, table.marked.get((kind, key, device), 0))
         if usual[0] and absent:
-            yield (f"{MISSING}{key}", device), absent
-
-
-MISSING = "\0"
-"""Begins a note of a fact that most hosts have and these do not; a host that lacks many is told once."""
+            yield Note(key, device, missing=True), absent
 
 
 def _against(key: str, device: str, usual: frozenset[str], values: Mapping[frozenset[str], int], marked: int) -> Iterable[tuple[Note, int]]:
     most = f" (most: {', '.join(sorted(usual))})" if usual else ""
     for said, mask in values.items():
         if said != usual and mask & ~marked:
-            yield (f"{key} {', '.join(sorted(said))}{most}", device), mask & ~marked
+            yield Note(f"{key} {', '.join(sorted(said))}{most}", device), mask & ~marked
 
 
 def _joined(notes: Sequence[Note]) -> tuple[str, ...]:
-    """The notes of one host, devices folded, absences counted."""
+    """The notes of one host, devices folded. One that lacks many facts is told so once, with an example."""
     devices: dict[str, list[str]] = {}
     missing: Counter[str] = Counter()
     example: dict[str, str] = {}
-    for says, device in notes:
-        if says.startswith(MISSING):
+    for says, device, lacks in notes:
+        if lacks:
             missing[device] += 1
-            example.setdefault(device, says.removeprefix(MISSING))
+            example.setdefault(device, says)
         else:
             devices.setdefault(says, []).append(device)
     for device, count in missing.items():

@@ -1,11 +1,9 @@
 """`rackmedic dry-run`: what a remedy would run, where, with whose rights, and what would stop it now. Reads only; nothing can be approved here."""
 
-import contextlib
 import json
 import shlex
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -13,9 +11,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.world import World, open_world
+from bot.run.world import World
 from bot.settings import Settings
-from bot.terminal.diagnose import replace_inventory, stage_of
+from bot.terminal.requests import DryRunRequest
+from bot.terminal.shared import looking, stage_of
 from graph.actions.carry_out import boot_id
 from tools.acting.build import Seen, Wanted, build, catalogue_hash, via_of
 from tools.acting.conditions import ConditionSeen, see
@@ -29,64 +28,41 @@ from tools.transport import Transport, Unreachable
 MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green"), False: ("no ", "red"), None: ("?  ", "yellow")}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was typed. `values` are NAME=VALUE."""
-
-    remedy: str
-    host: str
-    values: tuple[str, ...] = ()
-    inventory: Path | None = None
-    case: Path | None = None
-    as_json: bool = False
-
-
-async def rehearse(settings: Settings, asked: Asked) -> int:
+async def dry_run_once(settings: Settings, request: DryRunRequest) -> int:
     """Print it; 0 where everything holds that must, else 1. Raises Refusal for what cannot be asked."""
-    remedy = REMEDIES.get(asked.remedy)
+    remedy = REMEDIES.get(request.remedy)
     if remedy is None or remedy.at == "fleet":
         known = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
-        raise Refusal(f"there is no remedy {asked.remedy!r} that could be tried; known: {known}", 2)
-    async with _world(settings, asked) as world:
-        action, seen = await _seen(remedy, asked, world)
-    if asked.as_json:
+        raise Refusal(f"there is no remedy {request.remedy!r} that could be tried; known: {known}", 2)
+    async with looking(settings, request.inventory, stage_of(request.case)) as world:
+        action, seen = await _seen(remedy, request, world)
+    if request.as_json:
         print(json.dumps({"schema": 1, **_document(remedy, action, seen)}))
     else:
         _print(remedy, action, seen)
     return int(any(row.ok is not True for row in seen))
 
 
-@contextlib.asynccontextmanager
-async def _world(settings: Settings, asked: Asked) -> AsyncIterator[World]:
-    if asked.case is None:
-        async with open_world(replace_inventory(settings, asked.inventory)) as world:
-            yield world
-        return
-    stage = stage_of(asked.case)
-    async with open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
-        yield world
-
-
-async def _seen(remedy: Remedy, asked: Asked, world: World) -> tuple[Action, Sequence[ConditionSeen]]:
+async def _seen(remedy: Remedy, request: DryRunRequest, world: World) -> tuple[Action, Sequence[ConditionSeen]]:
     hosts = world.ports.inventory.hosts
-    target = hosts.get(asked.host)
+    target = hosts.get(request.host)
     if target is None:
-        raise Refusal(f"{asked.host} is not in the inventory", 2)
+        raise Refusal(f"{request.host} is not in the inventory", 2)
     try:
         via = via_of(remedy, target, hosts)
-        values = await _values(remedy, asked, target, world.transport)
+        values = await _values(remedy, request, target, world.transport)
         seen = Seen(await boot_id(via.name, world.transport))
         action = build(Wanted(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=catalogue_hash())
     except BadArgument as why:
-        raise Refusal(f"{remedy.id} cannot be tried on {asked.host}: {why}", 2) from why
+        raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {why}", 2) from why
     except Unreachable as why:
         raise Refusal(f"{why.host}: {why.why}") from why
     return action, await preview(action, world.transport, controller=target.controller)
 
 
-async def _values(remedy: Remedy, asked: Asked, target: Host, transport: Transport) -> dict[str, str]:
+async def _values(remedy: Remedy, request: DryRunRequest, target: Host, transport: Transport) -> dict[str, str]:
     """As they were typed; the start of a process is read where it was not."""
-    values = dict(part.partition("=")[::2] for part in asked.values)
+    values = dict(part.partition("=")[::2] for part in request.values)
     if "ticks" in remedy.args and "ticks" not in values and values.get("pid", "").isdigit():
         started = await see(Condition("node", "the process lives", ("@proc_start", values["pid"]), "*"), target.name, transport)
         values["ticks"] = started.saw if started.ok else ""

@@ -8,12 +8,11 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
-from bot.refusal import Refusal
+from bot.terminal.requests import picture_kind
 from kb.keys import find
 from tools.fact import Fact, Status
 from tools.inventory.ranges import fold
 
-KINDS = ("png", "svg")
 MOST_ROWS = 40
 """Hosts that the terminal shows: those that stand out most."""
 
@@ -51,16 +50,6 @@ class Heat:
         """Least, median and largest value; zeros of an empty map."""
         known = list(self._values.values()) or [0.0]
         return min(known), median(known), max(known)
-
-
-def picture_kind(out: Path) -> str:
-    """`png` or `svg`, by the name; Refusal otherwise."""
-    kind = out.suffix.lower().removeprefix(".")
-    if kind not in KINDS:
-        raise Refusal(f"--out {out}: a heat map is written as .png or .svg", 2)
-    if not out.absolute().parent.is_dir():
-        raise Refusal(f"--out {out}: there is no folder {out.parent}", 2)
-    return kind
 
 
 def heat_table(heat: Heat) -> Table:

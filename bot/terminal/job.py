@@ -5,6 +5,7 @@ A job that nobody could be asked about is told apart from one that the scheduler
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +13,8 @@ from rich.text import Text
 
 from bot.refusal import Refusal
 from bot.run.world import World
+from bot.settings import Settings
+from bot.terminal.shared import looking, stage_of
 from tools.inventory.hosts import Inventory
 from tools.inventory.jobs import SlurmJobs
 from tools.inventory.ranges import fold
@@ -42,6 +45,12 @@ async def jobs_hosts(world: World, job: str) -> str:
 def strangers(job: SlurmJob, inventory: Inventory) -> tuple[str, ...]:
     """Hosts of the job that cannot be looked at."""
     return tuple(host for host in job.hosts if host not in inventory.hosts)
+
+
+async def job_once(settings: Settings, job: str, inventory: Path | None, case: Path | None, *, as_json: bool) -> int:
+    """Ask and print. Raises Refusal."""
+    async with looking(settings, inventory, stage_of(case)) as world:
+        return await show_job(world, job, as_json=as_json)
 
 
 async def show_job(world: World, job: str, *, as_json: bool) -> int:

@@ -4,20 +4,20 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.run.world import World, open_world
+from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.catalogues import fact_row
-from bot.terminal.diagnose import replace_inventory, stage_of
 from bot.terminal.differences import Differences
-from bot.terminal.heat import Heat, draw, heat_table, picture_kind
+from bot.terminal.heat import Heat, draw, heat_table
 from bot.terminal.job import jobs_hosts
+from bot.terminal.requests import LookRequest
+from bot.terminal.shared import looking, stage_of
 from kb.keys import find
 from kb.redact import redact
 from tools.checks.row import Check
@@ -27,46 +27,18 @@ from tools.fleet.fleet import Fleet
 from tools.inventory.ranges import BadRange, fold
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What was typed. No checks means all passive ones, or with `heat` those that establish the key."""
-
-    hosts: str
-    checks: tuple[str, ...] = ()
-    inventory: Path | None = None
-    case: Path | None = None
-    heat: str = ""
-    out: Path | None = None
-    exclusive: bool = False
-    as_json: bool = False
-
-
-async def look_once(settings: Settings, wanted: Wanted) -> int:
+async def look_once(settings: Settings, request: LookRequest) -> int:
     """Ask and print; 1 when nothing at all could be looked at. Raises Refusal for what cannot be asked."""
-    if wanted.out:
-        picture_kind(wanted.out)
-    async with looking(settings, wanted.inventory, wanted.case) as world:
-        hosts, checks = _hosts(world, await _ranges(world, wanted.hosts)), _checks(world.ports.fleet, wanted)
-        show = _Lines() if wanted.as_json else _Screen(world, hosts, checks, Heat(wanted.heat, hosts) if wanted.heat else None)
+    async with looking(settings, request.inventory, stage_of(request.case)) as world:
+        hosts, checks = _hosts(world, await _ranges(world, request.hosts)), _checks(world.ports.fleet, request)
+        show = _Lines() if request.as_json else _Screen(world, hosts, checks, Heat(request.heat, hosts) if request.heat else None)
         with show:
             async for answer in _answers(world, hosts, checks):
                 show.add(answer)
-    if wanted.out and isinstance(show, _Screen) and show.heat:
-        draw(show.heat, wanted.out)
-        Console(stderr=True).print(Text(f"heat map written to {wanted.out}"))
+    if request.out and isinstance(show, _Screen) and show.heat:
+        draw(show.heat, request.out)
+        Console(stderr=True).print(Text(f"heat map written to {request.out}"))
     return int(not show.looked)
-
-
-@contextlib.asynccontextmanager
-async def looking(settings: Settings, inventory: Path | None, case: Path | None) -> AsyncIterator[World]:
-    """The fleet, or a case's simulated cluster."""
-    if case is None:
-        async with open_world(replace_inventory(settings, inventory)) as world:
-            yield world
-        return
-    stage = stage_of(case)
-    async with open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
-        yield world
 
 
 async def _ranges(world: World, hosts: str) -> str:
@@ -81,24 +53,24 @@ def _hosts(world: World, ranges: str) -> tuple[str, ...]:
         raise Refusal(f"{why}; hosts and groups are those of the inventory", 2) from why
 
 
-def _checks(fleet: Fleet, wanted: Wanted) -> tuple[Check, ...]:
+def _checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
     """The checks to run; Refusal names every reason why not."""
-    unknown = [name for name in wanted.checks if name not in fleet.checks]
+    unknown = [name for name in request.checks if name not in fleet.checks]
     if unknown:
         raise Refusal(f"there is no check {', '.join(map(repr, unknown))}; known: {' '.join(fleet.checks)}", 2)
-    if wanted.heat and ((row := find(wanted.heat)) is None or row.kind not in ("int", "float") or row.scope != "gpu"):
-        raise Refusal(f"--heat {wanted.heat}: is no number of a GPU; for example gpu.temp.core, gpu.ecc.dram_correctable_total", 2)
-    named = [fleet.checks[name] for name in dict.fromkeys(wanted.checks)]
+    if request.heat and ((row := find(request.heat)) is None or row.kind not in ("int", "float") or row.scope != "gpu"):
+        raise Refusal(f"--heat {request.heat}: is no number of a GPU; for example gpu.temp.core, gpu.ecc.dram_correctable_total", 2)
+    named = [fleet.checks[name] for name in dict.fromkeys(request.checks)]
     if not named:
         named = [check for check in fleet.checks.values() if not check.exclusive and check.scope == "host"]
-        named = [check for check in named if not wanted.heat or wanted.heat in check.establishes]
-    _refuse_exclusive(named, wanted)
+        named = [check for check in named if not request.heat or request.heat in check.establishes]
+    _refuse_exclusive(named, request)
     return tuple(named)
 
 
-def _refuse_exclusive(checks: Sequence[Check], wanted: Wanted) -> None:
+def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
     exclusive = [check.id for check in checks if check.exclusive]
-    if exclusive and not wanted.exclusive:
+    if exclusive and not request.exclusive:
         raise Refusal(f"{' '.join(exclusive)}: takes whole GPUs away from whoever uses them; say --exclusive to run it on idle hosts", 2)
 
 

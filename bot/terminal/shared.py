@@ -1,26 +1,44 @@
-"""What commands share: where their settings come from, and one sentence instead of a traceback."""
+"""What `diagnose`, `look`, `job` and `dry-run` look at: the site's hosts, or the simulated cluster of a case file."""
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING
 
-import typer
+from bot.refusal import Refusal
+from bot.run.world import World, open_world
+from bot.settings import Settings
 
-Config = Annotated[Path | None, typer.Option("--config", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
-
-
-def fail(message: str, code: int = 1) -> NoReturn:
-    """One sentence on stderr and out."""
-    typer.echo(f"rackmedic: {message}", err=True)
-    raise typer.Exit(code)
+if TYPE_CHECKING:
+    from deploy.sandbox.cluster.doors.stage import Stage
 
 
-def settings(config: Path | None) -> Any:
-    """The settings; every problem with them on a line of its own and out."""
-    from bot.settings import BadSettings, load
+@contextlib.asynccontextmanager
+async def looking(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[World]:
+    """The fleet of the settings, of the command line where that names one, or a case's simulated cluster. Raises Refusal."""
+    if stage is None:
+        opened = open_world(replace_inventory(settings, inventory))
+    else:
+        opened = open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock)
+    async with opened as world:
+        yield world
 
+
+def stage_of(case: Path | None) -> "Stage | None":
+    """A case's stage. The sandbox is looked for only here, so that the product runs without it. Raises Refusal."""
+    if case is None:
+        return None
     try:
-        return load(config)
-    except BadSettings as why:
-        for problem in why.problems:
-            typer.echo(problem, err=True)
-        fail(f"{len(why.problems)} problem(s) with the settings", 2)
+        from deploy.sandbox.cluster.cases.case import BadCase
+        from deploy.sandbox.cluster.doors.stage import stage
+    except ModuleNotFoundError as why:
+        raise Refusal(f"--sandbox needs the sandbox, which is not installed here ({why.name})", 2) from why
+    try:
+        return stage(case)
+    except BadCase as why:
+        raise Refusal("\n".join([f"--sandbox: {why.source} is no usable case:", *why.problems]), 2) from why
+
+
+def replace_inventory(settings: Settings, path: Path | None) -> Settings:
+    """Settings with the inventory of the command line, where one was given."""
+    return settings.model_copy(update={"inventory": path}) if path else settings

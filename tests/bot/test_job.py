@@ -8,7 +8,9 @@ import pytest
 from bot.refusal import Refusal
 from bot.settings import load
 from bot.terminal.job import jobs_hosts, show_job
-from bot.terminal.look import Wanted, look_once, looking
+from bot.terminal.look import look_once
+from bot.terminal.requests import LookRequest
+from bot.terminal.shared import looking, stage_of
 from deploy.sandbox.cluster.cases.case import load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.stage import stage
@@ -36,7 +38,7 @@ def id_of(case: Path) -> str:
 
 
 async def test_a_job_is_told_with_hosts_ranks_state_and_environment(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with looking(SETTINGS, None, case) as world:
+    async with looking(SETTINGS, None, stage_of(case)) as world:
         assert await show_job(world, id_of(case), as_json=True) == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["schema"], row["job"], row["hosts"]) == (1, id_of(case), ["gpu-001", "gpu-002", "gpu-003"])
@@ -45,19 +47,19 @@ async def test_a_job_is_told_with_hosts_ranks_state_and_environment(case: Path, 
 
 
 async def test_people_read_the_hosts_folded(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with looking(SETTINGS, None, case) as world:
+    async with looking(SETTINGS, None, stage_of(case)) as world:
         await show_job(world, id_of(case), as_json=False)
     assert "gpu-[001-003] (3)" in capsys.readouterr().out
 
 
 async def test_the_hosts_of_a_job_can_be_looked_at(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await look_once(SETTINGS, Wanted(f"job:{id_of(case)}", ("dmesg",), case=case, as_json=True)) == 0
+    assert await look_once(SETTINGS, LookRequest(f"job:{id_of(case)}", ("dmesg",), case=case, as_json=True)) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {row["host"] for row in rows} == {"gpu-001", "gpu-002", "gpu-003"}
 
 
 async def test_an_unknown_job_is_refused_in_the_schedulers_words(case: Path) -> None:
-    async with looking(SETTINGS, None, case) as world:
+    async with looking(SETTINGS, None, stage_of(case)) as world:
         with pytest.raises(Refusal, match=r"job 1: .*Invalid job id"):
             await show_job(world, "1", as_json=True)
         with pytest.raises(Refusal, match="no Slurm job id"):

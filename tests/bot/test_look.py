@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from bot.refusal import Refusal
 from bot.terminal.differences import Differences
-from bot.terminal.heat import Heat, draw, heat_table, picture_kind, scale
+from bot.terminal.heat import Heat, draw, heat_table, scale
+from bot.terminal.requests import picture_kind
 from tests.bot.test_cli import rackmedic
 from tools.fact import Fact, Status, Value, blind
 from tools.fleet.answers import Answer

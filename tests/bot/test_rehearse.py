@@ -8,7 +8,8 @@ import pytest
 
 from bot.refusal import Refusal
 from bot.settings import load
-from bot.terminal.dry_run import Asked, rehearse
+from bot.terminal.dry_run import dry_run_once
+from bot.terminal.requests import DryRunRequest
 from deploy.sandbox.cluster.doors.stage import stage
 from tools.remedies import REMEDIES
 
@@ -35,7 +36,7 @@ def case(tmp_path: Path) -> Path:
 async def tried(
     case: Path, capsys: pytest.CaptureFixture[str], remedy: str, *values: str, host: str = "gpu-001"
 ) -> tuple[int, dict[str, Any]]:
-    code = await rehearse(load(environ={}), Asked(remedy, host, values, case=case, as_json=True))
+    code = await dry_run_once(load(environ={}), DryRunRequest(remedy, host, values, case=case, as_json=True))
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     return code, document
 
@@ -59,7 +60,7 @@ async def test_what_stops_it_is_named_with_what_was_seen(case: Path, capsys: pyt
     code, told = await tried(case, capsys, "cleanup", "hours=72")
     assert code == 1
     assert told["would"] == "be refused: not so: the root file system is nearly full"
-    assert await rehearse(load(environ={}), Asked("cleanup", "gpu-001", ("hours=72",), case=case)) == 1
+    assert await dry_run_once(load(environ={}), DryRunRequest("cleanup", "gpu-001", ("hours=72",), case=case)) == 1
     shown = capsys.readouterr().out
     assert "no  the root file system is nearly full (it says 'Use% IUse%')" in shown
     assert "It would be refused" in shown
@@ -73,13 +74,13 @@ async def test_what_runs_elsewhere_says_where(case: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (Asked("pray", "gpu-001"), "there is no remedy 'pray'"),
-        (Asked("run_check", "gpu-001"), "there is no remedy 'run_check' that could be tried"),
-        (Asked("reboot", "gpu-009"), "gpu-009 is not in the inventory"),
-        (Asked("gpu_reset", "gpu-001", ("bdf=x; reboot",)), "bdf='x; reboot': must be a PCI address"),
-        (Asked("drain_node", "slurm-controller"), "runs via a Slurm controller"),
+        (DryRunRequest("pray", "gpu-001"), "there is no remedy 'pray'"),
+        (DryRunRequest("run_check", "gpu-001"), "there is no remedy 'run_check' that could be tried"),
+        (DryRunRequest("reboot", "gpu-009"), "gpu-009 is not in the inventory"),
+        (DryRunRequest("gpu_reset", "gpu-001", ("bdf=x; reboot",)), "bdf='x; reboot': must be a PCI address"),
+        (DryRunRequest("drain_node", "slurm-controller"), "runs via a Slurm controller"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_in_words(case: Path, asked: Asked, says: str) -> None:
+async def test_what_cannot_be_asked_is_refused_in_words(case: Path, asked: DryRunRequest, says: str) -> None:
     with pytest.raises(Refusal, match=says.replace("(", r"\(")):
-        await rehearse(load(environ={}), Asked(asked.remedy, asked.host, asked.values, case=case))
+        await dry_run_once(load(environ={}), DryRunRequest(asked.remedy, asked.host, asked.values, case=case))

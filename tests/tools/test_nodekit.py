@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.terminal.nodekit_cmd import write_kit
+from bot.terminal.node_kit import write_kit
 from tests.support.fakes_nodekit import BOOT, SHELLS, Node, digest
 from tools.action import Condition
 from tools.checks import CHECKS

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.terminal.remedy_tables import remedy_rows
+from bot.terminal.catalogues import remedy_rows
 from tools.acting.build import NoController, Seen, Wanted, build, build_check, catalogue_hash, hash_of, via_of
 from tools.action import Action, Condition
 from tools.checks import CHECKS

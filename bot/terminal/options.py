@@ -1,0 +1,15 @@
+"""Options that several commands have, named and explained alike."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Config = Annotated[Path | None, typer.Option("--config", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
+Inventory = Annotated[
+    Path | None, typer.Option("--inventory", "-i", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
+Sandbox = Annotated[
+    Path | None, typer.Option("--sandbox", metavar="FILE", help="A case file: its simulated cluster instead of real hosts.")
+]

@@ -1,0 +1,112 @@
+"""What was typed for `diagnose`, `look` and `dry-run`, as values. Making one imports nothing heavy, so a slip is refused at once.
+
+Each raises Refusal with the option at fault and the mend, code 2.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.refusal import Refusal
+from tools.inventory.ranges import BadRange, expand
+
+LARGEST_LOG = 512 << 20
+PICTURES = ("png", "svg")
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseRequest:
+    """The text, the hosts named by option, and (name, text) of each file that came along. A case brings its own text."""
+
+    text: str
+    hosts: str = ""
+    inventory: Path | None = None
+    logs: tuple[tuple[str, str], ...] = ()
+    case: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.text.strip() and self.case is None:
+            raise Refusal("say what is wrong, for example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004]", 2)
+        _refuse_ranges(self.hosts, "--hosts: ")
+        _refuse_absent(self.case)
+
+
+@dataclass(frozen=True, slots=True)
+class LookRequest:
+    """No checks means all passive ones, or with `heat` those that establish that key. `hosts` may be `job:ID`."""
+
+    hosts: str
+    checks: tuple[str, ...] = ()
+    inventory: Path | None = None
+    case: Path | None = None
+    heat: str = ""
+    out: Path | None = None
+    exclusive: bool = False
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        if self.out and not self.heat:
+            raise Refusal("--out writes a heat map: say which number with --heat, for example --heat gpu.temp.core", 2)
+        if self.heat and self.as_json:
+            raise Refusal("--heat draws and --json prints facts: choose one", 2)
+        if self.out:
+            picture_kind(self.out)
+        if not self.hosts.startswith("job:"):
+            _refuse_ranges(self.hosts)
+        _refuse_absent(self.case)
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunRequest:
+    """A remedy, the host that would be changed, and its arguments as NAME=VALUE."""
+
+    remedy: str
+    host: str
+    values: tuple[str, ...] = ()
+    inventory: Path | None = None
+    case: Path | None = None
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        if strange := [value for value in self.values if "=" not in value]:
+            raise Refusal(f"{' '.join(strange)}: arguments are NAME=VALUE, for example bdf=0000:9b:00.0", 2)
+        _refuse_absent(self.case)
+
+
+def read_logs(paths: Iterable[Path]) -> tuple[tuple[str, str], ...]:
+    """Name and text of each `--attach`. Raises Refusal for one that cannot be read or is too large to be of use."""
+    return tuple((path.name, _text(path)) for path in paths)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_LOG:
+            raise Refusal(f"--attach {path}: larger than {LARGEST_LOG >> 20} MiB; cut it to the hour of the failure", 2)
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError as why:
+        raise Refusal(f"--attach {path}: {why.strerror}", 2) from why
+
+
+def picture_kind(out: Path) -> str:
+    """`png` or `svg`, by the name; Refusal otherwise, and where there is no folder to write into."""
+    kind = out.suffix.lower().removeprefix(".")
+    if kind not in PICTURES:
+        raise Refusal(f"--out {out}: a heat map is written as .png or .svg", 2)
+    if not out.absolute().parent.is_dir():
+        raise Refusal(f"--out {out}: there is no folder {out.parent}", 2)
+    return kind
+
+
+def _refuse_ranges(text: str, option: str = "") -> None:
+    """Which names exist only the inventory knows; what can be no range is known before."""
+    try:
+        expand(text)
+    except BadRange as why:
+        raise Refusal(f"{option}{why}; hosts are written like gpu-[001-004,7], n1 or as groups of the inventory", 2) from why
+
+
+def _refuse_absent(case: Path | None) -> None:
+    if case and not case.is_file():
+        raise Refusal(
+            f"--sandbox {case}: there is no such file; it is a case in YAML, `rackmedic bench new-case` writes one to begin with", 2
+        )
