@@ -19,13 +19,13 @@ from bot.actions.action_board import Show
 from bot.actions.due import ActionIndex
 from bot.desk.lease import Lease, Leases
 from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
-from graph.actions.flow import ActionThreads, Progress
+from graph.actions.flow import ActionProgress, ActionThreads
 from graph.memory.fence import Drained, LostLease
 from graph.state import Incident, Item
 from tools.clock import Clock
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotFound, Record, Refused
-from tools.ledger.states import OPEN, TERMINAL, Event, State
+from tools.ledger.states import OPEN, TERMINAL, State, Transition
 
 log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
@@ -117,13 +117,13 @@ class Driver:
             await self.threads.tidy(approval, KEEP_THREAD)
         await self.index.settle(approval, mark, at)
 
-    async def _moved(self, seen: Record) -> tuple[Record, Progress, str]:
+    async def _moved(self, seen: Record) -> tuple[Record, ActionProgress, str]:
         """The record after everything that can be done now, the thread's notes, and why it waits where it does."""
         now = self.clock.now()
         due = seen.due()
         if seen.state in OPEN and due is not None and now > due:
             with suppress(Refused):
-                await self.ledger.end(seen.approval, Event.EXPIRE, "rackmedic", _too_late(seen))
+                await self.ledger.end(seen.approval, Transition.EXPIRE, "rackmedic", _too_late(seen))
             seen = await self.ledger.record(seen.approval)
         if seen.state is State.PENDING:
             await self.threads.wait(seen)
@@ -133,7 +133,7 @@ class Driver:
         progress, held = await self._through(seen)
         return await self.ledger.record(seen.approval), progress, held
 
-    async def _through(self, seen: Record) -> tuple[Progress, str]:
+    async def _through(self, seen: Record) -> tuple[ActionProgress, str]:
         try:
             return await self.threads.go_on(seen), ""
         except NotNow as why:
@@ -142,7 +142,7 @@ class Driver:
         except StillRunning:
             return {}, ""
 
-    async def _deliver(self, seen: Record, progress: Progress) -> None:
+    async def _deliver(self, seen: Record, progress: ActionProgress) -> None:
         key = f"action:{seen.approval}:{seen.state.value}"
         if await self.deliver.send(seen.action.incident, key, result_of(seen, progress, self.clock.now())):
             log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
@@ -196,7 +196,7 @@ def remind_at(seen: Record) -> datetime:
     return seen.decide_by - min(REMIND_BEFORE, (seen.decide_by - seen.proposed_at) / 3)
 
 
-def result_of(seen: Record, progress: Progress, now: datetime) -> dict[str, Any]:
+def result_of(seen: Record, progress: ActionProgress, now: datetime) -> dict[str, Any]:
     """What the incident hears of an action that is over (or in doubt)."""
     began = seen.state in (State.DONE, State.FAILED, State.UNKNOWN)
     return {
@@ -212,13 +212,13 @@ def result_of(seen: Record, progress: Progress, now: datetime) -> dict[str, Any]
     }
 
 
-def _says(seen: Record, progress: Progress) -> str:
+def _says(seen: Record, progress: ActionProgress) -> str:
     who = f" ({seen.ended_by})" if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
     words = progress.get("says") if seen.state is State.DONE else ""
     return f"{words or seen.says}{who}"
 
 
-def _why(seen: Record, progress: Progress) -> str:
+def _why(seen: Record, progress: ActionProgress) -> str:
     """Why it was superseded, as a word for the ladder."""
     if seen.state is not State.SUPERSEDED:
         return ""

@@ -26,7 +26,7 @@ from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotOpen, Record, Refused, WrongDigest
-from tools.ledger.states import OPEN, TERMINAL, Event
+from tools.ledger.states import OPEN, TERMINAL, Transition
 from tools.transport import Unreachable
 
 log = structlog.get_logger()
@@ -94,7 +94,9 @@ class Tender:
             fresh = seen.proposed_at + GRACE > self.clock.now()
             if seen.state in OPEN and seen.approval not in wanted and not fresh:
                 try:
-                    await self.ledger.end(seen.approval, Event.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it")
+                    await self.ledger.end(
+                        seen.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
+                    )
                 except NotOpen:
                     continue
                 await self.wake(seen.approval)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from bot.policy.approvals import STALLED, Rights, terms
 from graph.actions.carry_out import boot_id, fingerprint
 from graph.state import Ladder, Rung
-from tools.acting.build import DRAINED, Seen, Wanted, build, build_check, via_of
+from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, build_check, via_of
 from tools.acting.conditions import ConditionSeen, see, unmet
 from tools.action import Action, Condition
 from tools.fact import Fact, Status
@@ -55,7 +55,7 @@ class Proposer:
         rung = ladder.now
         if rung is None:
             raise Withheld("cannot", "no rung is left")
-        wanted = Wanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by)
+        wanted = ActionWanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by)
         approvers = await self.rights.approvers(incident)
         try:
             if rung.remedy == "run_check":
@@ -66,19 +66,19 @@ class Proposer:
         except Unreachable as why:
             raise Withheld("unreachable", str(why)) from why
 
-    def _check(self, wanted: Wanted, ladder: Ladder, approval: str, approvers: frozenset[str]) -> Proposal:
+    def _check(self, wanted: ActionWanted, ladder: Ladder, approval: str, approvers: frozenset[str]) -> Proposal:
         hosts = ladder.target.split(",")
         made = build_check(wanted, hosts, policy=self.rights.policy(), catalogue=self.catalogue)
         action = replace(made, approval=approval)
         group = self.inventory.hosts[hosts[0]].group if hosts[0] in self.inventory.hosts else ""
         return Proposal(action, self._terms(action, group, drained=False, stalled=False, approvers=approvers))
 
-    async def _change(self, wanted: Wanted, ladder: Ladder, rung: Rung, approval: str, approvers: frozenset[str]) -> Proposal:
+    async def _change(self, wanted: ActionWanted, ladder: Ladder, rung: Rung, approval: str, approvers: frozenset[str]) -> Proposal:
         target = self.inventory.hosts.get(ladder.target)
         if target is None:
             raise Withheld("cannot", f"{ladder.target} is not in the inventory")
         via = via_of(REMEDIES[rung.remedy], target, self.inventory.hosts)
-        seen = Seen(await boot_id(via.name, self.transport), await fingerprint(via.name, self.transport))
+        seen = HostSeen(await boot_id(via.name, self.transport), await fingerprint(via.name, self.transport))
         drained = await self._drained(target)
         relaxing = drained and REMEDIES[rung.remedy].risk == "destructive"
         wanted = replace(wanted, args=await self._live(rung, target), needs_drained=relaxing)

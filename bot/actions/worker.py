@@ -23,12 +23,12 @@ from bot.tasks import end
 from graph.actions.carry_out import ActionPorts
 from graph.ladders.build import approval_of, read_ladders
 from graph.state import Ladder
-from tools.acting.kit import Said
+from tools.acting.kit import KitAnswer
 from tools.acting.run import settle
 from tools.action import new_approval_id
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotAnApprover, NotFound, NotOpen, Record, Refused, WrongDigest, requesters_of
-from tools.ledger.states import Event, State
+from tools.ledger.states import State, Transition
 
 log = structlog.get_logger()
 SWEEP_SECONDS = 5.0
@@ -187,9 +187,9 @@ class Actions:
         ladder = Ladder(id="edit", label=seen.action.proves, target=seen.action.target, rungs=(rung,), approval=new_approval_id())
         found = await self._proposed(seen.action.incident, ladder, requested_by=asked)
         try:
-            await self._ledger.end(approval, Event.SUPERSEDE, editor, f"{EDITED} {editor}: {found.approval}")
+            await self._ledger.end(approval, Transition.SUPERSEDE, editor, f"{EDITED} {editor}: {found.approval}")
         except NotOpen:
-            await self._ledger.end(found.approval, Event.SUPERSEDE, "rackmedic", "the action that was edited had begun already")
+            await self._ledger.end(found.approval, Transition.SUPERSEDE, "rackmedic", "the action that was edited had begun already")
             raise
         await self.wake(approval)
         return found
@@ -199,7 +199,7 @@ class Actions:
         await self._current(approval, digest)
         await self._rights.admit(by)
         await self._index.look_at(approval)
-        after = await self._ledger.end(approval, Event.REVOKE, by, why)
+        after = await self._ledger.end(approval, Transition.REVOKE, by, why)
         await self.wake(approval)
         return after
 
@@ -250,7 +250,7 @@ class Actions:
         return found
 
 
-def _agrees(said: Said, ran: bool) -> None:
+def _agrees(said: KitAnswer, ran: bool) -> None:
     if said.word == "running":
         raise Contradiction("The host says that it still runs. Wait until it has ended.")
     if said.word in ("done", "lost") and not ran:

@@ -16,7 +16,7 @@ from bot.settings import Settings
 from bot.terminal.requests import DryRunRequest
 from bot.terminal.shared import looking, stage_of
 from graph.actions.carry_out import boot_id
-from tools.acting.build import Seen, Wanted, build, catalogue_hash, via_of
+from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
 from tools.acting.conditions import ConditionSeen, see
 from tools.acting.dryrun_ import preview
 from tools.action import Action, Condition
@@ -51,8 +51,8 @@ async def _seen(remedy: Remedy, request: DryRunRequest, world: World) -> tuple[A
     try:
         via = via_of(remedy, target, hosts)
         values = await _values(remedy, request, target, world.transport)
-        seen = Seen(await boot_id(via.name, world.transport))
-        action = build(Wanted(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=catalogue_hash())
+        seen = HostSeen(await boot_id(via.name, world.transport))
+        action = build(ActionWanted(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=catalogue_hash())
     except BadArgument as why:
         raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {why}", 2) from why
     except Unreachable as why:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from graph.ports import Ports
 from tools.acting.conditions import unmet
-from tools.acting.run import BOOT_ID, KnowsKeys, Settled, run
+from tools.acting.run import BOOT_ID, Ending, KnowsKeys, run
 from tools.action import Action
 from tools.fact import Fact
 from tools.fleet.answers import Ask
@@ -20,7 +20,7 @@ from tools.ledger import record
 from tools.ledger.claim import Claim
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Record, Refused, is_digest, targets_of
-from tools.ledger.states import Event, State
+from tools.ledger.states import State, Transition
 from tools.transport import Transport, Unreachable
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ async def _kept(incident: str, output: str, ports: ActionPorts) -> str:
     return await ports.reading.evidence.put(incident, output) if output.strip() else ""
 
 
-async def _run(claim: Claim, ports: ActionPorts) -> Settled:
+async def _run(claim: Claim, ports: ActionPorts) -> Ending:
     action = claim.action
     for host in targets_of(action):
         ports.reading.fleet.forget(host)
@@ -155,18 +155,18 @@ class _Beat:
         await self.ledger.beat(claim)
 
 
-async def _run_check(claim: Claim, ports: ActionPorts) -> Settled:
+async def _run_check(claim: Claim, ports: ActionPorts) -> Ending:
     """An exclusive check under its claim; its output is the digest of the facts."""
     action = claim.action
     if not claim.may_start:
-        return Settled("failed", says="the worker that ran it died; it changed nothing and may be run again")
+        return Ending("failed", says="the worker that ran it died; it changed nothing and may be run again")
     wave = await ports.reading.fleet.look(
         action.incident, [Ask(host, action.args["check"]) for host in targets_of(action)], fresh=True, permitted=True
     )
     facts = [fact for fact in wave.facts if fact.key and fact.key != "check.skipped"]
     blind = "; ".join(f"{answer.host}: {answer.could_not}" for answer in wave.answers if answer.could_not)
     sha = await ports.reading.evidence.put_facts(action.incident, wave.facts)
-    return Settled("done" if facts else "failed", 0 if facts else 1, output=sha, says=blind[:300])
+    return Ending("done" if facts else "failed", 0 if facts else 1, output=sha, says=blind[:300])
 
 
 async def _beating(claim: Claim, work: Coroutine[Any, Any, T], ports: ActionPorts) -> T:
@@ -195,7 +195,7 @@ async def _keep(claim: Claim, ports: ActionPorts) -> None:
 async def supersede(approval: str, why: Changed, ports: ActionPorts) -> Record:
     """End what must not run any more."""
     with suppress(record.NotOpen):
-        await ports.ledger.end(approval, Event.SUPERSEDE, "rackmedic", str(why))
+        await ports.ledger.end(approval, Transition.SUPERSEDE, "rackmedic", str(why))
     return await ports.ledger.record(approval)
 
 

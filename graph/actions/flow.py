@@ -31,7 +31,7 @@ ACTION_VERSION = 1
 """Bump when a node is renamed. A thread of another version is begun anew: the ledger knows what happened."""
 
 
-class Progress(TypedDict, total=False):
+class ActionProgress(TypedDict, total=False):
     """Plain JSON. `state` is the ledger's when a node last looked, `why` the reason of a supersession as a word."""
 
     approval: str
@@ -46,16 +46,16 @@ class Progress(TypedDict, total=False):
     new: list[str]
 
 
-ActionGraph = CompiledStateGraph[Progress, ActionPorts, Progress, Progress]
+ActionGraph = CompiledStateGraph[ActionProgress, ActionPorts, ActionProgress, ActionProgress]
 
 
-async def ask(state: Progress) -> Progress:
+async def ask(state: ActionProgress) -> ActionProgress:
     """Wait for a decision. What it was is read from the ledger."""
     interrupt({"approval": state["approval"]})
     return {}
 
 
-async def act(state: Progress, runtime: Runtime[ActionPorts]) -> Progress:
+async def act(state: ActionProgress, runtime: Runtime[ActionPorts]) -> ActionProgress:
     """Begin what is approved; of what somebody else began, find out how it ended."""
     ports = runtime.context
     seen = await ports.ledger.record(state["approval"])
@@ -67,7 +67,7 @@ async def act(state: Progress, runtime: Runtime[ActionPorts]) -> Progress:
     return {"state": seen.state.value, "ran": ran(seen), "since": since}
 
 
-async def _start(seen: Record, ports: ActionPorts) -> Progress:
+async def _start(seen: Record, ports: ActionPorts) -> ActionProgress:
     since = ports.reading.clock.now()
     try:
         claim = await begin(seen, ports)
@@ -83,7 +83,7 @@ async def _start(seen: Record, ports: ActionPorts) -> Progress:
     return {"state": after.state.value, "ran": ran(after), "since": since.isoformat()}
 
 
-async def _find_out(seen: Record, ports: ActionPorts) -> Progress:
+async def _find_out(seen: Record, ports: ActionPorts) -> ActionProgress:
     claim = await ports.ledger.adopt(seen.approval, ports.worker)
     if claim is None:
         raise StillRunning(seen.approval)
@@ -91,7 +91,7 @@ async def _find_out(seen: Record, ports: ActionPorts) -> Progress:
     return {"state": after.state.value, "ran": ran(after), "since": claimed_at(seen, ports.reading.clock.now()).isoformat()}
 
 
-async def prove(state: Progress, runtime: Runtime[ActionPorts]) -> Progress:
+async def prove(state: ActionProgress, runtime: Runtime[ActionPorts]) -> ActionProgress:
     """Look again at the target, and keep what it shows. An outcome that is kept already is not judged twice."""
     ports = runtime.context
     seen = await ports.ledger.record(state["approval"])
@@ -128,14 +128,14 @@ async def _check_facts(seen: Record, ports: ActionPorts) -> list[Fact]:
     return await ports.reading.evidence.facts(seen.output) if seen.output else []
 
 
-def after_act(state: Progress) -> str:
+def after_act(state: ActionProgress) -> str:
     """A proof follows a command that ran; anything else is over."""
     return "prove" if state.get("ran") and state.get("state") in (State.DONE.value, State.FAILED.value) else END
 
 
 def build_action_graph(checkpointer: BaseCheckpointSaver[Any]) -> ActionGraph:
     """Ports are given with each call."""
-    graph = StateGraph(Progress, context_schema=ActionPorts)
+    graph = StateGraph(ActionProgress, context_schema=ActionPorts)
     graph.add_node("ask", ask)
     graph.add_node("act", act)
     graph.add_node("prove", prove)
@@ -165,7 +165,7 @@ class ActionThreads:
         if not snapshot.values:
             await self._graph.ainvoke(_opening(seen), config, context=self._ports, durability="sync")
 
-    async def go_on(self, seen: Record) -> Progress:
+    async def go_on(self, seen: Record) -> ActionProgress:
         """Past the decision, to the end or to where it cannot go on now (NotNow, StillRunning, LostClaim)."""
         config = _config(seen.approval)
         snapshot = await self._graph.aget_state(config)
@@ -198,7 +198,7 @@ def _left_in_doubt(values: Any, seen: Record) -> bool:
     )
 
 
-def _opening(seen: Record) -> Progress:
+def _opening(seen: Record) -> ActionProgress:
     return {"approval": seen.approval, "incident": seen.action.incident, "version": ACTION_VERSION}
 
 

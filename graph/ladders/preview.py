@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from graph.ladders.build import Yard, approval_of
 from graph.state import Ladder, PlannedAction
-from tools.acting.build import Seen, Wanted, build, build_check, catalogue_hash, via_of
+from tools.acting.build import ActionWanted, HostSeen, build, build_check, catalogue_hash, via_of
 from tools.action import Action
 from tools.inventory.hosts import Host
 from tools.remedies import REMEDIES
@@ -30,7 +30,7 @@ def planned(ladder: Ladder, yard: Yard) -> Action | None:
     rung, target = ladder.now, yard.inventory.hosts.get(ladder.target)
     if rung is None:
         return None
-    wanted = Wanted(rung.remedy, rung.args, yard.incident, ladder.label, rung.devices)
+    wanted = ActionWanted(rung.remedy, rung.args, yard.incident, ladder.label, rung.devices)
     if rung.remedy == "run_check":
         return build_check(wanted, ladder.target.split(","), policy="", catalogue=catalogue_hash())
     if target is None:
@@ -44,9 +44,9 @@ def planned(ladder: Ladder, yard: Yard) -> Action | None:
         return None
 
 
-def _seen(via: Host, yard: Yard) -> Seen:
+def _seen(via: Host, yard: Yard) -> HostSeen:
     boots = [str(fact.value) for fact in yard.of(via.name) if fact.key == "host.boot_id" and fact.value]
-    return Seen(boots[-1] if boots else "")
+    return HostSeen(boots[-1] if boots else "")
 
 
 def _row(ladder: Ladder, rung: int, action: Action) -> PlannedAction:

@@ -26,7 +26,7 @@ from tools.acting.build import DRAINED
 from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
-from tools.ledger.ledger import Brakes
+from tools.ledger.brakes import Brakes
 from tools.ledger.record import AlreadyVoted, NotAnApprover, NotOpen, OwnRequest, Record, Replayed, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.row import BadArgument

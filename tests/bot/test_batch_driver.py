@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from bot.actions.decisions import Counted
 from tests.bot.test_actions import site, slow
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
-from tools.ledger.ledger import Brakes
+from tools.ledger.brakes import Brakes
 from tools.ledger.record import AlreadyVoted, BreakerOpen, FleetLimit, NotAnApprover, NotOpen, Record, Replayed, Stopped, WrongDigest
 from tools.ledger.states import State
 

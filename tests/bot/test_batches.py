@@ -19,7 +19,7 @@ from tests.support.fakes_approvals import APPROVERS, Ward, action, ward
 from tests.support.fakes_bot import OPS, TEAM
 from tests.support.fakes_ledger import CATALOGUE, POLICY
 from tools.ledger.record import Record, Terms
-from tools.ledger.states import Event, State
+from tools.ledger.states import State, Transition
 
 CALLED = "<!subteam^S0GPUAPPR>"
 
@@ -115,7 +115,7 @@ async def test_what_did_not_count_is_told_host_by_host(place: Ward) -> None:
     mine = await place.ask(action(target="gpu-050", via="gpu-050", requested_by=f"{TEAM}:U0PRIYA"))
     await press(place, "olga", approval.SHOW_ALL)
     old = sent(place)
-    await place.ledger.end(records[6].approval, Event.REVOKE, "rackmedic", "healed by itself")
+    await place.ledger.end(records[6].approval, Transition.REVOKE, "rackmedic", "healed by itself")
     old["user"] |= {"id": "U0PRIYA"}
     each = [[record.approval, record.digest] for record in [*records, mine]]
     old["actions"][0] |= {"action_id": approval.APPROVE_ALL, "value": json.dumps({"each": each})}
@@ -171,7 +171,7 @@ async def test_a_replayed_press_changes_nothing(place: Ward) -> None:
 async def test_an_old_card_approves_what_still_waits_and_says_what_does_not(place: Ward) -> None:
     records = await put_up(place)
     stale = copy.deepcopy(cards(place)[0])
-    await place.ledger.end(records[1].approval, Event.SUPERSEDE, "rackmedic", "a reboot covers it")
+    await place.ledger.end(records[1].approval, Transition.SUPERSEDE, "rackmedic", "a reboot covers it")
     await place.cards.changed(records[1])
     assert "a reboot covers it" in row(cards(place)[0], "gpu-002")
     assert "Approve all 2" in str(cards(place)[0]["blocks"])
@@ -336,7 +336,7 @@ async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> N
     await run(place, first, "passes_now")
     claim = await place.ledger.claim(second.approval, second.digest, "w1", policy=POLICY, catalogue=CATALOGUE, authorised=APPROVERS)
     await place.cards.held(third, "as many hosts of this group are being changed as may be at once")
-    await place.ledger.end(fourth.approval, Event.SUPERSEDE, "rackmedic", "not so any more: no process uses this GPU (it says '4711')")
+    await place.ledger.end(fourth.approval, Transition.SUPERSEDE, "rackmedic", "not so any more: no process uses this GPU (it says '4711')")
     await place.cards.outcome(fourth)
     [card] = cards(place)
     assert card["text"].startswith("🔧 Running 1 of 4")

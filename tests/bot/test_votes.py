@@ -14,7 +14,7 @@ from tests.support.fakes_approvals import Ward, action, ward
 from tests.support.fakes_bot import OPS, TEAM
 from tests.support.fakes_ledger import CATALOGUE, POLICY
 from tools.ledger.record import Record
-from tools.ledger.states import Event, State
+from tools.ledger.states import State, Transition
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ async def test_a_late_click_is_told_so_and_an_expired_card_asks_again(place: War
 
 async def test_a_click_on_a_card_that_moved_on_brings_it_up_to_date(place: Ward) -> None:
     record = await place.ask()
-    await place.ledger.end(record.approval, Event.SUPERSEDE, "rackmedic", "a reboot covers it")
+    await place.ledger.end(record.approval, Transition.SUPERSEDE, "rackmedic", "a reboot covers it")
     await refused(place, record, "priya", "superseded")
     assert "a reboot covers it" in str(place.card(record)["blocks"])
 
@@ -370,7 +370,7 @@ async def test_the_approvers_are_called_once_more_and_only_while_it_matters(plac
     assert len(reminders) == 1
     assert str(reminders[0]["blocks"]).count("<!subteam^S0GPUAPPR>") == 1
     other = await place.ask(action(target="gpu-018", via="gpu-018"))
-    await place.ledger.end(other.approval, Event.REVOKE, "rackmedic", "healed by itself")
+    await place.ledger.end(other.approval, Transition.REVOKE, "rackmedic", "healed by itself")
     await place.cards.remind(other)
     assert len([m for m in place.said() if "Still to be decided" in m["text"]]) == 1
 
@@ -437,7 +437,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
 async def test_a_card_that_somebody_deleted_is_not_chased(place: Ward) -> None:
     record = await place.ask()
     place.bot.slack.ws.delete(place.bot.slack.ws.message(OPS, place.card(record)["ts"]))
-    await place.ledger.end(record.approval, Event.REVOKE, "rackmedic", "x")
+    await place.ledger.end(record.approval, Transition.REVOKE, "rackmedic", "x")
     await place.cards.changed(record)
     assert place.said() == []
 

@@ -16,7 +16,7 @@ from tests.support.clock import T0
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import fact, lens
-from tools.acting.build import Wanted, build_check
+from tools.acting.build import ActionWanted, build_check
 from tools.acting.conditions import holds
 from tools.action import Action
 from tools.fact import Fact, Status, blind
@@ -308,7 +308,7 @@ async def test_a_check_under_its_claim_disturbs_nobody_else_and_gives_its_facts(
     office = Office(store, site())
     incident = await office.mention()
     office.site.facts += [fact("m1", "nccl1", "nccl.busbw_max", 380.0)]
-    wanted = Wanted("run_check", {"check": "nccl1"}, incident)
+    wanted = ActionWanted("run_check", {"check": "nccl1"}, incident)
     action = build_check(wanted, ["m1", "m2"], policy=office.rights.policy(), catalogue=office.acting.catalogue)
     terms = replace((await office.pending(incident))[0].terms, quorum=1, changes=False)
     row = await office.ledger.propose(action, terms)

@@ -497,7 +497,7 @@ class Life(RuleBasedStateMachine):
         if event == "deny":
             return await self.click(card, "T1:ANN", "deny")
         now = self.now()
-        await self.books[0].end(card.action.approval, self.desk.states.Event(event), "T1:BOB", "")
+        await self.books[0].end(card.action.approval, self.desk.states.Transition(event), "T1:BOB", "")
         card.state, self.high = f"{event}d", now
         return None
 

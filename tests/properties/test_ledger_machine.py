@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tests.properties.ledger_machine import SITUATIONS, live
 from tests.support.fakes_ledger import REAL
-from tools.ledger.states import OPEN, TABLE, TERMINAL, Event, State
+from tools.ledger.states import OPEN, TABLE, TERMINAL, State, Transition
 
 RUNS = settings(
     max_examples=10,
@@ -44,5 +44,5 @@ def test_no_state_leads_back_to_a_decision() -> None:
     assert {state for state, exits in TABLE.items() if State.APPROVED in exits.values()} == {State.PENDING}
     assert {state for state, exits in TABLE.items() if State.EXECUTING in exits.values()} == {State.APPROVED}
     assert {State.DONE, State.FAILED, State.DENIED, State.EXPIRED, State.SUPERSEDED, State.REVOKED} == TERMINAL
-    assert not {event for state in TERMINAL | {State.UNKNOWN} for event in TABLE[state]} & {Event.APPROVE, Event.CLAIM}
+    assert not {event for state in TERMINAL | {State.UNKNOWN} for event in TABLE[state]} & {Transition.APPROVE, Transition.CLAIM}
     assert frozenset({State.PENDING, State.APPROVED}) == OPEN

@@ -17,8 +17,8 @@ from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_ledger import Desk
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, unsound
 from tools.acting import run as act
-from tools.acting.build import Seen
-from tools.acting.run import Settled
+from tools.acting.build import HostSeen
+from tools.acting.run import Ending
 from tools.action import Action
 from tools.inventory.hosts import load_inventory
 from tools.ledger.claim import Claim
@@ -40,10 +40,10 @@ class Site:
     async def action(self, remedy: str, target: str = NODE, **args: str) -> Action:
         """With the host key that is approved with it."""
         via = (await self.work.action(remedy, target, **args)).via
-        self.work.seen = {via: Seen(await self.work.boot(via), await self.client.fingerprint(via))}
+        self.work.seen = {via: HostSeen(await self.work.boot(via), await self.client.fingerprint(via))}
         return await self.work.action(remedy, target, **args)
 
-    async def run(self, action: Action) -> Settled:
+    async def run(self, action: Action) -> Ending:
         """As a worker runs it, with a claim of the real ledger."""
         desk = Desk(FakeAsyncRedis())
         held: Claim = await desk.claim(await desk.approved(action), policy=action.policy, catalogue=action.catalogue)

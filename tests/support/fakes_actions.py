@@ -40,7 +40,8 @@ from tools.fact import Fact, Status
 from tools.fleet.answers import Ask, Seen, Wave
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import Sku
-from tools.ledger.ledger import Brakes, Ledger
+from tools.ledger.brakes import Brakes
+from tools.ledger.ledger import Ledger
 from tools.ledger.record import Record
 from tools.transport import Ran, Unreachable
 

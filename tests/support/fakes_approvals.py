@@ -19,14 +19,14 @@ from graph.state import Incident
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
 from tests.support.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY
-from tools.acting.build import Seen, Wanted, build
+from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action, Condition, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotAnApprover, NotFound, Record, Refused, Terms
-from tools.ledger.states import Event, State
+from tools.ledger.states import State, Transition
 from tools.remedies.row import BadArgument
 
 APPROVERS = frozenset({f"{TEAM}:U0PRIYA", f"{TEAM}:U0ANTON"})
@@ -99,13 +99,13 @@ class SmallDriver:
         old = await self.ledger.record(approval)
         if args["bdf"].endswith("ff:00.0"):
             raise BadArgument(f"bdf={args['bdf']!r}: gpu-017 shows no such bdf")
-        wanted = Wanted(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
-        new = build(wanted, HOST, HOST, Seen(BOOT), policy=POLICY, catalogue=CATALOGUE)
-        await self.ledger.end(approval, Event.SUPERSEDE, editor, "edited")
+        wanted = ActionWanted(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
+        new = build(wanted, HOST, HOST, HostSeen(BOOT), policy=POLICY, catalogue=CATALOGUE)
+        await self.ledger.end(approval, Transition.SUPERSEDE, editor, "edited")
         return await self.propose(new, old.terms)
 
     async def revoke(self, approval: str, digest: str, by: str, why: str) -> Record:
-        return await self.ledger.end(approval, Event.REVOKE, by, why)
+        return await self.ledger.end(approval, Transition.REVOKE, by, why)
 
     async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
         await self._entitled(await self.ledger.record(approval), human)

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
 from tests.support.clock import SetClock
-from tools.acting.build import Seen, Wanted, build
-from tools.acting.kit import ACT, Said, ask
+from tools.acting.build import ActionWanted, HostSeen, build
+from tools.acting.kit import ACT, KitAnswer, ask
 from tools.action import Action
 from tools.inventory.hosts import Host
 from tools.remedies import REMEDIES
@@ -40,7 +40,7 @@ class Repairs:
 
     of: Cluster
     transport: Transport
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, HostSeen] = field(default_factory=dict)
 
     async def boot(self, host: str = NODE) -> str:
         """The boot id it answers with."""
@@ -50,25 +50,25 @@ class Repairs:
         """The remedy as it would be put before people now."""
         via = CONTROL if REMEDIES[remedy].at == "controller" else target
         row = Host(name=target, address="127.0.0.1", controller=CONTROL)
-        seen = self.seen.get(via) or Seen(await self.boot(via))
-        wanted = Wanted(remedy, args, incident="inc-1")
+        seen = self.seen.get(via) or HostSeen(await self.boot(via))
+        wanted = ActionWanted(remedy, args, incident="inc-1")
         return build(wanted, row, Host(name=via, address="127.0.0.1"), seen, policy="p", catalogue="c")
 
-    async def start(self, action: Action) -> Said:
+    async def start(self, action: Action) -> KitAnswer:
         """As `tools.acting.run` starts it, without a claim."""
         return await ask(action.via, ("start", action.digest, action.boot_id, *action.argv), self.transport, ACT)
 
-    async def settle(self, action: Action) -> Said:
+    async def settle(self, action: Action) -> KitAnswer:
         """Once."""
         return await ask(action.via, ("settle", action.digest), self.transport, ACT)
 
-    async def ended(self, action: Action) -> Said:
+    async def ended(self, action: Action) -> KitAnswer:
         """Until it does not run any more."""
         while (said := await self.settle(action)).word == "running":
             pass
         return said
 
-    async def do(self, remedy: str, target: str = NODE, **args: str) -> Said:
+    async def do(self, remedy: str, target: str = NODE, **args: str) -> KitAnswer:
         """Start it and see what became of it."""
         action = await self.action(remedy, target, **args)
         while (said := await self.start(action)).says == BUSY:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.fakes_ledger import BOOT, OTHER_BOOT, Desk
 from tools.acting import run as act
 from tools.acting.kit import ACT, current_version, kit_of, read_answer
-from tools.acting.run import Settled
+from tools.acting.run import Ending
 from tools.fact import Status
 from tools.ledger.record import LostClaim
 from tools.remedies import REMEDIES
@@ -62,7 +62,7 @@ async def desk() -> AsyncIterator[Desk]:
         yield Desk(redis)
 
 
-async def _run(desk: Desk, host: Any, *, adopted: bool = False, beat: Any = None, **changes: Any) -> Settled:
+async def _run(desk: Desk, host: Any, *, adopted: bool = False, beat: Any = None, **changes: Any) -> Ending:
     claim = await desk.claim(await desk.approved(desk.action(**changes)))
     if adopted:
         desk.clock.go(minutes=5)
@@ -85,7 +85,7 @@ REBOOT: dict[str, Any] = {"remedy": "reboot", "args": {}, "argv": ("reboot",), "
 
 async def test_a_command_that_ends_with_zero_is_done_with_its_output(desk: Desk) -> None:
     host = Told(settle=["running", "running", "done 0\nGPU was reset."])
-    assert await _run(desk, host) == Settled("done", 0, "GPU was reset.\n")
+    assert await _run(desk, host) == Ending("done", 0, "GPU was reset.\n")
     assert host.words == ["start", "settle", "settle", "settle"]
 
 
@@ -117,13 +117,13 @@ async def test_each_end_is_told_with_its_reason(desk: Desk, answer: str, state: 
 
 async def test_a_start_that_is_refused_asks_nothing_more(desk: Desk) -> None:
     host = Told(start=["refused another action is running on this host"])
-    assert await _run(desk, host) == Settled("failed", says="another action is running on this host")
+    assert await _run(desk, host) == Ending("failed", says="another action is running on this host")
     assert host.words == ["start"]
 
 
 async def test_a_digest_that_never_began_has_failed(desk: Desk) -> None:
     ended = await _run(desk, Told(start=[GONE], settle=["never"]))
-    assert ended == Settled("failed", says="it never began, and can never begin now")
+    assert ended == Ending("failed", says="it never began, and can never begin now")
 
 
 # -- no clear answer ---------------------------------------------------------------------------------------------------------

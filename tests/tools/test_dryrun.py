@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
-from tools.acting.build import DRAINED, Seen, Wanted, build, via_of
+from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, via_of
 from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
 from tools.acting.dryrun_ import preview
 from tools.acting.kit import ACT, current_version
@@ -49,7 +49,7 @@ class Fleet:
 
 def _action(remedy: str, **args: str) -> Action:
     row, host = REMEDIES[remedy], FLEET.hosts["gpu-001"]
-    return build(Wanted(remedy, args, "inc-1"), host, via_of(row, host, FLEET.hosts), Seen(BOOT), policy="p", catalogue="c")
+    return build(ActionWanted(remedy, args, "inc-1"), host, via_of(row, host, FLEET.hosts), HostSeen(BOOT), policy="p", catalogue="c")
 
 
 async def test_every_condition_is_told_with_what_was_seen() -> None:

@@ -277,7 +277,7 @@ async def test_what_nobody_decides_or_starts_expires_and_is_due_until_then(desk:
 
 async def test_nothing_expires_before_its_time(desk: Desk) -> None:
     card = await desk.ask()
-    assert (await desk.ledger.end(card.approval, desk.states.Event.EXPIRE, "x", "x")).state == "pending"
+    assert (await desk.ledger.end(card.approval, desk.states.Transition.EXPIRE, "x", "x")).state == "pending"
 
 
 # -- ending it otherwise --------------------------------------------------------------------------------------------------
@@ -287,9 +287,9 @@ async def test_nothing_expires_before_its_time(desk: Desk) -> None:
 @pytest.mark.parametrize("approve", [True, False])
 async def test_what_is_revoked_or_superseded_never_runs(desk: Desk, event: str, approve: bool) -> None:
     card = await desk.approved() if approve else await desk.ask()
-    ended = await desk.ledger.end(card.approval, desk.states.Event(event), "T1:BOB", "not now")
+    ended = await desk.ledger.end(card.approval, desk.states.Transition(event), "T1:BOB", "not now")
     assert (ended.state, ended.ended_by, ended.says) == (f"{event}d", "T1:BOB", "not now")
-    for attempt in (desk.click(card, "CID"), desk.claim(card), desk.ledger.end(card.approval, desk.states.Event.REVOKE, "x", "x")):
+    for attempt in (desk.click(card, "CID"), desk.claim(card), desk.ledger.end(card.approval, desk.states.Transition.REVOKE, "x", "x")):
         with pytest.raises(desk.refusals.NotOpen):
             await attempt
 
@@ -298,14 +298,14 @@ async def test_what_runs_cannot_be_revoked(desk: Desk) -> None:
     card = await desk.approved()
     await desk.claim(card)
     with pytest.raises(desk.refusals.NotOpen, match="executing"):
-        await desk.ledger.end(card.approval, desk.states.Event.REVOKE, "T1:BOB", "stop it")
+        await desk.ledger.end(card.approval, desk.states.Transition.REVOKE, "T1:BOB", "stop it")
 
 
 async def test_nobody_can_end_an_action_into_being_approved(desk: Desk) -> None:
     card = await desk.ask()
     for event in ("approve", "claim", "done"):
         with pytest.raises(ValueError, match="does not end"):
-            await desk.ledger.end(card.approval, desk.states.Event(event), "x", "x")
+            await desk.ledger.end(card.approval, desk.states.Transition(event), "x", "x")
 
 
 @pytest.mark.parametrize("changed", [{"policy": "policy-2"}, {"catalogue": "catalogue-2"}])
@@ -833,7 +833,7 @@ async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: D
     assert len(row.output) == 64
     await desk.ledger.reconcile(first.approval, "T1:BOB", True, f"used {SECRET}")
     await desk.click(second, "BOB", "deny", reason=f"password=hunter2 {SECRET}")
-    await desk.ledger.end((await desk.ask()).approval, desk.states.Event.REVOKE, "T1:BOB", SECRET)
+    await desk.ledger.end((await desk.ask()).approval, desk.states.Transition.REVOKE, "T1:BOB", SECRET)
     await desk.ledger.stop("T1:BOB", SECRET)
     everything = repr([await desk.audit(), await desk.dump()])
     assert SECRET not in everything

@@ -20,7 +20,7 @@ from tests.support.fakes_ledger import CATALOGUE, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.fixtures_sshd import Sshd, needs_sshd, sshd
 from tools.acting import run as act
-from tools.acting.build import Seen, Wanted, build
+from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.kit import KitState, current_version, kit_of
 from tools.action import Action
 from tools.inventory.hosts import Inventory
@@ -214,8 +214,8 @@ async def test_the_accounts_connection_forwards_nothing(installed: Installed, re
 async def _claimed(reach: Reach, desk: Desk, remedy: str, **args: str) -> tuple[Claim, Action]:
     ssh, _, inventory = reach
     host = inventory.hosts[HOST]
-    seen = Seen(BOOT, await ssh.fingerprint(HOST))
-    action = build(Wanted(remedy, args, "inc-1"), host, host, seen, policy=POLICY, catalogue=CATALOGUE)
+    seen = HostSeen(BOOT, await ssh.fingerprint(HOST))
+    action = build(ActionWanted(remedy, args, "inc-1"), host, host, seen, policy=POLICY, catalogue=CATALOGUE)
     row = await desk.approved(action)
     return await desk.ledger.claim(row.approval, row.digest, "w1", policy=POLICY, catalogue=CATALOGUE, authorised=PEOPLE), action
 
@@ -237,7 +237,7 @@ async def test_an_approved_action_runs_as_root_through_ssh_and_is_settled(instal
     installed.node.stub("nvidia-smi", 'case $1 in --gpu-reset) echo "reset by uid $(id -u)" ;; esac')
     claim, action = await _claimed(reach, desk, "gpu_reset", bdf=BDF)
     ended = await act.run(claim, reach[0], clock=WallClock(), beat=desk.ledger.beat, pause=_no_pause(), kit=installed.kit)
-    assert ended == act.Settled("done", 0, "reset by uid 0\n")
+    assert ended == act.Ending("done", 0, "reset by uid 0\n")
     row = await desk.ledger.finish(claim, ended.state, exit_status=ended.exit_status, output=ended.output)
     assert row.state == "done"
     assert installed.node.calls[-1] == " ".join(action.command)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.terminal.catalogues import remedy_rows
-from tools.acting.build import NoController, Seen, Wanted, build, build_check, catalogue_hash, hash_of, via_of
+from tools.acting.build import ActionWanted, HostSeen, NoController, build, build_check, catalogue_hash, hash_of, via_of
 from tools.action import Action, Condition
 from tools.checks import CHECKS
 from tools.inventory.hosts import parse_inventory
@@ -22,7 +22,7 @@ from tools.remedies.row import KINDS, BadArgument, Remedy, fill
 FLEET = parse_inventory(
     {"groups": {"h100": {"hosts": "gpu-[001-004]", "controller": "head"}, "lone": {"hosts": "lone-1"}, "heads": {"hosts": "head"}}}
 )
-SEEN = Seen("0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f", "SHA256:abc")
+SEEN = HostSeen("0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f", "SHA256:abc")
 GOOD = {
     "bdf": "0000:9b:00.0",
     "job": "4711",
@@ -42,7 +42,7 @@ LATER = ("sched",)
 def _build(remedy: str, target: str = "gpu-001", **more: Any) -> Action:
     row, host = REMEDIES[remedy], FLEET.hosts[target]
     args = more.pop("args", {name: GOOD[name] for name in row.args if name in GOOD})
-    return build(Wanted(remedy, args, "inc-1", **more), host, via_of(row, host, FLEET.hosts), SEEN, policy="p", catalogue="c")
+    return build(ActionWanted(remedy, args, "inc-1", **more), host, via_of(row, host, FLEET.hosts), SEEN, policy="p", catalogue="c")
 
 
 ROWS = [row for row in REMEDIES.values() if row.at != "fleet"]
@@ -257,7 +257,7 @@ def test_what_relaxed_the_quorum_becomes_a_condition_or_the_action_is_not_built(
 
 
 def test_a_check_on_a_set_of_hosts_is_one_action_in_one_order() -> None:
-    wanted = Wanted("run_check", {"check": "nccl1"}, "inc-1")
+    wanted = ActionWanted("run_check", {"check": "nccl1"}, "inc-1")
     one = build_check(wanted, ["gpu-002", "gpu-001"], policy="p", catalogue="c")
     assert (one.target, one.via, one.boot_id) == ("gpu-001,gpu-002", "gpu-001,gpu-002", "")
     for check in ("smi", "nosuch", ""):

@@ -22,7 +22,7 @@ class NoController(BadArgument):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class HostSeen:
     """What is known of the host an action would run on, at the time of proposing: it is part of the digest."""
 
     boot_id: str
@@ -30,7 +30,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ActionWanted:
     """What is to be done: by which incident, for which label, to whom. `requested_by` is empty when RackMedic itself proposes."""
 
     remedy: str
@@ -53,7 +53,7 @@ def via_of(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
     return controller
 
 
-def build(wanted: Wanted, target: Host, via: Host, seen: Seen, *, policy: str, catalogue: str, approval: str = "") -> Action:
+def build(wanted: ActionWanted, target: Host, via: Host, seen: HostSeen, *, policy: str, catalogue: str, approval: str = "") -> Action:
     """The action, whole. BadArgument for values that do not fit; KeyError for an unknown remedy is a bug of the caller."""
     remedy = REMEDIES[wanted.remedy]
     approval = approval or new_approval_id()
@@ -84,7 +84,7 @@ def build(wanted: Wanted, target: Host, via: Host, seen: Seen, *, policy: str, c
     )
 
 
-def _implied(remedy: Remedy, wanted: Wanted, target: Host, approval: str) -> dict[str, str]:
+def _implied(remedy: Remedy, wanted: ActionWanted, target: Host, approval: str) -> dict[str, str]:
     """Arguments that follow from the action itself. BadArgument when `node` is asked for but is not the target: one would approve another host."""
     node = wanted.args.get("node", target.name)
     if "node" in remedy.args and node != target.name:
@@ -92,7 +92,7 @@ def _implied(remedy: Remedy, wanted: Wanted, target: Host, approval: str) -> dic
     return {name: value for name, value in (("node", target.name), ("approval", approval)) if name in remedy.args}
 
 
-def build_check(wanted: Wanted, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
+def build_check(wanted: ActionWanted, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
     """An exclusive check on a set of hosts: it runs through the fleet under the claim, so it has no boot id and no kit call."""
     remedy = REMEDIES["run_check"]
     args = check_args(remedy, wanted.args)

@@ -21,7 +21,7 @@ WORDS: frozenset[str] = frozenset({"started", "running", "done", "lost", "never"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class KitAnswer:
     """One answer of the kit. `absent`: the host has no kit or lets us not use it, so nothing ran. `unclear` is everything else: no session,
     a lost connection, an answer of another shape. `says` tells which."""
 
@@ -50,28 +50,28 @@ class KitState:
         return f"{why} Until then a human can run, as root on {action.via}: {shlex.join(action.command)}" if why else ""
 
 
-async def ask(host: str, words: tuple[str, ...], transport: Transport, kit: tuple[str, ...] = ACT) -> Said:
+async def ask(host: str, words: tuple[str, ...], transport: Transport, kit: tuple[str, ...] = ACT) -> KitAnswer:
     """One question to `rackmedic-act` and its answer. Never raises for what the host or the network does."""
     try:
         ran = await transport.run(host, (*kit, *words), timeout=ASK_SECONDS, cap=CAP)
     except Unreachable as why:
-        return Said("unclear", says=why.why)
+        return KitAnswer("unclear", says=why.why)
     return read_answer(ran)
 
 
-def read_answer(ran: Ran) -> Said:
+def read_answer(ran: Ran) -> KitAnswer:
     """The kit's answer; anything that is not exactly one is `unclear`, and sudo's or the shell's refusal is `absent`."""
     first, _, rest = ran.text.partition("\n")
     word, _, more = first.partition(" ")
     whole = ran.exit_status is not None and not ran.timed_out
     if whole and word == "done" and re.fullmatch(r"[0-9]{1,3}", more):
-        return Said("done", int(more), rest)
+        return KitAnswer("done", int(more), rest)
     if whole and word != "done" and word in WORDS:
-        return Said(cast(Word, word), output=rest, says=_told(more))
+        return KitAnswer(cast(Word, word), output=rest, says=_told(more))
     complaint = (ran.stderr.decode("utf-8", "replace").strip() or first or "connection lost")[:200]
     if whole and not first and _turned_away(ran):
-        return Said("absent", says=complaint)
-    return Said("unclear", says=f"the node kit gave no clear answer: {complaint}")
+        return KitAnswer("absent", says=complaint)
+    return KitAnswer("unclear", says=f"the node kit gave no clear answer: {complaint}")
 
 
 def _told(says: str) -> str:

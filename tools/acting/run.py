@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from tools.acting.kit import ACT, KitState, Said, ask, kit_of
+from tools.acting.kit import ACT, KitAnswer, KitState, ask, kit_of
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger.claim import Claim
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Ending:
     """How an action ended, as far as anybody can know. `unknown` keeps the target locked until a human looked."""
 
     state: Literal["done", "failed", "unknown"]
@@ -46,7 +46,7 @@ class KnowsKeys(Protocol):
     async def fingerprint(self, host: str) -> str: ...
 
 
-async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) -> Said:
+async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) -> KitAnswer:
     """Begin the action, unless its digest began before. Only a claim that may start gets this far, only to the host key approved, and only
     where the kit says that it is of this catalogue: another one would run what the remedy was then."""
     if not claim.may_start:
@@ -56,28 +56,28 @@ async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) 
         try:
             key = await transport.fingerprint(action.via)
         except Unreachable as why:
-            return Said("unclear", says=why.why)
+            return KitAnswer("unclear", says=why.why)
         if key != action.host_key:
-            return Said("refused", says=f"{action.via} has another host key ({key}) than the one that was approved")
+            return KitAnswer("refused", says=f"{action.via} has another host key ({key}) than the one that was approved")
     there = await kit_of(action.via, transport, kit)
     if there.state != "current":
         return _not_started(action, there)
     return await ask(action.via, ("start", action.digest, action.boot_id, *action.argv), transport, kit)
 
 
-def _not_started(action: Action, there: KitState) -> Said:
+def _not_started(action: Action, there: KitState) -> KitAnswer:
     """The answer of a kit that is not known to be ours. One that did not say what it is is settled, so that the digest can never start."""
     match there.state:
         case "older":
             why = "nothing was started, for an older kit may do another thing than what was approved."
-            return Said("refused", says=f"{why} {there.sentence(action)}")
+            return KitAnswer("refused", says=f"{why} {there.sentence(action)}")
         case "missing":
-            return Said("absent", says=there.says)
+            return KitAnswer("absent", says=there.says)
         case _:
-            return Said("unclear", says=there.says)
+            return KitAnswer("unclear", says=there.says)
 
 
-async def settle(action: Action, transport: Transport, kit: tuple[str, ...] = ACT) -> Said:
+async def settle(action: Action, transport: Transport, kit: tuple[str, ...] = ACT) -> KitAnswer:
     """What became of the digest; one that the host does not know can never start afterwards."""
     return await ask(action.via, ("settle", action.digest), transport, kit)
 
@@ -91,14 +91,14 @@ async def run(
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     kit: tuple[str, ...] = ACT,
     beat_seconds: float = 10.0,
-) -> Settled:
+) -> Ending:
     """Start (where the claim may), then poll until it is settled or its time is over. LostClaim passes through: stop at once."""
     action, remedy = claim.action, REMEDIES[claim.action.remedy]
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
     watch = _Watch(action, remedy, transport)
     said = await _beating(start(claim, transport, kit) if claim.may_start else settle(action, transport, kit), claim, beat, beat_seconds)
     if said.word == "absent" and claim.may_start:
-        return Settled("failed", says=f"nothing was started: {said.says}")
+        return Ending("failed", says=f"nothing was started: {said.says}")
     while (ended := await _beating(watch.ended(said), claim, beat, beat_seconds)) is None:
         if clock.now() > deadline:
             return watch.given_up(said)
@@ -131,7 +131,7 @@ class _Watch:
     began: bool = False
     same_boot: bool | None = None
 
-    async def ended(self, said: Said) -> Settled | None:
+    async def ended(self, said: KitAnswer) -> Ending | None:
         """Whether this answer ends it; None means: ask again."""
         self.began = self.began or said.word in ("started", "running", "done", "lost")
         match said.word:
@@ -140,43 +140,43 @@ class _Watch:
             case "done":
                 return _by_status(self.remedy, said)
             case "refused":
-                return Settled("failed", says="; ".join(filter(None, (said.says, explain(self.remedy, said.says)))))
+                return Ending("failed", says="; ".join(filter(None, (said.says, explain(self.remedy, said.says)))))
             case "never":
                 return await self._never(said)
             case "lost":
-                return Settled("unknown", output=said.output, says="it began, and neither its end nor its process can be found")
+                return Ending("unknown", output=said.output, says="it began, and neither its end nor its process can be found")
             case _:
                 return None
 
-    async def _rebooted(self, said: Said) -> Settled | None:
+    async def _rebooted(self, said: KitAnswer) -> Ending | None:
         """A reboot is done when the host answers with another boot id; a command that could not run, or was refused, ends it before."""
         boot = await self._boot()
         if boot and not self.same_boot:
-            return Settled("done", 0, said.output, f"it came back with boot id {boot}")
+            return Ending("done", 0, said.output, f"it came back with boot id {boot}")
         hopeless = said.exit_status in CANNOT_RUN or (said.exit_status and explain(self.remedy, said.output))
         return _by_status(self.remedy, said) if hopeless else None
 
-    async def _never(self, said: Said) -> Settled | None:
+    async def _never(self, said: KitAnswer) -> Ending | None:
         """No record: it never began, if the host's memory reaches back to the approval. A host may lose it with a boot (no disk of its own)."""
         boot = await self._boot()
         if not boot:
             return None
         if self.began and not self.same_boot and self.remedy.completion.kind == "new_boot":
-            return Settled("done", 0, said.output, f"it came back with boot id {boot}, and without its records")
+            return Ending("done", 0, said.output, f"it came back with boot id {boot}, and without its records")
         if self.began:
-            return Settled("unknown", says="the host said that it began, and has no record of it now")
+            return Ending("unknown", says="the host said that it began, and has no record of it now")
         if not self.same_boot:
-            return Settled(
+            return Ending(
                 "unknown", says="the host has booted since the approval and has no record; whether it ran before that is not known"
             )
-        return Settled("failed", says="it never began, and can never begin now")
+        return Ending("failed", says="it never began, and can never begin now")
 
-    def given_up(self, said: Said) -> Settled:
+    def given_up(self, said: KitAnswer) -> Ending:
         """The time is over."""
         if self.remedy.completion.kind == "new_boot" and said.word == "done" and self.same_boot:
             late = f"the host still runs the same boot {self.remedy.completion.seconds} seconds after the command"
-            return Settled("failed", said.exit_status, said.output, late)
-        return Settled("unknown", output=said.output, says=f"no final answer from {self.action.via} in time: {said.says or said.word}")
+            return Ending("failed", said.exit_status, said.output, late)
+        return Ending("unknown", output=said.output, says=f"no final answer from {self.action.via} in time: {said.says or said.word}")
 
     async def _boot(self) -> str:
         """The boot id that the host answers with, empty where it does not; whether it is the approved one is noted."""
@@ -191,12 +191,12 @@ class _Watch:
         return boot
 
 
-def _by_status(remedy: Remedy, said: Said) -> Settled:
+def _by_status(remedy: Remedy, said: KitAnswer) -> Ending:
     why = explain(remedy, said.output)
     if said.exit_status == 0 and not why:
-        return Settled("done", 0, said.output)
+        return Ending("done", 0, said.output)
     late = "it did not end within its time limit" if said.exit_status in TIME_OVER else ""
-    return Settled("failed", said.exit_status, said.output, why or late or f"it exited with status {said.exit_status}")
+    return Ending("failed", said.exit_status, said.output, why or late or f"it exited with status {said.exit_status}")
 
 
 def explain(remedy: Remedy, output: str) -> str:

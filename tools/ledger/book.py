@@ -11,8 +11,8 @@ from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, record
-from tools.ledger.brakes import Brakes, Status
-from tools.ledger.journal import Journal, Look, Place, Rewound, Whose, insist, place_of
+from tools.ledger.brakes import Brakes, BrakeStatus
+from tools.ledger.journal import Journal, KeyParts, Look, Rewound, Whose, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record
 from tools.ledger.seal import Seal, milliseconds, read_record
@@ -99,11 +99,11 @@ class Book:
         async def attempt() -> str:
             look = await self._look("whatever")
             line = audit.entry(event, "", who, look.at, brake=brake, value=value)
-            return await self._journal.run("switch", look, Place("-", group=group), line, brake, value)
+            return await self._journal.run("switch", look, KeyParts("-", group=group), line, brake, value)
 
         await insist(attempt)
 
-    async def status(self) -> Status:
+    async def status(self) -> BrakeStatus:
         """Kill switch, breakers, and what runs or is in doubt."""
         async with within_reach():
             brakes = hash_of(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
@@ -111,7 +111,7 @@ class Book:
             states = [text_of(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
         executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
         breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
-        return Status(brakes.get("stop", ""), tuple(breakers), executing, unknown)
+        return BrakeStatus(brakes.get("stop", ""), tuple(breakers), executing, unknown)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -125,12 +125,12 @@ class Book:
 
     async def _write(self, script: str, seen: Record, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
         look = await self._look()
-        return await self._journal.run(script, look, place(seen), line_of(event, seen.action, by, look, **more), *rest)
+        return await self._journal.run(script, look, parts(seen), line_of(event, seen.action, by, look, **more), *rest)
 
 
-def place(seen: Record) -> Place:
-    """The place of a verified record."""
-    return place_of(seen.action, seen.terms.group)
+def parts(seen: Record) -> KeyParts:
+    """What a verified record's keys are made of."""
+    return key_parts(seen.action, seen.terms.group)
 
 
 def line_of(event: str, action: Action, by: str, look: Look, **more: Any) -> str:

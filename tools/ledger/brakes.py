@@ -32,7 +32,7 @@ class Brakes:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class BrakeStatus:
     """The brakes as they stand. `stopped` is who stopped and why, `breakers` the groups whose breaker is open."""
 
     stopped: str

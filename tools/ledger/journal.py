@@ -60,7 +60,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyParts:
     """What a script works on, from verified records: the ids and names in its keys."""
 
     approval: str
@@ -69,9 +69,9 @@ class Place:
     incident: str = ""
 
 
-def place_of(action: Action, group: str) -> Place:
-    """The place of an action's record."""
-    return Place(action.approval, " ".join(targets_of(action)), group, action.incident)
+def key_parts(action: Action, group: str) -> KeyParts:
+    """What the keys of an action's record are made of."""
+    return KeyParts(action.approval, " ".join(targets_of(action)), group, action.incident)
 
 
 class Journal:
@@ -109,12 +109,12 @@ class Journal:
         if length > self._seen[0]:
             self._seen = (length, head)
 
-    async def run(self, script: str, look: Look, place: Place, line: str, *rest: Any) -> str:
+    async def run(self, script: str, look: Look, parts: KeyParts, line: str, *rest: Any) -> str:
         """One attempt. `line` is the audit line, empty for what is not audited."""
         head = audit.next_head(self._seal, look.head, line) if line else ""
-        fixed = (self._prefix, look.head, f"{head} {line}", head, milliseconds(look.now), place.approval, secrets.token_hex(12))
+        fixed = (self._prefix, look.head, f"{head} {line}", head, milliseconds(look.now), parts.approval, secrets.token_hex(12))
         async with within_reach():
-            args = [*fixed, place.targets, place.group, place.incident, *rest]
+            args = [*fixed, parts.targets, parts.group, parts.incident, *rest]
             word = text_of(await cast(Any, self._scripts[script](keys=[], args=args)))
         if line and word.startswith("ok "):
             length = int(word.split()[1])

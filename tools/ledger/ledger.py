@@ -11,20 +11,17 @@ from typing import Any, Final, Literal, cast
 
 from tools.action import Action
 from tools.ledger import audit, record
-from tools.ledger.book import Book, kept_words, line_of, place
-from tools.ledger.brakes import Brakes, Status
+from tools.ledger.book import Book, kept_words, line_of, parts
 from tools.ledger.claim import Claim, issue
-from tools.ledger.journal import Place, insist, place_of
+from tools.ledger.journal import KeyParts, insist, key_parts
 from tools.ledger.reach import texts_of, within_reach
 from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, targets_of
 from tools.ledger.seal import milliseconds
-from tools.ledger.states import OPEN, Event, State, after
-
-__all__ = ["Brakes", "Ledger", "Status", "targets_of"]
+from tools.ledger.states import OPEN, State, Transition, after
 
 Finished = Literal["done", "failed", "unknown"]
-ENDINGS: Final = frozenset({Event.EXPIRE, Event.SUPERSEDE, Event.REVOKE})
-FINISHES: Final[Mapping[Finished, Event]] = {"done": Event.DONE, "failed": Event.FAIL, "unknown": Event.DOUBT}
+ENDINGS: Final = frozenset({Transition.EXPIRE, Transition.SUPERSEDE, Transition.REVOKE})
+FINISHES: Final[Mapping[Finished, Transition]] = {"done": Transition.DONE, "failed": Transition.FAIL, "unknown": Transition.DOUBT}
 
 
 class Ledger(Book):
@@ -44,7 +41,7 @@ class Ledger(Book):
             mac = self._seal.request(canonical, request, milliseconds(look.now), decide_by)
             line = line_of("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about)
             rest = (canonical, action.digest, request, mac, decide_by)
-            return await self._journal.run("propose", look, place_of(action, terms.group), line, *rest)
+            return await self._journal.run("propose", look, key_parts(action, terms.group), line, *rest)
 
         await insist(attempt)
         found = await self.record(action.approval)
@@ -71,7 +68,7 @@ class Ledger(Book):
             line = line_of(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
             verified = (seen.mac, seen.raw_votes, milliseconds(seen.decide_by))
             signed = (self._seal.vote(vote), delivery, becomes.value, start_by, self._seal.approved(approval, digest, start_by))
-            return await self._journal.run("vote", look, place(seen), line, *verified, voter, *signed, said)
+            return await self._journal.run("vote", look, parts(seen), line, *verified, voter, *signed, said)
 
         await insist(attempt)
         return await self.record(approval)
@@ -93,7 +90,7 @@ class Ledger(Book):
             verified = (seen.mac, seen.raw_votes, milliseconds(seen.start_by))
             asked = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(seen.terms.changes))
             claimed[:] = [seen]
-            return await self._journal.run("claim", look, place(seen), line, *verified, *asked, *self._limits(seen.terms))
+            return await self._journal.run("claim", look, parts(seen), line, *verified, *asked, *self._limits(seen.terms))
 
         word = await insist(attempt)
         if word == "trip":
@@ -113,7 +110,7 @@ class Ledger(Book):
         if any(vote.verdict == "deny" for vote in seen.votes):
             raise record.Tampered(record.Tampered.__doc__)
         if (seen.action.policy, seen.action.catalogue) != (policy, catalogue):
-            await self.end(seen.approval, Event.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown")
+            await self.end(seen.approval, Transition.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown")
             raise record.VersionChanged(record.VersionChanged.__doc__)
         if len(approving(seen.votes, seen.terms, seen.action, authorised)) < max(1, seen.terms.quorum):
             raise record.NoQuorum(record.NoQuorum.__doc__)
@@ -149,7 +146,7 @@ class Ledger(Book):
 
         async def attempt() -> str:
             rest = (claim.token, self._brakes.beat_seconds * 1000)
-            return await self._journal.run("beat", await self._look(), Place(claim.action.approval), "", *rest)
+            return await self._journal.run("beat", await self._look(), KeyParts(claim.action.approval), "", *rest)
 
         await insist(attempt)
 
@@ -175,13 +172,13 @@ class Ledger(Book):
     async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> Record:
         """A human looked at the host and says what happened to an `unknown` action. Audited; releases the target."""
         seen = await self.record(approval)
-        becomes = after(State.UNKNOWN, Event.RECONCILE_RAN if ran else Event.RECONCILE_NOT)
+        becomes = after(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
         assert becomes is not None
         rest, said = (human, becomes.value, kept_words(note)), kept_words(note)
         await insist(partial(self._write, "reconcile", seen, "reconcile", human, rest, ran=ran, note=said))
         return await self.record(approval)
 
-    async def end(self, approval: str, event: Event, by: str, says: str) -> Record:
+    async def end(self, approval: str, event: Transition, by: str, says: str) -> Record:
         """Expire (once it is late), supersede or revoke what has not begun. NotOpen when it has begun or ended."""
         if event not in ENDINGS:
             raise ValueError(f"{event} does not end an action; {', '.join(sorted(ENDINGS))} do")
@@ -193,7 +190,7 @@ class Ledger(Book):
             if becomes is None:
                 raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
             due = seen.due()
-            until = milliseconds(due) if due and event is Event.EXPIRE else ""
+            until = milliseconds(due) if due and event is Transition.EXPIRE else ""
             return await self._write("end", seen, event.value, by, (becomes.value, by, said, until, seen.state.value), says=said)
 
         await insist(attempt)
@@ -217,12 +214,12 @@ class Ledger(Book):
 
         async def attempt() -> str:
             look = await self._look("ours")
-            return await self._journal.run("rewind", look, Place("-"), audit.entry("clock_rewound", "", who, look.at))
+            return await self._journal.run("rewind", look, KeyParts("-"), audit.entry("clock_rewound", "", who, look.at))
 
         await insist(attempt)
         for approval in waiting:
             if (await self.record(approval)).state in OPEN:
-                await self.end(approval, Event.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
+                await self.end(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
 
     async def expire_due(self) -> list[Record]:
         """Expire what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
@@ -230,7 +227,7 @@ class Ledger(Book):
         for approval in await self.due():
             try:
                 if (await self.record(approval)).state in OPEN:
-                    ended.append(await self.end(approval, Event.EXPIRE, "rackmedic", "nobody decided or started it in time"))
+                    ended.append(await self.end(approval, Transition.EXPIRE, "rackmedic", "nobody decided or started it in time"))
             except (record.NotOpen, record.Tampered):
                 continue  # somebody was quicker; or it can never run and must not keep the others from expiring
         return [row for row in ended if row.state is State.EXPIRED]

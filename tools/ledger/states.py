@@ -21,7 +21,7 @@ class State(StrEnum):
     REVOKED = "revoked"
 
 
-class Event(StrEnum):
+class Transition(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
     EXPIRE = "expire"
@@ -35,13 +35,13 @@ class Event(StrEnum):
     RECONCILE_NOT = "reconcile_not"
 
 
-_OPEN: Final = {Event.EXPIRE: State.EXPIRED, Event.SUPERSEDE: State.SUPERSEDED, Event.REVOKE: State.REVOKED}
+_OPEN: Final = {Transition.EXPIRE: State.EXPIRED, Transition.SUPERSEDE: State.SUPERSEDED, Transition.REVOKE: State.REVOKED}
 
-TABLE: Final[Mapping[State, Mapping[Event, State]]] = {
-    State.PENDING: {**_OPEN, Event.APPROVE: State.APPROVED, Event.DENY: State.DENIED},
-    State.APPROVED: {**_OPEN, Event.CLAIM: State.EXECUTING},
-    State.EXECUTING: {Event.DONE: State.DONE, Event.FAIL: State.FAILED, Event.DOUBT: State.UNKNOWN},
-    State.UNKNOWN: {Event.RECONCILE_RAN: State.DONE, Event.RECONCILE_NOT: State.FAILED},
+TABLE: Final[Mapping[State, Mapping[Transition, State]]] = {
+    State.PENDING: {**_OPEN, Transition.APPROVE: State.APPROVED, Transition.DENY: State.DENIED},
+    State.APPROVED: {**_OPEN, Transition.CLAIM: State.EXECUTING},
+    State.EXECUTING: {Transition.DONE: State.DONE, Transition.FAIL: State.FAILED, Transition.DOUBT: State.UNKNOWN},
+    State.UNKNOWN: {Transition.RECONCILE_RAN: State.DONE, Transition.RECONCILE_NOT: State.FAILED},
     State.DONE: {},
     State.FAILED: {},
     State.DENIED: {},
@@ -55,6 +55,6 @@ HOLDS_TARGET: Final = frozenset({State.EXECUTING, State.UNKNOWN})
 TERMINAL: Final = frozenset(state for state, exits in TABLE.items() if not exits)
 
 
-def after(state: State, event: Event) -> State | None:
+def after(state: State, event: Transition) -> State | None:
     """Where `event` leads from `state`; None where it is not allowed."""
     return TABLE[state].get(event)

@@ -7,7 +7,7 @@ from bot.cards import blocks
 from bot.cards.approvals import parts, words
 from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, Part, bold, code, moment, thread_link, utc
-from tools.ledger.brakes import Status
+from tools.ledger.brakes import BrakeStatus
 from tools.ledger.record import Record
 
 MOST = 20
@@ -44,7 +44,7 @@ def resumed(who: str, group: str = "") -> Card:
     return blocks.card(f"🟢 {who} {what}", [blocks.say("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")])
 
 
-def standing(status: Status) -> list[Block]:
+def standing(status: BrakeStatus) -> list[Block]:
     """The brakes as they stand; one quiet line where none is on."""
     lines: list[Line] = []
     if status.stopped:

@@ -11,7 +11,7 @@ from bot.slack.incoming.clicker import ledger
 from bot.slack.incoming.payloads import moment
 from graph.state import Incident, Origin
 from tools.ledger.book import Book
-from tools.ledger.brakes import Status
+from tools.ledger.brakes import BrakeStatus
 from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import State
 
@@ -66,7 +66,7 @@ def may_still_approve(record: Record, voter: str) -> bool:
     return voter in record.terms.approvers and voter not in requesters_of(record.action) | heard
 
 
-async def brakes_now(surface: Surface) -> Status | None:
+async def brakes_now(surface: Surface) -> BrakeStatus | None:
     """How the brakes stand; None where nothing can be run anyway."""
     if surface.approvals is None:
         return None
