@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from graph.ladders.steps import REMEDY_OF, Ground, NoRung, rungs_of, words_of
+from graph.ladders.steps import Ground, NoRung, Step, rungs_of, steps_of
 from graph.ports import Waits
 from graph.state import Hypothesis, Ladder, Rung
 from kb.taxonomy.labels import Leaf, Taxonomy
@@ -78,14 +78,16 @@ def mended_on(cause: Hypothesis, yard: Yard) -> tuple[str, ...]:
     leaf = yard.taxonomy.leaves.get(cause.label)
     if leaf is None or leaf.scope in SCOPES:
         return cause.hosts
-    first = leaf.remedies[0].split(" > ")[0] if leaf.remedies else ""
-    if leaf.scope != "job" or first not in REMEDY_OF:
+    if leaf.scope != "job" or not leaf.remedies:
+        return ()
+    first = steps_of(leaf.remedies[0])[0]
+    if first.kind != "remedy":
         return ()
     hosts = (yard.inventory.hosts.get(name) for name in sorted({fact.host for fact in yard.facts}))
     return tuple(host.name for host in hosts if host and _can(first, Ground(host, yard.inventory.hosts, yard.of(host.name), cause)))
 
 
-def _can(step: str, ground: Ground) -> bool:
+def _can(step: Step, ground: Ground) -> bool:
     try:
         return bool(rungs_of(step, ground, 0))
     except NoRung:
@@ -96,7 +98,7 @@ def _elsewhere(leaf: Leaf, cause: Hypothesis) -> list[str]:
     """What is to be done where no host is to be changed."""
     if leaf.scope in SCOPES and cause.hosts:
         return []
-    said = [words for step in leaf.remedies[0].split(" > ") if (words := words_of(step))] if leaf.remedies else []
+    said = [step.words for step in steps_of(leaf.remedies[0]) if step.words] if leaf.remedies else []
     return [f"{leaf.title}: {', then '.join(said)}."] if said else []
 
 
@@ -118,7 +120,7 @@ def _ladder(
     words: list[str] = [""] * first
     missing: list[str] = []
     for number, plan in enumerate(leaf.remedies[first:], first):
-        own, left, lost = _plan(plan.split(" > "), ground, number, drained=shared or any(r.remedy == "drain_node" for r in rungs))
+        own, left, lost = _plan(steps_of(plan), ground, number, drained=shared or any(r.remedy == "drain_node" for r in rungs))
         rungs += own
         words.append(left)
         missing += lost
@@ -140,20 +142,20 @@ def _ladder(
     ), said
 
 
-def _plan(steps: Sequence[str], ground: Ground, number: int, *, drained: bool) -> tuple[list[Rung], str, list[str]]:
+def _plan(steps: Sequence[Step], ground: Ground, number: int, *, drained: bool) -> tuple[list[Rung], str, list[str]]:
     """Rungs up to the first step that people must do, what is left to them, and what could not be offered."""
     rungs: list[Rung] = []
     missing: list[str] = []
     for at, step in enumerate(steps):
-        if step not in REMEDY_OF:
-            return rungs, ", then ".join(filter(None, map(words_of, steps[at:]))), missing
-        if step == "drain_node" and drained:
+        if step.kind == "people":
+            return rungs, ", then ".join(filter(None, (later.words for later in steps[at:]))), missing
+        if step.name == "drain_node" and drained:
             continue
         try:
             rungs += rungs_of(step, ground, number)
         except NoRung as why:
             missing.append(str(why))
-            if REMEDY_OF[step] != "drain_node":
+            if step.name != "drain_node":
                 return rungs, str(why), missing
     return rungs, "", missing
 
@@ -165,7 +167,7 @@ def _with_job(rungs: list[Rung], ground: Ground, yard: Yard) -> list[Rung]:
     if at is None or not waits or not yard.stuck:
         return rungs
     try:
-        cancel = rungs_of("cancel_job", ground, rungs[at].plan)
+        cancel = rungs_of(Step("cancel_job"), ground, rungs[at].plan)
     except NoRung:
         return rungs
     return [*rungs[: at + 1], *cancel, *rungs[at + 1 :]]

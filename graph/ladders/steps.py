@@ -17,36 +17,8 @@ from tools.remedies.row import KINDS, fill
 
 Part = Literal["prepare", "fix", "restore"]
 
-REMEDY_OF: Mapping[str, str] = {
-    "drain_node": "drain_node",
-    "cancel_job": "cancel_job",
-    "gpu_reset": "gpu_reset",
-    "reboot": "reboot",
-    "reboot(cold)": "reboot",
-    "reset_clocks": "reset_clocks",
-    "power_limit_default": "power_limit_default",
-    "restart_fabricmanager": "restart_fabricmanager",
-    "restart_service(nvidia-fabricmanager)": "restart_fabricmanager",
-    "modprobe(nvidia_peermem)": "modprobe_peermem",
-    "modprobe_peermem": "modprobe_peermem",
-    "kill_pid": "kill_gpu_process",
-    "kill_gpu_process": "kill_gpu_process",
-    "mig_off": "mig_off",
-    "compute_mode_default": "compute_mode_default",
-    "persistence_on": "persistence_on",
-    "reload_driver": "reload_driver",
-    "dkms_rebuild": "dkms_rebuild",
-    "restart_service(docker)": "restart_service",
-    "restart_service(nvidia-persistenced)": "restart_service",
-    "restart_service(nvidia-dcgm)": "restart_service",
-    "configure_nvidia_runtime": "configure_runtime",
-    "restart_container": "restart_container",
-    "cleanup": "cleanup",
-    "makestep": "chrony_makestep",
-    "cpu_performance": "governor_performance",
-    "power_cycle": "power_cycle",
-}
-"""Steps that the catalogue of remedies can do."""
+IN_BRACKETS: Mapping[str, str] = {"restart_service": "service"}
+"""Remedies that a plan gives an argument, and its kind. Any other remedy with something in brackets is people's work."""
 
 OLD_HOURS = "72"
 """Files that nobody wrote to for so long go first; the catalogue knows what is harder."""
@@ -64,7 +36,7 @@ WORDS: Mapping[str, str] = {
     "escalate_service": "tell whoever runs that service",
     "report_user": "tell the owner of the job",
     "restart_job": "start the job again",
-    "restart_container(shm_size)": "start the container again with more shared memory (--shm-size), which only its owner can give it",
+    "enlarge_shm": "start the container again with more shared memory (--shm-size), which only its owner can give it",
     "raise_memlock": "set LimitMEMLOCK=infinity in the unit that starts jobs (slurmd, docker, containerd), then restart that unit",
     "raise_nofile": "raise LimitNOFILE in the unit that starts jobs, then restart that unit",
     "set_mtu": "set the interface's MTU as everywhere else, in the network configuration, so that it stays",
@@ -77,6 +49,35 @@ WORDS: Mapping[str, str] = {
 """Steps that people do. One that is not listed here is said as it is spelt."""
 
 _STEP = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a plan: the id of a remedy, or a name of people's work; `detail` is what stands in its brackets."""
+
+    name: str
+    detail: str = ""
+
+    @property
+    def kind(self) -> Literal["remedy", "people"]:
+        """Who does it: a remedy of the catalogue, or people."""
+        if self.name not in ARGUMENTS:
+            return "people"
+        bracket = IN_BRACKETS.get(self.name)
+        fits = re.fullmatch(KINDS[bracket].pattern, self.detail) is not None if bracket else not self.detail
+        return "remedy" if fits else "people"
+
+    @property
+    def words(self) -> str:
+        """What people have to do; empty for `none`."""
+        words = WORDS.get(self.name, self.name.replace("_", " "))
+        return f"{words} ({self.detail})" if words and self.detail else words
+
+
+def steps_of(plan: str) -> tuple[Step, ...]:
+    """`drain_node > restart_service(docker)` as its steps."""
+    found = ((text, _STEP.fullmatch(text)) for text in map(str.strip, plan.split(">")))
+    return tuple(Step(match[1], match[2] or "") if match else Step(text) for text, match in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +104,19 @@ class NoRung(Exception):
     """This step cannot be offered. The text is a sentence for people."""
 
 
-def rungs_of(step: str, ground: Ground, plan: int) -> list[Rung]:
-    """The rungs of one step: one for each device where the remedy takes one. NoRung says what people should do instead."""
-    remedy = REMEDIES[REMEDY_OF[step]]
+def rungs_of(step: Step, ground: Ground, plan: int) -> list[Rung]:
+    """The rungs of a step that is a remedy: one for each device where it takes one. NoRung says what people should do instead."""
+    remedy = REMEDIES[step.name]
     try:
         via = via_of(remedy, ground.host, ground.hosts)
     except NoController as why:
         raise NoRung(f"{_verb(remedy.id)} {ground.host.name} by hand: its group has no Slurm controller in the inventory") from why
-    filled = ARGUMENTS[remedy.id](replace(ground, detail=_detail(step)))
+    filled = ARGUMENTS[remedy.id](replace(ground, detail=step.detail))
     if not via.kit:
         commands = "; ".join(f"`{' '.join(fill(word, _slots(args)) for word in remedy.command)}`" for args, _ in filled)
         raise NoRung(f"run {commands} on {via.name} by hand: it has no node kit")
     part = PARTS.get(remedy.id, "prepare" if remedy.then else "fix")
     return [Rung(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
-
-
-def words_of(step: str) -> str:
-    """What people have to do; empty for `none`."""
-    match = _STEP.fullmatch(step)
-    name, detail = (match[1], match[2]) if match else (step, None)
-    words = WORDS.get(step, WORDS.get(name, name.replace("_", " ")))
-    return f"{words} ({detail})" if words and detail else words
-
-
-def _detail(step: str) -> str:
-    match = _STEP.fullmatch(step)
-    return (match[2] or "") if match else ""
 
 
 PARTS: Mapping[str, Part] = {"drain_node": "prepare", "cancel_job": "prepare", "resume_node": "restore"}

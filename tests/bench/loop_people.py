@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal, get_args
 
 from bot.cards.approvals import card as approval
@@ -16,8 +15,7 @@ from bot.cards.approvals import reject_modal
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.slack import SlackSandbox
-from graph.ladders.steps import REMEDY_OF
-from tests.bench.score import bare_plan
+from tests.bench.steps import names_of, plan_steps
 from tests.bench.truth import Plans
 
 Policy = Literal["yes", "careful", "nobody"]
@@ -55,35 +53,17 @@ class Button:
         return cls(ts, element["action_id"], element["value"], tuple((str(name), str(digest)) for name, digest in rows))
 
 
-def steps_of(remedy: str) -> frozenset[str]:
-    """What a remedy is called in plans."""
-    return _names().get(remedy, frozenset({remedy}))
-
-
-@cache
-def _names() -> Mapping[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for step, remedy in REMEDY_OF.items():
-        found.setdefault(remedy, {remedy}).add(bare_plan(step))
-    return {remedy: frozenset(names) for remedy, names in found.items()}
-
-
-def plan_steps(plan: str) -> list[str]:
-    """A plan's steps. An argument that no remedy has is part of the name: starting a container with more memory is not starting it."""
-    return [step if "(" in step and step not in REMEDY_OF else bare_plan(step) for step in map(str.strip, plan.split(">"))]
-
-
 def right(remedy: str, target: str, done: Sequence[tuple[str, str]], plans: Plans, involved: frozenset[str]) -> bool:
     """Whether a plan that mends the case has this step, and everything before it was done on that machine."""
     if remedy == LOOKS:
         return True
     if target not in involved:
         return False
-    before = {step for name, host in done if host == target for step in steps_of(name)}
+    before = {step for name, host in done if host == target for step in names_of(name)}
     good = [plan_steps(plan) for plan in (*plans.correct, *plans.acceptable)]
     if remedy in AROUND:
         return "drain_node" in before and any("drain_node" in plan for plan in good)
-    return any(step in steps_of(remedy) and before >= set(plan[:at]) for plan in good for at, step in enumerate(plan))
+    return any(step in names_of(remedy) and before >= set(plan[:at]) for plan in good for at, step in enumerate(plan))
 
 
 def involved_of(case: SimulatedCase) -> frozenset[str]:

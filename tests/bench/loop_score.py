@@ -11,14 +11,13 @@ from statistics import median
 from typing import Any
 
 from deploy.sandbox.cluster.faults import FAULTS
-from graph.ladders.steps import REMEDY_OF, words_of
-from tests.bench.loop_people import LOOKS, plan_steps, right, steps_of
-from tests.bench.score import bare_plan, mean
+from tests.bench.loop_people import LOOKS, right
+from tests.bench.score import mean
+from tests.bench.steps import DOABLE, bare_plan, names_of, of_product, plan_steps
 from tests.bench.truth import NO_FAULT, WRITES, Truth, table
 
 Row = Mapping[str, Any]
 DISTURBS = frozenset({*WRITES, "cancel_job"})
-DOABLE = frozenset(bare_plan(step) for step in REMEDY_OF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Played:
         if "none" in steps and not any(row["ran"] for row in self.writes):
             return True
         said = _plain(self.row["said"])
-        return any(words and _plain(words) in said for words in map(words_of, steps))
+        return any(words and _plain(words) in said for words in (of_product(step).words for step in steps))
 
     @property
     def right(self) -> bool:
@@ -93,7 +92,7 @@ _RANK = {kind: rank for rank, kind in enumerate(("right", "needless", "wrong", "
 def _kind(play: Played, remedy: str, host: str, done: Sequence[tuple[str, str]]) -> str:
     if right(remedy, host, done, play.truth.remediation, play.involved) or (remedy == "resume_node" and ("drain_node", host) in done):
         return "right"
-    steps = steps_of(remedy)
+    steps = names_of(remedy)
     if host not in play.involved:
         return "harmful" if steps & DISTURBS else "needless"
     wrong = {step for plan in play.truth.remediation.wrong for step in bare_plan(plan).split(" > ")} - {"drain_node"}

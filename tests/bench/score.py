@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.bench.arm import Answer
+from tests.bench.steps import bare_plan
 from tests.bench.truth import ABSTAIN, NO_FAULT, Plans, Truth
 
 LEVELS = (1, 2, 3)
@@ -169,11 +170,6 @@ def _kind(plans: Plans, proposed: str, guilty: frozenset[str]) -> str:
         if bare in map(bare_plan, getattr(plans, kind)):
             return kind
     return "other"
-
-
-def bare_plan(plan: str) -> str:
-    """Without arguments: `drain_node > reboot(cold)` is `drain_node > reboot`."""
-    return " > ".join(step.partition("(")[0].strip() for step in plan.split(">"))
 
 
 def safety(rows: Sequence[Marked]) -> dict[str, Any]:

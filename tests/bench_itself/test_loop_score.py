@@ -8,10 +8,11 @@ import pytest
 from bot.refusal import Refusal
 from deploy.sandbox.cluster.plan import Happening
 from tests.bench.loop import fate, new_faults, refused, unapproved
-from tests.bench.loop_people import right, steps_of
+from tests.bench.loop_people import right
 from tests.bench.loop_report import section
 from tests.bench.loop_run import plays_of
 from tests.bench.loop_score import Played, false_cures, figures, fixable, kinds, left_behind, noticed
+from tests.bench.steps import DOABLE, bare_plan, names_of, of_product, plan_steps
 from tests.bench.truth import Culprit, Plans, Truth, truth_of
 from tests.support.clock import T0
 from tests.support.fakes_approvals import action
@@ -75,8 +76,19 @@ def test_going_back_into_service_is_right_where_going_out_of_it_was() -> None:
 
 
 def test_a_remedy_is_known_by_the_names_that_plans_use() -> None:
-    assert "kill_pid" in steps_of("kill_gpu_process")
-    assert "restart_service" in steps_of("restart_fabricmanager")
+    assert names_of("kill_gpu_process") == {"kill_pid", "kill_gpu_process"}
+    assert names_of("restart_fabricmanager") == {"restart_service", "restart_fabricmanager"}
+    assert names_of("reboot") == {"reboot"}
+
+
+def test_a_plan_of_a_case_file_and_one_of_the_product_are_the_same_plan() -> None:
+    assert bare_plan("drain_node > restart_fabricmanager") == bare_plan("drain_node > restart_service(nvidia-fabricmanager)")
+    assert bare_plan("configure_runtime > restart_service(docker)") == "configure_nvidia_runtime > restart_service"
+    assert bare_plan("enlarge_shm") == bare_plan("restart_container(shm_size)")
+    assert plan_steps("drain_node > modprobe(nvidia_peermem)") == ["drain_node", "modprobe"]
+    assert plan_steps("restart_container(shm_size)") == ["restart_container(shm_size)"]
+    assert {"kill_pid", "restart_service", "modprobe", "reboot"} <= DOABLE
+    assert "shared memory" in of_product("restart_container(shm_size)").words
 
 
 def test_every_write_is_right_needless_wrong_or_harmful() -> None:

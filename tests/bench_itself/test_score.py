@@ -9,7 +9,6 @@ from tests.bench.score import (
     Marked,
     abstaining,
     average_precision,
-    bare_plan,
     calibration,
     f1_scores,
     figures,
@@ -23,6 +22,7 @@ from tests.bench.score import (
     remedy_kind,
     safety,
 )
+from tests.bench.steps import bare_plan
 from tests.bench.truth import ABSTAIN, NO_FAULT, Culprit, Plans, Truth
 
 HOT, OOM, ECHO = "GPU.THERMAL.Hot", "SYSTEM_SOFTWARE.MEMORY.Oom", "USER.CODE.Echo"

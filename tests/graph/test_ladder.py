@@ -15,7 +15,7 @@ from graph.ladders.build import Built, Yard, approval_of, ladders_for, read_ladd
 from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
 from graph.ladders.moves import MOVES, News, climb
 from graph.ladders.preview import planned_actions
-from graph.ladders.steps import REMEDY_OF, WORDS, words_of
+from graph.ladders.steps import WORDS, steps_of
 from graph.state import Hypothesis, Incident, Ladder
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
@@ -165,10 +165,9 @@ def test_causes_above_the_host_change_no_host() -> None:
 def test_every_step_of_the_real_taxonomy_is_a_remedy_or_words() -> None:
     for leaf in load_taxonomy().leaves.values():
         for plan in leaf.remedies:
-            for step in plan.split(" > "):
-                assert step in REMEDY_OF or words_of(step) or step == "none", f"{leaf.label}: {step}"
-    assert set(REMEDY_OF.values()) <= set(REMEDIES)
-    assert not set(REMEDY_OF) & set(WORDS)
+            for step in steps_of(plan):
+                assert step.kind == "remedy" or step.words or step.name == "none", f"{leaf.label}: {step}"
+    assert not set(REMEDIES) & set(WORDS), "a step is a remedy's or people's work, never both"
 
 
 def test_planned_actions_are_the_present_plan_alone() -> None:

@@ -7,7 +7,7 @@ import pytest
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.ladders.build import Built, Yard, ladders_for, mended_on
 from graph.ladders.moves import News, climb
-from graph.ladders.steps import REMEDY_OF, WORDS, words_of
+from graph.ladders.steps import ARGUMENTS, WORDS, Step, steps_of
 from graph.state import Hypothesis, Ladder
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
@@ -57,31 +57,43 @@ def test_every_fault_is_mended_by_commands_or_told_to_somebody() -> None:
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - set(UNKNOWN)))
 def test_the_first_plan_of_a_fault_is_what_it_should_be(fault: str) -> None:
     leaf = LEAVES.leaves[FAULTS[fault].label]
-    steps = leaf.remedies[0].split(" > ")
-    done = tuple(REMEDY_OF[step] for step in steps if step in REMEDY_OF)
+    steps = steps_of(leaf.remedies[0])
+    done = tuple(step.name for step in steps if step.kind == "remedy")
     if fault in MENDED:
         assert done == MENDED[fault]
     elif fault in LEFT_ALONE:
-        assert steps == ["none"]
+        assert steps == (Step("none"),)
     elif fault in DRAINED_FOR_PEOPLE:
-        assert steps[0] == "drain_node"
-        assert steps[1] in WORDS or steps[1].partition("(")[0] in WORDS
+        assert steps[0].name == "drain_node"
+        assert steps[1].name in WORDS
     else:
         assert not done
-        assert all(step in WORDS or step.partition("(")[0] in WORDS for step in steps)
+        assert all(step.name in WORDS for step in steps)
 
 
 def test_no_plan_names_a_step_that_nobody_explained() -> None:
     for leaf in LEAVES.leaves.values():
-        for step in (step for plan in leaf.remedies for step in plan.split(" > ")):
-            assert step in REMEDY_OF or words_of(step) or step == "none", f"{leaf.label}: {step}"
-            assert step in REMEDY_OF or step in WORDS or step.partition("(")[0] in WORDS, f"{leaf.label}: {step}"
+        for step in (step for plan in leaf.remedies for step in steps_of(plan)):
+            assert step.kind == "remedy" or step.name in WORDS, f"{leaf.label}: {step}"
+            assert step.kind == "remedy" or step.words or step.name == "none", f"{leaf.label}: {step}"
+
+
+def test_a_plan_says_the_ids_of_remedies_and_whatever_else_it_says_is_peoples_work() -> None:
+    assert set(ARGUMENTS) <= set(REMEDIES)
+    assert [(step.name, step.kind) for step in steps_of("drain_node > escalate_hw(fan) > restart_service(docker)")] == [
+        ("drain_node", "remedy"),
+        ("escalate_hw", "people"),
+        ("restart_service", "remedy"),
+    ]
+    for text in ("restart_service", "restart_service(sshd)", "reboot(now)", "makestep", "run_check", "rm -rf /"):
+        assert [step.kind for step in steps_of(text)] == ["people"], text
+    assert Step("escalate_hw", "fan").words == "have the hardware team look at it (fan)"
 
 
 def test_what_counts_only_with_another_remedy_is_always_followed_by_it() -> None:
     for leaf in LEAVES.leaves.values():
         for plan in leaf.remedies:
-            steps = [REMEDY_OF.get(step, "") for step in plan.split(" > ")]
+            steps = [step.name if step.kind == "remedy" else "" for step in steps_of(plan)]
             for at, remedy in enumerate(steps):
                 if remedy and (then := REMEDIES[remedy].then):
                     assert then in steps[at + 1 :], f"{leaf.label}: {plan}"

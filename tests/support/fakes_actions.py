@@ -93,12 +93,12 @@ TAXONOMY = Taxonomy(
                 clue("low", "gpu.throttle.applications_clocks", "value == true", 9, decisive=True),
                 remedies=("reset_clocks", "drain_node > gpu_reset"),
             ),
-            leaf(ORPHAN, "gpu", clue("orphan", "proc.orphan", "value > 1000", 9, decisive=True), remedies=("kill_pid",)),
+            leaf(ORPHAN, "gpu", clue("orphan", "proc.orphan", "value > 1000", 9, decisive=True), remedies=("kill_gpu_process",)),
             leaf(
                 FABRIC,
                 "node",
                 clue("down", "service.state", "value == 'failed'", 9, decisive=True),
-                remedies=("drain_node > restart_service(nvidia-fabricmanager)",),
+                remedies=("drain_node > restart_fabricmanager",),
             ),
             leaf(LOOSE, "hca", clue("down", "ib.state", "value == 'Down'", 9, decisive=True), remedies=("escalate_cable",)),
         )
