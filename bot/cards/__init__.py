@@ -1,1 +1,2 @@
-"""One card a file: `render` is pure and makes the card, `read` gets back what its buttons were given."""
+"""Pure cards, one a file: `render` makes it, `read` gets back what its buttons were given. May import `bot.refusal` alone, and the values
+that it shows from graph and tools."""

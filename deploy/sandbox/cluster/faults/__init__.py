@@ -1,4 +1,4 @@
-"""The fault catalogue. Adding a fault means adding one function to one module of this package."""
+"""The fault catalogue: adding a fault means adding one function to one module of this room. May import machines alone."""
 
 from deploy.sandbox.cluster.faults import (
     containers,

@@ -1,4 +1,5 @@
-"""One renderer a command: state in, the bytes the real command would print out. Renderers change nothing and draw no chance of their own."""
+"""One renderer a command: state in, the bytes the real command would print out; nothing is changed, no chance of its own is drawn.
+May import machines alone."""
 
 from collections.abc import Callable, Mapping
 
