@@ -61,8 +61,9 @@ class Walk:
             self.log.append((path, did, why[:LONGEST_WHY]))
 
 
-def advance(walk: Walk, now: Assessment) -> Visit | None:
-    """Go on until a leaf must be looked at, or every branch worth it is explored (None)."""
+def advance(walk: Walk, now: Assessment) -> tuple[Walk, Visit | None]:
+    """The walk gone on with until a leaf must be looked at, or every branch worth it is explored (None)."""
+    walk = Walk.read(walk.write())
     if not walk.started:
         walk.started = True
         walk.stack.append(("", _worth_it(walk, "", now)))
@@ -75,11 +76,11 @@ def advance(walk: Walk, now: Assessment) -> Visit | None:
         if child in now.standings:
             visit = _visit(walk, child, now)
             if visit:
-                return visit
+                return walk, visit
         else:
             walk.stack.append((child, _worth_it(walk, child, now)))
         todo.pop(0)
-    return None
+    return walk, None
 
 
 def _worth_it(walk: Walk, path: str, now: Assessment) -> list[str]:

@@ -1,16 +1,19 @@
 """One incident as the nodes read it: rows instead of dicts, facts fetched by digest, the engine applied. Keeps nothing between calls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, cast
 
 from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens, Place, profiles, strangers
+from graph.engine.walk import Walk
+from graph.incident.visible import visible_hosts
+from graph.ladders.build import read_ladders
 from graph.ports import Ports
-from graph.state import Brief, Incident, Item, Origin, Stats
+from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, Origin, Report, Stats, Ticket, Tier
 from tools.fact import Fact, Value
-from tools.inventory.hosts import Inventory
 from tools.inventory.ranges import expand, fold
 
 MOST_RECENT = 6
@@ -20,70 +23,145 @@ MOST_UNNAMED = 64
 """Hosts looked at when the reporter named none: a small channel's whole fleet, but never a large one's."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """What one turn carries from node to node, small and plain."""
+    """What one turn carries from node to node, small and plain. A node that learns something returns a new one."""
 
     hosts: str = ""
     """Folded names of the hosts in question."""
     named: bool = False
     """Whether people named them; otherwise they are all that the channel may see."""
-    priors: dict[str, float] = field(default_factory=dict)
-    past: list[str] = field(default_factory=list)
+    priors: Mapping[str, float] = field(default_factory=dict)
+    past: tuple[str, ...] = ()
     """Labels of the two most similar incidents."""
-    asked_model: list[str] = field(default_factory=list)
+    asked_model: tuple[str, ...] = ()
     without_model: str = ""
     again: int = 0
     """Times the same was looked at again, because some faults come and go."""
     cut: str = ""
     """Why looking ended early: somebody said stop, or news came."""
-    questions: list[str] = field(default_factory=list)
+    questions: tuple[str, ...] = ()
     asked_before: int = 0
     """Turns that already ended with questions."""
     began: str = ""
 
     @classmethod
     def read(cls, state: Incident) -> "Turn":
-        return cls(**state.get("turn", {}))
+        stored: dict[str, Any] = state.get("turn") or {}
+        return cls(**{name: _frozen(value) for name, value in stored.items()})
 
     def write(self) -> dict[str, Any]:
         """Plain JSON, defaults left out."""
         blank = asdict(Turn())
-        return {name: value for name, value in asdict(self).items() if value != blank[name]}
+        changed = {name: value for name, value in asdict(self).items() if value != blank[name]}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in changed.items()}
+
+    def declined(self, reason: str) -> "Turn":
+        """No model helped; the first reason is the one that is told."""
+        return replace(self, without_model=self.without_model or reason)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
-    """Everything known about an incident, read once by a node."""
+    """Everything known about an incident. Each stored row is read here and nowhere else, when it is first wanted: a row of long ago
+    that nobody needs any more stops no turn.
+    """
 
-    id: str
-    item: Item
-    brief: Brief
-    origin: Origin
+    stored: Incident
     turn: Turn
-    snapshot: str
+    visible: tuple[str, ...]
+    """Hosts that the place where the incident lives may speak of."""
+    snapshot: str = ""
     """Digest of `facts`."""
-    facts: list[Fact]
-    opened: datetime
+    facts: Sequence[Fact] = ()
 
     @property
+    def id(self) -> str:
+        return self.stored["id"]
+
+    @cached_property
+    def item(self) -> Item:
+        """The inbox item that this turn answers."""
+        return Item.model_validate(self.stored["item"])
+
+    @cached_property
+    def brief(self) -> Brief:
+        return Brief.model_validate(self.stored.get("brief") or {})
+
+    @cached_property
+    def opened(self) -> datetime:
+        return datetime.fromisoformat(self.stored.get("opened_at") or self.item.at.isoformat())
+
+    @cached_property
     def hosts(self) -> tuple[str, ...]:
+        """Hosts in question."""
         return tuple(expand(self.turn.hosts))
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        return self.stored.get("lifecycle", "open")
+
+    @property
+    def tier(self) -> Tier:
+        return self.stored.get("tier", "taxonomy")
+
+    @property
+    def rounds(self) -> int:
+        """Waves that `plan` chose in this turn."""
+        return self.stored.get("rounds", 0)
+
+    @property
+    def done_items(self) -> Sequence[str]:
+        return self.stored.get("done_items", [])
+
+    @property
+    def said(self) -> Sequence[Mapping[str, Any]]:
+        return self.stored.get("said", [])
+
+    @cached_property
+    def asks(self) -> list[tuple[str, str]]:
+        """(host, check) pairs that `plan` chose for `execute`."""
+        return asks_of(self.stored.get("to_look", []))
+
+    @cached_property
+    def walk(self) -> Walk:
+        return Walk.read(self.stored.get("walk") or {})
+
+    @cached_property
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """As they were judged last."""
+        return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
+
+    @cached_property
+    def report(self) -> Report | None:
+        """What was reported last."""
+        row = self.stored.get("report")
+        return Report.model_validate(row) if row else None
+
+    @cached_property
+    def ladders(self) -> list[Ladder]:
+        return read_ladders(self.stored.get("ladders", []))
+
+    @cached_property
+    def ticket(self) -> Ticket | None:
+        row = self.stored.get("ticket")
+        return Ticket.model_validate(row) if row else None
+
+    @cached_property
+    def stats(self) -> Stats:
+        """What the incident has cost so far."""
+        return Stats.model_validate(self.stored.get("stats") or {})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 async def read_case(state: Incident, ports: Ports) -> Case:
     """The incident; a fact snapshot that has expired reads as nothing looked at yet."""
-    item = Item.model_validate(state["item"])
-    return Case(
-        id=state["id"],
-        item=item,
-        brief=Brief.model_validate(state.get("brief", {})),
-        origin=Origin.model_validate(state.get("origin", {})),
-        turn=Turn.read(state),
-        snapshot=state.get("facts", ""),
-        facts=await _facts(state.get("facts", ""), ports),
-        opened=datetime.fromisoformat(state.get("opened_at") or item.at.isoformat()),
-    )
+    origin = Origin.model_validate(state.get("origin") or {})
+    sha256 = state.get("facts", "")
+    return Case(state, Turn.read(state), visible_hosts(ports.inventory, origin), sha256, await _facts(sha256, ports))
 
 
 async def _facts(sha256: str, ports: Ports) -> list[Fact]:
@@ -130,18 +208,6 @@ def weigh(case: Case, ports: Ports) -> Assessment:
     return cast("Assessment", ports.recent[name])
 
 
-def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
-    """Hosts that the place where an incident lives may speak of. A channel bound to a tenant sees that tenant's only."""
-    bound = next((row for row in inventory.channels if row.channel == origin.channel), None) if origin.channel else None
-    if bound is not None and bound.kind == "operators":
-        return inventory.of_groups(bound.groups)
-    tenant = bound.tenant if bound else origin.tenant
-    if tenant:
-        own = inventory.of_groups(bound.groups) if bound and bound.groups else inventory.workers
-        return tuple(name for name in own if inventory.hosts[name].tenant == tenant)
-    return inventory.workers if origin.kind != "slack" or not inventory.channels else ()
-
-
 def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """A newer answer of a check on a host replaces the older one whole; what people handed in adds up."""
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
@@ -150,14 +216,9 @@ def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
 
 
-def spent_on(case: Case, ports: Ports, stats: Stats) -> Stats:
-    """The same stats with what the model has cost this incident."""
-    if ports.model is None:
-        return stats
-    spent = ports.model.spent(case.id)
-    return stats.model_copy(
-        update={"model_calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out, "usd": spent.usd}
-    )
+def write_hypotheses(rows: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    """As the state holds them: the evidence is in the report."""
+    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]
 
 
 def asks_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:

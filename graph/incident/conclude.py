@@ -1,6 +1,7 @@
 """Last node: what this turn concluded, in one report. The item is marked as done in the same checkpoint that holds its report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -8,15 +9,16 @@ from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
 from graph.incident.answers import answer
-from graph.incident.case import Case, read_case, spent_on, weigh
+from graph.incident.case import Case, read_case, weigh
+from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
-from graph.incident.fixes import fixes, is_look, with_results
+from graph.incident.fixes import is_look, with_fixes, with_results
 from graph.incident.questions import suggestions_for
-from graph.incident.reflect import hypotheses_of, stored
+from graph.incident.reflect import hypotheses_of
 from graph.incident.summarise import DIAGNOSED
 from graph.incident.tickets import hand_over
 from graph.ports import Ports, Progress
-from graph.state import Hypothesis, Incident, Lifecycle, Outcome, Report, Stats, Ticket
+from graph.state import Hypothesis, Incident, Lifecycle, Outcome, Report, Stats
 from tools.inventory.ranges import fold
 
 MOST_BLIND, MOST_DONE, MOST_TURNS_OF_QUESTIONS = 20, 50, 1
@@ -26,32 +28,34 @@ LONGEST_REASON = 120
 async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     """Report, lifecycle, and a ticket where a human has to go on."""
     ports = runtime.context
-    case = await with_results(await read_case(state, ports), state, ports)
+    case = await with_results(await read_case(state, ports), ports)
     now = weigh(case, ports)
     diagnosing = case.item.kind in DIAGNOSED or is_look(case.item)
-    update = _diagnosis(state, case, now) if diagnosing else answer(state, case, now)
-    update |= {"facts": case.snapshot, **fixes(state, case, now, ports, update)}
-    report: Report = update["report"]
-    await ports.progress(Progress(case.id, "conclude", report.headline or report.reply))
-    stats = spent_on(case, ports, Stats.model_validate(state.get("stats", {})))
-    done = [*state.get("done_items", []), case.item.id][-MOST_DONE:]
+    concluded = with_fixes(_diagnosis(case, now) if diagnosing else answer(case, now), case, now, ports)
+    await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     return {
-        **update,
-        "report": report.model_dump(mode="json", exclude_defaults=True),
-        "stats": stats.model_copy(update={"wall_seconds": _wall(stats, case, ports)}).model_dump(mode="json"),
-        "done_items": done,
+        **concluded.write(),
+        "facts": case.snapshot,
+        "stats": _cost(case, ports).model_dump(mode="json"),
+        "done_items": [*case.done_items, case.item.id][-MOST_DONE:],
         "to_look": [],
         "tier": "done",
     }
 
 
-def _wall(stats: Stats, case: Case, ports: Ports) -> float:
-    if not case.turn.began:
-        return stats.wall_seconds
-    return round(stats.wall_seconds + max(0.0, (ports.clock.now() - datetime.fromisoformat(case.turn.began)).total_seconds()), 3)
+def _cost(case: Case, ports: Ports) -> Stats:
+    """What the incident has cost by now: the model's share, and the time that people waited."""
+    update: dict[str, Any] = {}
+    if case.turn.began:
+        seconds = (ports.clock.now() - datetime.fromisoformat(case.turn.began)).total_seconds()
+        update["wall_seconds"] = round(case.stats.wall_seconds + max(0.0, seconds), 3)
+    if ports.model is not None:
+        spent = ports.model.spent(case.id)
+        update |= {"model_calls": spent.calls, "tokens_in": spent.tokens_in, "tokens_out": spent.tokens_out, "usd": spent.usd}
+    return case.stats.model_copy(update=update)
 
 
-def _diagnosis(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
+def _diagnosis(case: Case, now: Assessment) -> Concluded:
     turn, roots = case.turn, now.root_causes()
     outcome = _outcome(case, now)
     report = Report(
@@ -63,17 +67,18 @@ def _diagnosis(state: Incident, case: Case, now: Assessment) -> dict[str, Any]:
             row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]}) for row in now.ruled_out()
         ),
         could_not_look=now.could_not_look()[:MOST_BLIND],
-        questions=() if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else tuple(turn.questions),
+        questions=() if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions,
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         without_model=turn.without_model,
         next_step=_next_step(now, roots, outcome),
     )
-    rows = stored(hypotheses_of(now, turn.past, "taxonomy"))
-    turn.asked_before += bool(report.questions)
-    update: dict[str, Any] = {"report": report, "hypotheses": rows, "lifecycle": _lifecycle(state, report), "turn": turn.write()}
-    if outcome == "handed_off":
-        update["ticket"] = hand_over(state, case, now, report).model_dump(mode="json")
-    return update
+    return Concluded(
+        report,
+        lifecycle=_lifecycle(case, report),
+        turn=replace(turn, asked_before=turn.asked_before + bool(report.questions)),
+        hypotheses=hypotheses_of(now, turn.past, "taxonomy"),
+        ticket=hand_over(case, now, report) if outcome == "handed_off" else None,
+    )
 
 
 def _outcome(case: Case, now: Assessment) -> Outcome:
@@ -83,8 +88,8 @@ def _outcome(case: Case, now: Assessment) -> Outcome:
     return "handed_off" if case.turn.asked_before >= MOST_TURNS_OF_QUESTIONS and case.item.kind != "recheck" else "abstained"
 
 
-def _lifecycle(state: Incident, report: Report) -> Lifecycle:
-    if report.outcome == "handed_off" or Ticket.model_validate(state.get("ticket") or {"state": "resolved"}).state != "resolved":
+def _lifecycle(case: Case, report: Report) -> Lifecycle:
+    if report.outcome == "handed_off" or (case.ticket is not None and case.ticket.state != "resolved"):
         return "handed_off"
     return "waiting" if report.questions else "open"
 

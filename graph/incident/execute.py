@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from graph.engine.after_repairs import after_repairs, cursors
-from graph.incident.case import Case, asks_of, merged, read_case
-from graph.ladders.build import read_ladders
+from graph.incident.case import Case, merged, read_case
 from graph.ports import Ports, Progress
 from graph.state import Incident, ItemKind, Stats
 from tools.fact import Fact, Status
@@ -25,19 +24,19 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     """One wave."""
     ports = runtime.context
     case = await read_case(state, ports)
-    asks = [Ask(host, check) for host, check in asks_of(state.get("to_look", []))]
-    case.turn.cut = await waiting(case, state, ports)
-    if case.turn.cut in ENDS or not asks:
-        return {"turn": case.turn.write(), "to_look": []}
+    asks = [Ask(host, check) for host, check in case.asks]
+    cut = await waiting(case, ports)
+    if cut in ENDS or not asks:
+        return {"turn": replace(case.turn, cut=cut).write(), "to_look": []}
     ports.fleet.outdate({ask.host for ask in asks}, case.item.at)
-    watch = LiveWave(case, state, ports, total=len(asks))
-    wave = await watch.look(asks, fresh=bool(case.turn.again) or (case.item.kind == "recheck" and state.get("rounds", 0) <= 1))
-    case.turn.cut = watch.cut or await waiting(case, state, ports)
-    facts = after_repairs(merged(case.facts, told(wave)), cursors(read_ladders(state.get("ladders", []))))
+    live = LiveWave(case, ports, total=len(asks))
+    wave = await live.look(asks, fresh=bool(case.turn.again) or (case.item.kind == "recheck" and case.rounds <= 1))
+    cut = live.cut or await waiting(case, ports)
+    facts = after_repairs(merged(case.facts, told(wave)), cursors(case.ladders))
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
-        "stats": _added(state, wave, ports, len({fact.host for fact in facts if fact.host})).model_dump(mode="json"),
-        "turn": case.turn.write(),
+        "stats": _added(case.stats, wave, ports, len({fact.host for fact in facts if fact.host})).model_dump(mode="json"),
+        "turn": replace(case.turn, cut=cut).write(),
         "to_look": [],
     }
 
@@ -48,9 +47,9 @@ def told(wave: Wave) -> list[Fact]:
     return [*wave.facts, *silent]
 
 
-async def waiting(case: Case, state: Incident, ports: Ports) -> str:
+async def waiting(case: Case, ports: Ports) -> str:
     """The kind of what waits in the inbox and should end this turn early; empty when nothing does."""
-    done = {case.item.id, *state.get("done_items", [])}
+    done = {case.item.id, *case.done_items}
     kinds = [item.kind for item in await ports.peek(case.id) if item.id not in done]
     return next((kind for kind in kinds if kind in ENDS), next((kind for kind in kinds if kind in NEWS), ""))
 
@@ -60,7 +59,6 @@ class LiveWave:
     """A wave under way: counts answers, tells them to whoever watches, and listens for "stop"."""
 
     case: Case
-    state: Incident
     ports: Ports
     total: int
     answers: list[Answer] = field(default_factory=list)
@@ -88,15 +86,14 @@ class LiveWave:
         line = f"{answer.host} {answer.check}: could not look, {answer.could_not[:80]}" if answer.could_not else f"{answer.host}: {asks}"
         await self.ports.progress(Progress(self.case.id, "execute", line, done=done, total=self.total))
         if done % LISTEN_EVERY == 0 and not self.cut:
-            heard = await waiting(self.case, self.state, self.ports)
+            heard = await waiting(self.case, self.ports)
             if heard in ENDS:
                 self.cut = heard
                 self._stopped.set()
 
 
-def _added(state: Incident, wave: Wave, ports: Ports, hosts: int) -> Stats:
+def _added(old: Stats, wave: Wave, ports: Ports, hosts: int) -> Stats:
     """Cost so far with this wave's."""
-    old = Stats.model_validate(state.get("stats", {}))
     return old.model_copy(
         update={
             "hosts": hosts,

@@ -5,19 +5,19 @@ Touches nothing but the evidence store; proposing and running is for those who t
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from graph.engine.after_repairs import after_repairs, cursors
 from graph.engine.assess import Assessment
 from graph.incident.case import Case, merged
+from graph.incident.concluded import Concluded
 from graph.incident.tickets import hand_over
-from graph.ladders.build import Yard, ladders_for, mended_on, read_ladders, write_ladders
+from graph.ladders.build import Yard, ladders_for, mended_on
 from graph.ladders.ends import HELD, describe, held_by, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ports import Ports
-from graph.state import Incident, Item, Ladder, Lifecycle, Report, Ticket
+from graph.state import Item, Ladder, Lifecycle, Ticket
 
 TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
 STUCK = frozenset({"hang", "nccl_timeout"})
@@ -25,19 +25,18 @@ MOST_KEPT = 16
 QUIET = "quiet"
 
 
-def fixes(state: Incident, case: Case, now: Assessment, ports: Ports, update: dict[str, Any]) -> dict[str, Any]:
-    """What changes beside the turn's own update; empty for an incident without any fix."""
-    ladders = read_ladders(state.get("ladders", []))
+def with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
+    """The same with what it means for the fixes; as it was for an incident without any."""
     kind = case.item.kind
     if is_look(case.item):
-        return _diagnosed(case, now, ports, climb(ladders, News.of(case.item.data), yard_of(case, ports)), update)
+        return _diagnosed(concluded, climb(case.ladders, News.of(case.item.data), yard_of(case, ports)), case, now, ports)
     if kind == "action_result":
-        return _result(state, case, now, ports, ladders, update)
+        return _result(concluded, case, now, ports)
     if kind in TAKES_OVER:
-        return _taken_over(stopped(ladders, TAKES_OVER[kind]), update) if ladders else {}
-    if kind == "timer" or "hypotheses" not in update:
-        return {}
-    return _diagnosed(case, now, ports, ladders, update)
+        return _taken_over(concluded, stopped(case.ladders, TAKES_OVER[kind])) if case.ladders else concluded
+    if kind == "timer" or concluded.hypotheses is None:
+        return concluded
+    return _diagnosed(concluded, case.ladders, case, now, ports)
 
 
 def is_look(item: Item) -> bool:
@@ -45,17 +44,17 @@ def is_look(item: Item) -> bool:
     return item.kind == "action_result" and item.data.get("remedy") == "run_check" and item.data.get("event") == "done"
 
 
-async def with_results(case: Case, state: Incident, ports: Ports) -> Case:
+async def with_results(case: Case, ports: Ports) -> Case:
     """The case with what the proof or check of its item saw. What a host said before it was changed is of the past."""
     if case.item.kind != "action_result":
         return case
-    news, known = News.of(case.item.data), read_ladders(state.get("ladders", []))
+    news = News.of(case.item.data)
     try:
         seen = await ports.evidence.facts(str(case.item.data.get("facts") or ""))
     except KeyError:
         seen = []
-    since = cursors(known)
-    about = next((row for row in known if news.approval and row.approval == news.approval), None)
+    since = cursors(case.ladders)
+    about = next((row for row in case.ladders if news.approval and row.approval == news.approval), None)
     if about and about.now and about.now.part == "fix" and news.since:
         since[about.target] = news.since
     if not seen and not since:
@@ -78,63 +77,63 @@ def yard_of(case: Case, ports: Ports) -> Yard:
     )
 
 
-def _diagnosed(case: Case, now: Assessment, ports: Ports, known: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
-    report: Report = update["report"]
-    yard = yard_of(case, ports)
+def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: Assessment, ports: Ports) -> Concluded:
+    report, yard = concluded.report, yard_of(case, ports)
     believed = {(cause.label, host) for cause in report.root_causes for host in mended_on(cause, yard)}
     kept = withdrawn(known, believed) if report.outcome in ("diagnosed", "no_fault") else known
     built = ladders_for(report.root_causes, yard, kept, anew=case.item.kind == "recheck")
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled([*kept, *built.ladders, *looks], yard)
     if not ladders and not built.by_hand:
-        return {}
-    more = {"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand}
-    return _stored(ladders) | {"report": report.model_copy(update=more), "lifecycle": lifecycle(ladders, update.get("lifecycle", "open"))}
+        return concluded
+    report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
+    return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=lifecycle(ladders, concluded.lifecycle or "open"))
 
 
-def _result(state: Incident, case: Case, now: Assessment, ports: Ports, known: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
+def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
     news = News.of(case.item.data)
     if news.kind == QUIET:
-        return _quiet(known, state, update)
+        return _quiet(concluded, case)
     yard = yard_of(case, ports)
-    ladders = climb(known, news, yard)
-    changed = [row for row in ladders if row not in known]
+    ladders = climb(case.ladders, news, yard)
+    changed = [row for row in ladders if row not in case.ladders]
+    after = lifecycle(ladders, case.lifecycle)
     if not changed:
-        return {"lifecycle": state.get("lifecycle", "open")}
+        return replace(concluded, lifecycle=case.lifecycle)
     said = [describe(row, ports.taxonomy.title(row.label)) for row in changed]
-    report: Report = update["report"]
-    report = report.model_copy(update={"reply": "\n".join(said), "actions": tuple(planned_actions(ladders, yard)), "by_hand": ()})
-    found: dict[str, Any] = _stored(ladders) | {"report": report, "lifecycle": lifecycle(ladders, state.get("lifecycle", "open"))}
-    if found["lifecycle"] == "handed_off":
-        found["ticket"] = _ticket(hand_over(state, case, now, report), ladders, ports)
-    return found
+    actions = tuple(planned_actions(ladders, yard))
+    report = concluded.report.model_copy(update={"reply": "\n".join(said), "actions": actions, "by_hand": ()})
+    ticket = _with_ladders(hand_over(case, now, report), ladders, ports) if after == "handed_off" else concluded.ticket
+    return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=after, ticket=ticket)
 
 
-def _taken_over(ladders: list[Ladder], update: dict[str, Any]) -> dict[str, Any]:
+def _taken_over(concluded: Concluded, ladders: Sequence[Ladder]) -> Concluded:
     """A hand-off lists what is still held."""
     held = held_by(ladders)
-    found = _stored(ladders) | {"report": update["report"].model_copy(update={"actions": (), "by_hand": tuple(held)})}
-    if held and update.get("ticket"):
-        ticket = Ticket.model_validate(update["ticket"])
-        found["ticket"] = ticket.model_copy(
-            update={"summary": "\n".join((ticket.summary, "Held:", *(f"  {row}" for row in held)))}
-        ).model_dump(mode="json")
-    return found
+    report = concluded.report.model_copy(update={"actions": (), "by_hand": tuple(held)})
+    ticket = _lengthened(concluded.ticket, _section("Held:", held)) if concluded.ticket else None
+    return replace(concluded, report=report, ladders=_kept(ladders), ticket=ticket)
 
 
-def _ticket(ticket: Ticket, ladders: Sequence[Ladder], ports: Ports) -> dict[str, Any]:
-    lines = ["Fixes:", *(f"  {describe(row, ports.taxonomy.title(row.label))}" for row in ladders)]
-    held = held_by(ladders)
-    lines += ["Held:", *(f"  {row}" for row in held)] if held else []
-    return ticket.model_copy(update={"summary": "\n".join((ticket.summary, *lines))}).model_dump(mode="json")
+def _with_ladders(ticket: Ticket, ladders: Sequence[Ladder], ports: Ports) -> Ticket:
+    fixes = [describe(row, ports.taxonomy.title(row.label)) for row in ladders]
+    return _lengthened(ticket, [*_section("Fixes:", fixes), *_section("Held:", held_by(ladders))])
 
 
-def _quiet(ladders: Sequence[Ladder], state: Incident, update: dict[str, Any]) -> dict[str, Any]:
+def _section(title: str, rows: Sequence[str]) -> list[str]:
+    return [title, *(f"  {row}" for row in rows)] if rows else []
+
+
+def _lengthened(ticket: Ticket, lines: Sequence[str]) -> Ticket:
+    return ticket.model_copy(update={"summary": "\n".join((ticket.summary, *lines))})
+
+
+def _quiet(concluded: Concluded, case: Case) -> Concluded:
     """Cured and nobody said anything since: the incident ends by itself."""
-    if not all_cured(ladders) or state.get("lifecycle") != "watching":
-        return {"report": update["report"].model_copy(update={"reply": ""}), "lifecycle": state.get("lifecycle", "open")}
-    reply = "Closed by itself: the fix was proved twice and all has been quiet since."
-    return {"report": update["report"].model_copy(update={"reply": reply}), "lifecycle": "closed"}
+    over = all_cured(case.ladders) and case.lifecycle == "watching"
+    reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
+    report = concluded.report.model_copy(update={"reply": reply})
+    return replace(concluded, report=report, lifecycle="closed" if over else case.lifecycle)
 
 
 def all_cured(ladders: Sequence[Ladder]) -> bool:
@@ -156,8 +155,8 @@ def lifecycle(ladders: Sequence[Ladder], before: Lifecycle) -> Lifecycle:
     return "open" if before == "watching" else before
 
 
-def _stored(ladders: Sequence[Ladder]) -> dict[str, Any]:
+def _kept(ladders: Sequence[Ladder]) -> list[Ladder]:
     """All open ladders, and the latest of the others."""
     over = [row.id for row in ladders if not row.open]
     gone = set(over[: max(0, len(ladders) - MOST_KEPT)])
-    return {"ladders": write_ladders(row for row in ladders if row.id not in gone)}
+    return [row for row in ladders if row.id not in gone]

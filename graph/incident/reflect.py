@@ -4,13 +4,15 @@ The engine decides. A model is asked only where facts disagree or say nothing, a
 opinion moves a belief by a bounded amount: what no executed fact decides stays unproven whatever it says.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
 from graph.engine.prior import MODEL_SWAY, together
-from graph.incident.case import Case, read_case, weigh
+from graph.incident.case import Case, read_case, weigh, write_hypotheses
 from graph.incident.questions import digest_of
 from graph.model.reasoner import Declined, Judgement
 from graph.ports import Ports, Progress
@@ -25,35 +27,31 @@ async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await read_case(state, ports)
     now = weigh(case, ports)
     if _unsure(now) and not case.turn.cut:
-        now = await _judged(case, now, ports)
-    rows = hypotheses_of(now, case.turn.past, state.get("tier", "taxonomy"))
+        case, now = await _judged(case, now, ports)
+    rows = hypotheses_of(now, case.turn.past, case.tier)
     await ports.progress(Progress(case.id, "reflect", _line(rows), hypotheses=tuple(_short(row, ports) for row in rows[:4])))
-    return {"hypotheses": stored(rows), "turn": case.turn.write()}
-
-
-def stored(rows: list[Hypothesis]) -> list[dict[str, Any]]:
-    """As the state holds them: the evidence is in the report."""
-    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]
+    return {"hypotheses": write_hypotheses(rows), "turn": case.turn.write()}
 
 
 def _unsure(now: Assessment) -> bool:
     return not now.roots and bool(now.suspects or now.settled.contradictions)
 
 
-async def _judged(case: Case, now: Assessment, ports: Ports) -> Assessment:
+async def _judged(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
+    """Once a turn a model may weigh the likeliest suspects."""
     if ports.model is None or "judge" in case.turn.asked_model:
-        return now
-    case.turn.asked_model.append("judge")
+        return case, now
+    turn = replace(case.turn, asked_model=(*case.turn.asked_model, "judge"))
     lines = digest_of(now).splitlines()
     sway: dict[str, float] = {}
     for row in now.suspects[:MOST_JUDGED]:
         answer = await ports.model.judge(case.id, now.hypothesis(row.label), lines)
         if isinstance(answer, Declined):
-            case.turn.without_model = case.turn.without_model or answer.reason
+            turn = turn.declined(answer.reason)
             break
         sway[row.label] = _sway(answer, len(lines))
-    case.turn.priors = together(case.turn.priors, sway)
-    return weigh(case, ports)
+    case = replace(case, turn=replace(turn, priors=together(turn.priors, sway)))
+    return case, weigh(case, ports)
 
 
 def _sway(answer: Judgement, lines: int) -> float:
@@ -63,7 +61,7 @@ def _sway(answer: Judgement, lines: int) -> float:
     return {"confirmed": MODEL_SWAY, "rejected": -MODEL_SWAY, "inconclusive": 0.0}[answer.verdict]
 
 
-def hypotheses_of(now: Assessment, past: list[str], tier: Tier) -> list[Hypothesis]:
+def hypotheses_of(now: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
     """What is on the table: causes found, what similar incidents turned out to be, and what else is likely or was spoken for."""
     found = [row.label for row in now.roots]
     spoken = [s.label for s in now.standings.values() if s.best.support]

@@ -1,10 +1,12 @@
 """First node: what people said becomes a brief, what they handed in becomes facts. Items come redacted (`graph.reading.pasted.shelve`)."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
 
-from graph.incident.case import Case, Turn, merged, read_case, visible_hosts
+from graph.incident.case import Case, Turn, merged, read_case
 from graph.model.reasoner import BriefGuess, Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
@@ -28,15 +30,15 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         return {"turn": turn.write()}
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts = await _read_attachments(case, ports)
-    brief = await _with_hosts_of_job(_understood(case, pasted, ports), case, ports)
-    brief, turn.without_model = await _guessed(case, brief, ports)
-    turn.asked_model = [] if turn.without_model or not ports.model else ["brief"]
+    brief = await _with_hosts_of_job(_understood(case, pasted), case, ports)
+    brief, unhelped = await _guessed(case, brief, ports)
+    turn = replace(turn, without_model=unhelped, asked_model=() if unhelped or not ports.model else ("brief",))
     await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
     return {
         "turn": turn.write(),
         "brief": brief.model_dump(mode="json"),
-        "said": _remember(state, case),
-        "facts": await ports.evidence.put_facts(case.id, merged(case.facts, facts)) if facts else state.get("facts", ""),
+        "said": _remember(case),
+        "facts": await ports.evidence.put_facts(case.id, merged(case.facts, facts)) if facts else case.snapshot,
         "lifecycle": "open",
         "rounds": 0,
         "walk": {},
@@ -55,16 +57,15 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact]]:
     return "\n".join(texts), facts
 
 
-def _understood(case: Case, pasted: str, ports: Ports) -> Brief:
+def _understood(case: Case, pasted: str) -> Brief:
     """The brief so far with what this item adds. A log names many hosts that nobody complains about, so it names none."""
-    visible = visible_hosts(ports.inventory, case.origin)
-    old, new = case.brief, understand(case.item.text, visible, case.item.at)
+    old, new = case.brief, understand(case.item.text, case.visible, case.item.at)
     logs = understand(pasted, (), case.item.at) if pasted else Brief()
     return Brief(
         text="\n".join(filter(None, (old.text, case.item.text)))[-LONGEST_BRIEF:],
         symptoms=_clear(_union(old.symptoms, new.symptoms, logs.symptoms)),
         signatures=_union(old.signatures, new.signatures, logs.signatures)[:12],
-        hosts=tuple(host for host in _union(old.hosts, new.hosts) if host in visible),
+        hosts=tuple(host for host in _union(old.hosts, new.hosts) if host in case.visible),
         unknown_hosts=_union(old.unknown_hosts, new.unknown_hosts)[:12],
         job=new.job or old.job,
         since=old.since or new.since,
@@ -76,7 +77,7 @@ async def _with_hosts_of_job(brief: Brief, case: Case, ports: Ports) -> Brief:
     """Who names a job and no host means the job's hosts, as far as the place of the incident may see them."""
     if brief.hosts or not brief.job:
         return brief
-    named = hosts_in(" ".join(await ports.job_hosts(brief.job)), visible_hosts(ports.inventory, case.origin))
+    named = hosts_in(" ".join(await ports.job_hosts(brief.job)), case.visible)
     return brief.model_copy(update={"hosts": named.hosts})
 
 
@@ -95,11 +96,10 @@ async def _guessed(case: Case, brief: Brief, ports: Ports) -> tuple[Brief, str]:
         return brief, "no model is configured"
     if not case.item.text.strip() or (set(brief.symptoms) - {"vague"} and brief.hosts):
         return brief, ""
-    visible = visible_hosts(ports.inventory, case.origin)
-    answer = await ports.model.brief(case.id, brief.text, visible)
+    answer = await ports.model.brief(case.id, brief.text, case.visible)
     if isinstance(answer, Declined):
         return brief, answer.reason
-    return _with_guess(brief, answer, visible), ""
+    return _with_guess(brief, answer, case.visible), ""
 
 
 def _with_guess(brief: Brief, guess: BriefGuess, visible: tuple[str, ...]) -> Brief:
@@ -113,11 +113,11 @@ def _with_guess(brief: Brief, guess: BriefGuess, visible: tuple[str, ...]) -> Br
     )
 
 
-def _remember(state: Incident, case: Case) -> list[dict[str, Any]]:
+def _remember(case: Case) -> list[Mapping[str, Any]]:
     item = case.item
     row = {"user": item.user, "text": item.text[:LONGEST_SAID], "at": item.at.isoformat()}
     attached = [given.model_dump(mode="json", exclude_defaults=True) for given in item.attachments]
-    said = [*state.get("said", []), {**row, "attachments": attached}]
+    said = [*case.said, {**row, "attachments": attached}]
     return said if len(said) <= MOST_SAID else [said[0], *said[-(MOST_SAID - 1) :]]
 
 

@@ -2,13 +2,13 @@
 
 from graph.engine.assess import Assessment
 from graph.incident.case import Case
-from graph.state import Hypothesis, Incident, Report, Ticket
+from graph.state import Hypothesis, Report, Ticket
 from tools.inventory.ranges import fold
 
 
-def hand_over(state: Incident, case: Case, now: Assessment, report: Report) -> Ticket:
+def hand_over(case: Case, now: Assessment, report: Report) -> Ticket:
     """A new ticket, or the open one with its summary brought up to date."""
-    old = Ticket.model_validate(state.get("ticket") or {})
+    old = case.ticket or Ticket()
     return old.model_copy(update={"summary": summary(case, now, report), "owner": old.owner or _owner(now)})
 
 

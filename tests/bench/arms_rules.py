@@ -69,7 +69,10 @@ class TaxonomyOnly:
         said = understand(stage.text, bench.hosts, stage.now)
         bench.priors = word_priors(stage.knowledge.taxonomy, Brief(text=stage.text, symptoms=said.symptoms, signatures=said.signatures))
         walk = Walk()
-        while not bench.assessed.roots and (visit := advance(walk, bench.assessed)):
+        while not bench.assessed.roots:
+            walk, visit = advance(walk, bench.assessed)
+            if visit is None:
+                break
             for check in dict.fromkeys(check for _, check in visit.asks):
                 await bench.look([(host, asked) for host, asked in visit.asks if asked == check])
         return bench.answer()

@@ -9,12 +9,13 @@ from langgraph.runtime import Runtime
 
 from graph.engine.prepare import gather
 from graph.engine.prior import past_priors, ranked_priors, together, word_priors
-from graph.incident.case import Turn, asks_of, folded_asks, merged, visible_hosts
+from graph.incident.case import Turn, asks_of, folded_asks, merged
 from graph.incident.conclude import conclude
 from graph.incident.execute import execute
 from graph.incident.plan import plan
 from graph.incident.reflect import reflect
 from graph.incident.summarise import summarise
+from graph.incident.visible import visible_hosts
 from graph.model.reasoner import BriefGuess, Judgement
 from graph.ports import Ports
 from graph.reading.pasted import fenced, read_pasted, shelve, without_fences
@@ -200,6 +201,19 @@ def test_a_turn_survives_the_state() -> None:
     turn = Turn(hosts="n[1-4]", priors={LOST: 1.5}, cut="stop", asked_before=1)
     assert Turn.read({"turn": turn.write()}) == turn
     assert Turn().write() == {}
+
+
+async def test_a_row_of_long_ago_that_nobody_needs_stops_no_turn() -> None:
+    world = World(fleet=FakeFleet(healthy(*HOSTS)))
+    given = state(report={"words": "of another version"}, to_look=[{"hosts": "n1", "check": "smi"}])
+    assert (await execute(given, runtime=runtime(world)))["stats"]["checks"] == 1
+
+
+async def test_an_answer_leaves_every_row_but_its_own_as_it_is_stored() -> None:
+    given = state(item("status?", "status"), turn={"hosts": "n1", "asked_before": 1}, hypotheses=[{"label": LOST}], lifecycle="waiting")
+    update = await conclude(given, runtime=runtime(World()))
+    assert set(update) == {"report", "facts", "stats", "done_items", "to_look", "tier"}
+    assert update["report"]["reply"].startswith("Incident inc-1 is waiting; 0 hosts")
 
 
 def test_pasted_blocks_are_logs_and_the_rest_words() -> None:

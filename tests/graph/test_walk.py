@@ -18,24 +18,22 @@ def look(facts: list[Fact], priors: dict[str, float] | None = None) -> Assessmen
 
 
 def test_the_likeliest_branch_is_walked_first() -> None:
-    walk = Walk()
-    advance(walk, look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"))))
+    walk, _ = advance(Walk(), look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"))))
     visited = [path for path, did, _ in walk.log if did in ("confirmed", "rejected", "inconclusive")]
     assert visited[0] == OOM
     assert walk.found == [OOM]
 
 
 def test_several_causes_are_found_in_one_walk() -> None:
-    walk = Walk()
     facts = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"), fact("n1", "dmesg", "kernel.xid", 79, "gpu0"))
-    assert advance(walk, look(facts)) is None
+    walk, visit = advance(Walk(), look(facts))
+    assert visit is None
     assert set(walk.found) == {OOM, LOST}
     assert walk.stack == []
 
 
 def test_branches_that_the_facts_reject_are_pruned_and_say_why() -> None:
-    walk = Walk()
-    advance(walk, look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"))))
+    walk, _ = advance(Walk(), look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3"))))
     pruned = {path: why for path, did, why in walk.log if did == "pruned"}
     assert "USER" in pruned
     assert "rejected, the rest unlikely" in pruned["USER"]
@@ -43,26 +41,23 @@ def test_branches_that_the_facts_reject_are_pruned_and_say_why() -> None:
 
 
 def test_an_exhausted_branch_backtracks() -> None:
-    walk = Walk()
-    advance(walk, look(instead(healthy(*HOSTS), fact("n1", "joblog", "job.error", "cuda_no_device", "rank 0")), {LOST: 2.0}))
+    walk, _ = advance(Walk(), look(instead(healthy(*HOSTS), fact("n1", "joblog", "job.error", "cuda_no_device", "rank 0")), {LOST: 2.0}))
     assert ("GPU", "backtracked", "") in walk.log
     assert "GPU.BUS" in walk.exhausted
 
 
 def test_a_leaf_nobody_looked_at_stops_the_walk_until_it_was() -> None:
-    walk = Walk()
     facts = [row for row in healthy(*HOSTS) if row.check != "smi"]
-    visit = advance(walk, look(facts, {HOT: 2.0}))
+    walk, visit = advance(Walk(), look(facts, {HOT: 2.0}))
     assert visit is not None
     assert (visit.label, set(visit.asks)) == (HOT, {("n1", "smi"), ("n2", "smi")})
-    resumed = Walk.read(walk.write())
-    assert advance(resumed, look(healthy(*HOSTS), {HOT: 2.0})) is None
+    resumed, visit = advance(Walk.read(walk.write()), look(healthy(*HOSTS), {HOT: 2.0}))
+    assert visit is None
     assert any(path == HOT and did == "rejected" for path, did, _ in resumed.log)
 
 
 def test_a_walk_is_plain_json_and_survives() -> None:
-    walk = Walk()
-    advance(walk, look([row for row in healthy(*HOSTS) if row.check != "smi"], {HOT: 2.0}))
+    walk, _ = advance(Walk(), look([row for row in healthy(*HOSTS) if row.check != "smi"], {HOT: 2.0}))
     assert Walk.read(walk.write()).write() == walk.write()
 
 

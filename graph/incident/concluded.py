@@ -1,0 +1,34 @@
+"""What the last node of a turn changes in the incident: one frozen value, made by a diagnosis or an answer, then by the fixes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graph.incident.case import Turn, write_hypotheses
+from graph.ladders.build import write_ladders
+from graph.state import Hypothesis, Ladder, Lifecycle, Report, Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """The report, and whatever else is not as it was. None leaves a row as it is stored."""
+
+    report: Report
+    lifecycle: Lifecycle | None = None
+    turn: Turn | None = None
+    hypotheses: Sequence[Hypothesis] | None = None
+    """Only a diagnosis judges hypotheses; an answer has none."""
+    ticket: Ticket | None = None
+    ladders: Sequence[Ladder] | None = None
+
+    def write(self) -> dict[str, Any]:
+        """Plain JSON, rows that stay as they are left out."""
+        rows: dict[str, Any] = {
+            "report": self.report.model_dump(mode="json", exclude_defaults=True),
+            "lifecycle": self.lifecycle,
+            "turn": None if self.turn is None else self.turn.write(),
+            "hypotheses": None if self.hypotheses is None else write_hypotheses(self.hypotheses),
+            "ticket": None if self.ticket is None else self.ticket.model_dump(mode="json"),
+            "ladders": None if self.ladders is None else write_ladders(self.ladders),
+        }
+        return {name: row for name, row in rows.items() if row is not None}
