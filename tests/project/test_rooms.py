@@ -9,11 +9,11 @@ import pytest
 
 from tests.project.rooms import Source, arrows, circles, files_in, floors, imports, protocols, repeated_classes, sources
 
-MOST_FILES = 16
-"""What one takes in at a glance: the largest folder that is no catalogue, `bot/terminal`, has one file for each of its commands."""
+MOST_FILES = 14
+"""What one takes in at a glance. The engine, the incident's nodes, the approval cards and Slack's listeners have a dozen files each."""
 MOST_ROWS = 24
-CATALOGUES = frozenset({"tools.checks", "deploy.sandbox.cluster.render"})
-"""Files that are all alike, one for each subsystem or command: looked up by name, never read through."""
+CATALOGUES = frozenset({"bot.terminal", "tools.checks", "deploy.sandbox.cluster.faults", "deploy.sandbox.cluster.render"})
+"""Files that are all alike, one for each command, subsystem or kind of fault: looked up by name, never read through."""
 UNTOLD = frozenset(
     {
         "bot.actions", "bot.cards.approvals", "bot.desk", "bot.policy", "bot.run", "bot.store", "bot.terminal", "graph.actions",
