@@ -54,12 +54,16 @@ TARGETS = ("object_store", "tracker")
 class Command:
     """One exec. `argv` words may hold `{slot}`s. `name` is unique inside its check (`smi.query` is check smi, name query).
 
-    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) on hosts that have it, plainly elsewhere."""
+    `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) on hosts that have it, plainly elsewhere.
+    `stands_in_for` names a command of the same check whose output may be longer than its cap: this one is asked only where that was cut,
+    and prints of the same thing `only` what matters, newest first."""
 
     name: str
     argv: tuple[str, ...]
     privileged: bool = False
     optional: bool = False
+    stands_in_for: str = ""
+    only: str = ""
 
     def untargeted(self, slots: Mapping[str, str]) -> str:
         """The target it lacks, "" when it can be asked."""
@@ -161,6 +165,15 @@ class Check:
     """What was printed before it broke off may be read: its formats notice what is missing, or it is a log."""
     damage: Literal["refuse", "tell", "ignore"] = "refuse"
     """What bytes that are no UTF-8 do: a count cannot be trusted beside them, a log can but for the line, what tenants write may hold any."""
+
+    @property
+    def asked(self) -> tuple[Command, ...]:
+        """The commands that are asked of themselves."""
+        return tuple(command for command in self.commands if not command.stands_in_for)
+
+    def stand_in(self, command: Command) -> Command | None:
+        """What is asked in the place of a command whose output was cut; None where there is nothing of the kind."""
+        return next((other for other in self.commands if other.stands_in_for == command.name), None)
 
     def read(self, text: str) -> tuple[Reading, ...]:
         """Facts of one command's output, whichever of the check's commands printed it.

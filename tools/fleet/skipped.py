@@ -1,10 +1,10 @@
 """What is said of a check that was not run: its tool is not installed, or its GPUs are not free. Neither healthy nor sick."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Literal
 
-from tools.checks.row import Check
+from tools.checks.row import Check, Command
 from tools.fact import Fact
 from tools.transport import Ran
 
@@ -17,9 +17,9 @@ def skipped(check: Check, why: Why, says: str) -> Fact:
     return Fact(check.id, "check.skipped", why, line=says[:300], attrs={"text": check.tool} if why == "no_tool" else {})
 
 
-def no_tool(check: Check, rans: Sequence[Ran]) -> Fact | None:
+def no_tool(check: Check, rans: Mapping[Command, Ran]) -> Fact | None:
     """The fact that a command is not installed, with how to get it; None where all are."""
-    for command, ran in zip(check.commands, rans, strict=False):
+    for command, ran in rans.items():
         if not command.optional and is_missing(ran):
             return skipped(
                 check, "no_tool", f"{command.argv[0].rpartition('/')[2]} is not installed; {check.id} needs {check.tool or 'it'}"

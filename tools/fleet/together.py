@@ -1,38 +1,32 @@
 """A check of several hosts together: who may take part, what each is told, and how a command of it is run. What it means is the check's own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tools.checks.row import BadSlot, Check, Command, Joint, Party, Say, Told
+from tools.checks.row import BadSlot, Check, Joint, Party, Say, Told
 from tools.fact import Fact, Status, blind
+from tools.fleet.answers import Answer
+from tools.fleet.commands import Commands
 from tools.fleet.holds import Holds
-from tools.fleet.permit import Looked, permit
+from tools.fleet.permit import Looked, Permit, permit
+from tools.fleet.reading import Reader
 from tools.fleet.skipped import is_missing, skipped
 from tools.inventory.hosts import Host, Inventory
 from tools.inventory.sku import Sku
-from tools.transport import Ran, Unreachable
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What came of it for one host."""
-
-    facts: tuple[Fact, ...]
-    seconds: float = 0.0
-    could_not: str = ""
+from tools.transport import Unreachable
 
 
 @dataclass(frozen=True, slots=True)
 class Hands:
     """What the fleet lends: `looked` asks a passive check now, `known` takes an answer that was had before where there is a fresh enough one,
-    `run` runs a command with more slots, `read` makes facts of what it printed."""
+    `commands` runs a command with more slots, `reader` makes facts of what it printed."""
 
     looked: Looked
     known: Looked
-    run: Callable[[Host, Check, Command, Mapping[str, str]], Awaitable[Ran]]
-    read: Callable[[Host, Check, Command, Ran, datetime], Awaitable[Iterable[Fact]]]
+    commands: Commands
+    reader: Reader
 
 
 async def jointly(
@@ -45,32 +39,33 @@ async def jointly(
     now: datetime,
     *,
     permitted: bool = False,
-) -> dict[str, Heard]:
-    """Run it on those hosts that are idle, or on all where people have permitted it. Every host is answered for."""
+) -> list[Answer]:
+    """Run it on those hosts that are idle, or on all where people have permitted it. Every host is answered for; facts are not dated yet."""
     assert check.together is not None
     known = [host for host in hosts if host in inventory.hosts]
     async with permit(known, check, holds, None if permitted else hands.looked) as may:
         parties = await asyncio.gather(*(_party(inventory.hosts[host], hands, skus) for host in known if host in may.free))
         joint = await check.together(parties, _sayer(check, hands, inventory, now)) if parties else Joint({})
-    heard: dict[str, Heard] = {}
-    for host in hosts:
-        spent = may.seconds.get(host, 0.0)
-        if host not in inventory.hosts:
-            heard[host] = _one(blind(check.id, Status.UNREACHABLE, "not in the inventory"), 0.0)
-        elif may.uses[host].why:
-            use = may.uses[host]
-            heard[host] = _one(skipped(check, use.why or "busy", f"{check.id} was not run on {host}: {use.says}"), spent)
-        elif host in joint.missing:
-            heard[host] = _one(skipped(check, "no_tool", f"{check.id} needs {check.tool}"), joint.seconds + spent)
-        else:
-            facts = tuple(joint.facts.get(host, ()))
-            why = "; ".join(dict.fromkeys(fact.line for fact in facts if not fact.key))
-            heard[host] = Heard(facts, joint.seconds + spent, why)
-    return heard
+    return [_answer(check, host, may, joint) for host in hosts]
 
 
-def _one(fact: Fact, seconds: float) -> Heard:
-    return Heard((fact,), seconds, fact.line)
+def _answer(check: Check, host: str, may: Permit, joint: Joint) -> Answer:
+    """What came of it for one host."""
+    spent = may.seconds.get(host, 0.0)
+    if host not in may.uses:
+        return _one(check, host, blind(check.id, Status.UNREACHABLE, "not in the inventory"), 0.0)
+    use = may.uses[host]
+    if use.why:
+        return _one(check, host, skipped(check, use.why, f"{check.id} was not run on {host}: {use.says}"), spent)
+    if host in joint.missing:
+        return _one(check, host, skipped(check, "no_tool", f"{check.id} needs {check.tool}"), joint.seconds + spent)
+    facts = tuple(joint.facts.get(host, ()))
+    why = "; ".join(dict.fromkeys(fact.line for fact in facts if not fact.key))
+    return Answer(host, check.id, facts, joint.seconds + spent, why)
+
+
+def _one(check: Check, host: str, fact: Fact, seconds: float) -> Answer:
+    return Answer(host, check.id, (fact,), seconds, fact.line)
 
 
 async def _party(row: Host, hands: Hands, skus: Mapping[str, Sku]) -> Party:
@@ -97,11 +92,12 @@ def _sayer(check: Check, hands: Hands, inventory: Inventory, now: datetime) -> S
         if row is None:
             return Told((blind(check.id, Status.UNREACHABLE, f"{host} is not in the inventory", host),))
         try:
-            ran = await hands.run(row, check, commands[name], slots)
+            ran = await hands.commands.run(row, check, commands[name], slots)
         except Unreachable as why:
             return Told((blind(check.id, why.status, why.why, host),))
         except BadSlot as why:
             return Told((blind(check.id, Status.DENIED, f"refused to put {why} on a command line", host),))
-        return Told(tuple(await hands.read(row, check, commands[name], ran, now)), ran.seconds, is_missing(ran))
+        facts = await hands.reader.facts_of(host, check, commands[name], ran, now)
+        return Told(tuple(facts), ran.seconds, is_missing(ran))
 
     return say

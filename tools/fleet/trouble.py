@@ -25,6 +25,12 @@ def no_target(check: Check, setting: str) -> Fact:
     return Fact(check.id, "check.no_target", setting, line=f"could not look: no target is set ({setting} in the inventory)")
 
 
+def left_out(check: Check, command: Command, stand_in: Command) -> Fact:
+    """The fact that an output was longer than its cap and what matters of it was read whole: what else it said nobody has looked at."""
+    line = f"{check.id}.{command.name} is longer than {check.cap} bytes: read were only {stand_in.only}; all else was left out"
+    return Fact(check.id, "check.left_out", command.name, line=line)
+
+
 def broke_off(ran: Ran) -> bool:
     """Whether the output may end anywhere: half a table counts wrong."""
     return ran.timed_out or ran.truncated or ran.exit_status is None
@@ -38,7 +44,8 @@ def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:
     if ran.exit_status is None and not ran.truncated:
         return blind(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
     if ran.truncated:
-        return blind(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes")
+        kept = "; what is older was left out" if command.stands_in_for else ""
+        return blind(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes{kept}")
     return _failed(check, command, ran, name)
 
 

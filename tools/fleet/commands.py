@@ -1,0 +1,64 @@
+"""How a check's commands are put to a host: the inventory's values filled in, what needs root through the node kit, and what stands in
+for an output that was longer than its cap."""
+
+import asyncio
+from collections.abc import Mapping
+
+from tools.checks.row import Check, Command
+from tools.inventory.hosts import Host
+from tools.inventory.sku import Sku
+from tools.transport import Ran, Transport
+
+LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
+"""How privileged commands are asked for where the node kit is installed. sudoers names this path and nothing else."""
+
+USUAL_GPUS = 8
+"""Where nobody wrote down how many a host has."""
+
+
+class Commands:
+    """Puts commands to hosts of the inventory. Raises Unreachable and BadSlot."""
+
+    def __init__(self, transport: Transport, skus: Mapping[str, Sku]) -> None:
+        self._transport, self._skus = transport, skus
+
+    def gpus(self, host: Host) -> int:
+        """How many GPUs the host should have."""
+        sku = self._skus.get(host.sku)
+        return sku.gpus if sku else USUAL_GPUS
+
+    def slots(self, host: Host) -> dict[str, str]:
+        """What the inventory fills in."""
+        return {
+            "object_store": host.object_store,
+            "tracker": host.tracker,
+            "job_logs": host.job_logs,
+            "nccl_tests": host.nccl_tests,
+            "gpu_burn": host.gpu_burn,
+            "gpus": str(self.gpus(host)),
+            "node": host.name.partition(".")[0],
+        }
+
+    def untargeted(self, host: Host, check: Check) -> list[str]:
+        """The settings that commands of the check need and the site has not made: those commands are not asked."""
+        slots = self.slots(host)
+        return [name for command in check.asked if (name := command.untargeted(slots))]
+
+    async def run(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> Ran:
+        """One command. `more` slots never win over the inventory's."""
+        slots = {**(more or {}), **self.slots(host)}
+        argv = (*LOOK, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill(slots)
+        return await self._transport.run(host.name, argv, timeout=check.timeout, cap=check.cap)
+
+    async def run_all(self, host: Host, check: Check) -> dict[Command, Ran]:
+        """Every command of the check that can be asked, at once where they do not disturb each other; then what stands in for those cut."""
+        slots = self.slots(host)
+        asked = [command for command in check.asked if not command.untargeted(slots)]
+        if check.exclusive or len(asked) == 1:
+            rans = [await self.run(host, check, command) for command in asked]
+        else:
+            rans = await asyncio.gather(*(self.run(host, check, command) for command in asked))
+        had = dict(zip(asked, rans, strict=True))
+        short = [stand_in for command, ran in had.items() if ran.truncated and (stand_in := check.stand_in(command))]
+        more = await asyncio.gather(*(self.run(host, check, command) for command in short))
+        return had | dict(zip(short, more, strict=True))

@@ -1,0 +1,84 @@
+"""From what commands printed to dated facts: outputs kept as evidence, read by their check, and trouble told beside what was read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from tools.checks.row import Check, Command
+from tools.evidence import EvidenceStore
+from tools.fact import Fact, Status, blind
+from tools.fleet.answers import Answer
+from tools.fleet.trouble import broke_off, left_out, trouble_of
+from tools.transport import Ran
+
+
+class Reader:
+    """Reads outputs for one incident, whose evidence they become."""
+
+    def __init__(self, evidence: EvidenceStore, incident: str) -> None:
+        self._evidence, self._incident = evidence, incident
+
+    async def facts_of(self, host: str, check: Check, command: Command, ran: Ran, now: datetime, boot_id: str = "") -> Sequence[Fact]:
+        """What one command said."""
+        sha, facts = await self._read(check, command, ran)
+        return [fact.at(host, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
+
+    async def facts_of_all(self, host: str, check: Check, rans: Mapping[Command, Ran], now: datetime, boot_id: str) -> list[Fact]:
+        """What all commands of a check said; of an output that was cut, what its stand-in said counts if that was whole."""
+        said = {command: await self.facts_of(host, check, command, ran, now, boot_id) for command, ran in rans.items()}
+        for command in list(said):
+            stand_in = check.stand_in(command)
+            if stand_in in said and any(fact.key for fact in said[stand_in]):
+                whole = not any(fact.status.blind for fact in said[stand_in])
+                cut = left_out(check, command, stand_in).at(host, time=now, boot_id=boot_id, sha256=_sha(said[command]))
+                said[command] = [cut] if whole else [fact for fact in said[command] if not fact.status.blind]
+        return [fact for facts in said.values() for fact in facts]
+
+    async def _read(self, check: Check, command: Command, ran: Ran) -> tuple[str, Iterable[Fact]]:
+        trouble = trouble_of(check, command, ran)
+        text = ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else "")
+        sha = await self._evidence.put(self._incident, text) if text.strip() else ""
+        facts = [trouble] if trouble else []
+        if check.statuses is not None and (trouble or ran.exit_status not in check.statuses):
+            why = f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}"
+            return sha, facts or [blind(check.id, Status.UNREADABLE, why)]
+        if broke_off(ran) and not check.exclusive:
+            facts += check.read(ran.text[: ran.text.rfind("\n") + 1]) if check.partial and "\n" in ran.text else ()
+        elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
+            facts += check.read(text)
+        return sha, facts
+
+
+def _sha(facts: Sequence[Fact]) -> str:
+    return next((fact.sha256 for fact in facts if fact.sha256), "")
+
+
+def settled(host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float) -> Answer:
+    """The answer that all facts of a check make together, dated by the boot that they name, else by the one known so far."""
+    facts = check.settle(distinct(found)) if check.settle else distinct(found)
+    boot = boot_named(facts) or known_boot
+    dated = tuple(
+        fact if fact.host and (fact.boot_id or not boot) else fact.at(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)
+        for fact in facts
+    )
+    blinds = [fact.line for fact in dated if not fact.key and fact.status.blind]
+    return Answer(host, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(blinds)))
+
+
+def boot_named(facts: Iterable[Fact]) -> str:
+    """The boot id that stands among the facts, or ""."""
+    return next((str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value), "")
+
+
+def distinct(facts: Sequence[Fact]) -> list[Fact]:
+    """Without the repeats that come of several commands printing the same thing."""
+    seen: dict[tuple[object, ...], Fact] = {}
+    for fact in facts:
+        attrs = repr(fact.attrs) if fact.attrs else ""
+        seen.setdefault((fact.key, fact.device, repr(fact.value), fact.status, fact.line, fact.time, fact.boot_id, attrs), fact)
+    return list(seen.values())
+
+
+def could_not(host: str, check: Check, status: Status, why: str, now: datetime) -> Answer:
+    """The answer of a host that could not be asked."""
+    return Answer(host, check.id, (replace(blind(check.id, status, why, host), time=now),), could_not=why)
