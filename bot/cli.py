@@ -148,11 +148,11 @@ def parse(
     check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: Config = None
 ) -> None:
     """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
-    from bot.run.catalogue import catalogue
+    from bot.run.site import site_checks
     from bot.terminal.catalogues import parse_lines
     from tools.checks import CHECKS
 
-    known = CHECKS if check in CHECKS else answer(lambda: catalogue(settings_of(config).kb_dir))
+    known = CHECKS if check in CHECKS else answer(lambda: site_checks(settings_of(config).kb_dir))
     if check not in known:
         fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
@@ -164,10 +164,10 @@ def parse(
 def checks(config: Config = None, json: Json = False) -> None:
     """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
     kb_dir = settings_of(config).kb_dir
-    from bot.run.catalogue import catalogue
+    from bot.run.site import site_checks
     from bot.terminal.catalogues import check_rows, show
 
-    show("Checks", check_rows(answer(lambda: catalogue(kb_dir))), json)
+    show("Checks", check_rows(answer(lambda: site_checks(kb_dir))), json)
 
 
 @app.command()

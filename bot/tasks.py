@@ -1,8 +1,12 @@
-"""Ending asyncio tasks for certain."""
+"""Asyncio tasks: ended for certain, none lost to the garbage collector, each failure logged."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
+import structlog
+
+log = structlog.get_logger()
 AGAIN_AFTER = 0.5
 
 
@@ -17,3 +21,37 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=AGAIN_AFTER)
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def awaited(answer: Any) -> Any:
+    """The answer, as a coroutine: tasks take nothing else, and redis-py types its answers as maybe awaitable, which ours always are."""
+    return await answer
+
+
+class Background:
+    """What runs beside a request: posting a refusal, waking, painting. All of it ends with us."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, name: str, work: Awaitable[Any]) -> None:
+        """Run `work`; nobody waits for it, and its failure is written down."""
+        task = asyncio.create_task(awaited(work), name=name)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    async def idle(self) -> None:
+        """Return when nothing runs."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    async def aclose(self, grace: float = 5.0) -> None:
+        """Let what runs end, then cut off what takes longer."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=grace)
+        await end(*self._running)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background.failed", task=task.get_name(), exc_info=error)

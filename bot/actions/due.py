@@ -9,6 +9,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.store.keys import Names
+from bot.tasks import awaited
 from tools.clock import Clock
 
 KEEP_TOLD = timedelta(days=40)
@@ -24,47 +26,44 @@ return 1
 class ActionIndex:
     """Names are approval ids (`apr-…`) and incident ids."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, prefix: str = "rm:actions") -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, names: Names | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._prefix = prefix
+        self._names = names or Names()
         self._settle = redis.register_script(SETTLE)
 
     async def look_at(self, name: str, at: datetime | None = None) -> None:
         """Somebody must look at it then, at the latest; now when no time is given. Never puts off what is due earlier."""
-        await self._redis.zadd(f"{self._prefix}:due", {name: _score(at or self._clock.now())}, lt=True)
+        await self._redis.zadd(self._names.actions_due, {name: _score(at or self._clock.now())}, lt=True)
 
     async def begin(self, name: str, patience: timedelta) -> str:
         """Somebody looks now. Whoever dies over it leaves it due after `patience`; `settle` takes the answer."""
         mark = _score(self._clock.now() + patience)
-        await self._redis.zadd(f"{self._prefix}:due", {name: mark})
+        await self._redis.zadd(self._names.actions_due, {name: mark})
         return str(mark)
 
     async def settle(self, name: str, mark: str, at: datetime | None) -> None:
         """It was looked at and is due again `at`, or never. What was asked for meanwhile stays due as it is."""
-        await self._settle(keys=[f"{self._prefix}:due"], args=[name, mark, "" if at is None else str(_score(at))])
+        await self._settle(keys=[self._names.actions_due], args=[name, mark, "" if at is None else str(_score(at))])
 
     async def due(self, patience: timedelta, limit: int = 200) -> list[str]:
         """What has come due; put off by `patience`, so that it is seen again if whoever is woken now dies."""
         now = self._clock.now()
-        rows = await self._redis.zrangebyscore(f"{self._prefix}:due", "-inf", _score(now), start=0, num=limit)
+        rows = await self._redis.zrangebyscore(self._names.actions_due, "-inf", _score(now), start=0, num=limit)
         names = [_text(row) for row in rows]
         if names:
-            await self._redis.zadd(f"{self._prefix}:due", dict.fromkeys(names, _score(now + patience)), xx=True)
+            await self._redis.zadd(self._names.actions_due, dict.fromkeys(names, _score(now + patience)), xx=True)
         return names
 
     async def told(self, approval: str) -> dict[str, str]:
         """What people were told of an action, by kind of news."""
-        found: Any = await _awaited(self._redis.hgetall(self._told(approval)))
+        found: Any = await awaited(self._redis.hgetall(self._names.told(approval)))
         return {_text(what): _text(said) for what, said in found.items()}
 
     async def tell(self, approval: str, what: str, said: str) -> None:
         """They were told."""
-        await _awaited(self._redis.hset(self._told(approval), what, said))
-        await self._redis.expire(self._told(approval), KEEP_TOLD)
-
-    def _told(self, approval: str) -> str:
-        return f"{self._prefix}:told:{approval}"
+        await awaited(self._redis.hset(self._names.told(approval), what, said))
+        await self._redis.expire(self._names.told(approval), KEEP_TOLD)
 
 
 def _score(at: datetime) -> int:
@@ -74,8 +73,3 @@ def _score(at: datetime) -> int:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
-
-
-async def _awaited(answer: Any) -> Any:
-    """redis-py types its answers as maybe awaitable; ours always are."""
-    return await answer

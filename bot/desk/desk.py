@@ -20,7 +20,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Lease, Leases
-from bot.tasks import end
+from bot.tasks import awaited, end
 from graph.memory.fence import Drained, LostLease
 from graph.ports import Progress
 from graph.state import Incident, Item, Lifecycle, Origin, Report
@@ -40,7 +40,7 @@ class Board(Protocol):
 
 
 class Turns(Protocol):
-    """The incident graph as the desk needs it (`bot.desk.turns` is the real one)."""
+    """The incident graph as the desk needs it (`graph.incident.turns` is the real one)."""
 
     async def run(self, item: Item, origin: Origin | None) -> Report:
         """Complete the turn of this item: begin it, continue it where it was cut off, or just give its report if it is complete."""
@@ -57,11 +57,16 @@ class Turns(Protocol):
         ...
 
 
+async def as_it_is(item: Item) -> Item:
+    """Nothing to fetch (terminal, alerts, tests)."""
+    return item
+
+
 TimersOf = Callable[[Incident, Report, Item, datetime], Mapping[str, datetime]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TurnLimits:
     at_once: int = 32
     """Turns in this process at one time."""
     raises: int = 3
@@ -85,7 +90,8 @@ class Desk:
         *,
         clock: Clock,
         timers: TimersOf,
-        limits: Limits | None = None,
+        fetch: Callable[[Item], Awaitable[Item]] = as_it_is,
+        limits: TurnLimits | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._inbox = inbox
@@ -94,7 +100,8 @@ class Desk:
         self._board = board
         self._clock = clock
         self._timers = timers
-        self._limits = limits or Limits()
+        self._fetch = fetch
+        self._limits = limits or TurnLimits()
         self._pause = pause
         self._room = asyncio.Semaphore(self._limits.at_once)
         self._running: set[asyncio.Task[None]] = set()
@@ -179,7 +186,8 @@ class Desk:
         return await self._tell(lease, item, report)
 
     async def _turn(self, item: Item) -> Report:
-        return await self._turns.run(item, await self._inbox.origin(item.incident))
+        """What the item points to is fetched as part of its turn: an acknowledged message waits with its pointers in the inbox."""
+        return await self._turns.run(await self._fetch(item), await self._inbox.origin(item.incident))
 
     async def _raised(self, lease: Lease, item: Item, error: Exception) -> datetime | None:
         raised = await self._inbox.count(item.incident, item.id, "raised", 1)
@@ -205,7 +213,7 @@ class Desk:
         if not await self._inbox.posting(item.incident, lease.token, item.id):
             return None
         try:
-            await lease.guard(_coroutine(self._board.report(item.incident, state, report)))
+            await lease.guard(awaited(self._board.report(item.incident, state, report)))
         except LostLease:
             raise
         except Exception as e:
@@ -230,7 +238,7 @@ class Desk:
             reply=f"I tried {self._limits.raises} times and set it aside. Nothing was changed on any machine. The log says what broke.",
             next_step="Ask again in other words, or press Hand off.",
         )
-        await lease.guard(_coroutine(self._turns.abandon(item)))
+        await lease.guard(awaited(self._turns.abandon(item)))
         if (again_at := await self._post(lease, item, await self._turns.state(item.incident), report)) is not None:
             return again_at
         await self._set_aside(lease, item, why)
@@ -253,7 +261,3 @@ def _away(error: Exception) -> bool:
     """Redis is gone, loading, full or a replica: it will come back. Any other refusal of Redis is a bug of ours."""
     ours = isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError)
     return isinstance(error, RedisError) and not ours
-
-
-async def _coroutine(work: Awaitable[None]) -> None:
-    await work

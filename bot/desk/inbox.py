@@ -9,11 +9,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from redis.asyncio import Redis
 
 from bot.desk import lua as scripts
+from bot.store.keys import Names
+from bot.tasks import awaited
 from graph.memory.fence import LostLease
 from graph.state import Item, Lifecycle, Origin
 from tools.clock import Clock
@@ -48,29 +50,6 @@ class Due:
     incident: str
     why: str
     score: str
-
-
-class Names:
-    """How the keys are spelt. One incident's keys share a hash tag."""
-
-    def __init__(self, prefix: str = "rm") -> None:
-        self.due = f"{prefix}:due"
-        self.open = f"{prefix}:open"
-        self.fence = f"{prefix}:fence"
-        self.dead = f"{prefix}:dead"
-        self._prefix = prefix
-
-    def of(self, incident: str, part: str = "") -> str:
-        return f"{self._prefix}:incident:{{{incident}}}" + (f":{part}" if part else "")
-
-    def lease(self, incident: str) -> str:
-        return self.of(incident, "lease")
-
-    def seen(self, key: str) -> str:
-        return f"{self._prefix}:seen:{key}"
-
-    def thread(self, team: str, channel: str, thread_ts: str) -> str:
-        return f"{self._prefix}:at:{team}:{channel}:{thread_ts}"
 
 
 def new_incident_id() -> str:
@@ -131,41 +110,36 @@ class Inbox:
         return await self._bound(self._names.thread(team, channel, thread_ts))
 
     async def origin(self, incident: str) -> Origin | None:
-        raw = await _awaited(self._redis.hget(self._names.of(incident), "origin"))
+        raw = await awaited(self._redis.hget(self._names.of(incident), "origin"))
         return Origin.model_validate_json(raw) if raw else None
 
     async def lifecycle(self, incident: str) -> Lifecycle | None:
-        raw = await _awaited(self._redis.hget(self._names.of(incident), "lifecycle"))
+        raw = await awaited(self._redis.hget(self._names.of(incident), "lifecycle"))
         return cast(Lifecycle, raw.decode()) if raw else None
 
     async def peek(self, incident: str, count: int | None = None) -> list[Item]:
         """What waits, oldest first; the first is the one whose turn runs."""
-        rows = await _awaited(self._redis.lrange(self._names.of(incident, "inbox"), 0, -1 if count is None else count - 1))
+        rows = await awaited(self._redis.lrange(self._names.of(incident, "inbox"), 0, -1 if count is None else count - 1))
         return [_item(row) for row in rows]
 
     async def open_incidents(self) -> list[str]:
         """Incidents that are not closed, oldest first."""
-        return [row.decode() for row in await _members(self._redis, self._names.open)]
-
-    async def with_work(self) -> list[str]:
-        """Incidents whose inbox is not empty."""
-        rows = [row.decode().split(" ", 1) for row in await _members(self._redis, self._names.due)]
-        return [incident for incident, why in rows if why == WORK]
+        return [row.decode() for row in await awaited(self._redis.zrange(self._names.open, 0, -1))]
 
     async def set_aside(self) -> list[bytes]:
         """The dead letters: JSON of items that no turn could answer, oldest first."""
-        return cast(list[bytes], await _awaited(self._redis.lrange(self._names.dead, 0, -1)))
+        return cast(list[bytes], await awaited(self._redis.lrange(self._names.dead, 0, -1)))
 
     # A turn, under the lease
 
     async def begin(self, incident: str, item: str, *, owed: int = 0) -> Tries:
         """Count the beginning of a turn and tell how earlier ones ended. `owed` beginnings were not the turn's fault."""
         await self.count(incident, item, "begun", 1 - owed)
-        row = await _awaited(self._redis.hgetall(self._names.of(incident, "tries")))
+        row = await awaited(self._redis.hgetall(self._names.of(incident, "tries")))
         return Tries(**{name: int(row.get(f"{item} {name}".encode(), 0)) for name in ("begun", "raised", "unposted")})
 
     async def count(self, incident: str, item: str, what: Literal["begun", "raised", "unposted"], by: int) -> int:
-        return int(await _awaited(self._redis.hincrby(self._names.of(incident, "tries"), f"{item} {what}", by)))
+        return int(await awaited(self._redis.hincrby(self._names.of(incident, "tries"), f"{item} {what}", by)))
 
     async def posting(self, incident: str, token: str, item: str) -> bool:
         """Say that the report of this item is about to be posted; False when it has been."""
@@ -248,12 +222,3 @@ def _score(at: datetime) -> str:
 
 def _seconds(span: timedelta) -> str:
     return str(int(span.total_seconds()))
-
-
-async def _members(redis: Redis, index: str) -> list[bytes]:
-    return cast(list[bytes], await redis.zrange(index, 0, -1))
-
-
-async def _awaited(answer: Any) -> Any:
-    """redis-py types its answers as maybe awaitable; ours always are."""
-    return await answer

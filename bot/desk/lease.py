@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from bot.desk import lua as scripts
-from bot.desk.inbox import Names
+from bot.store.keys import Names
 from bot.tasks import end
 from graph.memory.fence import Fence, LostLease, fenced
 from tools.clock import Clock

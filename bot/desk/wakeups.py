@@ -15,6 +15,7 @@ from taskiq import AsyncTaskiqDecoratedTask
 from taskiq.receiver import Receiver
 from taskiq_redis import RedisStreamBroker
 
+from bot.store.keys import WAKEUPS
 from bot.tasks import end
 
 log = structlog.get_logger()
@@ -110,7 +111,7 @@ class _Broker(RedisStreamBroker):
 class StreamWakeups:
     """Between processes. `receive=False` is a front end that only sends."""
 
-    def __init__(self, url: str, advance: Advance, *, receive: bool = True, stream: str = "rm:wakeups", at_once: int = 32) -> None:
+    def __init__(self, url: str, advance: Advance, *, receive: bool = True, stream: str = WAKEUPS, at_once: int = 32) -> None:
         self._broker = _Broker(url, queue_name=stream, consumer_group_name="workers", maxlen=10_000, xread_block=BLOCK_MS, xread_count=1)
         self._task: AsyncTaskiqDecoratedTask[[str], Coroutine[Any, Any, None]]
         self._task = self._broker.register_task(_caller(advance), task_name="advance")

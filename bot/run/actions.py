@@ -12,13 +12,14 @@ from bot.actions.ladders import Tender
 from bot.actions.proposer import Proposer
 from bot.actions.worker import Actions
 from bot.desk.desk import Board
-from bot.desk.inbox import Inbox, Names
+from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases, this_worker
 from bot.desk.wakeups import LocalWakeups, StreamWakeups, Wakeups
 from bot.policy.approvals import Directory, Rights
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
+from bot.store.keys import ACTION_WAKEUPS, ACTIONS
 from bot.store.ledger import forgetful, open_ledger
 from bot.store.store import Store
 from bot.tasks import end
@@ -32,7 +33,6 @@ from tools.fact import Fact
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Record
 
-STREAM = "rm:action-wakeups"
 ShowOf = Callable[[Ledger, Rights, str], Show]
 """The cards, given the ledger, who may approve, and what must be said on every card."""
 
@@ -89,7 +89,7 @@ async def open_actions(
     ledger = await open_ledger(settings, store, inventory, clock)
     rights = Rights(people, inventory, settings.approvers, inbox.origin)
     cards = show(ledger, rights, warning)
-    leases = Leases(store.redis, clock, names=Names("rm:act"), seconds=settings.lease_seconds)
+    leases = Leases(store.redis, clock, names=ACTIONS, seconds=settings.lease_seconds)
     index, delivery = ActionIndex(store.redis, clock), Delivery(inbox, wake, clock)
 
     async def facts_of(incident: str) -> list[Fact]:
@@ -136,7 +136,7 @@ async def _working(actions: Actions, url: str | None, works: bool) -> AsyncItera
     """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
     wakeups: Wakeups = LocalWakeups(actions.advance)
     if url is not None:
-        wakeups = StreamWakeups(url, actions.advance, receive=works, stream=STREAM)
+        wakeups = StreamWakeups(url, actions.advance, receive=works, stream=ACTION_WAKEUPS)
     actions.use(wakeups)
     await wakeups.start()
     sweeping = [asyncio.create_task(actions.run())] if works else []

@@ -11,13 +11,11 @@ from datetime import timedelta
 from typing import Literal
 
 from bot.actions.decisions import Approvals
-from bot.background import Background
 from bot.cards.incidents.close_modal import choices
-from bot.desk.desk import Desk, Limits
+from bot.desk.desk import Desk, TurnLimits
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import Sweeper, timers_after
-from bot.desk.turns import GraphTurns
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
 from bot.run.actions import Acting, open_actions
@@ -32,7 +30,8 @@ from bot.slack.outgoing.progress import LivingCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import People
 from bot.store.store import Store
-from bot.tasks import end
+from bot.tasks import Background, end
+from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports
 
@@ -69,7 +68,7 @@ class Parts:
     people: People
     board: SlackBoard
     ports: Ports
-    turns: GraphTurns
+    turns: IncidentTurns
     background: Background
     wake: LaterWake
 
@@ -92,7 +91,7 @@ def _parts(settings: Settings, store: Store, world: World, role: Role) -> Parts:
     living = LivingCards(client, cards, inbox.origin, background)
     board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
-    turns = GraphTurns(RedisSaver(store.redis), ports, fetch=Fetch(client, ports.evidence))
+    turns = IncidentTurns(RedisSaver(store.redis), ports)
     return Parts(settings, store, world, role, client, inbox, cards, people, board, ports, turns, background, LaterWake())
 
 
@@ -121,8 +120,9 @@ async def _working(parts: Parts, acting: Acting) -> AsyncIterator[Desk]:
     """The desk with its wake-ups and its sweeper; on the way down running turns reach a stored step."""
     clock, settings = parts.ports.clock, parts.settings
     leases = Leases(parts.store.redis, clock, seconds=settings.lease_seconds)
-    limits = Limits(keep_closed=timedelta(days=settings.closed_days))
-    desk = Desk(parts.inbox, leases, parts.turns, acting.watching(parts.board), clock=clock, timers=timers_after, limits=limits)
+    limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
+    board, fetch = acting.watching(parts.board), Fetch(parts.client, parts.ports.evidence)
+    desk = Desk(parts.inbox, leases, parts.turns, board, clock=clock, timers=timers_after, fetch=fetch, limits=limits)
     wakeups = wakeups_for(parts.store.url, desk.advance, alone=_alone(parts), receive=parts.role != "front")
     parts.wake.use(wakeups)
     await wakeups.start()

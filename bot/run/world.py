@@ -1,26 +1,23 @@
 """The composition root: builds everything once from Settings and wires it. Nothing else constructs a part of the product."""
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
-from bot.run.catalogue import catalogue, site_folder
+from bot.run.site import site_checks, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from graph.ports import Ports, Waits
 from kb.history.incidents import load_seeds
 from kb.history.index import History
-from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import Fleet
 from tools.fleet.holds import Holds
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.inventory.jobs import SlurmJobs
-from tools.inventory.sku import BadSku, Sku, load_skus
 from tools.inventory.sources import open_inventory
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Transport
@@ -66,14 +63,14 @@ async def open_world(
     """
     fleet_rows = inventory or await site_inventory(settings)
     clock = clock or WallClock()
-    skus = _skus(settings)
+    skus = site_skus(settings.kb_dir)
     evidence: EvidenceStore = DirectoryEvidence(settings.data_dir / "evidence") if lasting else MemoryEvidence()
     reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, catalogue(settings.kb_dir), evidence, clock, skus, holds=holds),
+        fleet=Fleet(reach, fleet_rows, site_checks(settings.kb_dir), evidence, clock, skus, holds=holds),
         inventory=fleet_rows,
-        taxonomy=_taxonomy(settings),
+        taxonomy=site_taxonomy(settings.kb_dir),
         history=history,
         evidence=evidence,
         clock=clock,
@@ -101,20 +98,6 @@ async def site_inventory(settings: Settings) -> Inventory:
         return await open_inventory(settings.inventory)
     except BadInventory as why:
         raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
-
-
-def _taxonomy(settings: Settings) -> Taxonomy:
-    try:
-        return load_taxonomy(*site_folder(settings.kb_dir, "taxonomy"))
-    except BadTaxonomy as why:
-        raise Refusal("\n".join([f"{PREFIX}KB_DIR: the taxonomy cannot be used:", *why.problems]), 2) from why
-
-
-def _skus(settings: Settings) -> Mapping[str, Sku]:
-    try:
-        return load_skus(*site_folder(settings.kb_dir, "sku"))
-    except BadSku as why:
-        raise Refusal(f"{PREFIX}KB_DIR: the SKU profiles cannot be used:\n{why}", 2) from why
 
 
 def _history(settings: Settings) -> History:

@@ -10,12 +10,12 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.actions.decisions import Approvals
-from bot.background import Background
 from bot.cards.incidents.close_modal import Choices
 from bot.desk.inbox import Received
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.slack.people import People
+from bot.tasks import Background
 from graph.ports import Progress
 from graph.state import Incident, Item, Lifecycle, Origin
 from tools.clock import Clock

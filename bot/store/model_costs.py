@@ -4,7 +4,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from bot.desk.inbox import Names
+from bot.store.keys import Names
 from graph.model.reasoner import Spent
 
 

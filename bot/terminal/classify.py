@@ -6,24 +6,19 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
-from bot.refusal import Refusal
-from bot.run.catalogue import catalogue, site_folder
-from bot.settings import PREFIX, Settings
+from bot.run.site import site_checks, site_taxonomy
+from bot.settings import Settings
 from graph.reading.classify import classify
 from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
 from kb.redact import redact
-from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 
 
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
     """Print `{schema, labels}` or a table. Raises Refusal where the site's own files cannot be used."""
-    try:
-        taxonomy = load_taxonomy(*site_folder(settings.kb_dir, "taxonomy"))
-    except BadTaxonomy as why:
-        raise Refusal("\n".join([f"{PREFIX}KB_DIR: the taxonomy cannot be used:", *why.problems]), 2) from why
+    taxonomy = site_taxonomy(settings.kb_dir)
     nearest = Nearest.of(taxonomy, load_seeds())
-    ranked = classify(redact(text), taxonomy, nearest, catalogue(settings.kb_dir), datetime.now(UTC))[:most]
+    ranked = classify(redact(text), taxonomy, nearest, site_checks(settings.kb_dir), datetime.now(UTC))[:most]
     if as_json:
         print(json.dumps({"schema": 1, "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked]}))
         return 0

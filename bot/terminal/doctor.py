@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bot.refusal import Refusal
-from bot.run.catalogue import catalogue
+from bot.run.site import site_checks
 from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.slack.manifest import SCOPES
@@ -104,7 +104,7 @@ async def _knowledge(settings: Settings) -> list[Finding]:
 
 def _site_checks(settings: Settings) -> list[Finding]:
     try:
-        own = len(catalogue(settings.kb_dir)) - len(CHECKS)
+        own = len(site_checks(settings.kb_dir)) - len(CHECKS)
     except Refusal as why:
         return [
             Finding("checks", "fail", problem, "mend the file; nothing of it is used until then") for problem in str(why).split("\n")[1:]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.background import Background
 from bot.slack.client import Throttle, slack_client
 from bot.slack.outgoing.posts import Cards
 from bot.slack.outgoing.progress import LivingCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import CannotTell, People
+from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Progress
 from graph.state import Evidence, Hypothesis, Incident, Origin, Report

@@ -11,11 +11,12 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.desk.desk import Desk, Limits
-from bot.desk.inbox import Inbox, Names
+from bot.desk.desk import Desk, TurnLimits
+from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
+from bot.store.keys import Names
 from bot.tasks import end
 from graph.state import Report
 from tests.support.clock import T0, SetClock
@@ -39,7 +40,7 @@ async def no_pause(seconds: float) -> None:
 class Office:
     """A desk with everything around it, on one Redis."""
 
-    def __init__(self, redis: Redis, at: Point = straight_on, *, owner: str = "me", limits: Limits | None = None) -> None:
+    def __init__(self, redis: Redis, at: Point = straight_on, *, owner: str = "me", limits: TurnLimits | None = None) -> None:
         self.redis = redis
         self.clock = SetClock()
         self.inbox = Inbox(redis, self.clock)
@@ -183,7 +184,7 @@ async def test_a_turn_that_raises_is_tried_three_times_then_told_and_set_aside_a
 
 
 async def test_an_item_that_kills_the_process_each_time_is_set_aside_too(redis: Redis) -> None:
-    office = Office(redis, limits=Limits(crashes=3))
+    office = Office(redis, limits=TurnLimits(crashes=3))
     incident = await office.mention("deadly")
     for _ in range(3):
         await office.inbox.begin(incident, "deadly")  # what a killed process leaves behind
@@ -205,7 +206,7 @@ async def test_a_report_that_cannot_be_posted_keeps_its_item_and_the_turn_is_not
 
 
 async def test_a_report_that_can_never_be_posted_does_not_block_the_incident(redis: Redis) -> None:
-    office = Office(redis, limits=Limits(posts=2))
+    office = Office(redis, limits=TurnLimits(posts=2))
     incident = await office.mention("a")
     await office.inbox.enqueue(item(incident, "b", "reply"), "b")
     office.board.broken = 2

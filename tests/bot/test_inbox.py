@@ -6,12 +6,13 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.desk.inbox import Due, Inbox, Names
+from bot.desk.inbox import Due, Inbox
 from bot.desk.lease import Leases
+from bot.store.keys import Names
 from graph.memory.fence import LostLease
 from graph.state import Item
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_desk import item, origin
+from tests.support.fakes_desk import item, origin, with_work
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 KEEP = timedelta(days=30)
@@ -94,7 +95,7 @@ async def test_an_item_leaves_only_for_the_holder_of_the_lease(inbox: Inbox, lea
     assert len(await inbox.peek(incident)) == 1
 
 
-async def test_finishing_twice_takes_one_item(inbox: Inbox, leases: Leases) -> None:
+async def test_finishing_twice_takes_one_item(inbox: Inbox, leases: Leases, redis: Redis) -> None:
     incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
     await inbox.enqueue(item(incident, "b"), "b")
     lease = await leases.take(incident)
@@ -102,7 +103,7 @@ async def test_finishing_twice_takes_one_item(inbox: Inbox, leases: Leases) -> N
     await inbox.finish(incident, lease.token, "a", "open", {}, keep=KEEP)
     await inbox.finish(incident, lease.token, "a", "open", {}, keep=KEEP)
     assert [one.id for one in await inbox.peek(incident)] == ["b"]
-    assert await inbox.with_work() == [incident]
+    assert await with_work(redis) == [incident]
 
 
 async def test_a_closed_incident_gets_a_lifetime_and_a_new_item_takes_it_away(inbox: Inbox, leases: Leases, redis: Redis) -> None:

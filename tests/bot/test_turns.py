@@ -1,24 +1,24 @@
 """The desk with the real incident graph over the real saver: turns end, resume, stop, and are given up."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 import structlog
 from redis.asyncio import Redis
 
-from bot.desk.desk import Desk
-from bot.desk.inbox import Inbox, Names
+from bot.desk.desk import Desk, as_it_is
+from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
-from bot.desk.turns import GraphTurns
+from bot.store.keys import Names
 from bot.store.model_costs import RedisBook
+from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Spent
-from graph.state import Item, Origin
+from graph.state import Item
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import BoardOfList
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, instead, item
@@ -43,18 +43,18 @@ def sick() -> list[Any]:
 class Office:
     """A desk over the real graph in a small world."""
 
-    def __init__(self, redis: Redis, world: World, *, owner: str = "me") -> None:
+    def __init__(self, redis: Redis, world: World, *, owner: str = "me", fetch: Callable[[Item], Awaitable[Item]] = as_it_is) -> None:
         self.clock = SetClock(world.clock.at)
         self.inbox = Inbox(redis, self.clock)
         ports = replace(world.ports(), peek=self.inbox.peek)
-        self.turns = GraphTurns(RedisSaver(redis), ports)
+        self.turns = IncidentTurns(RedisSaver(redis), ports)
         self.board = BoardOfList()
         leases = Leases(redis, self.clock, owner=owner)
 
         async def no_pause(seconds: float) -> None:
             await asyncio.sleep(0)
 
-        self.desk = Desk(self.inbox, leases, self.turns, self.board, clock=self.clock, timers=timers_after, pause=no_pause)
+        self.desk = Desk(self.inbox, leases, self.turns, self.board, clock=self.clock, timers=timers_after, fetch=fetch, pause=no_pause)
 
     async def say(self, *said: Item) -> None:
         for one in said:
@@ -140,10 +140,9 @@ async def test_what_an_item_points_to_is_fetched_before_its_turn(redis: Redis) -
     async def fetch(given: Item) -> Item:
         return given.model_copy(update={"text": "job 4711 died on n[1-4]"})
 
-    turns = GraphTurns(RedisSaver(redis), World(FakeFleet(sick())).ports(), fetch=fetch)
-    report = await turns.run(item("see above"), Origin())
-    assert report.root_causes[0].devices == ("n2/gpu3",)
-    await turns.tidy(INCIDENT, timedelta(days=1))
+    office = Office(redis, World(FakeFleet(sick())), fetch=fetch)
+    await office.say(item("see above"))
+    assert office.board.posts[0][1].root_causes[0].devices == ("n2/gpu3",)
 
 
 async def test_spending_is_kept_as_long_as_the_incident(real_redis: Redis) -> None:

@@ -24,7 +24,7 @@ from bot.desk.wakeups import LocalWakeups
 from graph.ports import Progress
 from graph.state import Incident, Lifecycle, Report
 from tests.support.clock import WallClock
-from tests.support.fakes_desk import TinyTurns, item, origin
+from tests.support.fakes_desk import TinyTurns, item, origin, with_work
 
 LEASE = 0.4
 """Seconds: how long the incident of a killed worker stays untouched."""
@@ -88,7 +88,7 @@ async def work(job: Mapping[str, Any]) -> None:
     sweeper = Sweeper(inbox, wakeups, every=0.05, patience=timedelta(seconds=0.1))
     sweeping = asyncio.create_task(sweeper.run())
     async with asyncio.timeout(DONE_WITHIN):
-        while await inbox.with_work():  # noqa: ASYNC110  the work may be another process's
+        while await with_work(redis):  # noqa: ASYNC110  the work may be another process's
             await asyncio.sleep(0.02)
     sweeping.cancel()
     await wakeups.idle()

@@ -18,10 +18,11 @@ from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
 from bot.actions.proposer import Proposer
 from bot.actions.worker import Actions
-from bot.desk.inbox import Inbox, Names
+from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.policy.approvals import Rights
 from bot.policy.channels import Person
+from bot.store.keys import ACTIONS, Names
 from graph.actions.carry_out import ActionPorts
 from graph.actions.flow import ActionThreads
 from graph.incident.turns import IncidentTurns
@@ -399,7 +400,7 @@ class Office:
         )
         self.index = ActionIndex(self.redis, self.clock)
         self.threads = ActionThreads(RedisSaver(self.redis), self.acting)
-        leases = Leases(self.redis, self.clock, owner=self.worker, names=Names("rm:act"))
+        leases = Leases(self.redis, self.clock, owner=self.worker, names=ACTIONS)
         delivery = Delivery(self.inbox, self._wake, self.clock)
         self.driver = Driver(self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.state, self.clock)
         proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of)

@@ -7,7 +7,6 @@ from typing import cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
 
-from bot.background import Background
 from bot.cards.incidents import close_modal
 from bot.desk.inbox import Inbox
 from bot.policy import channels as policy
@@ -16,6 +15,7 @@ from bot.slack.context import Surface
 from bot.slack.incoming.socket import listening
 from bot.slack.manifest import manifest
 from bot.slack.people import People
+from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
 from graph.ports import Progress

@@ -10,6 +10,9 @@ from typing import Annotated, Any, TypedDict, cast
 from langgraph.graph import END, START, StateGraph
 from redis.asyncio import Redis
 
+from bot.desk.inbox import WORK
+from bot.store.keys import Names
+from bot.tasks import awaited
 from graph.memory.checkpoint import RedisSaver
 from graph.memory.resume import cut_off
 from graph.ports import Progress
@@ -31,6 +34,12 @@ def origin(thread_ts: str = "1.0") -> Origin:
 
 async def straight_on(point: str) -> None:
     await asyncio.sleep(0)
+
+
+async def with_work(redis: Redis) -> list[str]:
+    """Incidents whose inbox is not empty."""
+    rows = [row.decode().split(" ", 1) for row in await awaited(redis.zrange(Names().due, 0, -1))]
+    return [incident for incident, why in rows if why == WORK]
 
 
 class Tale(TypedDict, total=False):

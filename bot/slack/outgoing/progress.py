@@ -12,12 +12,12 @@ import structlog
 from redis.exceptions import RedisError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.background import Background
 from bot.cards.blocks import Card
 from bot.cards.incidents import progress
 from bot.cards.incidents.progress import Living
 from bot.slack.client import SLACK_TROUBLE, Throttle, post, said
 from bot.slack.outgoing.posts import POSTING, Cards
+from bot.tasks import Background
 from graph.ports import Progress
 from graph.state import Origin
 

@@ -50,7 +50,7 @@ async def measure(incidents: int, directory: Path) -> dict[str, Any]:
     desk = Desk(inbox, Leases(store.redis, clock), TinyTurns(store.redis), board, clock=clock, timers=timers_after)
     times = await stored_at_a_rate(inbox, incidents, 200.0)
     begun = time.perf_counter()
-    for incident in await inbox.with_work():
+    for incident in await inbox.open_incidents():
         await desk.advance(incident)
     each = (time.perf_counter() - begun) * 1000 / incidents
     await store.aclose()

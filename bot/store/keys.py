@@ -1,0 +1,95 @@
+"""Every key of ours in Redis, spelt here. Stored names: what a release has written, the next one finds.
+
+Two rooms below keep the spelling of their own: `graph.memory` (THREADS) and `tools.ledger` (LEDGER).
+"""
+
+from dataclasses import dataclass
+
+PREFIX = "rm"
+THREADS = f"{PREFIX}:thread"
+"""How the keys of LangGraph's threads begin."""
+LEDGER = f"{PREFIX}:ledger:"
+"""How the keys of the approval ledger begin."""
+WAKEUPS = f"{PREFIX}:wakeups"
+ACTION_WAKEUPS = f"{PREFIX}:action-wakeups"
+
+
+class Names:
+    """The keys of one kind of work; `ACTIONS` has leases of its own. One incident's keys share a hash tag."""
+
+    def __init__(self, prefix: str = PREFIX) -> None:
+        self.due = f"{prefix}:due"
+        self.open = f"{prefix}:open"
+        self.fence = f"{prefix}:fence"
+        self.dead = f"{prefix}:dead"
+        self.actions_due = f"{prefix}:actions:due"
+        self._prefix = prefix
+
+    def of(self, incident: str, part: str = "") -> str:
+        return f"{self._prefix}:incident:{{{incident}}}" + (f":{part}" if part else "")
+
+    def lease(self, incident: str) -> str:
+        return self.of(incident, "lease")
+
+    def cards(self, incident: str) -> str:
+        return self.of(incident, "cards")
+
+    def alone(self, incident: str, card: str) -> str:
+        return self.of(incident, f"cards:{card}:alone")
+
+    def seen(self, key: str) -> str:
+        return f"{self._prefix}:seen:{key}"
+
+    def thread(self, team: str, channel: str, thread_ts: str) -> str:
+        return f"{self._prefix}:at:{team}:{channel}:{thread_ts}"
+
+    def told(self, approval: str) -> str:
+        return f"{self._prefix}:actions:told:{approval}"
+
+    def gpus(self, host: str) -> str:
+        return f"{self._prefix}:gpus:{host}"
+
+
+ACTIONS = Names(f"{PREFIX}:act")
+"""Leases on single actions and on the ladders of an incident: whoever drives those does not stand in the desk's way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One row of the table: keys of this form (`*` is an id), what they hold, and when they go."""
+
+    form: str
+    holds: str
+    goes: str = ""
+
+
+CLOSED = "some days after the incident is closed (closed_days)"
+# fmt: off
+TABLE = (
+    Kept("rm:due",                        "zset: `INCIDENT WHY`, by when somebody must look"),
+    Kept("rm:open",                       "zset: incidents that are not closed, by when they were opened"),
+    Kept("rm:fence",                      "counter behind the tokens of leases"),
+    Kept("rm:dead",                       "list: items that no turn could answer; the last thousand"),
+    Kept("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
+    Kept("rm:at:*",                       "the incident of a Slack thread", CLOSED),
+    Kept("rm:incident:{*}",               "hash: where it came from, when, and how far it is", CLOSED),
+    Kept("rm:incident:{*}:inbox",         "list: what waits for a turn, oldest first", "with its last item"),
+    Kept("rm:incident:{*}:timers",        "set: which timers run", "with the last timer"),
+    Kept("rm:incident:{*}:tries",         "hash: how often turns of an item were begun and failed", "with the item"),
+    Kept("rm:incident:{*}:threads",       "set: keys of its Slack threads", CLOSED),
+    Kept("rm:incident:{*}:posted",        "hash: which items' reports were posted", CLOSED),
+    Kept("rm:incident:{*}:spent",         "hash: what a model cost", CLOSED),
+    Kept("rm:incident:{*}:lease",         "who works on it, with a fencing token", "with the turn, or lease_seconds after its process died"),
+    Kept("rm:incident:{*}:cards",         "hash: which Slack message is which card", "30 days after the incident is closed"),
+    Kept("rm:incident:{*}:cards:*:alone", "who posts a card just now", "with the post"),
+    Kept("rm:thread:{*}:*",               "LangGraph's checkpoints of an incident or an action", CLOSED),
+    Kept("rm:actions:due",                "zset: actions and incidents, by when somebody must look at what they wait for"),
+    Kept("rm:actions:told:*",             "hash: what people were told of an action", "40 days after the last news"),
+    Kept("rm:act:fence",                  "counter behind the tokens of those leases"),
+    Kept("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
+    Kept("rm:ledger:*",                   "the approval ledger and its audit chain"),
+    Kept("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
+    Kept("rm:wakeups",                    "stream: wake-ups of incidents; the last ten thousand"),
+    Kept("rm:action-wakeups",             "stream: wake-ups of actions"),
+)
+# fmt: on

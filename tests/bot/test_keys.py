@@ -1,0 +1,81 @@
+"""Every key in Redis is spelt in `bot.store.keys`, and its table names them all."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+
+from bot.desk.desk import Desk
+from bot.desk.inbox import Inbox
+from bot.desk.lease import Leases
+from bot.desk.sweeper import timers_after
+from bot.slack.outgoing.posts import Cards
+from bot.store.gpu_holds import RedisHolds
+from bot.store.keys import LEDGER, TABLE, THREADS, Names
+from bot.store.model_costs import RedisBook
+from graph.memory.checkpoint import RedisSaver
+from graph.model.reasoner import Spent
+from tests.support.clock import SetClock
+from tests.support.fakes_actions import Office, Site, hung, well
+from tests.support.fakes_desk import BoardOfList, TinyTurns, item, origin
+from tools.ledger.book import Book
+
+
+@pytest.fixture
+async def redis() -> AsyncIterator[Redis]:
+    async with FakeAsyncRedis() as redis:
+        yield redis
+
+
+async def keys_of(redis: Redis) -> list[str]:
+    found: Any = await redis.keys("*")
+    return [key.decode() for key in found]
+
+
+def rows_of(key: str) -> list[str]:
+    """The rows of the table that name this key; the most exact one first."""
+    forms = [row.form for row in TABLE if re.fullmatch(re.escape(row.form).replace(r"\*", "[^{}]+?"), key)]
+    return sorted(forms, key=len, reverse=True)
+
+
+async def test_what_an_incident_and_its_repair_leave_in_redis_stands_in_the_table(redis: Redis) -> None:
+    site = Site(facts=well("n1", "n2", "n3", "n4", "m1", "m2", "ctl"))
+    site.sick(hung("n1"))
+    office = Office(redis, site)
+    incident = await office.mention()
+    await office.approve(incident, "drain_node")
+    await office.index.tell("apr-1", "card", "shown")
+    await RedisBook(redis).add(incident, Spent(1, 1, 1, 0.1))
+    keys = await keys_of(redis)
+    assert {"rm:actions:due", f"rm:incident:{{{incident}}}:spent"} <= set(keys)
+    assert [key for key in keys if not rows_of(key)] == []
+
+
+async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_the_table(redis: Redis) -> None:
+    clock, seen = SetClock(), set[str]()
+
+    async def look(point: str) -> None:
+        seen.update(await keys_of(redis))
+
+    inbox, cards = Inbox(redis, clock), Cards(redis)
+    desk = Desk(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList(), clock=clock, timers=timers_after)
+    incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
+    await RedisHolds(redis).take("n1", 60)
+    await cards.set(incident, "living", "1.0")
+    async with cards.alone(incident, "living"):
+        await look("alone")
+    await desk.advance(incident)
+    await look("end")
+    assert {Names().lease(incident), Names().gpus("n1"), Names().alone(incident, "living"), Names().of(incident, "timers")} <= seen
+    assert [key for key in seen if not rows_of(key)] == []
+
+
+def test_the_rooms_below_spell_their_keys_as_the_table_says() -> None:
+    redis = FakeAsyncRedis()
+    assert RedisSaver(redis)._prefix == THREADS
+    assert Book(redis, b"0" * 32, SetClock())._prefix == LEDGER
+    assert rows_of(f"{THREADS}:{{inc-1}}:index")
+    assert rows_of(f"{LEDGER}apr:1")
