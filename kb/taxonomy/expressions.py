@@ -1,28 +1,12 @@
 """Expressions over one fact, in CEL. Compiled once; an error while evaluating means "does not match" and is kept, never raised."""
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Mapping
-from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
-from types import ModuleType
 from typing import Any
 
+import cel
 
-def _engine() -> ModuleType:
-    """The package's compiled half alone: its own `__init__` also loads a command line with a terminal toolkit: seven MiB in every process."""
-    package, name = find_spec("cel"), "cel.cel"
-    found = PathFinder.find_spec(name, package.submodule_search_locations) if package else None
-    if not found or not found.loader:
-        raise ImportError("the package common-expression-language is not installed", name=name)
-    if name not in sys.modules:  # it can be loaded once in a process
-        sys.modules[name] = module_from_spec(found)
-        found.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-cel = _engine()
 VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majority", "unit"})
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
