@@ -40,7 +40,7 @@ check: $(STAMP) ## formatting, lint, types, layers
 fix: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/python -m tests.project.readme_parts
+	$(BIN)/python -m tests.project.generated
 
 shots: $(STAMP) ## play the story in a browser and renew README's picture
 	$(BIN)/pytest tests/stories/test_browser.py tests/stories/test_repair.py

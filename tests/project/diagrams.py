@@ -1,0 +1,107 @@
+"""State diagrams of the product, drawn from what it does: the action's from its table, the ladder's by playing every event in every state.
+
+They are Mermaid text; `tests.project.generated` puts them into CONTRIBUTING.md.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from graph.ladders.build import Yard, ladders_for
+from graph.ladders.ends import settled
+from graph.ladders.moves import RESULTS, News, moved
+from graph.state import Hypothesis, Ladder
+from tests.support.clock import T0
+from tests.support.fakes_actions import HUNG, TAXONOMY, inventory, well
+from tools.ledger.states import OPEN, TABLE, State
+
+Edges = Mapping[tuple[str, str], Iterable[str]]
+
+WAITS = {
+    "approval": "to_decide: put up for decision",
+    "idle": "until_idle: waits until drained and idle",
+    "node_back": "until_back: waits for the node",
+    "proof": "watched: passes now, proved again later",
+    "none": "at_the_door: waits for other fixes of the host",
+}
+"""How a ladder that goes on is drawn, by what it waits for."""
+COMES = {
+    "approval": ("done", *sorted(RESULTS - {"done"}), "held", "unreachable", "cannot", "over", "needless", "not_idle"),
+    "idle": ("idle", "busy", "unreachable", "cannot"),
+    "node_back": ("back",),
+    "proof": ("cured", "recurred"),
+    "none": (),
+}
+"""What can happen while it waits for that: results of an action that is put up, what its proposing found, readings and timers."""
+AFTERWARDS = ("again", "done", "failed")
+"""What can still happen to a ladder that ended: somebody asks again, or says what became of an action in doubt."""
+PROOFS = ("passes_now", "unchanged", "worse")
+SPOKEN = {
+    ("done", "passes_now"): "passes now",
+    ("done", "unchanged"): "did not help",
+    ("done", "worse"): "made it worse",
+    ("superseded", "covered"): "covered by another",
+    ("superseded", "host_key"): "host key changed",
+    ("failed", "never"): "refused on the node",
+    ("back", "passes_now"): "back, and well",
+}
+"""An event and what came with it, in words; any other is its own name."""
+
+
+def action_states() -> str:
+    """One action's life, from the ledger's table."""
+    edges = {(str(state), str(then)): [str(event).replace("_", " ")] for state, exits in TABLE.items() for event, then in exits.items()}
+    return _drawn(str(State.PENDING), edges, (str(state) for state in TABLE if state not in OPEN and not TABLE[state]))
+
+
+def ladder_states() -> str:
+    """One ladder's life: a fix of three remedies on a drained node, each event played in each state that can be reached."""
+    edges: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for stuck in (False, True):
+        yard = Yard("inc-1", T0, inventory(), TAXONOMY, well("n1", "n2"), job="4711", stuck=stuck)
+        (first,) = ladders_for([Hypothesis(label=HUNG, hosts=("n1",), devices=("n1/gpu3",), verdict="confirmed")], yard).ladders
+        for before, event, after in _played(first, yard):
+            if before.outcome and _state(before) == _state(after):
+                continue  # only what is held changed
+            edges[_state(before), _state(after)][SPOKEN.get((event.kind, _with(event)), event.kind.replace("_", " "))] = None
+    ends = {then for _, then in edges} - {state for state, _ in edges}
+    return _drawn("to_decide", edges, sorted(ends))
+
+
+def _played(first: Ladder, yard: Yard) -> Iterable[tuple[Ladder, News, Ladder]]:
+    """Each move that changes a ladder, from `first` on, until nothing new comes."""
+    open_rows, seen = [first], set()
+    while open_rows:
+        row = open_rows.pop()
+        if (key := (row.rung, min(row.attempt, yard.waits.asks), row.waiting_for, row.outcome, row.drained, len(row.rungs))) in seen:
+            continue
+        seen.add(key)
+        for event in _events(row):
+            (after,) = settled([moved(row, event, yard)], yard)
+            if after != row:
+                yield row, event, after
+                open_rows.append(after)
+
+
+def _events(row: Ladder) -> Iterable[News]:
+    """What can happen to it, with each outcome that its kind knows."""
+    for kind in AFTERWARDS if row.outcome else COMES[row.waiting_for]:
+        outcomes = {"done": PROOFS, "superseded": ("", "covered", "host_key")}.get(kind, ("",))
+        yield from (News(kind, ladder=row.id, outcome=outcome, since=T0 if kind == "done" else None) for outcome in outcomes)
+        if kind == "failed":
+            yield News(kind, ladder=row.id, ran=False)
+
+
+def _with(event: News) -> str:
+    return event.outcome or ("" if event.ran else "never")
+
+
+def _state(row: Ladder) -> str:
+    return row.outcome or WAITS[row.waiting_for].partition(":")[0]
+
+
+def _drawn(first: str, edges: Edges, ends: Iterable[str]) -> str:
+    lines = ["```mermaid", "stateDiagram-v2", f"  [*] --> {first}"]
+    named = {state for pair in edges for state in pair}
+    lines += [f"  {name}" for name in WAITS.values() if name.partition(":")[0] in named]
+    lines += [f"  {state} --> {then}: {', '.join(events)}" for (state, then), events in edges.items()]
+    return "\n".join([*lines, *(f"  {end} --> [*]" for end in ends), "```"])

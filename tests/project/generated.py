@@ -1,0 +1,110 @@
+"""The generated parts of the documents: `python -m tests.project.generated` writes them, a test compares them.
+
+A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->` in the document that PARTS gives it to.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bot.settings import PREFIX, Settings
+from bot.slack.incoming.grammar import help_rows
+from graph.incident.flow import FLOW
+from tests.project.diagrams import action_states, ladder_states
+from tools.checks import CHECKS
+from tools.checks.row import Check
+from tools.remedies import REMEDIES
+
+ROOT = Path(__file__).parents[2]
+
+
+def flow() -> str:
+    """The incident graph as a diagram, from its table."""
+    lines = ["```mermaid", "flowchart LR", "  inbox([inbox]) --> summarise"]
+    for step in FLOW:
+        targets = step.among if callable(step.then) else (step.then,)
+        lines += [f"  {step.name} --> {'done([report])' if target == '__end__' else target}" for target in targets]
+    return "\n".join([*lines, "```"])
+
+
+def _word(word: str) -> str:
+    """A word of a command; of a program that is one, its first characters."""
+    return word if len(word) <= 160 else f"{word[:24]} …"
+
+
+def _notes(check: Check) -> str:
+    notes = (("exclusive", check.exclusive), ("part as root", any(command.privileged for command in check.commands)))
+    return ", ".join(note for note, on in notes if on)
+
+
+def checks() -> str:
+    """The catalogue of checks."""
+    rows = ["| check | asks | commands | seconds | |", "|---|---|---|---|---|"]
+    for check in CHECKS.values():
+        commands = "<br>".join(f"`{' '.join(map(_word, command.argv))}`".replace("|", "\\|") for command in check.commands)
+        rows.append(f"| `{check.id}` | {check.asks} | {commands} | {check.seconds:g} | {_notes(check)} |")
+    return "\n".join(rows)
+
+
+def remedies() -> str:
+    """The catalogue of remedies."""
+    rows = ["| remedy | does | risk | must be true | proved by |", "|---|---|---|---|---|"]
+    for remedy in REMEDIES.values():
+        said = "; ".join(condition.says for condition in remedy.conditions) + ("; the node is drained" if "drained" in remedy.needs else "")
+        rows.append(f"| `{remedy.id}` | {remedy.does} | {remedy.risk} | {said.removeprefix('; ')} | {', '.join(remedy.proof)} |")
+    return "\n".join(rows)
+
+
+def settings() -> str:
+    """Every setting with its default, as the environment spells it."""
+    rows = ["| setting | default | |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        default = field.default
+        shown = "" if default in (None, "", ()) or "Secret" in type(default).__name__ else f"`{default}`"
+        rows.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
+    return "\n".join(rows)
+
+
+def grammar() -> str:
+    """What a reply may say."""
+    rows = ["| say | and |", "|---|---|"]
+    return "\n".join(rows + [f"| `{say}` | {does} |" for say, does in help_rows()])
+
+
+def rooms() -> str:
+    """Every package of the product with the first paragraph of its docstring."""
+    rows = ["| room | |", "|---|---|"]
+    for path in sorted(path for top in ("bot", "graph", "tools", "kb") for path in (ROOT / top).rglob("__init__.py")):
+        said = ast.get_docstring(ast.parse(path.read_text())) or ""
+        summary = " ".join(said.partition("\n\n")[0].split())
+        rows.append(f"| `{path.parent.relative_to(ROOT)}/` | {summary} |")
+    return "\n".join(rows)
+
+
+PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "README.md": {"flow": flow, "grammar": grammar},
+    "CONTRIBUTING.md": {"rooms": rooms, "ladder": ladder_states, "action": action_states},
+    "docs/checks.md": {"checks": checks},
+    "docs/remedies.md": {"remedies": remedies},
+    "docs/settings.md": {"settings": settings},
+}
+
+
+def marks(name: str) -> tuple[str, str]:
+    """What stands before and after a part."""
+    return f"<!-- {name}:begin -->\n", f"<!-- {name}:end -->"
+
+
+def rendered(document: str, text: str) -> str:
+    """The document with every generated part made anew."""
+    for name, make in PARTS[document].items():
+        begin, end = marks(name)
+        before, _, rest = text.partition(begin)
+        text = before + begin + make() + "\n" + end + rest.partition(end)[2]
+    return text
+
+
+if __name__ == "__main__":
+    for document in PARTS:
+        path = ROOT / document
+        path.write_text(rendered(document, path.read_text()))

@@ -1,0 +1,69 @@
+"""The documents say what is so: generated parts are current, the commands, files and settings that they name exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.cli import app
+from bot.settings import PREFIX, Settings
+from kb.taxonomy.reader import load_taxonomy
+from tests.project.generated import PARTS, ROOT, marks, rendered
+from tools.checks import CHECKS
+from tools.checks.site.reader import load_site_checks
+
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+
+
+@pytest.mark.parametrize("document", PARTS)
+def test_the_generated_parts_are_current(document: str) -> None:
+    text = (ROOT / document).read_text()
+    assert all(mark in text for name in PARTS[document] for mark in marks(name))
+    assert text == rendered(document, text), "run: python -m tests.project.generated"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_that_is_named_exists(document: str) -> None:
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {str(group.name or (group.typer_instance and group.typer_instance.info.name)) for group in app.registered_groups}
+    named = set(re.findall(r"(?<![@/])\brackmedic ([a-z][a-z-]+)", "\n".join(_code((ROOT / document).read_text()))))
+    assert named <= known, named - known
+
+
+def _code(text: str) -> list[str]:
+    """Code blocks and code words: prose may say "rackmedic" as it likes."""
+    return re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_and_folder_that_is_named_exists(document: str) -> None:
+    text = (ROOT / document).read_text()
+    linked = [target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target]
+    missing = [target for target in linked if not (ROOT / document).parent.joinpath(target).exists()]
+    named = set(re.findall(r"`((?:bot|graph|tools|kb|deploy|tests|docs)/[\w./-]*)`", text))
+    assert not missing + [name for name in sorted(named) if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_setting_that_is_named_exists(document: str) -> None:
+    named = set(re.findall(rf"\b{PREFIX}([A-Z][A-Z_]+)\b", (ROOT / document).read_text()))
+    assert named <= {name.upper() for name in Settings.model_fields} | {"CONFIG", "NO_SKIPS", "CAPTURES"}
+
+
+def test_the_examples_of_what_a_site_adds_are_read_as_they_stand(tmp_path: Path) -> None:
+    examples = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
+    for folder, example in zip(("checks", "taxonomy"), examples, strict=True):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "site.yaml").write_text(example)
+    assert list(load_site_checks(tmp_path / "checks", known=CHECKS)) == ["scratch"]
+    assert load_taxonomy(tmp_path / "taxonomy").leaf("OTHER.SITE.Scratch_Not_Mounted").checks == ("scratch",)
+
+
+def test_readme_is_short_and_says_words_before_it_uses_them() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 200
+    assert not re.findall(r"\b(?:log-odds|leaf|leaves|rungs?)\b", text)
+
+
+def test_the_picture_is_there() -> None:
+    assert (ROOT / "deploy" / "screenshots" / "thread.png").stat().st_size > 10_000
