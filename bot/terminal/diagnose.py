@@ -8,12 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fakeredis import FakeAsyncRedis
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from bot.desk.inbox import new_incident_id
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
@@ -21,8 +19,6 @@ from bot.terminal.document import document
 from bot.terminal.report import report_text
 from bot.terminal.requests import DiagnoseRequest
 from bot.terminal.shared import looking, stage_of
-from graph.incident.turns import IncidentTurns
-from graph.memory.checkpoint import RedisSaver
 from graph.ports import Progress
 from graph.state import Attachment, Incident, Item, Origin, Report
 from tools.inventory.ranges import BadRange
@@ -57,7 +53,11 @@ def _item(world: World, request: DiagnoseRequest, stage: "Stage | None") -> Item
 
 def _incident(case: Path | None) -> str:
     """A new id; that of a case is always the same, so that the same case gives the same answer."""
-    return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}" if case else new_incident_id()
+    if case:
+        return f"inc-{sha256(case.read_bytes()).hexdigest()[:6]}"
+    from bot.desk.inbox import new_incident_id  # brings Redis' client, which a case does without
+
+    return new_incident_id()
 
 
 def _named(world: World, ranges: str) -> str:
@@ -96,7 +96,8 @@ def _watch(quiet: bool) -> Iterator[LiveLine]:
 
 
 async def _turn(world: World, item: Item, quiet: bool) -> tuple[Incident, Report]:
+    """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
+    from graph.incident.single import single_turn
+
     with _watch(quiet) as watch:
-        turns = IncidentTurns(RedisSaver(FakeAsyncRedis()), replace(world.ports, progress=watch))
-        report = await turns.run(item, Origin(kind="terminal"))
-    return await turns.state(item.incident), report
+        return await single_turn(replace(world.ports, progress=watch), item, Origin(kind="terminal"))

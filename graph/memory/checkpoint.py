@@ -24,20 +24,15 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from redis.asyncio import Redis
 
 from graph.memory.fence import FENCED_COMMIT, Drained, LostLease, current_fence
+from graph.memory.serde import plain_serde
 
 KINDS = ("checkpoints", "index", "values", "writes", "windex")
 CUT = b"\0"
 END = b"\xff"
 Command = tuple[str | bytes | int | float, ...]
-
-
-def plain_serde() -> JsonPlusSerializer:
-    """Plain JSON types and LangGraph's own; a stored value of any other type is not rebuilt into an object."""
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 class RedisSaver(BaseCheckpointSaver[str]):

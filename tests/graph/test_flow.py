@@ -9,6 +9,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.incident.flow import FLOW, build_incident_graph, run_turn
+from graph.incident.single import single_turn
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Judgement, Ranking
 from graph.state import GRAPH_VERSION, Attachment, Incident, Item, Origin, Report
@@ -371,3 +372,13 @@ async def test_seconds_and_looks_add_up_over_turns() -> None:
 
 def test_node_names_are_the_stored_ones() -> None:
     assert [step.name for step in FLOW] == ["summarise", "plan", "execute", "reflect", "conclude"]
+
+
+@pytest.mark.parametrize("sick", [LOST_ON_N2, KILLED_ON_N3, None], ids=["lost", "killed", "well"])
+async def test_a_single_turn_in_memory_ends_as_one_over_redis_does(sick: Fact | None) -> None:
+    facts = [sick] if sick else []
+    once, told = await single_turn(world(*facts).ports(), item(), Origin(kind="terminal"))
+    async with FakeAsyncRedis() as redis:
+        kept = Desk(world(*facts), RedisSaver(redis))
+        assert told == await kept.turn(item(), Origin(kind="terminal"))
+        assert once == await kept.state()
