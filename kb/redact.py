@@ -173,22 +173,23 @@ def _bytes(found: re.Match[str]) -> str:
     return found[0] if clean == said else found[1] + json.dumps(clean)
 
 
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-_BLANK = frozenset(
-    "\u00a0\u115f\u1160\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u2800\u3000\u3164\uffa0\u034f\u17b4\u17b5"
-)
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+BLANKS = frozenset("\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
+"""What looks like a space and is none."""
+_SHOWS_NOTHING = BLANKS | frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_VARIATIONS = ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+"""Variation selectors: whole texts have been smuggled past readers in them."""
 _ODD = re.compile(r"[^\x20-\x7e\n\t]")
 
 
 def visible(text: str) -> str:
-    """Control, bidi, zero-width and blank look-alike characters spelled out (`\\u202e`), so that text shows what it holds."""
+    """Control, bidi, zero-width and blank look-alike characters become their code, `‹U+202E›`, so that text shows what it holds; new lines
+    and tabs stay."""
     return _ODD.sub(_spelled, text)
 
 
 def _spelled(found: re.Match[str]) -> str:
     char = found[0]
     code = ord(char)
-    hidden = unicodedata.category(char) in _INVISIBLE or char in _BLANK or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
-    if not hidden:
-        return char
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    varies = any(first <= code <= last for first, last in _VARIATIONS)
+    return f"‹U+{code:04X}›" if varies or char in _SHOWS_NOTHING or unicodedata.category(char) in _INVISIBLE else char

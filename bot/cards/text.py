@@ -5,23 +5,21 @@ rendering, so that a cut never splits an escape or a code fence and always says 
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from kb.redact import BLANKS, visible
+
 MOST_READ = 200_000
 """Longer texts are cut before they are looked at: no card shows more, and cleaning costs time."""
-
-INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
-"""Characters that show nothing although their category is not one of `HIDDEN`."""
 
 CUT, TAIL = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
 """Room kept for the words that say how much was cut."""
 
+SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
 LOOKALIKES, QUIET = str.maketrans("<>&", "‹›＆"), str.maketrans("*~`", "∗∼ˋ")
-HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
 
@@ -111,20 +109,6 @@ def size(text: str) -> int:
     return len(text) + sum(char > "\uffff" for char in text)
 
 
-def visible(text: str) -> str:
-    """Control, bidi, zero-width and other characters that hide become their code in ‹›; new lines and tabs stay."""
-    text = text[:MOST_READ].replace("\r\n", "\n")
-    return text if text.isascii() and text.isprintable() else "".join(map(_show, text))
-
-
-def _show(char: str) -> str:
-    if char in "\n\t":
-        return char
-    if unicodedata.category(char) in HIDDEN or char in INVISIBLE:
-        return f"‹U+{ord(char):04X}›"
-    return char
-
-
 def defang(text: str) -> str:
     """Addresses that nobody can click: `https://x` → `hxxps://x`, `ftp://x` → `ftp[:]//x`."""
     text = re.sub(r"(?i)http(s?)://", lambda found: f"hxxp{found.group(1).lower()}://", text)
@@ -137,7 +121,8 @@ def plain(text: str) -> str:
 
 
 def _seen(text: str) -> str:
-    return defang(visible(text))
+    """What hides shows, and addresses cannot be clicked. A typographer's space is a space: here nobody vouches for it (`exact` is for that)."""
+    return defang(visible(text[:MOST_READ].replace("\r\n", "\n").translate(SPACES)))
 
 
 def _one_line(text: str) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block as SlackBlock
 
 from bot.cards import blocks, text
+from kb.redact import visible
 
 HOSTILE = st.one_of(
     st.text(max_size=400),
@@ -38,7 +39,7 @@ def texts(block: object) -> list[str]:
 
 def is_safe(shown: str) -> bool:
     entities = re.sub(r"&(amp|lt|gt);", "", shown)
-    hidden = any(text._show(char) != char for char in shown)
+    hidden = visible(shown) != shown
     live = re.search(r"(?i)https?://|ftp://", shown)
     return not re.search(r"[<>&]", entities) and not hidden and not live
 
@@ -154,3 +155,8 @@ def test_a_choice_of_any_length_is_split_under_headings() -> None:
     assert [group["label"]["text"] for group in element["option_groups"]] == ["GPU", "GPU (2)", "GPU (3)"]
     assert max(len(group["options"]) for group in element["option_groups"]) == 100
     assert element["initial_option"]["value"] == "GPU.x.249"
+
+
+def test_a_typographers_space_is_a_space_on_a_card() -> None:
+    assert text.show(("job\u00a04711\u2009:",), 100) == "job 4711 :"
+    assert text.pre(["job\u00a04711"], 100) == "```\njob 4711\n```"

@@ -132,7 +132,8 @@ def test_the_cost_is_linear_in_a_hostile_text(evil: str) -> None:
 
 
 def test_hidden_characters_show() -> None:
-    assert visible("gpu-n1\u202e \x1b[31m\u200b\ufeff\u00a0\x00") == "gpu-n1\\u202e \\x1b[31m\\u200b\\ufeff\\xa0\\x00"
+    assert visible("gpu-n1\u202e \x1b[31m\u200b\ufeff\u00a0\x00") == "gpu-n1‹U+202E› ‹U+001B›[31m‹U+200B›‹U+FEFF›‹U+00A0›‹U+0000›"
+    assert visible("a\ufe0fb\U000e0154c\u2800d\u3000") == "a‹U+FE0F›b‹U+E0154›c‹U+2800›d‹U+3000›"
     assert visible("tabs\tand\nlines, é and 你好") == "tabs\tand\nlines, é and 你好"
 
 
