@@ -1,4 +1,4 @@
-# One door: make demo | test | check | fix. Each bootstraps its environment from the committed lock.
+# One door: make demo | test | quick | check | fix. Each bootstraps its environment from the committed lock.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -10,8 +10,14 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 
+# The suite starts Python some sixty times. Without .pyc files each start compiles everything again, which doubles the CPU time of the whole.
+unexport PYTHONDONTWRITEBYTECODE
+
+# As many workers as cores; what shares a set-up or needs the machine for itself is a group (tests/conftest.py). Each worker holds some 400 MB.
+SPREAD := -n auto --maxprocesses 8 --dist loadgroup
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix shots setup-system clean
+.PHONY: help demo test quick check fix shots setup-system clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,7 +35,10 @@ demo: $(STAMP) ## a simulated GPU cluster, a local Slack and the real bot; open 
 	@$(BIN)/rackmedic demo
 
 test: $(STAMP) ## the whole suite; missing system parts skip with a reason
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest $(SPREAD) $(PYTEST_ARGS)
+
+quick: $(STAMP) ## kb, tools, graph and bot without processes and browser, in a minute
+	$(BIN)/pytest $(SPREAD) -m "not processes" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
 
 check: $(STAMP) ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

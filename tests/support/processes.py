@@ -1,0 +1,84 @@
+"""Which tests start processes (servers, shells, browsers): read off the names that they and what they call use, so that nobody marks by hand."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+STARTS = frozenset(
+    {
+        "subprocess",
+        "Popen",
+        "create_subprocess_exec",
+        "create_subprocess_shell",
+        "ProcessPoolExecutor",
+        "fork",
+        "async_playwright",
+        "open_store",
+    }
+)
+"""Whoever says one of these names starts a process, or may."""
+OURS = ("tests.", "deploy.")
+"""Calls are followed into these packages; the product starts none but through `open_store`."""
+
+
+def starts_processes(item: pytest.Function) -> bool:
+    """True if the test, a fixture of its, or a helper that one of them calls starts a process, or it runs on a real Redis."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return "redis-server" in map(str, given) or any(_says(one) for one in _all_reached(item))
+
+
+def starts_the_bot(item: pytest.Function) -> bool:
+    """True if it starts the whole bot as processes (`deploy.sandbox.demo.bot`)."""
+    return any((one.__module__, one.__name__) == ("deploy.sandbox.demo", "bot") for one in _all_reached(item))
+
+
+def fixtures(item: pytest.Function) -> Iterator[pytest.FixtureDef[Any]]:
+    """Every fixture that the test uses, at whatever remove. No public way leads to them."""
+    return (row for rows in item._fixtureinfo.name2fixturedefs.values() for row in rows)
+
+
+def _all_reached(item: pytest.Function) -> Iterator[FunctionType]:
+    for function in (item.function, *(row.func for row in fixtures(item))):
+        yield from _reached(function)
+
+
+@cache
+def _says(function: FunctionType) -> bool:
+    return any(STARTS.intersection(code.co_names) for code in _codes(function.__code__))
+
+
+@cache
+def _reached(function: Callable[..., Any]) -> frozenset[FunctionType]:
+    """The function and all of ours that it leads to, however far."""
+    found: set[FunctionType] = set()
+    ahead = list(_functions(function))
+    while ahead:
+        if (one := ahead.pop()) not in found:
+            found.add(one)
+            ahead += _called(one)
+    return frozenset(found)
+
+
+@cache
+def _called(function: FunctionType) -> tuple[FunctionType, ...]:
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    return tuple(one for name in names if name in function.__globals__ for one in _functions(function.__globals__[name]))
+
+
+def _functions(value: Any) -> Iterator[FunctionType]:
+    """A function of ours, or every method of a class of ours."""
+    if inspect.isclass(value) and value.__module__.startswith(OURS):
+        yield from (one for method in vars(value).values() for one in _functions(getattr(method, "__func__", method)))
+    elif callable(value) and isinstance(plain := inspect.unwrap(value), FunctionType) and plain.__module__.startswith(OURS):
+        yield plain
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
