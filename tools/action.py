@@ -25,6 +25,15 @@ class Condition:
     says: str
     argv: tuple[str, ...]
     expects: str
+    id: str = ""
+    """What it is known by where something is decided by it; empty for the others. Records from before there were ids have none."""
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """A row with its conditions as plain values; an empty id is left out, so that what was written before there were ids reads the same."""
+    values: dict[str, Any] = asdict(row)
+    values["conditions"] = [{k: v for k, v in one.items() if k != "id" or v} for one in values["conditions"]]
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class Action:
 
     def canonical(self) -> str:
         """One line of JSON, keys sorted, no blanks: the bytes that are hashed, stored and compared."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return json.dumps(plain(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     @property
     def digest(self) -> str:
@@ -70,7 +79,7 @@ class Action:
     def from_canonical(cls, text: str) -> "Action":
         """The inverse of `canonical`."""
         row: dict[str, Any] = json.loads(text)
-        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"]) for c in row.pop("conditions"))
+        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c.get("id", "")) for c in row.pop("conditions"))
         lists = {k: tuple(v) for k, v in row.items() if isinstance(v, list)}
         return cls(**{**row, **lists, "conditions": conditions})
 

@@ -8,20 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bot.actions.action_board import Show
+from bot.actions.driver import Show
 from tools.ledger.book import Book
-from tools.ledger.record import Record, Refused
+from tools.ledger.record import Counted, Record
 
 Verdict = Literal["approve", "deny"]
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """One vote among several of one click: what the ledger made of it. `seen` is the action as far as it could be read."""
-
-    approval: str
-    seen: Record | None = None
-    no: Refused | None = None
 
 
 class Decisions(Protocol):

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import structlog
 from redis.exceptions import RedisError
 
-from bot.actions.action_board import Show
 from bot.actions.due import ActionIndex
 from bot.desk.lease import Lease, Leases
 from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
@@ -33,6 +32,34 @@ RETRY, RETRY_SHOWING = timedelta(seconds=10), timedelta(seconds=30)
 KEEP_THREAD = timedelta(days=30)
 EDITED = "edited by"
 StateOf = Callable[[str], Awaitable[Incident]]
+
+
+class Show(Protocol):
+    """Where people see actions: cards of one action, in the incident's thread. The ledger's record says what is true; a card only shows it.
+
+    Everything may be asked twice (a crash between showing and noting it) and shows it once: a card is known by its approval id.
+    Trouble with Slack is the implementer's to wait out or to raise; nothing is decided here.
+    """
+
+    async def approval(self, record: Record, incident_state: Incident) -> None:
+        """Post the approval card as a new message that mentions the approver group; once for each approval id."""
+        ...
+
+    async def changed(self, record: Record) -> None:
+        """The record moved (a vote, approved, running, settled, expired, superseded): bring its card up to date."""
+        ...
+
+    async def outcome(self, record: Record) -> None:
+        """The proof is in (`record.outcome`), or the action ended without one: say it in the thread, once for each (approval, outcome)."""
+        ...
+
+    async def remind(self, record: Record) -> None:
+        """The time to decide is nearly over: mention the approver group once more in the thread, once for each approval id."""
+        ...
+
+    async def held(self, record: Record, why: str) -> None:
+        """Approved, but it cannot start yet (kill switch, busy target, host away …): show `why` on its card. It is tried again by itself."""
+        ...
 
 
 class Post(Protocol):

@@ -16,12 +16,12 @@ from bot.actions.due import ActionIndex
 from bot.actions.proposer import Proposer, Withheld, drained
 from bot.desk.lease import Leases
 from bot.refusal import Refusal
-from graph.actions.carry_out import boot_id
 from graph.actions.flow import ActionThreads
 from graph.incident.fixes import QUIET, all_cured
 from graph.ladders.build import read_ladders
 from graph.memory.fence import LostLease
 from graph.state import Incident, Ladder
+from tools.acting.identity import boot_id
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.ledger.ledger import Ledger

@@ -7,21 +7,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bot.policy.approvals import STALLED, Rights, terms
-from graph.actions.carry_out import boot_id, fingerprint
 from graph.state import Ladder, Rung
 from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, build_check, via_of
-from tools.acting.conditions import ConditionSeen, see, unmet
-from tools.action import Action, Condition
+from tools.acting.conditions import ConditionSeen, filled, job_forgotten, process_start, see, unmet
+from tools.acting.identity import boot_id, fingerprint
+from tools.action import Action
 from tools.fact import Fact, Status
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.record import Terms
 from tools.remedies import REMEDIES
-from tools.remedies.row import BadArgument, fill
+from tools.remedies.row import BadArgument
 from tools.transport import Transport, Unreachable
 
 FactsOf = Callable[[str], Awaitable[list[Fact]]]
-FORGOTTEN = "Invalid job id"
-"""What squeue says of a job that ended some minutes ago."""
 
 
 class Withheld(Exception):
@@ -85,7 +83,7 @@ class Proposer:
         action = build(wanted, target, via, seen, policy=self.rights.policy(), catalogue=self.catalogue, approval=approval)
         stalled = rung.remedy == "cancel_job" and is_stalled(await self.facts_of(wanted.incident), target.name)
         if stalled:
-            action = replace(action, conditions=(*action.conditions, _filled(STALLED, action.args)))
+            action = replace(action, conditions=(*action.conditions, filled(STALLED, action.args)))
         self._stands(action, await unmet(action, self.transport, controller=target.controller))
         return Proposal(action, self._terms(action, target.group, drained=drained, stalled=stalled, approvers=approvers))
 
@@ -96,7 +94,7 @@ class Proposer:
         """The arguments, with the process's start as it is now: another process of that number is not the one that was looked at."""
         if rung.remedy != "kill_gpu_process":
             return rung.args
-        started = await see(Condition("node", "the process lives", ("@proc_start", rung.args["pid"]), "*"), target.name, self.transport)
+        started = await process_start(rung.args["pid"], target.name, self.transport)
         if started.ok is None:
             raise Unreachable(target.name, started.saw)
         if started.saw == "gone":
@@ -106,11 +104,11 @@ class Proposer:
     def _stands(self, action: Action, missing: Sequence[ConditionSeen]) -> None:
         """Withheld unless every condition of the controller holds."""
         for one in missing:
-            if action.remedy == "cancel_job" and (one.ok is False or FORGOTTEN in one.saw):
+            if action.remedy == "cancel_job" and (one.ok is False or job_forgotten(one)):
                 raise Withheld("over", f"job {action.args['job']} has ended by itself")
             if one.ok is None:
                 raise Withheld("unreachable", f"could not see whether {one.says}: {one.saw}")
-            if one.says == DRAINED.says:
+            if one.id == DRAINED.id:
                 raise Withheld("not_idle", f"{action.target} is {one.saw or 'not drained'}")
             if action.remedy == "drain_node" and one.saw.startswith("drain"):
                 raise Withheld("held", f"{action.target} is out of service already ({one.saw.splitlines()[0]})")
@@ -123,11 +121,7 @@ class Proposer:
 
 async def drained(target: Host, transport: Transport) -> ConditionSeen:
     """Whether a scheduler has the host out of service and without jobs."""
-    return await see(_filled(DRAINED, {"target": target.name}), target.controller, transport)
-
-
-def _filled(row: Condition, values: Mapping[str, str]) -> Condition:
-    return replace(row, argv=tuple(fill(word, values) for word in row.argv))
+    return await see(filled(DRAINED, {"target": target.name}), target.controller, transport)
 
 
 def is_stalled(facts: Sequence[Fact], host: str) -> bool:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import structlog
 from redis.exceptions import RedisError
 
-from bot.actions.decisions import Counted, Verdict
+from bot.actions.decisions import Verdict
 from bot.actions.driver import EDITED, Driver, StateOf
 from bot.actions.due import ActionIndex
 from bot.actions.edits import edited
@@ -27,7 +27,7 @@ from tools.acting.kit import KitAnswer
 from tools.acting.run import settle
 from tools.action import new_approval_id
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import NotAnApprover, NotFound, NotOpen, Record, Refused, WrongDigest, requesters_of
+from tools.ledger.record import Counted, NotAnApprover, NotFound, NotOpen, Record, Refused, WrongDigest, requesters_of
 from tools.ledger.states import State, Transition
 
 log = structlog.get_logger()

@@ -23,17 +23,19 @@ QUORUM: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
 BY_HAND, RELAXED = 2, 1
 DECIDE_SECONDS, START_SECONDS = 900, 300
 
-STALLED = Condition("controller", "the stalled job is still there", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING")
+STALLED = Condition(
+    "controller", "the stalled job is still there", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING", id="stalled"
+)
 """What relaxes the quorum of cancelling an incident's own stalled job."""
 
 
 def quorum(action: Action, *, drained: bool, job_stalled: bool) -> int:
     """How many must approve. A node that should be drained and about which no scheduler can be asked needs two."""
-    conditions = {condition.says for condition in action.conditions if condition.kind == "controller"}
+    conditions = {condition.id for condition in action.conditions if condition.kind == "controller"}
     if action.risk == "destructive":
-        relaxed = (drained and DRAINED.says in conditions) or (job_stalled and action.remedy == "cancel_job" and STALLED.says in conditions)
+        relaxed = (drained and DRAINED.id in conditions) or (job_stalled and action.remedy == "cancel_job" and STALLED.id in conditions)
         return RELAXED if relaxed else QUORUM[action.risk]
-    unguarded = "drained" in REMEDIES[action.remedy].needs and DRAINED.says not in conditions
+    unguarded = "drained" in REMEDIES[action.remedy].needs and DRAINED.id not in conditions
     return BY_HAND if unguarded else QUORUM[action.risk]
 
 

@@ -5,8 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
-from bot.actions.action_board import Show
-from bot.actions.driver import Delivery, Driver
+from bot.actions.driver import Delivery, Driver, Show
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
 from bot.actions.proposer import Proposer

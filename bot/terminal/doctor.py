@@ -18,6 +18,7 @@ from bot.store.store import StoreUnavailable, open_store
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.acting.kit import KitState, current_version, kit_of
 from tools.checks import CHECKS
+from tools.checks.kernel import BOOT_ID
 from tools.inventory.hosts import BadInventory, Inventory
 from tools.inventory.ranges import BadRange, fold
 from tools.inventory.sources import open_inventory
@@ -195,7 +196,7 @@ def kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
 
 async def _try(ssh: Ssh, name: str) -> str:
     try:
-        ran = await ssh.run(name, ["cat", "/proc/sys/kernel/random/boot_id"], timeout=10, cap=1000)
+        ran = await ssh.run(name, BOOT_ID, timeout=10, cap=1000)
     except Unreachable as why:
         return why.why
     return "" if ran.exit_status == 0 else f"cannot run a command (exit status {ran.exit_status})"

@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -15,11 +14,11 @@ from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.requests import DryRunRequest
 from bot.terminal.shared import looking, stage_of
-from graph.actions.carry_out import boot_id
 from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
-from tools.acting.conditions import ConditionSeen, see
-from tools.acting.dryrun_ import preview
-from tools.action import Action, Condition
+from tools.acting.conditions import ConditionSeen, process_start
+from tools.acting.dry_run import preview
+from tools.acting.identity import boot_id
+from tools.action import Action
 from tools.inventory.hosts import Host
 from tools.remedies import REMEDIES
 from tools.remedies.row import BadArgument, Remedy, fill
@@ -64,7 +63,7 @@ async def _values(remedy: Remedy, request: DryRunRequest, target: Host, transpor
     """As they were typed; the start of a process is read where it was not."""
     values = dict(part.partition("=")[::2] for part in request.values)
     if "ticks" in remedy.args and "ticks" not in values and values.get("pid", "").isdigit():
-        started = await see(Condition("node", "the process lives", ("@proc_start", values["pid"]), "*"), target.name, transport)
+        started = await process_start(values["pid"], target.name, transport)
         values["ticks"] = started.saw if started.ok else ""
     return values
 
@@ -79,7 +78,7 @@ def _document(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen]) -> 
         "via": action.via,
         "command": list(action.command),
         "limit_seconds": action.limit_seconds,
-        "conditions": [asdict(row) for row in seen],
+        "conditions": [{"says": row.says, "ok": row.ok, "saw": row.saw} for row in seen],
         "proof": list(action.proof),
         "undo": action.undo,
         "back": remedy.back,

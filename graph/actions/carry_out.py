@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from graph.ports import Ports
 from tools.acting.conditions import unmet
-from tools.acting.run import BOOT_ID, Ending, KnowsKeys, run
+from tools.acting.identity import boot_id, fingerprint
+from tools.acting.run import Ending, run
 from tools.action import Action
 from tools.fact import Fact
 from tools.fleet.answers import Ask
@@ -24,7 +25,6 @@ from tools.ledger.states import State, Transition
 from tools.transport import Transport, Unreachable
 
 T = TypeVar("T")
-READ_SECONDS, READ_CAP = 20.0, 16 * 1024
 LATER = (
     *(record.Stopped, record.TargetBusy, record.FleetLimit, record.BreakerOpen, record.BlastRadius, record.Forgetful),
     *(record.StoreDown, record.ClockSkew, record.Crowded, record.Tampered),
@@ -103,20 +103,6 @@ async def _same_host(action: Action, ports: ActionPorts) -> None:
         boot = await boot_id(action.via, ports.transport)
         if boot != action.boot_id:
             raise Changed("rebooted", f"{action.via} was rebooted since this was proposed")
-
-
-async def fingerprint(host: str, transport: Transport) -> str:
-    """Of the key the host showed; empty where the transport knows no keys."""
-    return await transport.fingerprint(host) if isinstance(transport, KnowsKeys) else ""
-
-
-async def boot_id(host: str, transport: Transport) -> str:
-    """The host's boot id now. Unreachable where it does not tell."""
-    ran = await transport.run(host, BOOT_ID, timeout=READ_SECONDS, cap=READ_CAP)
-    boot = ran.text.strip()
-    if ran.exit_status != 0 or not boot:
-        raise Unreachable(host, f"its boot id cannot be read: {ran.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")
-    return boot
 
 
 def _controller(action: Action, ports: ActionPorts) -> str:

@@ -20,7 +20,7 @@ from graph.actions.proof import prove as verdict
 from graph.incident.case import lens_of
 from graph.memory.checkpoint import RedisSaver
 from graph.memory.resume import cut_off
-from tools.acting.conditions import see
+from tools.acting.conditions import job_forgotten, see
 from tools.fact import Fact
 from tools.fleet.answers import Ask
 from tools.ledger import record
@@ -110,7 +110,7 @@ async def proof_of(seen: Record, since: datetime, ports: ActionPorts) -> tuple[P
         return Proof("passes_now", "the check has answered"), await _check_facts(seen, ports)
     if asked := asked_of_scheduler(action):
         answer = await see(asked, action.via, ports.transport)
-        if answer.ok is None and "Invalid job id" in answer.saw:
+        if job_forgotten(answer):
             return Proof("passes_now", "the scheduler does not know the job any more"), []
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
         return Proof("passes_now" if answer.ok else "unchanged", saw), []

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from graph.engine.after_repairs import after_repairs, skews_of
@@ -13,11 +13,11 @@ from graph.engine.belief import Belief
 from graph.engine.reference import Lens, is_text
 from graph.engine.verdict import WORTH_SAYING
 from graph.ladders.build import SCOPES
+from tools.acting.conditions import filled
 from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.ledger.record import Outcome
 from tools.remedies import REMEDIES
-from tools.remedies.row import fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ ANSWERS: Mapping[str, str] = {"restart_container": "container.nvml"}
 def asked_of_scheduler(action: Action) -> Condition | None:
     """The reading that proves the action, where a scheduler proves it."""
     row = SCHEDULER.get(action.remedy)
-    return replace(row, argv=tuple(fill(word, action.args) for word in row.argv)) if row else None
+    return filled(row, action.args) if row else None
 
 
 def checks_for(action: Action, lens: Lens) -> tuple[str, ...]:

@@ -731,6 +731,8 @@ def action(remedy: str, risk: Any, *conditions: Condition) -> Action:
         ("cancel_job", "destructive", (), False, True, 2),
         ("cancel_job", "destructive", (STALLED,), False, True, 1),
         ("reboot", "destructive", (STALLED,), False, True, 2),
+        ("reboot", "destructive", (replace(DRAINED, says="in other words"),), True, False, 1),
+        ("reboot", "destructive", (replace(DRAINED, id="another"),), True, False, 2),
     ],
 )
 def test_the_quorum_follows_risk_and_state_and_relaxes_only_with_its_condition(

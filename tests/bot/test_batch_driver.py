@@ -8,11 +8,21 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.decisions import Counted
 from tests.bot.test_actions import site, slow
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import AlreadyVoted, BreakerOpen, FleetLimit, NotAnApprover, NotOpen, Record, Replayed, Stopped, WrongDigest
+from tools.ledger.record import (
+    AlreadyVoted,
+    BreakerOpen,
+    Counted,
+    FleetLimit,
+    NotAnApprover,
+    NotOpen,
+    Record,
+    Replayed,
+    Stopped,
+    WrongDigest,
+)
 from tools.ledger.states import State
 
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.actions.decisions import Counted
 from bot.cards import text
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import outcome_batch, tally
+from bot.cards.approvals import outcomes, tally
 from bot.cards.approvals import row as approval_row
 from bot.cards.approvals import shared_card as approval_batch
 from bot.cards.approvals import whole as approval_all
@@ -27,7 +26,7 @@ from tests.support.fakes_bot import TEAM
 from tools.acting.conditions import ConditionSeen
 from tools.ledger import record as ledger
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import Record, Terms, Vote
+from tools.ledger.record import Counted, Record, Terms, Vote
 from tools.ledger.states import State
 
 IDLE = ConditionSeen("no process uses this GPU", True, "")
@@ -168,7 +167,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
         return
     seen = [ConditionSeen(kept[0].says or "idle", None, kept[0].says)] * 4
     shown = [Shown(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says) for record in kept]
-    for card in (approval_batch.render(shown, Brakes()), outcome_batch.render(shown)):
+    for card in (approval_batch.render(shown, Brakes()), outcomes.render_all(shown)):
         assert is_safe(card)
         assert fits(card)
     words = sections(approval_batch.render(shown, Brakes()))

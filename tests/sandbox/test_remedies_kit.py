@@ -12,7 +12,8 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.grammar import LOOK, PRIVILEGED
 from tests.support.fakes_cluster import facts
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, some_digest, unsound
-from tools.acting.kit import ACT, current_version, kit_of
+from tools.acting.kit import current_version, kit_of
+from tools.nodekit.generate import ACT
 from tools.remedies import REMEDIES
 
 

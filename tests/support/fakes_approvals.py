@@ -8,7 +8,7 @@ from typing import Any
 
 from fakeredis import FakeAsyncRedis
 
-from bot.actions.decisions import Approvals, Counted, Verdict
+from bot.actions.decisions import Approvals, Verdict
 from bot.policy.approvals import Rights
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
@@ -25,7 +25,7 @@ from tools.action import Action, Condition, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import NotAnApprover, NotFound, Record, Refused, Terms
+from tools.ledger.record import Counted, NotAnApprover, NotFound, Record, Refused, Terms
 from tools.ledger.states import State, Transition
 from tools.remedies.row import BadArgument
 

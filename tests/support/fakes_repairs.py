@@ -10,9 +10,10 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
 from tests.support.clock import SetClock
 from tools.acting.build import ActionWanted, HostSeen, build
-from tools.acting.kit import ACT, KitAnswer, ask
+from tools.acting.kit import KitAnswer, ask
 from tools.action import Action
 from tools.inventory.hosts import Host
+from tools.nodekit.generate import ACT
 from tools.remedies import REMEDIES
 from tools.transport import Ran, Transport
 

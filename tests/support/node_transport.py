@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.support.fakes_nodekit import Node
-from tools.acting.kit import ACT
+from tools.nodekit.generate import ACT
 from tools.transport import Ran
 
 

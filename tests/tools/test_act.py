@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from tests.support.fakes_ledger import BOOT, OTHER_BOOT, Desk
 from tools.acting import run as act
-from tools.acting.kit import ACT, current_version, kit_of, read_answer
+from tools.acting.kit import current_version, kit_of, read_answer
 from tools.acting.run import Ending
 from tools.fact import Status
 from tools.ledger.record import LostClaim
+from tools.nodekit.generate import ACT
 from tools.remedies import REMEDIES
 from tools.transport import Ran, Unreachable
 

@@ -11,11 +11,11 @@ import pytest
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
 from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, via_of
 from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
-from tools.acting.dryrun_ import preview
-from tools.acting.kit import ACT, current_version
+from tools.acting.dry_run import preview
+from tools.acting.kit import current_version
 from tools.action import Action, Condition
 from tools.inventory.hosts import parse_inventory
-from tools.nodekit.generate import FUNCTIONS
+from tools.nodekit.generate import ACT, FUNCTIONS
 from tools.remedies import REMEDIES
 from tools.transport import Ran, Unreachable
 
@@ -57,7 +57,7 @@ async def test_every_condition_is_told_with_what_was_seen() -> None:
     assert await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head") == [
         ConditionSeen("the host has not booted since it was looked at", True, BOOT),
         ConditionSeen("no process uses this GPU", False, "4711\n4712"),
-        ConditionSeen("the node is drained and runs no job", True, "drained\ndrained"),
+        ConditionSeen("the node is drained and runs no job", True, "drained\ndrained", "drained"),
     ]
     assert fleet.asked == [("gpu-001", BOOT_READ), ("gpu-001", QUERY), ("head", SINFO)]
 

@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
-from tools.action import Action, Condition, new_approval_id
+from tools.acting.conditions import filled
+from tools.action import Action, Condition, new_approval_id, plain
 from tools.checks import CHECKS
 from tools.inventory.hosts import Host
 from tools.nodekit.generate import template
@@ -13,7 +14,11 @@ from tools.remedies import REMEDIES
 from tools.remedies.row import KINDS, BadArgument, Kind, Remedy, check_args, fill
 
 DRAINED = Condition(
-    "controller", "the node is drained and runs no job", ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"), "drained|drained[*]"
+    "controller",
+    "the node is drained and runs no job",
+    ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"),
+    "drained|drained[*]",
+    id="drained",
 )
 
 
@@ -59,7 +64,7 @@ def build(wanted: ActionWanted, target: Host, via: Host, seen: HostSeen, *, poli
     approval = approval or new_approval_id()
     args = check_args(remedy, dict(wanted.args) | _implied(remedy, wanted, target, approval))
     values = args | {"target": target.name}
-    conditions = tuple(_filled(row, values) for row in conditions_of(remedy, target, needs_drained=wanted.needs_drained))
+    conditions = tuple(filled(row, values) for row in conditions_of(remedy, target, needs_drained=wanted.needs_drained))
     return Action(
         approval=approval,
         incident=wanted.incident,
@@ -129,10 +134,6 @@ def _exclusive() -> str:
     return ", ".join(check.id for check in CHECKS.values() if check.exclusive)
 
 
-def _filled(row: Condition, values: Mapping[str, str]) -> Condition:
-    return replace(row, argv=tuple(fill(word, values) for word in row.argv), expects=fill(row.expects, values))
-
-
 def catalogue_hash() -> str:
     """Changes when any row, any kind of argument or the kit's script does: an action approved under another catalogue does not run."""
     return hash_of(REMEDIES, KINDS)
@@ -141,7 +142,7 @@ def catalogue_hash() -> str:
 def hash_of(remedies: Mapping[str, Remedy], kinds: Mapping[str, Kind]) -> str:
     """The same of any tables."""
     tables = {
-        "remedies": [asdict(remedy) for remedy in remedies.values()],
+        "remedies": [plain(remedy) for remedy in remedies.values()],
         "kinds": {name: asdict(kind) for name, kind in kinds.items()},
         "kit": template("act.sh"),
     }

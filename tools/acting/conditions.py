@@ -4,11 +4,13 @@ The kit reads a node's conditions again under its lock, so what is seen here pro
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from tools.action import Action, Condition
 from tools.checks.containers import answers
+from tools.nodekit.generate import LOOK
+from tools.remedies.row import fill
 from tools.transport import Ran, Transport, Unreachable
 
 SECONDS = 15.0
@@ -18,7 +20,7 @@ PLAIN_READS: Mapping[str, tuple[str, ...]] = {
     "@proc_start": ("cat", "/proc/{0}/stat"),
     "@module_loaded": ("cat", "/proc/modules"),
     "@module_users": ("cat", "/proc/modules"),
-    "@container_gpus": ("sudo", "-n", "/usr/local/sbin/rackmedic-look", "docker.devices"),
+    "@container_gpus": (*LOOK, "docker.devices"),
 }
 """What answers a function of the acting script without it. `{0}` is the function's argument, which was matched when the action was built."""
 
@@ -30,6 +32,7 @@ class ConditionSeen:
     says: str
     ok: bool | None
     saw: str
+    id: str = ""
 
 
 def holds(condition: Condition, printed: str) -> bool:
@@ -45,14 +48,29 @@ async def see(condition: Condition, host: str, transport: Transport) -> Conditio
     try:
         ran = await transport.run(host, argv, timeout=SECONDS, cap=CAP)
     except Unreachable as why:
-        return ConditionSeen(condition.says, None, why.why)
+        return ConditionSeen(condition.says, None, why.why, condition.id)
     complaint = ran.stderr.decode("utf-8", "replace").strip()
     if ran.exit_status is None or ran.timed_out or ran.truncated:
-        return ConditionSeen(condition.says, None, complaint or "no whole answer in time")
+        return ConditionSeen(condition.says, None, complaint or "no whole answer in time", condition.id)
     printed = _function(name, words, ran, complaint) if name in PLAIN_READS else ran.text.strip()
     if printed is None or (ran.exit_status != 0 and name not in PLAIN_READS):
-        return ConditionSeen(condition.says, None, complaint or ran.text.strip()[:200] or f"exit status {ran.exit_status}")
-    return ConditionSeen(condition.says, holds(condition, printed), printed[:200])
+        return ConditionSeen(condition.says, None, complaint or ran.text.strip()[:200] or f"exit status {ran.exit_status}", condition.id)
+    return ConditionSeen(condition.says, holds(condition, printed), printed[:200], condition.id)
+
+
+async def process_start(pid: str, host: str, transport: Transport) -> ConditionSeen:
+    """When a process of that number started: `saw` is its start in ticks since boot, or `gone`; `ok` is None where it could not be read."""
+    return await see(Condition("node", "the process lives", ("@proc_start", pid), "*"), host, transport)
+
+
+def job_forgotten(seen: ConditionSeen) -> bool:
+    """Whether squeue does not know the job any more: Slurm forgets one some minutes after it ended (MinJobAge), and then fails."""
+    return seen.ok is None and "Invalid job id" in seen.saw
+
+
+def filled(condition: Condition, values: Mapping[str, str]) -> Condition:
+    """With its slots replaced by checked values."""
+    return replace(condition, argv=tuple(fill(word, values) for word in condition.argv), expects=fill(condition.expects, values))
 
 
 async def unmet(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionSeen]:

@@ -7,11 +7,10 @@ from typing import Literal, cast
 
 from tools.action import Action
 from tools.checks import CHECKS
-from tools.nodekit.generate import kit_version
+from tools.nodekit.generate import ACT, kit_version
 from tools.remedies import REMEDIES
 from tools.transport import Ran, Transport, Unreachable
 
-ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
 ASK_SECONDS = 45.0
 """Longer than the kit takes to give up on its conditions."""
 CAP = 128 * 1024

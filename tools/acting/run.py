@@ -8,19 +8,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, TypeVar
 
-from tools.acting.kit import ACT, KitAnswer, KitState, ask, kit_of
+from tools.acting.identity import KnowsKeys, boot_id
+from tools.acting.kit import KitAnswer, KitState, ask, kit_of
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger.claim import Claim
+from tools.nodekit.generate import ACT
 from tools.remedies import REMEDIES
 from tools.remedies.row import Remedy
 from tools.transport import Transport, Unreachable
 
-BOOT_ID = ("cat", "/proc/sys/kernel/random/boot_id")
 CANNOT_RUN = (126, 127)
 TIME_OVER = (124, 137)
+BOOT_SECONDS = 10.0
+"""A host on its way down is asked often, so that nobody waits long for one answer."""
 
 T = TypeVar("T")
 
@@ -37,13 +40,6 @@ class Ending:
 
 Beat = Callable[[Claim], Awaitable[None]]
 """Tells the ledger that the holder lives; raises LostClaim when it is not the holder any more."""
-
-
-@runtime_checkable
-class KnowsKeys(Protocol):
-    """A transport that can say which host key it verified."""
-
-    async def fingerprint(self, host: str) -> str: ...
 
 
 async def start(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT) -> KitAnswer:
@@ -182,12 +178,10 @@ class _Watch:
         """The boot id that the host answers with, empty where it does not; whether it is the approved one is noted."""
         self.same_boot = None
         try:
-            ran = await self.transport.run(self.action.via, BOOT_ID, timeout=10, cap=100)
+            boot = await boot_id(self.action.via, self.transport, seconds=BOOT_SECONDS)
         except Unreachable:
             return ""
-        boot = ran.text.strip() if ran.exit_status == 0 else ""
-        if boot:
-            self.same_boot = boot == self.action.boot_id
+        self.same_boot = boot == self.action.boot_id
         return boot
 
 

@@ -17,6 +17,9 @@ from tools.fact import Fact, Status
 __all__ = ["CHECKS", "gathered", "parse_kernel_log", "settle"]
 
 CHECK = "dmesg"
+BOOT_ID = ("cat", "/proc/sys/kernel/random/boot_id")
+"""What tells a host's present boot from every other."""
+
 _BOOT_ID = re.compile(r"\s*([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})\s*")
 _WRITERS = ("", "kernel")
 _TELLS = ("NVRM: ", "nvidia-nvswitch", "mlx5_core ", "-- Boot ", "-- Logs begin", "-- Journal begins")
@@ -116,7 +119,7 @@ CHECKS = (
                 privileged=True,
                 optional=True,
             ),
-            Command("boot", ("cat", "/proc/sys/kernel/random/boot_id")),
+            Command("boot", BOOT_ID),
         ),
         formats=(Format("boot id", is_boot_id, parse_boot_id), Format("kernel log", is_kernel_log, parse_kernel_log)),
         establishes=("host.boot_id", *(key.name for key in KEYS if key.name.startswith("kernel.") and key.name != "kernel.release")),

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from tools.checks.row import Check, Command
 from tools.inventory.hosts import Host
 from tools.inventory.sku import Sku
+from tools.nodekit.generate import LOOK
 from tools.transport import Ran, Transport
-
-LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
-"""How privileged commands are asked for where the node kit is installed. sudoers names this path and nothing else."""
 
 USUAL_GPUS = 8
 """Where nobody wrote down how many a host has."""

@@ -201,6 +201,15 @@ class Record:
                 return None
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One vote among several of one click: what the ledger made of it. `seen` is the action as far as it could be read."""
+
+    approval: str
+    seen: Record | None = None
+    no: Refused | None = None
+
+
 _NAME = re.compile(r"[^\s,]+")
 _PERSON = re.compile(r"[^\s:,]+:[^\s:,]+")
 

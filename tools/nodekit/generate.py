@@ -28,6 +28,9 @@ FUNCTIONS = ("proc_start", "module_loaded", "module_users", "container_gpus")
 """What a condition may ask of the kit itself, as `@NAME`."""
 
 CONDITION_SECONDS = 15
+DIRECTORY = "/usr/local/sbin"
+LOOK, ACT = ("sudo", "-n", f"{DIRECTORY}/rackmedic-look"), ("sudo", "-n", f"{DIRECTORY}/rackmedic-act")
+"""How the kit is asked for what only root may read, and for an action. sudoers names these paths and nothing else."""
 
 
 class BadRow(ValueError):
@@ -38,7 +41,7 @@ class BadRow(ValueError):
 class KitPaths:
     """Where the kit lives and keeps its records on a node. They go into sh, sudoers and sshd text, so they are plain paths and a plain name."""
 
-    directory: str = "/usr/local/sbin"
+    directory: str = DIRECTORY
     state: str = "/var/lib/rackmedic"
     search: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     proc: str = "/proc"

@@ -1,10 +1,15 @@
-"""Short messages in the thread about an action: how it ended, and that a decision is still wanted."""
+"""Short messages in the thread about an action, or about several of one card: how it ended, and that a decision is still wanted."""
+
+from collections.abc import Sequence
 
 from bot.cards import blocks
 from bot.cards.approvals import parts, words
+from bot.cards.approvals import shared_card as batch
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
-from bot.cards.text import bold, code, moment, utc
+from bot.cards.text import Line, Part, bold, code, exact_code, moment, utc
+from tools.ledger.record import Record
+from tools.ledger.states import State
 
 
 def render(shown: Shown, *, among_others: bool = False) -> Card:
@@ -31,3 +36,36 @@ def remind(shown: Shown) -> Card:
     return blocks.card(
         f"⏳ Still to be decided: {words.headline(record)}", [blocks.section(("⏳ ", *parts.mentioned(shown.group), *asks, *until))]
     )
+
+
+def render_all(shown: Sequence[Shown]) -> Card:
+    """How all of them ended: the hosts by where they stand, and what is known."""
+    records = [one.record for one in shown]
+    head = batch.headline(records)
+    return blocks.card(head, [blocks.section((bold(head),)), blocks.section(*_by_standing(records)), _known_by(records)])
+
+
+def remind_all(shown: Sequence[Shown]) -> Card:
+    """One more call to the approvers, for everything on the card that still waits."""
+    waiting = [one.record for one in shown if one.record.state is State.PENDING]
+    hosts, by = words.folded([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
+    asks: Line = (code(waiting[0].action.remedy), " on ", exact_code(hosts), f" still wait{'s' if len(waiting) == 1 else ''} above: ")
+    until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", moment(by), f" ({utc(by)}).")
+    head = f"⏳ Still to be decided: {batch.headline(waiting)}"
+    return blocks.card(head, [blocks.section(("⏳ ", *parts.mentioned(shown[0].group), *asks, *until))])
+
+
+def _by_standing(records: Sequence[Record]) -> list[Line]:
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        found.setdefault(words.standing(record), []).append(record)
+    lines: list[Line] = []
+    for (mark, word), rows in found.items():
+        why = {words.proved(row) or row.says for row in rows}
+        said: tuple[Part, ...] = (f": {why.pop()}",) if len(why) == 1 and any(why) else ()
+        lines.append((f"{mark} ", bold(word), " ", exact_code(words.folded([row.action.target for row in rows])), *said))
+    return lines
+
+
+def _known_by(records: Sequence[Record]) -> blocks.Block:
+    return blocks.context((" · ".join(f"{record.approval} {record.digest[:16]}…" for record in records),))

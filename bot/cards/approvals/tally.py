@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bot.actions.decisions import Counted
 from bot.cards import blocks
 from bot.cards.blocks import Card
 from bot.cards.text import Line, Part, exact_code
 from tools.ledger import record
-from tools.ledger.record import Refused
+from tools.ledger.record import Counted, Refused
 from tools.ledger.states import State
 
 MOST_TOLD = 20

@@ -17,8 +17,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import outcome_batch
-from bot.cards.approvals import outcomes as outcome
+from bot.cards.approvals import outcomes
 from bot.cards.approvals import shared_card as approval_batch
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
@@ -112,7 +111,7 @@ class ActionCards:
         shown = await self._all(origin, record, batch)
         own = next((one for one in shown if one.record.approval == record.approval), shown[0])
         if what == REMIND and own.record.state is State.PENDING:
-            await self._post(origin, record, REMIND, batch, outcome.remind(own) if len(shown) == 1 else outcome_batch.remind(shown))
+            await self._post(origin, record, REMIND, batch, outcomes.remind(own) if len(shown) == 1 else outcomes.remind_all(shown))
         if what == OUTCOME:
             await self._tell(origin, own, shown, batch)
 
@@ -122,10 +121,10 @@ class ActionCards:
         incident, together = record.action.incident, f"together:{approval_batch.phase(records)}"
         known = bool(await self._cards.get(incident, f"{together}:{batch}"))
         if not _replaced(record) and (len(shown) == 1 or known or approval_batch.wants_eyes(record)):
-            await self._post(origin, record, _ended(record), record.approval, outcome.render(own, among_others=len(shown) > 1))
+            await self._post(origin, record, _ended(record), record.approval, outcomes.render(own, among_others=len(shown) > 1))
         if known or len(shown) == 1 or not approval_batch.all_over(records) or all(map(approval_batch.wants_eyes, records)):
             return
-        ts = await self._post(origin, record, together, batch, outcome_batch.render(shown))
+        ts = await self._post(origin, record, together, batch, outcomes.render_all(shown))
         for row in records:
             await self._cards.set(incident, f"{_ended(row)}:{row.approval}", ts)
 

@@ -1,0 +1,29 @@
+"""Which machine answers: the host key that it showed, and the boot that it runs. A change of either is another machine than the one looked at."""
+
+from typing import Protocol, runtime_checkable
+
+from tools.checks.kernel import BOOT_ID
+from tools.transport import Transport, Unreachable
+
+READ_SECONDS, READ_CAP = 20.0, 16 * 1024
+
+
+@runtime_checkable
+class KnowsKeys(Protocol):
+    """A transport that can say which host key it verified."""
+
+    async def fingerprint(self, host: str) -> str: ...
+
+
+async def fingerprint(host: str, transport: Transport) -> str:
+    """Of the key the host showed; empty where the transport knows no keys."""
+    return await transport.fingerprint(host) if isinstance(transport, KnowsKeys) else ""
+
+
+async def boot_id(host: str, transport: Transport, *, seconds: float = READ_SECONDS) -> str:
+    """The host's boot id now. Unreachable where it does not tell."""
+    ran = await transport.run(host, BOOT_ID, timeout=seconds, cap=READ_CAP)
+    boot = ran.text.strip()
+    if ran.exit_status != 0 or not boot:
+        raise Unreachable(host, f"its boot id cannot be read: {ran.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")
+    return boot
