@@ -29,7 +29,7 @@ def stage_of(case: Path | None) -> "Stage | None":
     if case is None:
         return None
     try:
-        from deploy.sandbox.cluster.cases.case import BadCase
+        from deploy.sandbox.cluster.cases.reader import BadCase
         from deploy.sandbox.cluster.doors.stage import stage
     except ModuleNotFoundError as why:
         raise Refusal(f"--sandbox needs the sandbox, which is not installed here ({why.name})", 2) from why

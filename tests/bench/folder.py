@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from bot.refusal import Refusal
-from deploy.sandbox.cluster.cases.case import BadCase, parse_case
+from deploy.sandbox.cluster.cases.reader import BadCase, parse_case
 from tests.bench.truth import OUTSIDE, BadTruth, read_truth
 
 Raw = dict[str, Any]

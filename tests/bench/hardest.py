@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import SimulatedCase, parse_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase
+from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
 from tests.bench.arms import ARMS

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import BadCase, SimulatedCase, parse_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase
+from deploy.sandbox.cluster.cases.reader import BadCase, parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arms_rules import Oracle
 from tests.bench.score import Marked

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import SimulatedCase, parse_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase
+from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.plan import Happening
 from graph.ladders.build import read_ladders

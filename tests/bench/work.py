@@ -10,7 +10,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import SimulatedCase, parse_case
+from deploy.sandbox.cluster.cases.case import SimulatedCase
+from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arm import Account, Answer, Arm, Cost, Knowledge, NotRun
 from tests.bench.arms import ARMS

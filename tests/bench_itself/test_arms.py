@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deploy.sandbox.cluster.cases.case import parse_case
+from deploy.sandbox.cluster.cases.reader import parse_case
 from tests.bench.arm import Answer, Arm
 from tests.bench.arms import ARMS, MODEL_FREE, PARTS, why_not
 from tests.bench.arms_rules import Oracle, Product, Retrieval, TaxonomyOnly

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.sandbox.cluster.cases.case import parse_case
 from deploy.sandbox.cluster.cases.controls import CONTROLS
+from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
 from kb.taxonomy.labels import SYMPTOMS

@@ -119,7 +119,7 @@ def test_what_was_not_in_the_case_is_a_new_fault(case: Any) -> None:
 
 @pytest.fixture
 def case() -> Any:
-    from deploy.sandbox.cluster.cases.case_values import SimulatedCase
+    from deploy.sandbox.cluster.cases.case import SimulatedCase
 
     return SimulatedCase("c", "dgx-h100-8", ("n1",), faults=(Happening("G06", ("n1",), -1.0),))
 

@@ -161,7 +161,7 @@ async def test_the_product_asks_at_most_what_a_ticket_means_where_the_machines_d
 
 
 async def test_without_a_line_an_arm_is_not_run() -> None:
-    from deploy.sandbox.cluster.cases.case import parse_case
+    from deploy.sandbox.cluster.cases.reader import parse_case
     from tests.bench.stand import stand
 
     for arm in (OneShot(), RetrieveAndAsk(), EverythingAndAsk(), AidAI(), FreeAgent(), Product(model=True)):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deploy.sandbox.cluster.cases.case import parse_case
+from deploy.sandbox.cluster.cases.reader import parse_case
 from graph.model.budget import Budget
 from graph.model.client import Model
 from graph.model.endpoint import Endpoint, Trouble

@@ -11,7 +11,7 @@ from bot.terminal.job import jobs_hosts, show_job
 from bot.terminal.look import look_once
 from bot.terminal.requests import LookRequest
 from bot.terminal.shared import looking, stage_of
-from deploy.sandbox.cluster.cases.case import load_case
+from deploy.sandbox.cluster.cases.reader import load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.stage import stage
 

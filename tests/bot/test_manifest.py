@@ -7,7 +7,7 @@ import yaml
 
 from bot.slack import manifest
 from bot.slack.incoming.listeners import COMMAND, SHORTCUT
-from deploy.sandbox.slack.web.door import METHODS
+from deploy.sandbox.slack.web.api import METHODS
 from deploy.sandbox.slack.workspace.people import App
 
 COMMITTED = Path(__file__).parents[2] / "deploy" / "slack" / "manifest.yaml"

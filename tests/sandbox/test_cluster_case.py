@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.sandbox.cluster.cases.case import BadCase, load_case, parse_case
+from deploy.sandbox.cluster.cases.reader import BadCase, load_case, parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.support.fakes_cluster import argv
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.cluster.cases.case import parse_case
+from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.endpoint import Reply, Trouble
 from graph.model.prompts import ModelQuestion

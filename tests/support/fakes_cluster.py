@@ -6,7 +6,7 @@ from typing import Any
 
 from deploy.sandbox.cluster import grammar
 from deploy.sandbox.cluster.answer import ShellAnswer
-from deploy.sandbox.cluster.cases.case import parse_case
+from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from deploy.sandbox.slack.app.acts import Acts
 from deploy.sandbox.slack.app.socketmode import Hub, SocketDelivery
-from deploy.sandbox.slack.web.door import Api
+from deploy.sandbox.slack.web.api import Api
 from deploy.sandbox.slack.workspace.people import HOME
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import Views

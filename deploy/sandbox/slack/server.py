@@ -14,7 +14,7 @@ from deploy.sandbox.slack.app.socketmode import Hub, Patience, SocketDelivery
 from deploy.sandbox.slack.change_feed import ChangeFeed
 from deploy.sandbox.slack.control import Control
 from deploy.sandbox.slack.doors import ANY_HOST, Doors, only_here, session
-from deploy.sandbox.slack.web.door import RULES, Api
+from deploy.sandbox.slack.web.api import RULES, Api
 from deploy.sandbox.slack.web.rates import Rates
 from deploy.sandbox.slack.workspace.journal import Change
 from deploy.sandbox.slack.workspace.people import App

@@ -1,228 +1,56 @@
-"""Reads a case file. Strict: every problem is listed with its field, and nothing that changes the simulation is guessed."""
+"""A case as plain frozen values: what is simulated, what the user wrote, what the scorer knows."""
 
-import difflib
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from deploy.sandbox.cluster.cases.case_values import T0, CaseAttachment, CaseTicket, Output, SimulatedCase
-from deploy.sandbox.cluster.cases.modifier_text import CHECKS, BadModifier, read_modifier
-from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.grammar import COMMANDS
-from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Happening, Modifier
-from tools.inventory.ranges import NAME
 
-__all__ = ["T0", "BadCase", "CaseAttachment", "CaseTicket", "Output", "SimulatedCase", "load_case", "parse_case"]
-
-DEFAULT_T = -620.0
-CHANNELS = ("slack", "slack-shared", "slack-dm", "alert", "ticket")
-_FIELDS = ("id", "profile", "nodes", "t0", "faults", "modifiers", "ticket", "outputs", "truth", "layer", "split", "budget")
+T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
 
-class BadCase(ValueError):
-    """The case cannot be simulated. `problems` holds everything found, each naming its field."""
+@dataclass(frozen=True, slots=True)
+class CaseAttachment:
+    """A text file that came with the ticket."""
 
-    def __init__(self, source: str, problems: Sequence[str]) -> None:
-        super().__init__(f"{source}: " + "; ".join(problems))
-        self.source, self.problems = source, tuple(problems)
-
-
-def load_case(path: Path | str) -> SimulatedCase:
-    """Read a case file; BadCase with all problems at once."""
-    path = Path(path)
-    try:
-        raw = yaml.safe_load(path.read_text())
-    except OSError as why:
-        raise BadCase(str(path), [f"cannot be read: {why.strerror}"]) from why
-    except (yaml.YAMLError, UnicodeDecodeError) as why:
-        raise BadCase(str(path), [f"is not YAML: {' '.join(str(why).split())}"]) from why
-    return parse_case(raw, str(path), default_id=path.stem)
+    name: str
+    text: str = ""
 
 
-def parse_case(raw: object, source: str = "case", default_id: str = "") -> SimulatedCase:
-    """The same from plain data."""
-    if not isinstance(raw, dict):
-        raise BadCase(source, ["must be a mapping with `nodes:` and `profile:`"])
-    reader = _Reader(raw)
-    case = reader.case(default_id)
-    if reader.problems:
-        raise BadCase(source, reader.problems)
-    return case
+@dataclass(frozen=True, slots=True)
+class CaseTicket:
+    """What the user wrote, where, and whom they suspect."""
+
+    channel: str = "slack"
+    author: str = ""
+    text: str = ""
+    attachments: tuple[CaseAttachment, ...] = ()
+    blames: str = ""
 
 
-class _Reader:
-    """One pass over the data. Every method takes what is well formed and adds a line to `problems` for what is not."""
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a node answers to every command of a check, whatever its state."""
 
-    def __init__(self, raw: Mapping[str, Any]) -> None:
-        self.raw, self.problems = raw, list[str]()
-        self.nodes: tuple[str, ...] = ()
+    stdout: str = ""
+    stderr: str = ""
+    status: int = 0
 
-    def case(self, default_id: str) -> SimulatedCase:
-        self._look_for_slips()
-        self.nodes = self._nodes(self.raw.get("nodes"))
-        profile = self.raw.get("profile", "dgx-h100-8")
-        if profile not in PROFILES:
-            self._bad("profile", f"{profile!r} is not one of {', '.join(PROFILES)}")
-        return SimulatedCase(
-            id=str(self.raw.get("id", default_id)),
-            profile=str(profile),
-            nodes=self.nodes,
-            t0=self._time(self.raw.get("t0", T0)),
-            faults=tuple(self._each("faults", self._fault)),
-            modifiers=tuple(self._each("modifiers", self._modifier)),
-            ticket=self._ticket(self._mapping("ticket")),
-            outputs=self._outputs(self._mapping("outputs")),
-            truth=self._mapping("truth"),
-            layer=str(self.raw.get("layer", "")),
-            split=str(self.raw.get("split", "")),
-            budget=self._mapping("budget"),
-        )
 
-    def _bad(self, where: str, why: str) -> None:
-        self.problems.append(f"{where}: {why}")
+@dataclass(frozen=True, slots=True)
+class SimulatedCase:
+    """One case. `truth` is for who scores; nothing here reads it."""
 
-    def _look_for_slips(self) -> None:
-        """A field that is nearly one of ours is a slip of the pen; any other is a note."""
-        for name in self.raw:
-            near = difflib.get_close_matches(str(name), _FIELDS, 1, 0.75)
-            if name not in _FIELDS and near:
-                self._bad(str(name), f"unknown field, did you mean {near[0]}?")
-
-    def _mapping(self, name: str) -> Mapping[str, Any]:
-        value = self.raw.get(name)
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self._bad(name, "must be a mapping")
-        return {}
-
-    def _each(self, name: str, read: Callable[[str, object], Any]) -> list[Any]:
-        value = self.raw.get(name)
-        if not isinstance(value, list):
-            if value is not None:
-                self._bad(name, "must be a list")
-            return []
-        rows = [read(f"{name}[{i}]", row) for i, row in enumerate(value)]
-        return [row for row in rows if row is not None]
-
-    def _nodes(self, value: object) -> tuple[str, ...]:
-        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 2000:
-            return tuple(f"n{i}" for i in range(value))
-        if not isinstance(value, list) or not value or not all(isinstance(name, str) and name.strip() for name in value):
-            self._bad("nodes", "must be a count from 1 to 2000 or a list of names")
-            return ()
-        strange = [name for name in value if not re.fullmatch(NAME, name)]
-        if strange:
-            self._bad("nodes", f"no host can be called {', '.join(map(repr, strange))}")
-        if len(set(value)) != len(value):
-            self._bad("nodes", f"named twice: {', '.join(sorted({name for name in value if value.count(name) > 1}))}")
-        return tuple(value)
-
-    def _time(self, value: object) -> datetime:
-        if isinstance(value, str):
-            try:
-                value = datetime.fromisoformat(value)
-            except ValueError:
-                value = None
-        if not isinstance(value, datetime):
-            self._bad("t0", "must be an ISO 8601 time")
-            return T0
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-    def _fault(self, where: str, row: object) -> Happening | None:
-        if not isinstance(row, dict):
-            self._bad(where, "must be a mapping with `id:` and `node:`")
-            return None
-        for name in row.keys() - {"id", "node", "gpu", "args", "t"}:
-            self._bad(f"{where}.{name}", "unknown field; a fault has id, node, gpu, args and t")
-        number = row.get("id")
-        if number not in FAULTS:
-            self._bad(f"{where}.id", f"{number!r} is not in the fault catalogue")
-            return None
-        args = row.get("args") or {}
-        if not isinstance(args, dict):
-            self._bad(f"{where}.args", "must be a mapping")
-            args = {}
-        t = row.get("t", DEFAULT_T)
-        if isinstance(t, bool) or not isinstance(t, int | float) or not math.isfinite(t):
-            self._bad(f"{where}.t", "must be a number of seconds from t0")
-            t = DEFAULT_T
-        nodes, gpus = self._fault_nodes(f"{where}.node", number, row.get("node")), self._gpus(f"{where}.gpu", row.get("gpu"))
-        return Happening(str(number), nodes, float(t), gpus, args, where) if nodes else None
-
-    def _fault_nodes(self, where: str, number: str, value: object) -> tuple[str, ...]:
-        if value == "*" or (value is None and FAULTS[number].once):
-            return self.nodes
-        names = value if isinstance(value, list) else [value]
-        unknown = [str(name) for name in names if name not in self.nodes]
-        if not names or (unknown and self.nodes):
-            self._bad(where, f"not among the nodes: {', '.join(unknown)}" if unknown else "names no node")
-        return tuple(str(name) for name in names if name in self.nodes)
-
-    def _gpus(self, where: str, value: object) -> tuple[int, ...]:
-        numbers = value if isinstance(value, list) else [] if value is None else [value]
-        if all(isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 8 for number in numbers):
-            return tuple(numbers)
-        self._bad(where, "must be a GPU number from 0 to 7")
-        return ()
-
-    def _modifier(self, where: str, text: object) -> Modifier | None:
-        try:
-            modifier = read_modifier(text)
-        except BadModifier as why:
-            self._bad(where, str(why))
-            return None
-        if modifier.host not in ("", "*", *self.nodes):
-            self._bad(where, f"{modifier.host} is not among the nodes")
-        return modifier
-
-    def _ticket(self, row: Mapping[str, Any]) -> CaseTicket:
-        channel = row.get("channel", "slack")
-        if channel not in CHANNELS:
-            self._bad("ticket.channel", f"{channel!r} is not one of {', '.join(CHANNELS)}")
-        attachments = row.get("attachments") or []
-        if not isinstance(attachments, list):
-            self._bad("ticket.attachments", "must be a list")
-            attachments = []
-        files = [self._attachment(f"ticket.attachments[{i}]", item) for i, item in enumerate(attachments)]
-        text = row.get("text", "")
-        if not isinstance(text, str):
-            self._bad("ticket.text", "must be text")
-        return CaseTicket(str(channel), str(row.get("author", "")), str(text), tuple(filter(None, files)), str(row.get("blames") or ""))
-
-    def _attachment(self, where: str, item: object) -> CaseAttachment | None:
-        if isinstance(item, str):
-            return CaseAttachment(item)
-        if isinstance(item, dict) and isinstance(item.get("name"), str):
-            return CaseAttachment(item["name"], str(item.get("text", "")))
-        self._bad(where, "must have a name and a text")
-        return None
-
-    def _outputs(self, rows: Mapping[str, Any]) -> dict[str, dict[str, Output]]:
-        read: dict[str, dict[str, Output]] = {}
-        for host, checks in rows.items():
-            if host not in self.nodes:
-                self._bad(f"outputs.{host}", "is not among the nodes")
-            elif not isinstance(checks, dict):
-                self._bad(f"outputs.{host}", "must be a mapping of checks")
-            else:
-                read[host] = {check: self._output(f"outputs.{host}.{check}", check, row) for check, row in checks.items()}
-        return read
-
-    def _output(self, where: str, check: str, row: object) -> Output:
-        if check not in CHECKS and check not in COMMANDS:
-            self._bad(where, "is not a check")
-        if not isinstance(row, dict) or not row.keys() <= {"stdout", "stderr", "status"}:
-            self._bad(where, "may have stdout, stderr and status")
-            return Output()
-        status = row.get("status", 0)
-        if isinstance(status, bool) or not isinstance(status, int):
-            self._bad(f"{where}.status", "must be a whole number")
-            status = 0
-        return Output(str(row.get("stdout") or ""), str(row.get("stderr") or ""), status)
+    id: str
+    profile: str
+    nodes: tuple[str, ...]
+    t0: datetime = T0
+    faults: tuple[Happening, ...] = ()
+    modifiers: tuple[Modifier, ...] = ()
+    ticket: CaseTicket = CaseTicket()
+    outputs: Mapping[str, Mapping[str, Output]] = field(default_factory=dict)
+    truth: Mapping[str, Any] = field(default_factory=dict)
+    layer: str = ""
+    split: str = ""
+    budget: Mapping[str, Any] = field(default_factory=dict)

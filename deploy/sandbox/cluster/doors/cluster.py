@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
-from deploy.sandbox.cluster.cases.case_values import T0, Output, SimulatedCase
+from deploy.sandbox.cluster.cases.case import T0, Output, SimulatedCase
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.doors.timing import READ_SECONDS, REFUSED_SECONDS, SECONDS
 from deploy.sandbox.cluster.faults import FAULTS
