@@ -17,7 +17,8 @@ from bot.actions.proposer import Proposer, Withheld, drained
 from bot.desk.lease import Leases
 from bot.refusal import Refusal
 from graph.actions.flow import ActionThreads
-from graph.incident.fixes import QUIET, all_cured
+from graph.incident.fixes import QUIET
+from graph.incident.lifecycle import all_cured
 from graph.ladders.build import read_ladders
 from graph.memory.fence import LostLease
 from graph.state import Incident, Ladder

@@ -6,6 +6,7 @@ from typing import Any
 from graph.engine.assess import Assessment
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
+from graph.incident.lifecycle import Came, becomes
 from graph.incident.tickets import hand_over
 from graph.ladders.ends import describe
 from graph.state import ItemKind, Outcome, Report
@@ -52,18 +53,18 @@ def _because(now: Assessment, label: str) -> list[str]:
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:
-    return Concluded(_report(case, "Stopped. What was seen is kept; say recheck to look again."), "open")
+    return Concluded(_report(case, "Stopped. What was seen is kept; say recheck to look again."), becomes(case.lifecycle, Came.STOPPED))
 
 
 def _hand_off(case: Case, now: Assessment) -> Concluded:
     report = _report(case, "Handed over to a human.", "handed_off").model_copy(update={"next_step": "Take the ticket."})
-    return Concluded(report, "handed_off", ticket=hand_over(case, now, report))
+    return Concluded(report, becomes(case.lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))
 
 
 def _take(case: Case, now: Assessment) -> Concluded:
     report = _report(case, f"Taken by {case.item.user}.", "handed_off")
     ticket = hand_over(case, now, report).model_copy(update={"state": "taken", "taken_by": case.item.user})
-    return Concluded(report, "handed_off", ticket=ticket)
+    return Concluded(report, becomes(case.lifecycle, Came.TAKEN), ticket=ticket)
 
 
 def _close(case: Case, now: Assessment) -> Concluded:
@@ -74,13 +75,14 @@ def _close(case: Case, now: Assessment) -> Concluded:
     ticket = hand_over(case, now, report).model_copy(
         update={"state": "resolved", "true_label": label, "true_cause": cause, "closed_by": case.item.user}
     )
-    return Concluded(report, "closed", ticket=ticket)
+    return Concluded(report, becomes(case.lifecycle, Came.CLOSED), ticket=ticket)
 
 
 def _timer(case: Case, now: Assessment) -> Concluded:
     """Time passed. Nothing is said, unless it passed without a word from anybody: then the incident ends."""
     if case.item.data.get("why") == "auto_close":
-        return Concluded(_report(case, "Closed after three quiet days. Mention me again and I start anew."), "closed")
+        said = _report(case, "Closed after three quiet days. Mention me again and I start anew.")
+        return Concluded(said, becomes(case.lifecycle, Came.QUIET))
     return Concluded(_report(case, ""))
 
 

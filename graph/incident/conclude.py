@@ -13,12 +13,13 @@ from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
 from graph.incident.fixes import is_look, with_fixes, with_results
+from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.summarise import DIAGNOSED
 from graph.incident.tickets import hand_over
 from graph.ports import Ports, Progress
-from graph.state import Hypothesis, Incident, Lifecycle, Outcome, Report, Stats
+from graph.state import Hypothesis, Incident, Outcome, Report, Stats
 from tools.inventory.ranges import fold
 
 MOST_BLIND, MOST_DONE, MOST_TURNS_OF_QUESTIONS = 20, 50, 1
@@ -74,7 +75,7 @@ def _diagnosis(case: Case, now: Assessment) -> Concluded:
     )
     return Concluded(
         report,
-        lifecycle=_lifecycle(case, report),
+        lifecycle=becomes(case.lifecycle, _came(case, report)),
         turn=replace(turn, asked_before=turn.asked_before + bool(report.questions)),
         hypotheses=hypotheses_of(now, turn.past, "taxonomy"),
         ticket=hand_over(case, now, report) if outcome == "handed_off" else None,
@@ -88,10 +89,10 @@ def _outcome(case: Case, now: Assessment) -> Outcome:
     return "handed_off" if case.turn.asked_before >= MOST_TURNS_OF_QUESTIONS and case.item.kind != "recheck" else "abstained"
 
 
-def _lifecycle(case: Case, report: Report) -> Lifecycle:
+def _came(case: Case, report: Report) -> Came:
     if report.outcome == "handed_off" or (case.ticket is not None and case.ticket.state != "resolved"):
-        return "handed_off"
-    return "waiting" if report.questions else "open"
+        return Came.TO_PEOPLE
+    return Came.QUESTION if report.questions else Came.NOTHING_OPEN
 
 
 def _next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Outcome) -> str:

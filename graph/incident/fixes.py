@@ -10,14 +10,15 @@ from graph.engine.after_repairs import after_repairs, cursors
 from graph.engine.assess import Assessment
 from graph.incident.case import Case, merged
 from graph.incident.concluded import Concluded
+from graph.incident.lifecycle import Came, all_cured, becomes, of_fixes
 from graph.incident.tickets import hand_over
 from graph.ladders.build import Yard, ladders_for, mended_on
-from graph.ladders.ends import HELD, describe, held_by, settled, stopped, withdrawn
+from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ports import Ports
-from graph.state import Item, Ladder, Lifecycle, Ticket
+from graph.state import Item, Ladder, Ticket
 
 TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
 STUCK = frozenset({"hang", "nccl_timeout"})
@@ -87,7 +88,7 @@ def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: A
     if not ladders and not built.by_hand:
         return concluded
     report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
-    return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=lifecycle(ladders, concluded.lifecycle or "open"))
+    return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=becomes(concluded.lifecycle or "open", of_fixes(ladders)))
 
 
 def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
@@ -97,7 +98,7 @@ def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> 
     yard = yard_of(case, ports)
     ladders = climb(case.ladders, news, yard)
     changed = [row for row in ladders if row not in case.ladders]
-    after = lifecycle(ladders, case.lifecycle)
+    after = becomes(case.lifecycle, of_fixes(ladders))
     if not changed:
         return replace(concluded, lifecycle=case.lifecycle)
     said = [describe(row, ports.taxonomy.title(row.label)) for row in changed]
@@ -130,29 +131,11 @@ def _lengthened(ticket: Ticket, lines: Sequence[str]) -> Ticket:
 
 def _quiet(concluded: Concluded, case: Case) -> Concluded:
     """Cured and nobody said anything since: the incident ends by itself."""
-    over = all_cured(case.ladders) and case.lifecycle == "watching"
+    after = becomes(case.lifecycle, Came.CURED_QUIET if all_cured(case.ladders) else None)
+    over = after != case.lifecycle
     reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
     report = concluded.report.model_copy(update={"reply": reply})
-    return replace(concluded, report=report, lifecycle="closed" if over else case.lifecycle)
-
-
-def all_cured(ladders: Sequence[Ladder]) -> bool:
-    """Whether every fix is through, and one held."""
-    return any(row.outcome == "cured" for row in ladders) and all(row.outcome and row.outcome not in HELD for row in ladders)
-
-
-def lifecycle(ladders: Sequence[Ladder], before: Lifecycle) -> Lifecycle:
-    """What the ladders make of the incident. What a human has taken or ended stays so."""
-    if before in ("handed_off", "closed") or not ladders:
-        return before
-    going = [row for row in ladders if row.open]
-    if any(row.waiting_for != "proof" for row in going) or any(row.outcome == "unknown" for row in ladders):
-        return "waiting"
-    if going or all_cured(ladders):
-        return "watching"
-    if any(row.outcome == "ticket" for row in ladders):
-        return "handed_off"
-    return "open" if before == "watching" else before
+    return replace(concluded, report=report, lifecycle=after)
 
 
 def _kept(ladders: Sequence[Ladder]) -> list[Ladder]:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graph.engine.after_repairs import after_repairs, cursors
-from graph.incident.fixes import lifecycle
+from graph.incident.lifecycle import becomes, of_fixes
 from graph.ladders.build import Built, Yard, approval_of, ladders_for, read_ladders, write_ladders
 from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
 from graph.ladders.moves import MOVES, News, climb
@@ -270,7 +270,7 @@ def test_doubt_locks_and_a_humans_word_goes_on() -> None:
     ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, News("unknown"))
     assert ladder.outcome == "unknown"
     assert f"n1 is locked: {ladder.approval} ended in doubt" in held_by([ladder])
-    assert lifecycle([ladder], "waiting") == "waiting"
+    assert becomes("waiting", of_fixes([ladder])) == "waiting"
     going = after(ladder, where, DONE)
     assert (going.outcome, going.now and going.now.remedy) == ("", "resume_node")
 
@@ -288,7 +288,7 @@ def test_after_a_relapse_a_new_ladder_begins_with_the_next_plan() -> None:
     assert old.outcome == "recurred"
     assert remedies(new) == ["drain_node", "reboot", "resume_node"]
     assert new.approval not in {first.approval, ""}
-    assert lifecycle([old, new], "watching") == "waiting"
+    assert becomes("watching", of_fixes([old, new])) == "waiting"
 
 
 def test_late_news_of_another_approval_changes_nothing() -> None:

@@ -6,6 +6,7 @@ They are Mermaid text; `tests.project.generated` puts them into CONTRIBUTING.md.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from graph.incident.lifecycle import LIFE, Came
 from graph.ladders.build import Yard, ladders_for
 from graph.ladders.ends import settled
 from graph.ladders.moves import RESULTS, News, moved
@@ -51,6 +52,18 @@ def action_states() -> str:
     """One action's life, from the ledger's table."""
     edges = {(str(state), str(then)): [str(event).replace("_", " ")] for state, exits in TABLE.items() for event, then in exits.items()}
     return _drawn(str(State.PENDING), edges, (str(state) for state in TABLE if state not in OPEN and not TABLE[state]))
+
+
+def incident_states() -> str:
+    """One incident's life, from its table. What leads to the same from everywhere is drawn once, from *any*."""
+    edges: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for came in Came:
+        rows = {before: row[came] for before, row in LIFE.items() if came in row}
+        everywhere = set(rows) == set(LIFE)
+        for before, after in rows.items():
+            if everywhere or before != after:
+                edges["any" if everywhere else before, after][str(came)] = None
+    return _drawn("open", edges, ("closed",))
 
 
 def ladder_states() -> str:
@@ -103,5 +116,5 @@ def _drawn(first: str, edges: Edges, ends: Iterable[str]) -> str:
     lines = ["```mermaid", "stateDiagram-v2", f"  [*] --> {first}"]
     named = {state for pair in edges for state in pair}
     lines += [f"  {name}" for name in WAITS.values() if name.partition(":")[0] in named]
-    lines += [f"  {state} --> {then}: {', '.join(events)}" for (state, then), events in edges.items()]
+    lines += [f"  {state} --> {then}: {' · '.join(events)}" for (state, then), events in edges.items()]
     return "\n".join([*lines, *(f"  {end} --> [*]" for end in ends), "```"])

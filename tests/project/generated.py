@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
 from graph.incident.flow import FLOW
-from tests.project.diagrams import action_states, ladder_states
+from tests.project.diagrams import action_states, incident_states, ladder_states
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.remedies import REMEDIES
@@ -83,7 +83,7 @@ def rooms() -> str:
 
 PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "README.md": {"flow": flow, "grammar": grammar},
-    "CONTRIBUTING.md": {"rooms": rooms, "ladder": ladder_states, "action": action_states},
+    "CONTRIBUTING.md": {"rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
     "docs/settings.md": {"settings": settings},
