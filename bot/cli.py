@@ -173,9 +173,11 @@ def checks(config: Config = None, json: Json = False) -> None:
 @app.command()
 def taxonomy(config: Config = None, json: Json = False) -> None:
     """Every label RackMedic can claim, and what decides it."""
+    kb_dir = settings_of(config).kb_dir
+    from bot.run.site import site_taxonomy
     from bot.terminal.catalogues import show, taxonomy_rows
 
-    show("Taxonomy", taxonomy_rows(settings_of(config).kb_dir), json)
+    show("Taxonomy", taxonomy_rows(answer(lambda: site_taxonomy(kb_dir))), json)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 A module of its own, not a part of `world`: the commands that only list are spared half a second of imports (measured)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bot.refusal import Refusal
@@ -15,28 +15,36 @@ from tools.checks.site.reader import BadChecks, load_site_checks
 from tools.inventory.sku import BadSku, Sku, load_skus
 
 
+class BadSite(Refusal):
+    """Files of the site that cannot be used: every problem, each with its file and line."""
+
+    def __init__(self, what: str, problems: Sequence[str]) -> None:
+        super().__init__("\n".join([f"{PREFIX}KB_DIR: {what} cannot be used:", *problems]), 2)
+        self.problems = tuple(problems)
+
+
 def site_checks(kb_dir: Path | None) -> Mapping[str, Check]:
-    """Every check by id, the site's own among them. Raises Refusal with all problems of the site's files."""
+    """Every check by id, the site's own among them. Raises BadSite."""
     try:
         return {**CHECKS, **load_site_checks(*site_folder(kb_dir, "checks"), known=CHECKS)}
     except BadChecks as why:
-        raise Refusal("\n".join([f"{PREFIX}KB_DIR: its checks cannot be used:", *why.problems]), 2) from why
+        raise BadSite("its checks", why.problems) from why
 
 
 def site_taxonomy(kb_dir: Path | None) -> Taxonomy:
-    """The taxonomy with the site's own leaves. Raises Refusal with all problems of the site's files."""
+    """The taxonomy with the site's own leaves. Raises BadSite."""
     try:
         return load_taxonomy(*site_folder(kb_dir, "taxonomy"))
     except BadTaxonomy as why:
-        raise Refusal("\n".join([f"{PREFIX}KB_DIR: the taxonomy cannot be used:", *why.problems]), 2) from why
+        raise BadSite("the taxonomy", why.problems) from why
 
 
 def site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
-    """What each model of server is made of. Raises Refusal."""
+    """What each model of server is made of. Raises BadSite."""
     try:
         return load_skus(*site_folder(kb_dir, "sku"))
     except BadSku as why:
-        raise Refusal(f"{PREFIX}KB_DIR: the SKU profiles cannot be used:\n{why}", 2) from why
+        raise BadSite("the SKU profiles", str(why).splitlines()) from why
 
 
 def site_folder(kb_dir: Path | None, part: str) -> tuple[Path, ...]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.settings import PREFIX, Settings
-from kb.taxonomy.reader import load_taxonomy
+from kb.taxonomy.labels import Taxonomy
 from tools.acting.build import DRAINED
 from tools.action import Condition
 from tools.checks import CHECKS
@@ -54,7 +53,7 @@ def show(title: str, rows: Rows, as_json: bool) -> None:
     for name in columns:
         table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "id")
     for row in rows:
-        table.add_row(*(_cell(row[name]) for name in columns))
+        table.add_row(*(Text(_cell(row[name])) for name in columns))
     console.print(table)
 
 
@@ -150,7 +149,7 @@ def _completion(remedy: Remedy) -> str:
     return f"the command ends with status 0 within {remedy.limit_seconds} s"
 
 
-def taxonomy_rows(site: Path | None = None) -> Rows:
+def taxonomy_rows(taxonomy: Taxonomy) -> Rows:
     """One object a leaf."""
     return [
         {
@@ -165,7 +164,7 @@ def taxonomy_rows(site: Path | None = None) -> Rows:
             "remedies": list(leaf.remedies),
             "sources": list(leaf.sources),
         }
-        for leaf in load_taxonomy(*([site / "taxonomy"] if site and (site / "taxonomy").is_dir() else [])).leaves.values()
+        for leaf in taxonomy.leaves.values()
     ]
 
 

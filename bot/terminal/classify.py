@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bot.run.site import site_checks, site_taxonomy
 from bot.settings import Settings
@@ -24,6 +25,6 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
         return 0
     table = Table("p", "label", "what it would be", header_style="bold")
     for label, p in ranked:
-        table.add_row(f"{p:.0%}", label, taxonomy.title(label))
+        table.add_row(f"{p:.0%}", label, Text(taxonomy.title(label)))
     Console().print(table)
     return 0

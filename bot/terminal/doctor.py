@@ -2,22 +2,22 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from bot.refusal import Refusal
-from bot.run.site import site_checks
+from bot.run.site import BadSite, site_checks, site_folder, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.slack.manifest import SCOPES
 from bot.store.store import StoreUnavailable, open_store
-from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
+from kb.redact import visible
 from tools.acting.kit import KitState, current_version, kit_of
-from tools.checks import CHECKS
 from tools.checks.kernel import BOOT_ID
 from tools.inventory.hosts import BadInventory, Inventory
 from tools.inventory.ranges import BadRange, fold
@@ -51,16 +51,17 @@ async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
     else:
-        _print(findings)
+        Console().print(findings_table(findings))
     return int(any(finding.state == "fail" for finding in findings))
 
 
-def _print(findings: list[Finding]) -> None:
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """What was found, for people. Hosts and services put words in here, so they are shown as they are, never as markup."""
     table = Table("part", "", "what", "how to mend", header_style="bold")
-    marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]", "off": "[dim]off[/]"}
+    marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
     for row in findings:
-        table.add_row(row.part, marks[row.state], row.says, row.mend)
-    Console().print(table)
+        table.add_row(row.part, Text(*marks[row.state]), Text(visible(row.says)), Text(visible(row.mend)))
+    return table
 
 
 async def _store(settings: Settings) -> list[Finding]:
@@ -94,23 +95,20 @@ async def _slack(settings: Settings) -> list[Finding]:
 
 
 async def _knowledge(settings: Settings) -> list[Finding]:
-    site = [settings.kb_dir / "taxonomy"] if settings.kb_dir and (settings.kb_dir / "taxonomy").is_dir() else []
-    try:
-        taxonomy = load_taxonomy(*site)
-    except BadTaxonomy as why:
-        return [Finding("taxonomy", "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
-    found = Finding("taxonomy", "ok", f"{len(taxonomy.leaves)} labels" + (f", {site[0]} included" if site else ""))
-    return [found, *_site_checks(settings)]
+    """The built-in files and the site's own, of each kind."""
+    kb_dir = settings.kb_dir
+    return [
+        *_read("taxonomy", lambda: f"{len(site_taxonomy(kb_dir).leaves)} labels", site_folder(kb_dir, "taxonomy")),
+        *_read("checks", lambda: f"{len(site_checks(kb_dir))} checks", site_folder(kb_dir, "checks")),
+        *_read("sku", lambda: f"{len(site_skus(kb_dir))} profiles of machines", site_folder(kb_dir, "sku")),
+    ]
 
 
-def _site_checks(settings: Settings) -> list[Finding]:
+def _read(part: str, says: Callable[[], str], own: tuple[Path, ...]) -> list[Finding]:
     try:
-        own = len(site_checks(settings.kb_dir)) - len(CHECKS)
-    except Refusal as why:
-        return [
-            Finding("checks", "fail", problem, "mend the file; nothing of it is used until then") for problem in str(why).split("\n")[1:]
-        ]
-    return [Finding("checks", "ok", f"{len(CHECKS)} built in" + (f", {own} of this site" if own else ""))]
+        return [Finding(part, "ok", says() + "".join(f", {folder} included" for folder in own))]
+    except BadSite as why:
+        return [Finding(part, "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
 
 
 async def _model(settings: Settings) -> list[Finding]:

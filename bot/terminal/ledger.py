@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bot.refusal import Refusal
 from bot.run.logs import set_up_logs
@@ -15,6 +16,8 @@ from bot.run.world import WallClock, site_inventory
 from bot.settings import PREFIX, Settings
 from bot.store.ledger import open_ledger
 from bot.store.store import StoreUnavailable, open_store
+from kb.redact import visible
+from tools.ledger.brakes import BrakeStatus
 from tools.ledger.ledger import Ledger
 
 
@@ -87,10 +90,18 @@ async def status(settings: Settings, *, as_json: bool) -> int:
         row = {"stopped": now.stopped, "breakers": list(now.breakers), "executing": list(now.executing), "unknown": list(now.unknown)}
         print(json.dumps({"schema": 1, **row}))
         return 0
-    table = Table("what", "state", header_style="bold")
-    table.add_row("kill switch", now.stopped or "off")
-    table.add_row("breakers", " ".join(now.breakers) or "none")
-    table.add_row("executing", " ".join(now.executing) or "none")
-    table.add_row("unknown (a human must look)", " ".join(now.unknown) or "none")
-    Console().print(table)
+    Console().print(brakes_table(now))
     return 0
+
+
+def brakes_table(now: BrakeStatus) -> Table:
+    """The brakes for people. A reason is shown as whoever stopped wrote it, never as markup."""
+    table = Table("what", "state", header_style="bold")
+    for what, said in (
+        ("kill switch", now.stopped or "off"),
+        ("breakers", " ".join(now.breakers) or "none"),
+        ("executing", " ".join(now.executing) or "none"),
+        ("unknown (a human must look)", " ".join(now.unknown) or "none"),
+    ):
+        table.add_row(what, Text(visible(said)))
+    return table
