@@ -1,4 +1,5 @@
-"""What the Slack side works with, as one frozen value, and the two ways in which it can fail: the store is away, or it is a refusal."""
+"""What the Slack side works with, as one frozen value, and the ways in which it can fail: the store is away, the ledger says no, or it is
+a refusal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -14,19 +15,29 @@ from bot.cards.incidents.close_modal import Choices
 from bot.desk.inbox import Received
 from bot.policy import channels as policy
 from bot.policy.channels import Place
+from bot.refusal import Refusal
 from bot.slack.people import People
 from bot.tasks import Background
 from graph.ports import Progress
 from graph.state import Incident, Item, Lifecycle, Origin
 from tools.clock import Clock
 from tools.inventory.hosts import ChannelRow
+from tools.ledger.record import Refused
 
+NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
 STORE_SECONDS = 2.0
 """Slack waits three seconds for an ack."""
 
 
 class StoreAway(Exception):
     """What happened could not be noted down."""
+
+
+class LedgerSays(Refusal):
+    """The ledger's own refusal, as the person who clicked is told it."""
+
+    def __init__(self, no: Refused) -> None:
+        super().__init__(str(no) or str(type(no).__doc__))
 
 
 class Intake(Protocol):
@@ -93,3 +104,19 @@ async def storing(seconds: float = STORE_SECONDS) -> AsyncIterator[None]:
         if isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError):
             raise
         raise StoreAway from error
+
+
+def approvals_of(surface: Surface) -> Approvals:
+    """What clicks are carried to; a Refusal where nothing can be approved."""
+    if surface.approvals is None:
+        raise Refusal(NOT_SET_UP)
+    return surface.approvals
+
+
+@asynccontextmanager
+async def ledger() -> AsyncIterator[None]:
+    """A refusal of the ledger becomes what the person is told."""
+    try:
+        yield
+    except Refused as no:
+        raise LedgerSays(no) from no

@@ -1,12 +1,16 @@
-"""The Slack app's manifest, made from what the listeners and the board really use. `python -m bot.slack.manifest` prints it."""
+"""The Slack app's manifest: what the listeners are told of, and the scopes that the Slack side really uses.
+
+`python -m bot.slack.manifest` prints it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
-from bot.slack.incoming.listeners import COMMAND, EVENTS, SHORTCUT
-
+EVENTS = ("app_home_opened", "app_mention", "message.channels", "message.groups", "message.im")
+"""What the app subscribes to."""
+COMMAND, SHORTCUT = "/rackmedic", "diagnose_this"
 SCOPES: Mapping[str, str] = {
     "app_mentions:read": "hear that it was mentioned",
     "channels:history": "read replies in an incident's thread, and look for its own report after a crash",

@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from bot.slack import manifest
-from bot.slack.incoming.listeners import COMMAND, SHORTCUT
 from deploy.sandbox.slack.web.api import METHODS
 from deploy.sandbox.slack.workspace.people import App
 
@@ -47,5 +46,5 @@ def test_it_subscribes_to_what_is_listened_to(event: str) -> None:
 
 def test_it_offers_the_command_and_the_entry_in_a_messages_menu() -> None:
     app = App.from_manifest(manifest.manifest())
-    assert [row["command"] for row in app.commands] == [COMMAND]
-    assert [row["callback_id"] for row in app.shortcuts] == [SHORTCUT]
+    assert [row["command"] for row in app.commands] == [manifest.COMMAND]
+    assert [row["callback_id"] for row in app.shortcuts] == [manifest.SHORTCUT]

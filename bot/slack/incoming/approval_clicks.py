@@ -12,8 +12,9 @@ from bot.cards.approvals import whole as approval_all
 from bot.cards.approvals.card import Click
 from bot.cards.buttons import Stale
 from bot.refusal import Refusal
-from bot.slack.context import Surface, storing
-from bot.slack.incoming.clicker import LedgerSays, Payload, Pressed, Voter, about, admit, approvals_of, decide, painted, whisper
+from bot.slack.context import LedgerSays, Surface, approvals_of, storing
+from bot.slack.incoming.clicker import Pressed, Voter, about, admit, decide, painted, whisper
+from bot.slack.incoming.payloads import Payload
 from tools.ledger.record import NotAnApprover, Record, Refused, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.row import BadArgument

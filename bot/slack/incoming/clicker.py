@@ -5,12 +5,11 @@ own workspace, in a channel that nobody else reads at this moment.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from bot.actions.decisions import Approvals, Decisions
+from bot.actions.decisions import Decisions
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, Stale
 from bot.cards.incidents import notes
@@ -18,23 +17,14 @@ from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import said
-from bot.slack.context import StoreAway, Surface, storing
+from bot.slack.context import StoreAway, Surface, approvals_of, ledger, storing
+from bot.slack.incoming.payloads import Payload
 from graph.state import Origin
-from tools.ledger.record import Record, Refused
+from tools.ledger.record import Record
 
-Payload = Mapping[str, Any]
-
-NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
 NOT_YET = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
 LONGEST = 120.0
 """Seconds after which the store counts as away, once Slack has its answer."""
-
-
-class LedgerSays(Refusal):
-    """The ledger's own refusal, as the person who clicked is told it."""
-
-    def __init__(self, no: Refused) -> None:
-        super().__init__(str(no) or str(type(no).__doc__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +48,6 @@ class Pressed:
     origin: Origin
     voter: Voter
     payload: Payload
-
-
-def approvals_of(surface: Surface) -> Approvals:
-    """What clicks are carried to; a Refusal where nothing can be approved."""
-    if surface.approvals is None:
-        raise Refusal(NOT_SET_UP)
-    return surface.approvals
-
-
-@asynccontextmanager
-async def ledger() -> AsyncIterator[None]:
-    """A refusal of the ledger becomes what the person is told."""
-    try:
-        yield
-    except Refused as no:
-        raise LedgerSays(no) from no
 
 
 @asynccontextmanager

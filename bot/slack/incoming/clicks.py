@@ -14,10 +14,8 @@ from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.payloads import moment, read_files, whole_text
+from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
 from graph.state import Hypothesis, Item, Origin, Ticket
-
-Payload = Mapping[str, Any]
 
 READERS: Mapping[str, Callable[[Payload], Press]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.read),

@@ -1,8 +1,5 @@
 """`/rackmedic help`, `status`, and the brakes by hand: anybody of the operators may `stop`; only an approver lets go again."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card, card
 from bot.cards.incidents import home
@@ -10,12 +7,11 @@ from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import post
-from bot.slack.context import Surface, storing
+from bot.slack.context import Surface, approvals_of, ledger, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.clicker import approvals_of, ledger
 from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting
+from bot.slack.incoming.payloads import Payload
 
-Payload = Mapping[str, Any]
 NOT_AN_APPROVER = "Only people of this channel's approver group may let repairs go on."
 NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
 UNKNOWN_COMMAND = (

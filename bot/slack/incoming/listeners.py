@@ -30,12 +30,10 @@ from bot.slack.context import StoreAway, Surface
 from bot.slack.incoming import approval_clicks, clicks, commands, home
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import Arrival, read_message
+from bot.slack.manifest import SHORTCUT
 
 log = structlog.get_logger()
 
-EVENTS = ("app_home_opened", "app_mention", "message.channels", "message.groups", "message.im")
-"""What the app subscribes to."""
-COMMAND, SHORTCUT = "/rackmedic", "diagnose_this"
 ANYTHING = re.compile(".*", re.DOTALL)
 AGAIN = 503
 """Not acknowledged: Slack sends it again."""

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from bot.cards.approvals.brakes import Waiting
 from bot.cards.incidents.home import OpenIncident
-from bot.slack.context import Intake, Surface, storing
-from bot.slack.incoming.clicker import ledger
+from bot.slack.context import Intake, Surface, ledger, storing
 from bot.slack.incoming.payloads import moment
 from graph.state import Incident, Origin
 from tools.ledger.book import Book

@@ -10,6 +10,9 @@ from typing import Any, cast
 
 from bot.policy.channels import ChannelType, Place
 
+Payload = Mapping[str, Any]
+"""What Bolt hands on. Nobody has the schema but Slack, so it is checked where it is read."""
+
 MOST_FILES = 10
 SPOKEN = frozenset({"", "file_share", "thread_broadcast"})
 """Subtypes of messages that a person wrote; edits, deletions, joins and bots have others."""
