@@ -161,7 +161,9 @@ def _where(row: Belief) -> str:
     return f" on {', '.join(names[:3])}" if names else ""
 
 
-NO_TARGET = frozenset({"check.no_target", "fabric.sm", "job.log"})
+UNASKED = frozenset({"check.no_target", "check.left_out"})
+"""Keys whose facts say that a part of a look was left out."""
+NO_TARGET = UNASKED | {"fabric.sm", "job.log"}
 """Keys whose facts may say that there was nothing to look at."""
 
 
@@ -177,7 +179,7 @@ class Coverage:
     skipped: frozenset[tuple[str, str]] = frozenset()
     """Exclusive checks that were asked and not run: busy, or no tool."""
     untargeted: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Checks of which a question was left out, since the site names nobody to ask."""
+    """Checks of which a part was left out: the site names nobody to ask, or the answer was too long."""
 
     @classmethod
     def of(cls, facts: Iterable[Fact], lens: Lens, hosts: Sequence[str]) -> "Coverage":
@@ -190,7 +192,7 @@ class Coverage:
             asked.add((fact.host, fact.check))
             if fact.key == "check.skipped":
                 skipped.add((fact.host, fact.check))
-            elif fact.key in NO_TARGET and (fact.key == "check.no_target" or _nothing_to_look_at(fact, lens)):
+            elif fact.key in NO_TARGET and (fact.key in UNASKED or _nothing_to_look_at(fact, lens)):
                 untargeted[fact.host, fact.check] = fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tools.checks.json_lines import objects
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -36,7 +37,7 @@ def is_info(text: str) -> bool:
 
 def parse_info(text: str) -> Sequence[Fact]:
     """Runtimes and cgroup driver."""
-    info = next(_objects(text), None)
+    info = next(objects(text), None)
     if info is None:
         silent = _NO_ENGINE.search(text)
         if silent is None:
@@ -63,7 +64,7 @@ def is_list(text: str) -> bool:
 
 def parse_list(text: str) -> Sequence[Fact]:
     """Nothing but who is there: what a container was given is told by inspecting it."""
-    rows = list(_objects(text))
+    rows = list(objects(text))
     if not rows:
         raise Unreadable("no whole JSON object")
     return [
@@ -79,7 +80,7 @@ def is_inspected(text: str) -> bool:
 
 def parse_inspected(text: str) -> Sequence[Fact]:
     """Status, shared memory and CUDA of the containers that were given GPUs."""
-    rows = list(_objects(text))
+    rows = list(objects(text))
     if not rows:
         raise Unreadable("no whole JSON object")
     return [fact for row in rows[:64] if _has_gpus(row) for fact in _container(row)]
@@ -126,18 +127,6 @@ def _status(name: str, status: str, called: str, more: Mapping[str, Any]) -> Fac
 
 def _short(name: str) -> str:
     return name[:12] if re.fullmatch(r"[0-9a-f]{12,64}", name) else "container"
-
-
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """JSON objects, one a line."""
-    for line in text.splitlines():
-        if line.lstrip().startswith("{"):
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(row, dict):
-                yield row
 
 
 def answers(text: str) -> Iterator[tuple[str, str, int | None]]:

@@ -8,8 +8,9 @@ from kb.catalogues import sxid, xid
 from kb.catalogues.nvlink5 import decode
 from kb.keys import KEYS
 from kb.logs.event import Event
-from kb.logs.kernel.reader import kernel_events
+from kb.logs.kernel.reader import NEEDED, kernel_events
 from kb.logs.timestamps import split
+from tools.checks.journal import WITHOUT_ENTRIES
 from tools.checks.kernel_settle import APART, boot_name, merged, settle, settle_host, times
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
@@ -55,10 +56,19 @@ def _is_kernels(line: str) -> bool:
 
 def parse_kernel_log(text: str) -> Sequence[Fact]:
     """Facts of a log, in order of first sight. A log without an Xid says so."""
-    found = [_decoded(fact) for fact in gathered(kernel_events(text))]
+    found = [_decoded(fact) for fact in gathered(kernel_events(_oldest_first(text)))]
     if not any(fact.key == "kernel.xid" for fact in found):
         found.append(Fact(CHECK, "kernel.xid", status=Status.ABSENT, line="no Xid in this log"))
     return found
+
+
+def _oldest_first(text: str) -> str:
+    """`journalctl --reverse` prints the newest line first; what a line means may hang on the one before it."""
+    if not text.startswith("{"):
+        return text
+    lines = text.splitlines()
+    first, last = split(lines[0]).time, split(lines[-1]).time
+    return "\n".join(reversed(lines)) if first and last and first > last else text
 
 
 def gathered(events: Iterable[Event]) -> list[Fact]:
@@ -105,7 +115,37 @@ def _one(group: Sequence[Event]) -> Fact:
     return Fact(CHECK, first.kind, first.value, first.device, line=first.line[:500], attrs=attrs, time=time, boot_id=first.boot_id)
 
 
-_JOURNAL = "journalctl -o json --output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY --no-pager --since=-24h -p warning _TRANSPORT=kernel"
+_FIELDS = "--output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY"
+_JOURNAL = ("journalctl", "-o", "json", _FIELDS, "--no-pager")
+_LAST_DAY = ("--since=-24h", "-p", "warning")
+
+_CHRONIC = ("ACCESS_REG", "] BadTLP", "] BadDLLP", "] RxErr", "] Rollover", "] Timeout", "] NonFatalErr")
+"""What harmless trouble writes by the ten thousand (an adapter's register complaint, the names of corrected PCIe errors): the beginning of a
+log shows it well enough."""
+_SPEAKERS = ("Linux version ", "NVRM", "nvidia")
+"""What tells whether the driver is there at all."""
+
+
+def _said(word: str) -> str:
+    """The word in a pattern, every character as it is, but those that a shell reads."""
+    return re.sub(r"[|;&$`<>]", ".", re.sub(r"([][(){}.*+?^])", r"\\\1", word))
+
+
+def _matters() -> str:
+    """No word of an argv holds a character that a shell reads, so "one of these" is written "not none of these"."""
+    words = [word for word in (*_SPEAKERS, *NEEDED) if word not in _CHRONIC and not word.startswith(('"', "-- "))]
+    shortest = [word for word in dict.fromkeys(words) if not any(other != word and other in word for other in words)]
+    none = "".join(f"(?!.*{_said(word)})" for word in shortest)
+    return rf"^(?!.*ACCESS_REG\()(?!.*severity=Correct)(?!.*AER: (?:Multiple )?Correct)(?!{none})"
+
+
+MATTERS = _matters()
+"""Every kernel line that is looked at, but the chronic ones. For journalctl and for Python alike; small and large letters count."""
+_NEWEST = ("--reverse", "--case-sensitive=true", f"--grep={MATTERS}", "_TRANSPORT=kernel")
+_ONLY = (
+    "the newest lines on the GPU driver, NVSwitches, adapters, PCIe, disks, file systems, memory and crashes, "
+    "and of adapters' register complaints and corrected PCIe errors the oldest"
+)
 
 CHECKS = (
     Check(
@@ -113,15 +153,16 @@ CHECKS = (
         asks="What did the kernel and the driver report?",
         commands=(
             Command("ring", ("dmesg", "--decode", "--time-format", "iso"), privileged=True),
-            Command(
-                "journal",
-                tuple(_JOURNAL.split()),
-                privileged=True,
-                optional=True,
-            ),
+            Command("journal", (*_JOURNAL, *_LAST_DAY, "_TRANSPORT=kernel"), privileged=True, optional=True),
             Command("boot", BOOT_ID),
+            Command("newest", (*_JOURNAL, "--boot", *_NEWEST), privileged=True, optional=True, stands_in_for="ring", only=_ONLY),
+            Command("recent", (*_JOURNAL, *_LAST_DAY, *_NEWEST), privileged=True, optional=True, stands_in_for="journal", only=_ONLY),
         ),
-        formats=(Format("boot id", is_boot_id, parse_boot_id), Format("kernel log", is_kernel_log, parse_kernel_log)),
+        formats=(
+            Format("boot id", is_boot_id, parse_boot_id),
+            WITHOUT_ENTRIES,
+            Format("kernel log", is_kernel_log, parse_kernel_log),
+        ),
         establishes=("host.boot_id", *(key.name for key in KEYS if key.name.startswith("kernel.") and key.name != "kernel.release")),
         seconds=3.0,
         partial=True,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kb.logs.timestamps import Prefix, split
+from tools.checks.journal import WITHOUT_ENTRIES
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -170,7 +171,7 @@ CHECKS = (
                 optional=True,
             ),
         ),
-        formats=(Format("systemctl show", is_units, parse_units), Format("journal", is_journal, parse_journal)),
+        formats=(Format("systemctl show", is_units, parse_units), WITHOUT_ENTRIES, Format("journal", is_journal, parse_journal)),
         establishes=("service.state", "service.event"),
         seconds=3.0,
         partial=True,

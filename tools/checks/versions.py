@@ -3,13 +3,13 @@
 {"rackmedic":"vers","torch":"2.3.1+cu121","cuda":"12.1","cudnn":90100,"nccl":[2,20,5],"archs":"sm_80 sm_90"}
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kb.catalogues.nccl import known_bad
 from tools.checks.containers import answers
+from tools.checks.json_lines import objects
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 
@@ -42,20 +42,13 @@ def parse_answer(text: str) -> Sequence[Fact]:
     """One set of versions for the host, or for each container that the kit asked."""
     framed = list(answers(text))
     parts = [(name[:12], said) for name, said, _ in framed] if framed else [(None, text)]
-    found = [fact for device, said in parts for row in _rows(said) for fact in _versions(row, device)]
+    rows = [(row, device) for device, said in parts if (row := _answer(said))]
+    found = [fact for row, device in rows for fact in _versions(row, device)]
     return found or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="PyTorch is not installed here")]
 
 
-def _rows(text: str) -> Iterator[Mapping[str, Any]]:
-    for line in text.splitlines():
-        if '"rackmedic": "vers"' in line:
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(row, dict):
-                yield row
-                return
+def _answer(text: str) -> Mapping[str, Any] | None:
+    return next((row for row in objects(text) if row.get("rackmedic") == "vers"), None)
 
 
 def _versions(row: Mapping[str, Any], device: str | None) -> Iterator[Fact]:

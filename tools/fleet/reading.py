@@ -24,14 +24,14 @@ class Reader:
         return [fact.at(host, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
 
     async def facts_of_all(self, host: str, check: Check, rans: Mapping[Command, Ran], now: datetime, boot_id: str) -> list[Fact]:
-        """What all commands of a check said; of an output that was cut, what its stand-in said counts if that was whole."""
+        """What all commands of a check said. Where the stand-in of a cut output was read, that speaks for the whole: of the cut one remains
+        what it holds, and not what it lacks."""
         said = {command: await self.facts_of(host, check, command, ran, now, boot_id) for command, ran in rans.items()}
-        for command in list(said):
-            stand_in = check.stand_in(command)
-            if stand_in in said and any(fact.key for fact in said[stand_in]):
+        for command, stand_in in ((command, check.stand_in(command)) for command in rans):
+            if stand_in and stand_in in rans and _was_read(said[stand_in], command, stand_in, rans[stand_in]):
                 whole = not any(fact.status.blind for fact in said[stand_in])
                 cut = left_out(check, command, stand_in).at(host, time=now, boot_id=boot_id, sha256=_sha(said[command]))
-                said[command] = [cut] if whole else [fact for fact in said[command] if not fact.status.blind]
+                said[command] = [*(fact for fact in said[command] if fact.status is Status.OK), *([cut] if whole else [])]
         return [fact for facts in said.values() for fact in facts]
 
     async def _read(self, check: Check, command: Command, ran: Ran) -> tuple[str, Iterable[Fact]]:
@@ -47,6 +47,12 @@ class Reader:
         elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
             facts += check.read(text)
         return sha, facts
+
+
+def _was_read(facts: Sequence[Fact], command: Command, stand_in: Command, ran: Ran) -> bool:
+    """Whether a stand-in said something. That there is nothing is believed of the program which printed the cut output: it has the log."""
+    nothing = not facts and bool(ran.stdout.strip()) and command.argv[0] == stand_in.argv[0]
+    return nothing or any(fact.key for fact in facts)
 
 
 def _sha(facts: Sequence[Fact]) -> str:

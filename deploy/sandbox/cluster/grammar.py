@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tools.checks.exclusive import cuda, nccl_pairs, step
+from tools.checks.kernel import MATTERS
 from tools.checks.versions import PROBE
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
@@ -54,6 +55,8 @@ def _words(line: str) -> tuple[str, ...]:
     return tuple(line.split())
 
 
+_KERNEL_JOURNAL = ("journalctl", "-o", "json", "--output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY", "--no-pager")
+_NEWEST = ("--reverse", "--case-sensitive=true", f"--grep={MATTERS}", "_TRANSPORT=kernel")
 _GATHER = _words("<nccl_tests>/all_gather_perf -b 1G -e 1G -g 1 -c 1 -n 20")
 
 PLAIN: Mapping[str, tuple[str, ...]] = {
@@ -116,8 +119,9 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
 
 PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "dmesg.ring": _words("dmesg --decode --time-format iso"),
-    "dmesg.journal": ("journalctl", "-o", "json", "--output-fields=MESSAGE,_BOOT_ID,PRIORITY,SYSLOG_IDENTIFIER,SYSLOG_FACILITY",
-                      "--no-pager", "--since=-24h", "-p", "warning", "_TRANSPORT=kernel"),
+    "dmesg.journal": (*_KERNEL_JOURNAL, "--since=-24h", "-p", "warning", "_TRANSPORT=kernel"),
+    "dmesg.newest": (*_KERNEL_JOURNAL, "--boot", *_NEWEST),
+    "dmesg.recent": (*_KERNEL_JOURNAL, "--since=-24h", "-p", "warning", *_NEWEST),
     "lspci.gpus": _words("lspci -D -vvv -d 10de:"),
     "lspci.bridges": _words("lspci -D -vvv -d ::0604"),
     "sysd.journal": ("journalctl", "-o", "json", "--output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY", "--no-pager", "--since=-24h",

@@ -8,7 +8,7 @@ cudaGetDeviceCount returned 802
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kb.address import bdf
@@ -58,7 +58,7 @@ def is_probe(text: str) -> bool:
 
 def parse_probe(text: str) -> Sequence[Fact]:
     """One line a GPU. Without the line of every GPU that was counted the rest is told to be missing."""
-    rows = [row for row in map(_row, text.splitlines()) if row]
+    rows = probes.rows(text, "cuda")
     if not rows:
         raise Unreadable("no line of the probe is whole")
     if any(row.get("error") == "no_library" for row in rows):
@@ -73,15 +73,7 @@ def parse_probe(text: str) -> Sequence[Fact]:
     return found
 
 
-def _row(line: str) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line) if line.startswith("{") and len(line) < 2000 else None
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) and row.get("probe") == "cuda" else None
-
-
-def _facts(row: dict[str, Any]) -> list[Fact]:
+def _facts(row: Mapping[str, Any]) -> list[Fact]:
     line = json.dumps(row, sort_keys=True)[:300]
     device = _device(row)
     if isinstance(row.get("devices"), int):
@@ -101,7 +93,7 @@ def _facts(row: dict[str, Any]) -> list[Fact]:
     return found
 
 
-def _device(row: dict[str, Any]) -> str | None:
+def _device(row: Mapping[str, Any]) -> str | None:
     index = row.get("gpu")
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 1000:
         return None

@@ -26,7 +26,7 @@ def is_step(text: str) -> bool:
 
 def parse_step(text: str) -> Sequence[Fact]:
     """Times against the median GPU; a loss that most GPUs do not share has diverged."""
-    rows = [row for row in map(_row, text.splitlines()) if row]
+    rows = probes.rows(text, "step")
     if any(row.get("error") == "no_torch" for row in rows):
         return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": TOOL})]
     done = {
@@ -46,14 +46,6 @@ def parse_step(text: str) -> Sequence[Fact]:
     if counted > len(done):
         found.append(blind(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {len(done)} ended their steps"))
     return found
-
-
-def _row(line: str) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line) if line.startswith("{") and len(line) < 2000 else None
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) and row.get("probe") == "step" else None
 
 
 def _index(row: Mapping[str, Any]) -> bool:

@@ -10,6 +10,8 @@ SECONDS: Mapping[str, float] = {
     "dmesg.ring": 1.6,
     "dmesg.journal": 1.3,
     "dmesg.boot": 0.1,
+    "dmesg.newest": 2.0,
+    "dmesg.recent": 2.0,
     "lspci.gpus": 1.2,
     "lspci.bridges": 0.8,
     "ibstat.ports": 0.8,

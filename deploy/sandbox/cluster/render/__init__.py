@@ -32,6 +32,8 @@ RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
     "dmesg.ring": kernel.ring,
     "dmesg.journal": kernel.journal,
     "dmesg.boot": kernel.boot_id,
+    "dmesg.newest": kernel.newest,
+    "dmesg.recent": kernel.recent,
     "lspci.gpus": pcie.gpus,
     "lspci.bridges": pcie.bridges,
     "ibstat.ports": infiniband.ibstat,

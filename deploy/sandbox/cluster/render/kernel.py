@@ -1,13 +1,16 @@
 """dmesg and the kernel's part of the journal."""
 
 import json
+import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.machines.lines import KernelLine
 from deploy.sandbox.cluster.render.view import View
+from tools.checks.kernel import MATTERS
 
+_MATTERS = re.compile(MATTERS)
 DAY = 86400.0
 NO_ENTRIES = "-- No entries --\n"
 PRIORITY = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
@@ -24,11 +27,32 @@ def ring(view: View) -> ShellAnswer:
 
 def journal(view: View) -> ShellAnswer:
     """`journalctl -o json … --since=-24h -p warning _TRANSPORT=kernel`: the last day, boots before this one too."""
+    return _journalctl(view, _last_day(view))
+
+
+def newest(view: View) -> ShellAnswer:
+    """`journalctl -o json … --boot --reverse --grep=… _TRANSPORT=kernel`: what matters of this boot, newest first."""
+    return _that_matter(view, [line for line in view.node.kernel_log if line.boot == "now" and line.t <= view.at])
+
+
+def recent(view: View) -> ShellAnswer:
+    """`journalctl -o json … --since=-24h -p warning --reverse --grep=… _TRANSPORT=kernel`: what matters of the last day, newest first."""
+    return _that_matter(view, _last_day(view))
+
+
+def _last_day(view: View) -> list[KernelLine]:
+    return [line for line in view.node.kernel_log if view.at - DAY <= line.t <= view.at and PRIORITY[line.level] <= 4]
+
+
+def _that_matter(view: View, lines: list[KernelLine]) -> ShellAnswer:
+    return _journalctl(view, sorted((line for line in lines if _MATTERS.search(line.text)), key=lambda line: line.t, reverse=True))
+
+
+def _journalctl(view: View, lines: list[KernelLine]) -> ShellAnswer:
     node = view.node
     if not view.as_root and node.dmesg_restrict:
         return no_journal()
-    shown = [line for line in node.kernel_log if view.at - DAY <= line.t <= view.at and PRIORITY[line.level] <= 4]
-    rows = [_entry(view, i, line) for i, line in enumerate(shown)]
+    rows = [_entry(view, i, line) for i, line in enumerate(lines)]
     return said(kept("".join(rows), node.log_keep) or NO_ENTRIES)
 
 

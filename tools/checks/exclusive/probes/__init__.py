@@ -4,10 +4,19 @@ Each is a module of its own, so that it is read, typed and tested like any other
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from tools.checks.json_lines import objects
 
 
 def source(name: str) -> str:
     """A probe as one word without a line break or a character that any shell or argv template reads."""
     text = (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
     return f"exec({re.sub('[|;&$`<>{}]', lambda found: f'{chr(92)}x{ord(found[0]):02x}', repr(text))})"
+
+
+def rows(text: str, probe: str) -> list[Mapping[str, Any]]:
+    """What that probe printed: one object a line. A longer line than any of ours is somebody else's."""
+    return [row for row in objects(text, longest=2000) if row.get("probe") == probe]

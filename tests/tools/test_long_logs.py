@@ -1,0 +1,130 @@
+"""A log that is longer than what may be taken of it: what matters is asked for, newest first, and what was left out is said."""
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from deploy.sandbox.cluster.doors.inprocess import InProcess
+from kb.logs.kernel.reader import NEEDED
+from tests.support.clock import SetClock
+from tests.support.fakes_cluster import cluster, fleet
+from tests.support.samples_checks import JOURNAL, RING, journal_line, ring_line
+from tests.tools.test_fleet import HOSTS, FakeHosts
+from tools.checks import CHECKS
+from tools.checks.kernel import MATTERS
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact, Status
+from tools.fleet.answers import Answer, Ask
+from tools.fleet.fleet import Fleet
+from tools.transport import Ran
+
+BOOT = "3f2a9c1e5b7d4e6f8a0b1c2d3e4f5a6b"
+START = journal_line("Linux version 5.15.0 NVRM", 1779246000000000, BOOT)
+XID = journal_line("NVRM: Xid (PCI:0000:9b:00): 79, pid=7, name=x, GPU has fallen off the bus.", 1779246070000000, BOOT)
+FLOOD = ring_line(
+    "err", "03:00:00", "mlx5_core 0000:dc:00.0: mlx5_cmd_out_err:838:(pid 7): ACCESS_REG(0x805) op_mod(0x1) failed, status bad"
+)
+CUT = Ran(FLOOD.encode() * 3, truncated=True, exit_status=None)
+
+
+def node(rans: Mapping[str, Ran]) -> tuple[Fleet, FakeHosts]:
+    """A host with the kit whose kernel log says this; no other answer is worth a word."""
+    hosts = FakeHosts(lambda host, argv: rans.get(argv[-1].removeprefix("dmesg."), Ran(b"", b"No journal files were found.\n", 1)))
+    return Fleet(hosts, HOSTS, CHECKS, MemoryEvidence(), SetClock()), hosts
+
+
+async def look(it: Fleet) -> Answer:
+    (answer,) = (await it.look("inc-1", [Ask("n1", "dmesg")])).answers
+    return answer
+
+
+def of(answer: Answer, key: str) -> list[Fact]:
+    return [fact for fact in answer.facts if fact.key == key]
+
+
+WELL = {"journal": Ran(START.encode()), "/proc/sys/kernel/random/boot_id": Ran(f"{BOOT}\n".encode())}
+
+
+async def test_a_log_that_fits_is_taken_whole_and_nothing_else_is_asked() -> None:
+    it, hosts = node({**WELL, "ring": Ran(RING.encode())})
+    answer = await look(it)
+    assert {argv[-1] for _, argv in hosts.asked} == {"dmesg.ring", "dmesg.journal", "/proc/sys/kernel/random/boot_id"}
+    assert not of(answer, "check.left_out")
+
+
+async def test_of_a_log_that_is_too_long_what_matters_is_read_and_the_rest_is_said_to_be_left_out() -> None:
+    it, hosts = node({**WELL, "ring": CUT, "newest": Ran((XID + START).encode())})
+    answer = await look(it)
+    assert answer.could_not == ""
+    assert [(fact.value, fact.device, fact.stale) for fact in of(answer, "kernel.xid")] == [(79, "0000:9b:00.0", False)]
+    assert [fact.value for fact in of(answer, "kernel.mlx5")] == ["access_reg"]
+    (left,) = of(answer, "check.left_out")
+    assert left.line.startswith("dmesg.ring is longer than 4194304 bytes: read were only the newest lines on the GPU driver")
+    assert (left.value, left.host) == ("ring", "n1")
+    assert [argv[-1] for _, argv in hosts.asked].count("dmesg.newest") == 1
+
+
+async def test_where_even_what_matters_is_too_long_the_newest_is_read_and_the_host_counts_as_not_looked_at() -> None:
+    it, _ = node({**WELL, "ring": CUT, "newest": Ran((XID * 3 + START[:40]).encode(), truncated=True, exit_status=None)})
+    answer = await look(it)
+    assert [fact.value for fact in of(answer, "kernel.xid")] == [79]
+    assert answer.could_not == "dmesg.newest: output cut at 4194304 bytes; what is older was left out"
+
+
+@pytest.mark.parametrize(
+    "stand_in",
+    [
+        Ran(b"-- No entries --\n", b"", 1),
+        Ran(b"", b"", 1),
+        Ran(b"", b"Compiled without pattern matching support\n", 1),
+        Ran(b"", b"rackmedic-look: no such question: this kit is 0123456789ab\n", 2),
+        Ran(b"", b"bash: line 1: journalctl: command not found\n", 127),
+    ],
+)
+async def test_where_nobody_can_say_what_matters_the_log_counts_as_not_looked_at(stand_in: Ran) -> None:
+    it, _ = node({**WELL, "ring": CUT, "newest": stand_in})
+    answer = await look(it)
+    assert "dmesg.ring: output cut at 4194304 bytes" in answer.could_not
+    assert not of(answer, "check.left_out")
+
+
+async def test_a_journal_that_holds_nothing_else_is_an_answer_too() -> None:
+    it, _ = node({**WELL, "ring": Ran(RING.encode()), "journal": CUT, "recent": Ran(b"-- No entries --\n", b"", 1)})
+    answer = await look(it)
+    assert answer.could_not == ""
+    assert [fact.value for fact in of(answer, "check.left_out")] == ["journal"]
+
+
+def test_the_newest_first_is_read_as_the_oldest_first() -> None:
+    rows = [
+        *JOURNAL.splitlines(keepends=True),
+        journal_line("pcieport 0000:80:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer", 1779246070200000, BOOT),
+        journal_line("pcieport 0000:80:01.0:    [14] CmpltTO                (First)", 1779246070200001, BOOT),
+    ]
+    told = [CHECKS["dmesg"].read("".join(order)) for order in (rows, rows[::-1])]
+    assert told[0] == told[1]
+    assert "CmpltTO" in str(told[1])
+
+
+def test_a_journal_without_entries_is_an_answer_and_no_fact() -> None:
+    assert [CHECKS[check].read("-- No entries --\n") for check in ("dmesg", "sysd")] == [(), ()]
+
+
+def test_every_line_that_the_reader_looks_at_is_asked_for_but_the_chronic_ones() -> None:
+    matters = re.compile(MATTERS)
+    spoken = [needle for needle in NEEDED if not needle.startswith(('"', "-- "))]
+    unasked = {needle for needle in spoken if not matters.search(f"[12.5] {needle} x")}
+    assert unasked == {"ACCESS_REG", "] BadTLP", "] BadDLLP", "] RxErr", "] Rollover", "] Timeout"}
+    assert not matters.search(FLOOD)
+    assert not matters.search("pcieport 0000:80:01.0: AER: Multiple Corrected error received: 0000:81:00.0")
+    assert matters.search("pcieport 0000:80:01.0: AER: Uncorrected (Non-Fatal) error received: 0000:81:00.0")
+    assert matters.search("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.183.01")
+
+
+async def test_a_gpu_s_error_is_found_under_a_day_of_an_adapter_s_complaints() -> None:
+    of_node = cluster("G10@n1", modifiers=["R2(lines=30000)@n1"])
+    (answer,) = (await fleet(of_node, InProcess(of_node)).look("inc-1", [Ask("n1", "dmesg")])).answers
+    assert answer.could_not == ""
+    assert [fact.value for fact in of(answer, "kernel.xid") if fact.status is Status.OK] == [119]
+    assert {fact.value for fact in of(answer, "check.left_out")} == {"ring", "journal"}
