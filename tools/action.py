@@ -5,6 +5,7 @@ The digest covers every field; whoever shows, votes on, claims or runs an action
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -87,3 +88,8 @@ class Action:
 def new_approval_id() -> str:
     """Random: doing the same thing again is a new action."""
     return f"apr-{secrets.token_hex(6)}"
+
+
+def is_approval_id(text: str) -> bool:
+    """Whether it is one, whole."""
+    return re.fullmatch(r"apr-[0-9a-f]{12}", text) is not None

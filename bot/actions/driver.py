@@ -5,7 +5,6 @@ Its own lease keeps two drivers apart, and the ledger's claim does where a lease
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +29,6 @@ log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
 RETRY, RETRY_SHOWING = timedelta(seconds=10), timedelta(seconds=30)
 KEEP_THREAD = timedelta(days=30)
-EDITED = "edited by"
 StateOf = Callable[[str], Awaitable[Incident]]
 
 
@@ -235,7 +233,7 @@ def result_of(seen: Record, progress: ActionProgress, now: datetime) -> dict[str
         "ran": ran(seen) or seen.state is State.UNKNOWN,
         "since": (progress.get("since") or claimed_at(seen, now).isoformat()) if ran(seen) or seen.state is State.UNKNOWN else "",
         "facts": progress.get("facts", ""),
-        "replaced_by": replaced_by(seen),
+        "replaced_by": seen.replaced_by,
     }
 
 
@@ -249,13 +247,7 @@ def _why(seen: Record, progress: ActionProgress) -> str:
     """Why it was superseded, as a word for the ladder."""
     if seen.state is not State.SUPERSEDED:
         return ""
-    return "covered" if seen.ended_by.startswith("apr-") else progress.get("why", "")
-
-
-def replaced_by(seen: Record) -> str:
-    """The action that an edit put in its place."""
-    found = re.fullmatch(rf"{EDITED} .*: (apr-[0-9a-f]{{12}})", seen.says, re.DOTALL) if seen.state is State.SUPERSEDED else None
-    return found[1] if found else ""
+    return "covered" if seen.covered_by else progress.get("why", "")
 
 
 def _too_late(seen: Record) -> str:

@@ -172,9 +172,8 @@ class Tender:
     async def _back(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
         """After another action covered ours, when that one is over; otherwise when the host answers again."""
         own = records.get(ladder.approval)
-        other = own.ended_by if own and own.ended_by.startswith("apr-") else ""
-        if own and other:
-            covering = await self.ledger.record(other)
+        if own and own.covered_by:
+            covering = await self.ledger.record(own.covered_by)
             if covering.state not in TERMINAL:
                 return
             since = ladder.since or covering.proposed_at

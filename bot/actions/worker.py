@@ -11,7 +11,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from bot.actions.decisions import Verdict
-from bot.actions.driver import EDITED, Driver, StateOf
+from bot.actions.driver import Driver, StateOf
 from bot.actions.due import ActionIndex
 from bot.actions.edits import edited
 from bot.actions.ladders import Tender
@@ -187,7 +187,8 @@ class Actions:
         ladder = Ladder(id="edit", label=seen.action.proves, target=seen.action.target, rungs=(rung,), approval=new_approval_id())
         found = await self._proposed(seen.action.incident, ladder, requested_by=asked)
         try:
-            await self._ledger.end(approval, Transition.SUPERSEDE, editor, f"{EDITED} {editor}: {found.approval}")
+            says = f"edited by {editor}: {found.approval}"
+            await self._ledger.end(approval, Transition.SUPERSEDE, editor, says, replaced_by=found.approval)
         except NotOpen:
             await self._ledger.end(found.approval, Transition.SUPERSEDE, "rackmedic", "the action that was edited had begun already")
             raise

@@ -10,7 +10,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.actions.driver import remind_at, replaced_by
+from bot.actions.driver import remind_at
 from bot.actions.due import ActionIndex
 from bot.actions.edits import edited
 from bot.actions.proposer import is_stalled
@@ -350,7 +350,7 @@ async def test_an_edit_is_a_new_action_that_its_editor_cannot_approve(store: Red
     (new,) = await office.pending(incident)
     assert (new.action.args, new.action.devices, new.action.requested_by) == ({"bdf": BDF["gpu5"]}, ("n1/gpu5",), BOB)
     old = await office.ledger.record(row.approval)
-    assert (old.state, replaced_by(old)) == (State.SUPERSEDED, new.approval)
+    assert (old.state, old.replaced_by) == (State.SUPERSEDED, new.approval)
     assert (await one_ladder(office, incident))["approval"] == new.approval
     with pytest.raises(OwnRequest):
         await office.click(new, BOB)

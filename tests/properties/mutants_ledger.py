@@ -199,8 +199,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "I7",
         (
             lua(
-                "redis.call('HSET', apr, 'state', becomes, 'ended_by', by, 'says', says)\ndue(nil)",
-                "redis.call('HSET', apr, 'ended_by', by, 'says', says)\ndue(nil)",
+                "redis.call('HSET', apr, 'state', becomes, 'ended_by', by, 'says', says)\nif replaced_by",
+                "redis.call('HSET', apr, 'ended_by', by, 'says', says)\nif replaced_by",
             ),
         ),
     ),

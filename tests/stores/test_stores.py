@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.actions.driver import replaced_by
 from graph.ladders.build import read_ladders
 from tests.stores.kept import Kept
 from tests.support.fakes_actions import ANN, BOB, CID, Office
@@ -68,12 +67,16 @@ async def test_the_audit_chain_is_whole_and_stays_so(office: Office, kept: Kept)
 async def test_what_replaced_and_what_covered_an_action_is_still_known(office: Office, kept: Kept) -> None:
     replaced = await office.ledger.record(kept.cast["replaced"])
     needless = await office.ledger.record(kept.cast["needless"])
-    assert (replaced_by(replaced), replaced_by(needless)) == (kept.cast["edit"], "")
+    assert (replaced.replaced_by, needless.replaced_by) == (kept.cast["edit"], "")
+    assert (replaced.covered_by, needless.covered_by) == ("", kept.cast["covering action"])
     assert needless.ended_by == kept.cast["covering action"]
 
 
 async def test_the_kill_switch_that_was_pulled_is_on_and_says_who_pulled_it(office: Office) -> None:
-    assert (await office.ledger.status()).stopped == "T1:BOB: looking: at the racks"
+    status = await office.ledger.status()
+    assert (status.stopped_by, status.why) == (BOB, "looking: at the racks")
+    await office.ledger.resume(BOB)
+    assert not (await office.ledger.status()).stopped
 
 
 async def test_every_incident_loads_with_its_report_and_its_ladders(office: Office, kept: Kept) -> None:

@@ -327,6 +327,7 @@ async def test_the_kill_switch_lets_nothing_start_and_shows_what_runs(desk: Desk
         await desk.claim(waiting)
     status = await desk.ledger.status()
     assert (status.stopped, status.executing) == ("T1:BOB: power work in row 7", (running.approval,))
+    assert (status.stopped_by, status.why) == ("T1:BOB", "power work in row 7")
     assert (await desk.perform(held)).state == "done"
     await desk.ledger.resume("T1:BOB")
     assert await desk.claim(waiting)
@@ -432,12 +433,35 @@ async def test_what_only_looks_holds_its_hosts_but_uses_up_no_blast_radius(desk:
     assert await desk.claim(await desk.approved(desk.action("gpu-003")))
 
 
+@pytest.mark.parametrize("words", ["edited by T1:BOB: apr-0123456789ab", "", "apr-0123456789ab"])
+async def test_what_replaced_an_action_is_a_field_and_not_read_from_words(desk: Desk, words: str) -> None:
+    old, new = await desk.ask(), await desk.ask()
+    ended = await desk.ledger.end(old.approval, desk.states.Transition.SUPERSEDE, "T1:BOB", words, replaced_by=new.approval)
+    assert (ended.replaced_by, ended.covered_by) == (new.approval, "")
+    assert (await desk.audit())[-1].count(new.approval) == 1
+
+
+@pytest.mark.parametrize("who", ["T1:apr-0123456789ab", "apr-0123456789abc", "rackmedic"])
+async def test_a_persons_name_is_never_taken_for_an_action(desk: Desk, who: str) -> None:
+    ended = await desk.ledger.end((await desk.ask()).approval, desk.states.Transition.SUPERSEDE, who, "edited by somebody: apr-0123")
+    assert (ended.replaced_by, ended.covered_by) == ("", "")
+
+
+async def test_a_process_of_before_that_pulls_the_switch_or_lets_go_is_believed(desk: Desk) -> None:
+    await desk.ledger.stop("T1:BOB", "ours")
+    await desk.redis.hset(desk.key("brakes"), "stop", "T1:ANN: theirs: a rack")
+    status = await desk.ledger.status()
+    assert (status.stopped_by, status.why) == ("T1:ANN", "theirs: a rack")
+    await desk.redis.hdel(desk.key("brakes"), "stop")
+    assert (await desk.ledger.status()).stopped == ""
+
+
 async def test_a_reboot_supersedes_the_reset_that_it_covers(desk: Desk) -> None:
     reset, elsewhere = await desk.approved(), await desk.approved(desk.action("gpu-018"))
     reboot = await desk.approved(desk.action(remedy="reboot"), covers=("gpu_reset",))
     await desk.claim(reboot)
     ended = await desk.ledger.record(reset.approval)
-    assert (ended.state, ended.ended_by) == ("superseded", reboot.approval)
+    assert (ended.state, ended.ended_by, ended.covered_by) == ("superseded", reboot.approval, reboot.approval)
     assert (await desk.ledger.record(elsewhere.approval)).state == "approved"
     assert reset.approval not in await desk.ledger.due()
 

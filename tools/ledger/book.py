@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
-from tools.ledger import audit, record
+from tools.ledger import audit, older, record
 from tools.ledger.brakes import Brakes, BrakeStatus
 from tools.ledger.journal import Journal, KeyParts, Look, Rewound, Whose, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
@@ -85,7 +85,8 @@ class Book:
 
     async def stop(self, who: str, why: str) -> None:
         """The kill switch: from now on no claim is given. What runs goes on and is reported."""
-        await self._switch("stop", who, "stop", f"{who}: {kept_words(why) or 'no reason given'}")
+        why = kept_words(why) or "no reason given"
+        await self._switch("stop", who, "stop", f"{who}: {why}", why=why)
 
     async def resume(self, who: str) -> None:
         """Take the kill switch off."""
@@ -95,11 +96,11 @@ class Book:
         """A human looked at the group and lets changes go on. The window is counted anew."""
         await self._switch("breaker_reset", who, f"breaker:{group}", "", group)
 
-    async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "") -> None:
+    async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "", why: str = "") -> None:
         async def attempt() -> str:
             look = await self._look("whatever")
             line = audit.entry(event, "", who, look.at, brake=brake, value=value)
-            return await self._journal.run("switch", look, KeyParts("-", group=group), line, brake, value)
+            return await self._journal.run("switch", look, KeyParts("-", group=group), line, brake, value, who, why)
 
         await insist(attempt)
 
@@ -111,7 +112,7 @@ class Book:
             states = [text_of(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
         executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
         breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
-        return BrakeStatus(brakes.get("stop", ""), tuple(breakers), executing, unknown)
+        return BrakeStatus(*older.stopped_by(brakes), tuple(breakers), executing, unknown)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

@@ -33,9 +33,15 @@ class Brakes:
 
 @dataclass(frozen=True, slots=True)
 class BrakeStatus:
-    """The brakes as they stand. `stopped` is who stopped and why, `breakers` the groups whose breaker is open."""
+    """The brakes as they stand. `stopped_by` is empty while the kill switch is off; `breakers` are the groups whose breaker is open."""
 
-    stopped: str
+    stopped_by: str
+    why: str
     breakers: tuple[str, ...]
     executing: tuple[str, ...]
     unknown: tuple[str, ...]
+
+    @property
+    def stopped(self) -> str:
+        """Who stopped and why, in one line; empty while nothing is stopped."""
+        return f"{self.stopped_by}: {self.why}" if self.stopped_by else ""

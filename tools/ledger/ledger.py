@@ -178,8 +178,11 @@ class Ledger(Book):
         await insist(partial(self._write, "reconcile", seen, "reconcile", human, rest, ran=ran, note=said))
         return await self.record(approval)
 
-    async def end(self, approval: str, event: Transition, by: str, says: str) -> Record:
-        """Expire (once it is late), supersede or revoke what has not begun. NotOpen when it has begun or ended."""
+    async def end(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> Record:
+        """Expire (once it is late), supersede or revoke what has not begun. NotOpen when it has begun or ended.
+
+        `replaced_by` is the action that stands in its place from now on.
+        """
         if event not in ENDINGS:
             raise ValueError(f"{event} does not end an action; {', '.join(sorted(ENDINGS))} do")
         said = kept_words(says)
@@ -191,7 +194,8 @@ class Ledger(Book):
                 raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
             due = seen.due()
             until = milliseconds(due) if due and event is Transition.EXPIRE else ""
-            return await self._write("end", seen, event.value, by, (becomes.value, by, said, until, seen.state.value), says=said)
+            rest = (becomes.value, by, said, until, seen.state.value, replaced_by)
+            return await self._write("end", seen, event.value, by, rest, says=said, **({"replaced_by": replaced_by} if replaced_by else {}))
 
         await insist(attempt)
         return await self.record(approval)

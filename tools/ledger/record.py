@@ -169,6 +169,11 @@ class Record:
     says: str = ""
     outcome: Outcome = ""
     ended_by: str = ""
+    """Who ended it, for people to read: a person, RackMedic, or the action that covers it."""
+    replaced_by: str = ""
+    """The action that an edit put in its place."""
+    covered_by: str = ""
+    """The action whose start made it needless."""
     mac: str = field(default="", repr=False, compare=False)
     raw_votes: str = field(default="", repr=False, compare=False)
     """The votes as stored: what a script compares with what was verified."""

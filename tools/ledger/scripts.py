@@ -145,7 +145,7 @@ end
 redis.call('ZREMRANGEBYSCORE', blast, '-inf', num(now - blast_ms))
 redis.call('ZREMRANGEBYSCORE', window, '-inf', num(now - window_ms))
 for other in words(covered) do
-  redis.call('HSET', P..'apr:'..other, 'state', 'superseded', 'ended_by', id, 'says', 'made needless by '..id)
+  redis.call('HSET', P..'apr:'..other, 'state', 'superseded', 'ended_by', id, 'says', 'made needless by '..id, 'covered_by', id)
   redis.call('ZREM', P..'due', other)
   leave(other)
 end
@@ -198,11 +198,12 @@ return ok()
 
 END = """
 local becomes, by, says, until_ms = ARGV[11], ARGV[12], ARGV[13], tonumber(ARGV[14])
-local seen_state = ARGV[15]
+local seen_state, replaced_by = ARGV[15], ARGV[16]
 if state() ~= seen_state then return 'retry' end
 if until_ms and now <= until_ms then return 'early' end
 if not begin() then return 'retry' end
 redis.call('HSET', apr, 'state', becomes, 'ended_by', by, 'says', says)
+if replaced_by ~= '' then redis.call('HSET', apr, 'replaced_by', replaced_by) end
 due(nil)
 leave()
 return ok()
@@ -217,12 +218,14 @@ return ok()
 """
 
 SWITCH = """
-local brake, value = ARGV[11], ARGV[12]
+local brake, value, by, why = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 if not begin() then return 'retry' end
 if value ~= '' then
   redis.call('HSET', P..'brakes', brake, value)
+  if brake == 'stop' then redis.call('HSET', P..'brakes', 'stopped_by', by, 'stopped_why', why) end
 else
   redis.call('HDEL', P..'brakes', brake)
+  if brake == 'stop' then redis.call('HDEL', P..'brakes', 'stopped_by', 'stopped_why') end
   if brake ~= 'stop' then redis.call('DEL', P..'window:'..group) end
 end
 return ok()

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from tools.action import Action
+from tools.ledger import older
 from tools.ledger.record import Outcome, Record, Tampered, Terms, Vote
 from tools.ledger.states import State
 
@@ -79,6 +80,8 @@ def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal:
         says=row.get("says", ""),
         outcome=cast(Outcome, row.get("outcome", "")),
         ended_by=row.get("ended_by", ""),
+        replaced_by=older.replaced_by(row),
+        covered_by=older.covered_by(row),
         mac=row["mac"],
         raw_votes=votes_bytes(votes),
     )

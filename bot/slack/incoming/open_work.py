@@ -71,8 +71,8 @@ async def brakes_now(surface: Surface) -> BrakeStatus | None:
         return None
     async with storing(), ledger():
         status = await surface.approvals.book.status()
-    who, _, why = status.stopped.partition(": ")
-    return replace(status, stopped=f"{await surface.people.name(who.partition(':')[2])}: {why}") if ":" in who else status
+    _, _, user = status.stopped_by.partition(":")
+    return replace(status, stopped_by=await surface.people.name(user)) if user else status
 
 
 async def _of(book: Book, intake: Intake, incident: str) -> list[Waiting]:
