@@ -20,10 +20,10 @@ def shown(what: RenderableType) -> str:
 
 
 def test_a_reason_for_the_kill_switch_is_shown_as_it_was_written() -> None:
-    text = shown(brakes_table(BrakeStatus(HOSTILE, ("[/train]",), (), ())))
+    text = shown(brakes_table(BrakeStatus("terminal:ada", HOSTILE, ("[/train]",), (), ())))
     assert HOSTILE in text
     assert "[/train]" in text
-    assert "\x1b" not in shown(brakes_table(BrakeStatus("\x1b[2J", (), (), ())))
+    assert "\x1b" not in shown(brakes_table(BrakeStatus("terminal:ada", "\x1b[2J", (), (), ())))
 
 
 def test_what_the_doctor_was_told_is_shown_as_it_was_said() -> None:
