@@ -38,7 +38,7 @@ class NodeFunction(Protocol):
     def __call__(self, state: Incident, *, runtime: Runtime[Ports]) -> Awaitable[dict[str, Any]]: ...
 
 
-class Step(NamedTuple):
+class FlowRow(NamedTuple):
     """A node and where it leads: a name, or a choice among names."""
 
     node: NodeFunction
@@ -53,11 +53,11 @@ class Step(NamedTuple):
 # fmt: off
 FLOW = (
     #    node       then             among
-    Step(summarise, after_summarise, ("plan", "conclude")),
-    Step(plan,      after_plan,      ("execute", "conclude")),
-    Step(execute,   "reflect"),
-    Step(reflect,   after_reflect,   ("plan", "conclude")),
-    Step(conclude,  END),
+    FlowRow(summarise, after_summarise, ("plan", "conclude")),
+    FlowRow(plan,      after_plan,      ("execute", "conclude")),
+    FlowRow(execute,   "reflect"),
+    FlowRow(reflect,   after_reflect,   ("plan", "conclude")),
+    FlowRow(conclude,  END),
 )
 # fmt: on
 

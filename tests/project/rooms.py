@@ -1,10 +1,10 @@
 """How the house stands: `python -m tests.project.rooms [FOLDER]` prints its folders, its rooms and the arrows between them, the class
-names that stand twice, and the Protocols that only one class keeps. FOLDER is another checkout, to compare with."""
+names that stand twice, what rooms take from each other, and the Protocols that only one class keeps. FOLDER is another checkout, to compare with."""
 
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -109,6 +109,35 @@ def floors(found: Iterable[tuple[str, str]]) -> int:
     return max(map(height, below), default=1)
 
 
+def faces(house: Iterable[Source]) -> dict[str, set[str]]:
+    """Room → what other rooms take from it, as `module.name`."""
+    house = list(house)
+    room_of = {one.name: one.room for one in house}
+    found: dict[str, set[str]] = {}
+    for one in house:
+        for module, name in _taken(one.tree, room_of.keys()):
+            if room_of[module] != one.room:
+                found.setdefault(room_of[module], set()).add(f"{module}.{name}")
+    return found
+
+
+def _taken(tree: ast.Module, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """(module of the product, name taken from it), also by way of the module."""
+    for node in [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]:
+        for alias in node.names:
+            inside, called = f"{node.module}.{alias.name}", alias.asname or alias.name
+            if inside in names:
+                yield from ((inside, name) for name in _attributes(tree, called))
+            elif node.module in names:
+                yield str(node.module), alias.name
+
+
+def _attributes(tree: ast.Module, called: str) -> set[str]:
+    return {
+        row.attr for row in ast.walk(tree) if isinstance(row, ast.Attribute) and isinstance(row.value, ast.Name) and row.value.id == called
+    }
+
+
 def repeated_classes(house: Iterable[Source]) -> dict[str, list[str]]:
     """Public class name → the modules that make one, where they are several."""
     found: dict[str, list[str]] = {}
@@ -167,6 +196,8 @@ def main() -> None:
         largest = ", ".join(f"{folder.replace('.', '/')} {n}" for folder, n in mine.most_common(3))
         print(f"| {package} | {mine.total()} | {len(mine)} | {largest} | {len(rooms)} | {len(inside)} | {floors(inside)} |")
     print("\nrooms that import each other: " + ("; ".join(" ↔ ".join(ring) for ring in circles(found)) or "none"))
+    widest = sorted(faces(house).items(), key=lambda row: -len(row[1]))[:12]
+    print("names that other rooms take: " + ", ".join(f"{room} {len(names)}" for room, names in widest))
     repeated, kept = repeated_classes(house), protocols(house)
     print(f"\npublic class names that stand twice: {len(repeated)}")
     print("".join(f"  {name}: {', '.join(modules)}\n" for name, modules in repeated.items()), end="")

@@ -18,7 +18,7 @@ from tools.fleet.holds import Holds, LocalHolds
 from tools.fleet.idle import Use
 from tools.fleet.memory import Memory
 from tools.fleet.permit import Looked, permit
-from tools.fleet.reading import Reader, boot_named, could_not, settled
+from tools.fleet.reading import OutputReader, boot_named, could_not, settled
 from tools.fleet.skipped import no_tool, skipped
 from tools.fleet.together import Hands, jointly
 from tools.fleet.trouble import no_target
@@ -152,7 +152,7 @@ class Fleet:
 
     async def _jointly(self, look: Look, check: Check, hosts: Sequence[str]) -> list[Answer]:
         """A check of several hosts together."""
-        now, reader = self._clock.now(), Reader(self._evidence, look.incident)
+        now, reader = self._clock.now(), OutputReader(self._evidence, look.incident)
         hands = Hands(self._looker(look), self._looker(look, fresh=False), self._commands, reader)
         answers = await jointly(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=look.permitted)
         return [await _told(self._dated(answer, now), look) for answer in answers]
@@ -220,7 +220,7 @@ class Fleet:
         # What finds out the boot dates by it itself; all else is of the boot known so far. A second copy of each would cost as much again.
         boot = "" if "host.boot_id" in check.establishes else self._memory.boot(host.name)
         found = [no_target(check, name) for name in self._commands.untargeted(host, check)]
-        found += await Reader(self._evidence, look.incident).facts_of_all(host.name, check, rans, now, boot)
+        found += await OutputReader(self._evidence, look.incident).facts_of_all(host.name, check, rans, now, boot)
         answer = settled(host.name, check, found, now, self._memory.boot(host.name), seconds)
         if boot := boot_named(answer.facts):
             self._memory.booted(host.name, boot)

@@ -12,7 +12,7 @@ from tools.fleet.trouble import broke_off, left_out, trouble_of
 from tools.transport import Ran
 
 
-class Reader:
+class OutputReader:
     """Reads outputs for one incident, whose evidence they become."""
 
     def __init__(self, evidence: EvidenceStore, incident: str) -> None:

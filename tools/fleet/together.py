@@ -11,7 +11,7 @@ from tools.fleet.answers import Answer
 from tools.fleet.commands import Commands
 from tools.fleet.holds import Holds
 from tools.fleet.permit import Looked, Permit, permit
-from tools.fleet.reading import Reader
+from tools.fleet.reading import OutputReader
 from tools.fleet.skipped import is_missing, skipped
 from tools.inventory.hosts import Host, Inventory
 from tools.inventory.sku import Sku
@@ -26,7 +26,7 @@ class Hands:
     looked: Looked
     known: Looked
     commands: Commands
-    reader: Reader
+    reader: OutputReader
 
 
 async def jointly(

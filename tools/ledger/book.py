@@ -12,7 +12,7 @@ from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, older, record
 from tools.ledger.brakes import Brakes, BrakeStatus
-from tools.ledger.journal import Journal, KeyParts, Look, Rewound, Whose, insist, key_parts
+from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record
 from tools.ledger.seal import Seal, milliseconds, read_record
@@ -116,7 +116,7 @@ class Book:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _look(self, clock: Whose = "the later") -> Look:
+    async def _look(self, clock: Whose = "the later") -> JournalHead:
         """Where the journal stands. When Redis lost what it had acknowledged, everything stops until a human looked."""
         try:
             return await self._journal.look(clock)
@@ -134,7 +134,7 @@ def parts(seen: Record) -> KeyParts:
     return key_parts(seen.action, seen.terms.group)
 
 
-def line_of(event: str, action: Action, by: str, look: Look, **more: Any) -> str:
+def line_of(event: str, action: Action, by: str, look: JournalHead, **more: Any) -> str:
     """An audit line about an action."""
     return audit.entry(event, action.approval, by, look.at, incident=action.incident, **more)
 

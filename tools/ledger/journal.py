@@ -47,7 +47,7 @@ class Rewound(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class JournalHead:
     """Where the journal stands: the head to build on and the moment that counts."""
 
     head: str
@@ -82,7 +82,7 @@ class Journal:
         self._scripts = {name: redis.register_script(text) for name, text in SCRIPTS.items()}
         self._seen = (0, "")
 
-    async def look(self, clock: Whose = "the later") -> Look:
+    async def look(self, clock: Whose = "the later") -> JournalHead:
         """Where things stand now, by the later of our clock and the high-water mark. Rewound, once, when the chain lost its end;
         ClockSkew when our clock cannot be trusted (`whatever`: never; a brake must work on any machine). `ours`: our clock alone."""
         length, seen_head = self._seen
@@ -99,17 +99,17 @@ class Journal:
         self._saw(int(now_length), text_of(head))
         own = self._clock.now()
         if clock == "ours":
-            return Look(text_of(head), own)
+            return JournalHead(text_of(head), own)
         mark = datetime.fromtimestamp(int(high or 0) / 1000, UTC)
         if mark - own > MOST_SKEW and clock != "whatever":
             raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
-        return Look(text_of(head), max(own, mark))
+        return JournalHead(text_of(head), max(own, mark))
 
     def _saw(self, length: int, head: str) -> None:
         if length > self._seen[0]:
             self._seen = (length, head)
 
-    async def run(self, script: str, look: Look, parts: KeyParts, line: str, *rest: Any) -> str:
+    async def run(self, script: str, look: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
         """One attempt. `line` is the audit line, empty for what is not audited."""
         head = audit.next_head(self._seal, look.head, line) if line else ""
         fixed = (self._prefix, look.head, f"{head} {line}", head, milliseconds(look.now), parts.approval, secrets.token_hex(12))

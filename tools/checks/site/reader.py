@@ -12,7 +12,7 @@ from kb.taxonomy.expressions import BadExpression, Expression
 from kb.yaml import Node, Problems, Row, read
 from tools.checks.row import MIB, SLOTS, Check, Command, Format
 from tools.checks.site.readonly import refusals
-from tools.checks.site.values import KINDS, BadPath, BadPattern, Reader, json_path, pattern
+from tools.checks.site.values import KINDS, BadPath, BadPattern, ValueReader, json_path, pattern
 
 _FILE = ("checks",)
 _CHECK = ("id", "asks", "command", "seconds", "timeout", "cap_bytes", "exit_statuses", "facts")
@@ -129,7 +129,7 @@ def _statuses(row: Row) -> frozenset[int]:
     return frozenset(values)
 
 
-def _reader(check: str, row: Row) -> Reader | None:
+def _reader(check: str, row: Row) -> ValueReader | None:
     """How one fact is read; None with the reasons noted."""
     before = len(row.problems.found)
     row.only(*_FACT)
@@ -142,7 +142,9 @@ def _reader(check: str, row: Row) -> Reader | None:
     found = _where(row)
     if len(row.problems.found) > before or found is None:
         return None
-    return Reader(check, key, kind, unit, *found, device=row.text("device", default=""), wrong=wrong, says=row.text("says", default=""))
+    return ValueReader(
+        check, key, kind, unit, *found, device=row.text("device", default=""), wrong=wrong, says=row.text("says", default="")
+    )
 
 
 def _where(row: Row) -> tuple[re.Pattern[str] | None, tuple[str | int, ...]] | None:

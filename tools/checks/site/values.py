@@ -101,7 +101,7 @@ def _inside(argument: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ValueReader:
     """Reads one key. With a pattern: group `value`, else the first group, is the value and group `device` its device; no group at all
     makes a bool of whether a line matches. With a path: what lies there; `device` is a path beside the value, or a plain name.
     """
