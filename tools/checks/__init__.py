@@ -1,4 +1,7 @@
-"""The check catalogue: the rows of the subsystem modules, joined here in the order in which they are cheap and telling."""
+"""The check catalogue: the rows of the subsystem modules, joined here in the order in which they are cheap and telling.
+
+May import facts, devices, evidence and kb; knows no host and opens nothing.
+"""
 
 from collections.abc import Mapping
 

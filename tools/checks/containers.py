@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tools.checks.json_lines import objects
+from tools.checks.lines import objects
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 

@@ -10,8 +10,8 @@ from kb.keys import KEYS
 from kb.logs.event import Event
 from kb.logs.kernel.reader import NEEDED, kernel_events
 from kb.logs.timestamps import split
-from tools.checks.journal import WITHOUT_ENTRIES
 from tools.checks.kernel_settle import APART, boot_name, merged, settle, settle_host, times
+from tools.checks.lines import WITHOUT_ENTRIES
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kb.logs.timestamps import Prefix, split
-from tools.checks.journal import WITHOUT_ENTRIES
+from tools.checks.lines import WITHOUT_ENTRIES
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kb.catalogues.nccl import known_bad
 from tools.checks.containers import answers
-from tools.checks.json_lines import objects
+from tools.checks.lines import objects
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
 

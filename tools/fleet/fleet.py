@@ -31,7 +31,7 @@ FINISHED_AHEAD = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Request:
     """For whom hosts are looked at, and how: `fresh` takes no answer kept from before, `permitted` people allow GPUs in use to be used."""
 
     incident: str
@@ -87,13 +87,13 @@ class Fleet:
         Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
         """
         self._memory.drop_old()
-        look = Look(incident, seen, fresh, permitted)
+        request = Request(incident, seen, fresh, permitted)
         joint = [ask for ask in dict.fromkeys(asks) if self._checks[ask.check].together]
         alone = [ask for ask in asks if not self._checks[ask.check].together]
-        waves = await asyncio.gather(*(self._host(look, host, checks) for host, checks in self._by_host(alone).items()))
+        waves = await asyncio.gather(*(self._host(request, host, checks) for host, checks in self._by_host(alone).items()))
         answers = [answer for wave in waves for answer in wave]
         for name in dict.fromkeys(ask.check for ask in joint):
-            answers += await self._jointly(look, self._checks[name], [ask.host for ask in joint if ask.check == name])
+            answers += await self._jointly(request, self._checks[name], [ask.host for ask in joint if ask.check == name])
         return self._cost(tuple(answers))
 
     async def each(self, incident: str, asks: Sequence[Ask]) -> AsyncGenerator[tuple[Answer, ...]]:
@@ -101,11 +101,11 @@ class Fleet:
         a host is asked only when somebody takes the answers of those before it."""
         room = asyncio.Semaphore(self._most_hosts + FINISHED_AHEAD)
         finished: asyncio.Queue[asyncio.Task[list[Answer]]] = asyncio.Queue()
-        look = Look(incident, fresh=True)
+        request = Request(incident, fresh=True)
 
         async def ask(host: str, checks: list[Check]) -> list[Answer]:
             await room.acquire()
-            answers = await self._host(look, host, checks)
+            answers = await self._host(request, host, checks)
             self.forget(host)
             return answers
 
@@ -129,33 +129,33 @@ class Fleet:
             by_host.setdefault(ask.host, []).append(self._checks[ask.check])
         return by_host
 
-    async def _host(self, look: Look, host: str, checks: list[Check]) -> list[Answer]:
+    async def _host(self, request: Request, host: str, checks: list[Check]) -> list[Answer]:
         """Passive checks at once, exclusive ones one after another."""
         async with self._hosts_at_once:
             passive = [check for check in checks if not check.exclusive]
-            answers = list(await asyncio.gather(*(self._tell(look, host, check) for check in passive)))
+            answers = list(await asyncio.gather(*(self._tell(request, host, check) for check in passive)))
             for check in (check for check in checks if check.exclusive):
-                answers.append(await _told(await self._alone(look, host, check), look))
+                answers.append(await _told(await self._alone(request, host, check), request))
             return self._named(host, answers)
 
-    async def _tell(self, look: Look, host: str, check: Check) -> Answer:
-        return await _told(await self._check(look, host, check), look)
+    async def _tell(self, request: Request, host: str, check: Check) -> Answer:
+        return await _told(await self._check(request, host, check), request)
 
-    async def _alone(self, look: Look, host: str, check: Check) -> Answer:
+    async def _alone(self, request: Request, host: str, check: Check) -> Answer:
         """An exclusive check of one host."""
-        async with permit((host,), check, self._holds, None if look.permitted else self._looker(look)) as may:
+        async with permit((host,), check, self._holds, None if request.permitted else self._looker(request)) as may:
             spent = may.seconds.get(host, 0.0)
             if not may.free:
                 return self._skipped(host, check, may.uses[host], spent)
-            answer = await self._check(look, host, check)
+            answer = await self._check(request, host, check)
             return replace(answer, seconds=answer.seconds + spent)
 
-    async def _jointly(self, look: Look, check: Check, hosts: Sequence[str]) -> list[Answer]:
+    async def _jointly(self, request: Request, check: Check, hosts: Sequence[str]) -> list[Answer]:
         """A check of several hosts together."""
-        now, reader = self._clock.now(), OutputReader(self._evidence, look.incident)
-        hands = Hands(self._looker(look), self._looker(look, fresh=False), self._commands, reader)
-        answers = await jointly(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=look.permitted)
-        return [await _told(self._dated(answer, now), look) for answer in answers]
+        now, reader = self._clock.now(), OutputReader(self._evidence, request.incident)
+        hands = Hands(self._looker(request), self._looker(request, fresh=False), self._commands, reader)
+        answers = await jointly(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
+        return [await _told(self._dated(answer, now), request) for answer in answers]
 
     def _dated(self, answer: Answer, now: datetime) -> Answer:
         boot = self._memory.boot(answer.host)
@@ -166,9 +166,9 @@ class Fleet:
         fact = skipped(check, use.why or "busy", f"{check.id} was not run on {host}: {use.says}")
         return Answer(host, check.id, (fact.at(host, time=self._clock.now()),), seconds, fact.line)
 
-    def _looker(self, look: Look, *, fresh: bool = True) -> Looked:
+    def _looker(self, request: Request, *, fresh: bool = True) -> Looked:
         """Passive checks for those who must know first; asked anew unless told otherwise."""
-        own = replace(look, fresh=fresh)
+        own = replace(request, fresh=fresh)
 
         async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
             if name not in self._checks:
@@ -190,17 +190,17 @@ class Fleet:
             facts = facts[len(answer.facts) :]
         return named
 
-    async def _check(self, look: Look, host: str, check: Check) -> Answer:
+    async def _check(self, request: Request, host: str, check: Check) -> Answer:
         """The answer as it is kept, or had now."""
-        if not look.fresh and (kept := self._memory.recall(host, check.id)):
+        if not request.fresh and (kept := self._memory.recall(host, check.id)):
             return kept
         generation = self._memory.generation(host)
-        answer = await self._run(look, host, check)
+        answer = await self._run(request, host, check)
         if not answer.could_not and not check.exclusive:
             self._memory.keep(answer, generation)
         return answer
 
-    async def _run(self, look: Look, host: str, check: Check) -> Answer:
+    async def _run(self, request: Request, host: str, check: Check) -> Answer:
         row = self._inventory.hosts.get(host)
         if row is None:
             return could_not(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now())
@@ -210,9 +210,9 @@ class Fleet:
             return could_not(host, check, why.status, why.why, self._clock.now())
         except BadSlot as why:
             return could_not(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
-        return await self._read(look, row, check, rans)
+        return await self._read(request, row, check, rans)
 
-    async def _read(self, look: Look, host: Host, check: Check, rans: Mapping[Command, Ran]) -> Answer:
+    async def _read(self, request: Request, host: Host, check: Check, rans: Mapping[Command, Ran]) -> Answer:
         now = self._clock.now()
         seconds = sum(ran.seconds for ran in rans.values())
         if check.exclusive and (absent := no_tool(check, rans)):
@@ -220,7 +220,7 @@ class Fleet:
         # What finds out the boot dates by it itself; all else is of the boot known so far. A second copy of each would cost as much again.
         boot = "" if "host.boot_id" in check.establishes else self._memory.boot(host.name)
         found = [no_target(check, name) for name in self._commands.untargeted(host, check)]
-        found += await OutputReader(self._evidence, look.incident).facts_of_all(host.name, check, rans, now, boot)
+        found += await OutputReader(self._evidence, request.incident).facts_of_all(host.name, check, rans, now, boot)
         answer = settled(host.name, check, found, now, self._memory.boot(host.name), seconds)
         if boot := boot_named(answer.facts):
             self._memory.booted(host.name, boot)
@@ -239,8 +239,8 @@ class Fleet:
         return self._commands.gpus(row) if row else 0
 
 
-async def _told(answer: Answer, look: Look) -> Answer:
-    told = look.seen(answer) if look.seen else None
+async def _told(answer: Answer, request: Request) -> Answer:
+    told = request.seen(answer) if request.seen else None
     if inspect.isawaitable(told):
         await told
     return answer

@@ -1,1 +1,1 @@
-"""Room."""
+"""A kernel's log into typed events, and which of them caused which. May import the room of logs, kb.address and kb.scan."""

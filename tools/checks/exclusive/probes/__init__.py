@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.checks.json_lines import objects
+from tools.checks.lines import objects
 
 
 def source(name: str) -> str:

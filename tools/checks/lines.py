@@ -1,8 +1,10 @@
-"""Programs that print one JSON object a line, among whatever else stands there."""
+"""Outputs of many lines: one JSON object a line among whatever else stands there, and a journal that holds nothing of what was asked for."""
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from tools.checks.row import Format
 
 
 def objects(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:
@@ -16,3 +18,12 @@ def objects(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]
             continue
         if isinstance(row, dict):
             yield row
+
+
+def is_without_entries(text: str) -> bool:
+    """Whether the journal holds no line of what was asked for."""
+    return text.strip() == "-- No entries --"
+
+
+WITHOUT_ENTRIES = Format("no entries", is_without_entries, lambda text: ())
+"""All that journalctl prints where there is nothing to print: an answer, and no fact."""
