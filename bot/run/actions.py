@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
+from bot.actions.decisions import Decisions
 from bot.actions.driver import Delivery, Driver, Show
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
@@ -41,6 +42,7 @@ class Acting:
     """The running acting half. `warning` is said on every card; empty where the store keeps what it acknowledged."""
 
     actions: Actions
+    decisions: Decisions
     ledger: Ledger
     rights: Rights
     show: Show
@@ -124,10 +126,21 @@ async def open_actions(
     driver = Driver(ledger, threads, leases, index, delivery, cards, state_of, clock)
     proposer = Proposer(world.transport, inventory, rights, acting.catalogue, facts_of)
     tender = Tender(ledger, threads, leases, index, delivery, proposer, ports.evidence, state_of, wake_actions, clock)
-    actions = Actions(ledger, driver, tender, index, rights, acting, state_of)
+    actions = Actions(ledger, driver, tender, index)
+    decisions = Decisions(
+        ledger,
+        tender,
+        index,
+        rights,
+        deliver=delivery,
+        transport=world.transport,
+        facts_of=facts_of,
+        state_of=state_of,
+        wake=actions.wake,
+    )
     travels = store.kind == "server" if alone is None else not alone
     async with _working(actions, store.url if travels else None, works):
-        yield Acting(actions, ledger, rights, cards, warning)
+        yield Acting(actions, decisions, ledger, rights, cards, warning)
 
 
 @contextlib.asynccontextmanager

@@ -164,5 +164,5 @@ def _surface(parts: Parts, acting: Acting) -> Surface:
         offered=choices((leaf.label, leaf.title) for leaf in parts.ports.taxonomy.leaves.values()),
         clock=parts.ports.clock,
         tasks=parts.background,
-        approvals=Approvals(acting.actions, acting.ledger, acting.show, frozenset(parts.settings.approvers)),
+        approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(parts.settings.approvers)),
     )

@@ -10,11 +10,11 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from bot.actions.decisions import CannotAsk, Contradiction
 from bot.actions.driver import remind_at
 from bot.actions.due import ActionIndex
 from bot.actions.edits import edited
 from bot.actions.proposer import is_stalled
-from bot.actions.worker import CannotAsk, Contradiction
 from bot.desk.wakeups import LocalWakeups
 from bot.policy.approvals import STALLED, policy_hash, quorum, terms
 from bot.policy.channels import NotAllowed
@@ -259,9 +259,9 @@ async def test_a_host_that_does_not_answer_is_not_proposed_for(store: Redis) -> 
     await office.settle(incident)
     office.site.silent.add("n1")
     with pytest.raises(CannotAsk, match="no route to host"):
-        await office.actions.ask_again(row.approval, row.digest, ANN)
+        await office.decisions.ask_again(row.approval, row.digest, ANN)
     office.site.silent.clear()
-    found = await office.actions.ask_again(row.approval, row.digest, ANN)
+    found = await office.decisions.ask_again(row.approval, row.digest, ANN)
     assert found.state is State.PENDING
 
 
@@ -306,8 +306,8 @@ async def test_asking_again_gives_one_fresh_card_however_often_it_is_pressed(sto
         office.clock.at = (await office.pending(incident))[0].decide_by + timedelta(seconds=1)
         await office.settle(incident)
     old = (await office.ledger.of_incident(incident))[-1]
-    first = await office.actions.ask_again(old.approval, old.digest, BOB)
-    second = await office.actions.ask_again(old.approval, old.digest, ANN)
+    first = await office.decisions.ask_again(old.approval, old.digest, BOB)
+    second = await office.decisions.ask_again(old.approval, old.digest, ANN)
     assert first.approval == second.approval != row.approval
     await office.settle(incident)
     assert [found.approval for found in await office.pending(incident)] == [first.approval]
@@ -330,13 +330,13 @@ async def test_only_people_of_the_group_who_are_people_vote_and_each_once(store:
     with pytest.raises(AlreadyVoted):
         await office.click(row, ANN)
     with pytest.raises(WrongDigest):
-        await office.actions.vote(row.approval, "0" * 64, BOB, "approve", delivery="x")
+        await office.decisions.vote(row.approval, "0" * 64, BOB, "approve", delivery="x")
     office.people.group.discard("CID")
     with pytest.raises(NotAnApprover):
         await office.click(row, CID)
-    await office.actions.vote(row.approval, row.digest, BOB, "approve", delivery="same")
+    await office.decisions.vote(row.approval, row.digest, BOB, "approve", delivery="same")
     with pytest.raises((NotOpen, Replayed)):
-        await office.actions.vote(row.approval, row.digest, BOB, "approve", delivery="same")
+        await office.decisions.vote(row.approval, row.digest, BOB, "approve", delivery="same")
     await office.settle(incident)
     assert office.site.counts() == {"gpu_reset": 1}
 
@@ -345,7 +345,7 @@ async def test_an_edit_is_a_new_action_that_its_editor_cannot_approve(store: Red
     office = Office(store, site(slow()))
     incident = await office.mention()
     (row,) = await office.pending(incident)
-    await office.actions.edit(row.approval, row.digest, BOB, {"bdf": BDF["gpu5"]})
+    await office.decisions.edit(row.approval, row.digest, BOB, {"bdf": BDF["gpu5"]})
     await office.settle(incident)
     (new,) = await office.pending(incident)
     assert (new.action.args, new.action.devices, new.action.requested_by) == ({"bdf": BDF["gpu5"]}, ("n1/gpu5",), BOB)
@@ -366,7 +366,7 @@ async def test_an_edit_reaches_no_other_host_or_device(store: Redis, args: dict[
     incident = await office.mention()
     (row,) = await office.pending(incident)
     with pytest.raises(BadArgument):
-        await office.actions.edit(row.approval, row.digest, BOB, args)
+        await office.decisions.edit(row.approval, row.digest, BOB, args)
     assert [found.approval for found in await office.pending(incident)] == [row.approval]
 
 
@@ -375,7 +375,7 @@ async def test_what_is_revoked_does_not_run_and_the_ladder_stops(store: Redis) -
     incident = await office.mention()
     (row,) = await office.pending(incident)
     await office.ledger.vote(row.approval, row.digest, ANN, "approve", "click")
-    await office.actions.revoke(row.approval, row.digest, BOB, "wrong node")
+    await office.decisions.revoke(row.approval, row.digest, BOB, "wrong node")
     await office.settle(incident)
     assert office.site.effects == []
     assert (await one_ladder(office, incident))["outcome"] == "stopped"
@@ -422,10 +422,10 @@ async def test_doubt_locks_the_target_until_a_human_says_and_the_host_must_agree
     assert await remedies(office, other) == []  # it cannot even be looked at
     office.site.silent.clear()
     with pytest.raises(NotAnApprover):
-        await office.actions.reconcile(row.approval, row.digest, "T1:EVE", True, "looked")
+        await office.decisions.reconcile(row.approval, row.digest, "T1:EVE", True, "looked")
     with pytest.raises(Contradiction, match="own record says that it ran"):
-        await office.actions.reconcile(row.approval, row.digest, ANN, False, "looked")
-    await office.actions.reconcile(row.approval, row.digest, ANN, True, "looked")
+        await office.decisions.reconcile(row.approval, row.digest, ANN, False, "looked")
+    await office.decisions.reconcile(row.approval, row.digest, ANN, True, "looked")
     await office.settle(incident)
     row = await office.ledger.record(row.approval)
     assert (row.state, row.outcome, len(office.site.effects)) == (State.DONE, "passes_now", 1)

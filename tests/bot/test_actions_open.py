@@ -144,7 +144,7 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         assert "may forget" in bot.shown[0]
         seen = await acting.ledger.record(approval)
         assert seen.terms.approvers == {"T1:ANN", "T1:BOB", "T1:CID"}
-        await acting.actions.vote(approval, seen.digest, ANN, "approve", delivery="click")
+        await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         assert await wall.until("outcome passes_now") == approval
         assert bot.wakeups is not None
         await bot.wakeups.idle()
@@ -162,7 +162,7 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
         await bot.mention()
         approval = await wall.until("card")
         seen = await acting.ledger.record(approval)
-        await acting.actions.vote(approval, seen.digest, ANN, "approve", delivery="click")
+        await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may forget")
         assert (await acting.ledger.record(approval)).state is State.APPROVED
         assert site.effects == []
@@ -178,7 +178,7 @@ async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path
         await bot.mention()
         approval = await wall.until("card")
         seen = await acting.ledger.record(approval)
-        await acting.actions.vote(approval, seen.digest, ANN, "approve", delivery="click")
+        await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may forget")
         assert site.effects == []
         assert bot.wakeups is not None

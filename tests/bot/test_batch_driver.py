@@ -38,7 +38,7 @@ def office_of(store: Redis, *hosts: str, brakes: Brakes | None = None) -> Office
 
 
 async def press(office: Office, rows: Sequence[Record], who: str = ANN, delivery: str = "click-1") -> list[Counted]:
-    return await office.actions.approve_each([(row.approval, row.digest) for row in rows], who, delivery=delivery)
+    return await office.decisions.approve_each([(row.approval, row.digest) for row in rows], who, delivery=delivery)
 
 
 async def asked(office: Office, hosts: str = "n1 n2 n3") -> tuple[str, list[Record]]:
@@ -157,12 +157,12 @@ async def test_what_the_ledger_refuses_keeps_no_other_from_counting(store: Redis
     _, rows = await asked(office)
     await office.click(rows[0], ANN)
     await office.click(rows[1], BOB, "deny", "no")
-    votes = await office.actions.approve_each(
+    votes = await office.decisions.approve_each(
         [(rows[0].approval, rows[0].digest), (rows[1].approval, rows[1].digest), (rows[2].approval, rows[2].digest)], ANN, delivery="d"
     )
     assert [type(vote.no) for vote in votes] == [NotOpen, NotOpen, type(None)]
     assert [vote.seen.state for vote in votes if vote.seen] == [State.APPROVED, State.DENIED, State.APPROVED]
-    wrong = await office.actions.approve_each([(rows[2].approval, "0" * 64)], BOB, delivery="e")
+    wrong = await office.decisions.approve_each([(rows[2].approval, "0" * 64)], BOB, delivery="e")
     assert [type(vote.no) for vote in wrong] == [WrongDigest]
 
 

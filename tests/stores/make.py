@@ -105,7 +105,7 @@ class Day:
         self.sick(_slow("n4"))
         incident = await self.incident("edited", "n4 is slow")
         row = await self.pending("edited")
-        new = await self.office.actions.edit(row.approval, row.digest, BOB, {"bdf": BDF["gpu5"]})
+        new = await self.office.decisions.edit(row.approval, row.digest, BOB, {"bdf": BDF["gpu5"]})
         await self.office.settle(incident)
         self.cast |= {"replaced": row.approval, "edit": new.approval}
 

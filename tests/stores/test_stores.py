@@ -45,7 +45,7 @@ async def office(kept: Kept, tmp_path: Path) -> AsyncIterator[Office]:
 async def reconciled(office: Office, kept: Kept) -> None:
     """Somebody looked at the host in doubt: it did not run."""
     seen = await office.ledger.record(kept.cast["unknown"])
-    await office.actions.reconcile(seen.approval, seen.digest, ANN, False, "looked")
+    await office.decisions.reconcile(seen.approval, seen.digest, ANN, False, "looked")
 
 
 async def test_every_record_verifies_with_the_bytes_people_voted_on(office: Office, kept: Kept) -> None:
@@ -121,7 +121,7 @@ async def test_an_old_card_moves_nothing(office: Office, kept: Kept) -> None:
     replaced = await office.ledger.record(kept.cast["replaced"])
     edit = await office.ledger.record(kept.cast["edit"])
     with pytest.raises(WrongDigest):
-        await office.actions.vote(edit.approval, replaced.digest, ANN, "approve", delivery="old")
+        await office.decisions.vote(edit.approval, replaced.digest, ANN, "approve", delivery="old")
 
 
 async def test_what_a_person_finds_out_about_a_doubt_is_written_down(office: Office, kept: Kept) -> None:

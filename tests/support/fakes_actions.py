@@ -13,6 +13,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.actions.decisions import Decisions
 from bot.actions.driver import Delivery, Driver
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
@@ -407,7 +408,18 @@ class Office:
         self.tender = Tender(
             self.ledger, self.threads, leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock
         )
-        self.actions = Actions(self.ledger, self.driver, self.tender, self.index, self.rights, self.acting, self.turns.state)
+        self.actions = Actions(self.ledger, self.driver, self.tender, self.index)
+        self.decisions = Decisions(
+            self.ledger,
+            self.tender,
+            self.index,
+            self.rights,
+            deliver=delivery,
+            transport=self.site,
+            facts_of=self.facts_of,
+            state_of=self.turns.state,
+            wake=self.actions.wake,
+        )
 
     async def _pause(self, seconds: float) -> None:
         self.clock.go(seconds=seconds)
@@ -470,7 +482,7 @@ class Office:
         return [row for row in await self.ledger.of_incident(incident) if row.state.value == "pending"]
 
     async def click(self, record: Record, who: str = ANN, verdict: Any = "approve", reason: str = "") -> Record:
-        return await self.actions.vote(
+        return await self.decisions.vote(
             record.approval, record.digest, who, verdict, delivery=f"click-{self.worker}-{next(self._clicks)}", reason=reason
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fakeredis import FakeAsyncRedis
 
-from bot.actions.decisions import Approvals, Verdict
+from bot.actions.decisions import Approvals, Decisions, Verdict
 from bot.policy.approvals import Rights
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
@@ -60,8 +60,8 @@ def action(**changes: Any) -> Action:
 
 
 @dataclass
-class SmallDriver:
-    """`bot.actions.decisions.Decisions` on the real ledger, without graph or hosts."""
+class SmallDriver(Decisions):
+    """The decisions on the real ledger, without graph or hosts."""
 
     ledger: Ledger
     cards: ActionCards
@@ -80,9 +80,9 @@ class SmallDriver:
 
     async def approve_each(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[Counted]:
         await self._entitled(await self.ledger.record(each[0][0]), voter)
-        return [await self._counted(approval, digest, voter, f"{delivery}.{approval}") for approval, digest in each]
+        return [await self._each(approval, digest, voter, f"{delivery}.{approval}") for approval, digest in each]
 
-    async def _counted(self, approval: str, digest: str, voter: str, delivery: str) -> Counted:
+    async def _each(self, approval: str, digest: str, voter: str, delivery: str) -> Counted:
         try:
             return Counted(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
         except NotFound as no:
