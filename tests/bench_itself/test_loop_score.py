@@ -15,7 +15,7 @@ from tests.bench.loop_score import Played, false_cures, figures, fixable, kinds,
 from tests.bench.steps import DOABLE, bare_plan, names_of, of_product, plan_steps
 from tests.bench.truth import Culprit, Plans, Truth, truth_of
 from tests.support.clock import T0
-from tests.support.fakes_approvals import action
+from tests.support.fakes_ledger import action
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State
 

@@ -22,6 +22,7 @@ from tests.support.clock import SetClock
 from tests.support.fakes_actions import ANN, BDF, BOB, CID, TAXONOMY, Office, Plan, Site, die, hung, inventory, well
 from tests.support.fakes_graph import SLOW_LINK, Killed, fact
 from tests.support.fakes_graph import TAXONOMY as EVERYDAY
+from tests.support.fakes_ledger import action
 from tools.acting.build import DRAINED
 from tools.action import Action, Condition
 from tools.fact import Fact
@@ -711,11 +712,8 @@ async def test_after_an_upgrade_of_the_graph_open_cards_are_withdrawn_and_planne
 # Terms and tables
 
 
-def action(remedy: str, risk: Any, *conditions: Condition) -> Action:
-    row = Action(
-        approval="apr-1", incident="i", remedy=remedy, args={}, argv=(), command=(), limit_seconds=1, risk=risk, target="n1", via="n1"
-    )
-    return replace(row, conditions=conditions)
+def planned(remedy: str, risk: Any, *conditions: Condition) -> Action:
+    return action(remedy=remedy, risk=risk, args={}, target="n1", via="n1", conditions=conditions)
 
 
 @pytest.mark.parametrize(
@@ -738,14 +736,14 @@ def action(remedy: str, risk: Any, *conditions: Condition) -> Action:
 def test_the_quorum_follows_risk_and_state_and_relaxes_only_with_its_condition(
     remedy: str, risk: str, conditions: tuple[Condition, ...], drained: bool, stalled: bool, wanted: int
 ) -> None:
-    assert quorum(action(remedy, risk, *conditions), drained=drained, job_stalled=stalled) == wanted
+    assert quorum(planned(remedy, risk, *conditions), drained=drained, job_stalled=stalled) == wanted
 
 
 def test_terms_freeze_who_when_and_what_becomes_needless() -> None:
-    made = terms(action("reboot", "destructive"), "g", 4, drained=False, job_stalled=False, approvers=frozenset({ANN}))
+    made = terms(planned("reboot", "destructive"), "g", 4, drained=False, job_stalled=False, approvers=frozenset({ANN}))
     assert (made.approvers, made.quorum, made.group_size, made.changes) == (frozenset({ANN}), 2, 4, True)
     assert "gpu_reset" in made.covers
-    assert not terms(action("run_check", "intrusive"), "g", 0, drained=False, job_stalled=False, approvers=frozenset()).changes
+    assert not terms(planned("run_check", "intrusive"), "g", 0, drained=False, job_stalled=False, approvers=frozenset()).changes
 
 
 def test_the_policys_hash_follows_what_decides_and_nothing_else() -> None:
@@ -774,7 +772,7 @@ def test_a_job_is_stalled_when_its_gpus_do_nothing_or_its_log_says_so() -> None:
 
 def test_an_edit_keeps_to_what_the_host_shows() -> None:
     shown = replace(fact("n1", "procs", "proc.gpu_memory", 1, "gpu0"), attrs={"pid": 9, "job": "17"})
-    cancel = replace(action("cancel_job", "destructive"), args={"job": "4711"})
+    cancel = replace(planned("cancel_job", "destructive"), args={"job": "4711"})
     assert edited(cancel, {"job": "17"}, [shown]).args == {"job": "17"}
     with pytest.raises(BadArgument, match="shows no such job"):
         edited(cancel, {"job": "18"}, [shown])

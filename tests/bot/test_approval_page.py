@@ -8,7 +8,8 @@ from playwright.async_api import async_playwright, expect
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import reject_modal
 from tests.sandbox.test_slack_page import ARGS, CHROMIUM, photograph
-from tests.support.fakes_approvals import action, ward
+from tests.support.fakes_approvals import ward
+from tests.support.fakes_ledger import action
 from tools.ledger.states import State
 
 pytestmark = pytest.mark.skipif(

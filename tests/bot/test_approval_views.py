@@ -22,8 +22,9 @@ from bot.cards.buttons import BadForm, Stale
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from kb.redact import visible
 from tests.support.clock import T0
-from tests.support.fakes_approvals import APPROVERS, action
+from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
+from tests.support.fakes_ledger import action
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action
 from tools.ledger.record import Record, Terms, Vote

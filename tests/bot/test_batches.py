@@ -15,9 +15,9 @@ from bot.slack.outgoing.approvals import ActionCards, BeingPosted
 from bot.slack.outgoing.posts import Cards
 from bot.slack.outgoing.shared_cards import MOST, Batches
 from graph.state import Incident
-from tests.support.fakes_approvals import APPROVERS, Ward, action, ward
+from tests.support.fakes_approvals import APPROVERS, Ward, ward
 from tests.support.fakes_bot import OPS, TEAM
-from tests.support.fakes_ledger import CATALOGUE, POLICY
+from tests.support.fakes_ledger import CATALOGUE, POLICY, action
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State, Transition
 

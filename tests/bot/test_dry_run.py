@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.support.fakes_approvals import IDLE, action
-from tests.support.fakes_ledger import BOOT, OTHER_BOOT
+from tests.support.fakes_ledger import BOOT, IDLE, OTHER_BOOT, action
 from tools.acting.build import DRAINED
 from tools.acting.dry_run import dry_run
 from tools.acting.kit import current_version

@@ -10,9 +10,9 @@ import pytest
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.slack.people import CannotTell
-from tests.support.fakes_approvals import Ward, action, ward
+from tests.support.fakes_approvals import Ward, ward
 from tests.support.fakes_bot import OPS, TEAM
-from tests.support.fakes_ledger import CATALOGUE, POLICY
+from tests.support.fakes_ledger import CATALOGUE, POLICY, action
 from tools.ledger.record import Record
 from tools.ledger.states import State, Transition
 

@@ -16,6 +16,7 @@ from tests.support.clock import T0
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import fact, lens
+from tests.support.fakes_ledger import action
 from tools.acting.build import ActionWanted, build_check
 from tools.acting.conditions import holds
 from tools.action import Action
@@ -323,17 +324,9 @@ async def test_a_check_under_its_claim_disturbs_nobody_else_and_gives_its_facts(
 # The verdict
 
 
-def action(label: str = HUNG, *devices: str, **more: Any) -> Action:
-    row: dict[str, Any] = {
-        "remedy": "gpu_reset",
-        "args": {"bdf": BDF["gpu3"]},
-        "target": "n1",
-        "via": "n1",
-        "proof": ("smi", "dmesg"),
-        **more,
-    }
-    plain = Action(approval="apr-1", incident="inc-1", argv=(), command=(), limit_seconds=1, risk="disruptive", **row)
-    return replace(plain, proves=label, devices=devices or ("n1/gpu3",))
+def reset(label: str = HUNG, *devices: str, **more: Any) -> Action:
+    row = {"args": {"bdf": BDF["gpu3"]}, "target": "n1", "via": "n1", "proves": label, "devices": devices or ("n1/gpu3",)}
+    return action(**row | more)
 
 
 BEFORE = [*well("n1"), hung("n1")]
@@ -341,7 +334,7 @@ BEFORE = [*well("n1"), hung("n1")]
 
 def verdict(after: list[Fact], before: list[Fact] | None = None, label: str = HUNG) -> tuple[str, bool]:
     looked = [row if row.key.startswith("kernel.") else replace(row, time=T0 + timedelta(minutes=2)) for row in after]
-    proof = prove(action(label), before or BEFORE, looked, replace(lens(TAXONOMY), checks=CHECKS), T0)
+    proof = prove(reset(label), before or BEFORE, looked, replace(lens(TAXONOMY), checks=CHECKS), T0)
     return proof.outcome, proof.looked
 
 
@@ -386,7 +379,7 @@ def test_fewer_gpus_or_a_new_fault_is_worse() -> None:
     ],
 )
 def test_the_scheduler_itself_proves_what_it_was_told(remedy: str, printed: str, good: bool) -> None:
-    asked = asked_of_scheduler(action(remedy=remedy, args={"node": "n1", "job": "4711"}))
+    asked = asked_of_scheduler(reset(remedy=remedy, args={"node": "n1", "job": "4711"}))
     assert asked is not None
     assert "{" not in " ".join(asked.argv)
     assert holds(asked, printed) is good

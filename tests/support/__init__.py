@@ -1,1 +1,1 @@
-"""Room."""
+"""What tests share: one clock, stand-ins that keep the contract of what they stand for, servers, samples. Imports no test."""

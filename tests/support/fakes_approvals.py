@@ -18,10 +18,10 @@ from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import Incident
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
-from tests.support.fakes_ledger import BDF, BOOT, CATALOGUE, KEY, POLICY
+from tests.support.fakes_ledger import BOOT, CATALOGUE, KEY, POLICY, action
 from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.conditions import ConditionSeen
-from tools.action import Action, Condition, new_approval_id
+from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.ledger import Ledger
@@ -30,33 +30,8 @@ from tools.ledger.states import State, Transition
 from tools.remedies.row import BadArgument
 
 APPROVERS = frozenset({f"{TEAM}:U0PRIYA", f"{TEAM}:U0ANTON"})
-IDLE = Condition("node", "no process uses this GPU", ("nvidia-smi", "--query-compute-apps=pid", "-i", BDF), "")
 HOST = Host(name="gpu-017", address="gpu-017")
 INVENTORY = Inventory(hosts={HOST.name: HOST}, groups={"h100": (HOST.name,)}, channels=tuple(BOUND.values()))
-
-
-def action(**changes: Any) -> Action:
-    """A GPU reset that RackMedic proposes, unless `changes` say otherwise."""
-    plain = Action(
-        approval=new_approval_id(),
-        incident="",
-        remedy="gpu_reset",
-        args={"bdf": BDF},
-        argv=("gpu_reset", BDF),
-        command=("nvidia-smi", "--gpu-reset", "-i", BDF),
-        limit_seconds=180,
-        risk="disruptive",
-        target="gpu-017",
-        via="gpu-017",
-        devices=("gpu-017/gpu5",),
-        boot_id=BOOT,
-        conditions=(IDLE,),
-        proof=("smi", "dmesg"),
-        proves="GPU.BUS.Fell_Off",
-        policy=POLICY,
-        catalogue=CATALOGUE,
-    )
-    return replace(plain, **changes)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from tests.support.clock import SetClock
 from tools.acting.kit import current_version
-from tools.action import Action, new_approval_id
+from tools.action import Action, Condition, new_approval_id
 from tools.transport import Ran, Unreachable
 
 KEY = b"a key that only these tests know"
@@ -23,6 +23,31 @@ PEOPLE = frozenset({"T1:ANN", "T1:BOB", "T1:CID"})
 BDF = "0000:9b:00.0"
 BOOT = "8d3a1c52-0b1f-4f53-9a57-6a6d1c1f0a01"
 OTHER_BOOT = "11111111-2222-4333-8444-555555555555"
+IDLE = Condition("node", "no process uses this GPU", ("nvidia-smi", "--query-compute-apps=pid", "-i", BDF), "")
+
+
+def action(**changes: Any) -> Action:
+    """A GPU reset that RackMedic proposes, unless `changes` say otherwise."""
+    plain = Action(
+        approval=new_approval_id(),
+        incident="inc-1",
+        remedy="gpu_reset",
+        args={"bdf": BDF},
+        argv=("gpu_reset", BDF),
+        command=("nvidia-smi", "--gpu-reset", "-i", BDF),
+        limit_seconds=180,
+        risk="disruptive",
+        target="gpu-017",
+        via="gpu-017",
+        devices=("gpu-017/gpu5",),
+        boot_id=BOOT,
+        conditions=(IDLE,),
+        proof=("smi", "dmesg"),
+        proves="GPU.BUS.Fell_Off",
+        policy=POLICY,
+        catalogue=CATALOGUE,
+    )
+    return replace(plain, **changes)
 
 
 @dataclass(frozen=True)
@@ -104,23 +129,8 @@ class Desk:
         self.heads.append((length, head))
 
     def action(self, target: str = "gpu-017", **changes: Any) -> Action:
-        """A GPU reset, unless `changes` say otherwise."""
-        plain = Action(
-            approval=new_approval_id(),
-            incident="inc-1",
-            remedy="gpu_reset",
-            args={"bdf": BDF},
-            argv=("gpu_reset", BDF),
-            command=("nvidia-smi", "--gpu-reset", "-i", BDF),
-            limit_seconds=180,
-            risk="disruptive",
-            target=target,
-            via=target,
-            boot_id=BOOT,
-            policy=POLICY,
-            catalogue=CATALOGUE,
-        )
-        return replace(plain, **changes)
+        """A GPU reset there, unless `changes` say otherwise."""
+        return action(**{"target": target, "via": target, "devices": (), **changes})
 
     def terms(self, **changes: Any) -> Any:
         """Any one of three people may decide."""
