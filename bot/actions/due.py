@@ -5,13 +5,13 @@ yet delivered, a card not yet shown, a wait that ends. Losing it costs time, nev
 """
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from redis.asyncio import Redis
 
 from bot.store.keys import Names
 from bot.tasks import awaited
 from tools.clock import Clock
+from tools.ledger.reach import hash_of, texts_of
 
 KEEP_TOLD = timedelta(days=40)
 
@@ -50,15 +50,14 @@ class ActionIndex:
         """What has come due; put off by `patience`, so that it is seen again if whoever is woken now dies."""
         now = self._clock.now()
         rows = await self._redis.zrangebyscore(self._names.actions_due, "-inf", _score(now), start=0, num=limit)
-        names = [_text(row) for row in rows]
+        names = texts_of(rows)
         if names:
             await self._redis.zadd(self._names.actions_due, dict.fromkeys(names, _score(now + patience)), xx=True)
         return names
 
     async def told(self, approval: str) -> dict[str, str]:
         """What people were told of an action, by kind of news."""
-        found: Any = await awaited(self._redis.hgetall(self._names.told(approval)))
-        return {_text(what): _text(said) for what, said in found.items()}
+        return hash_of(await awaited(self._redis.hgetall(self._names.told(approval))))
 
     async def tell(self, approval: str, what: str, said: str) -> None:
         """They were told."""
@@ -69,7 +68,3 @@ class ActionIndex:
 def _score(at: datetime) -> int:
     """Whole milliseconds, so that a score reads back as it was written."""
     return int(at.timestamp() * 1000)
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

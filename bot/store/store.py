@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
+from tools.ledger.reach import text_of
 
 Kind = Literal["server", "private", "memory"]
 OLDEST = (7, 0)
@@ -71,7 +72,7 @@ class Store:
             return Durability(self.kind, problems=(f"{self.describe()} does not answer: {e}",))
         version = str(info.get("redis_version", "unknown"))
         try:
-            raw = {_text(k): _text(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
+            raw = {text_of(k): text_of(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
         except RedisError as e:
             return Durability(
                 self.kind, version, problems=(*_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {e}")
@@ -155,7 +156,3 @@ def _without_password(url: str) -> str:
     if "@" not in parts.netloc:
         return url
     return urlunsplit(parts._replace(netloc=f"***@{parts.netloc.rsplit('@', 1)[1]}"))
-
-
-def _text(value: bytes | str | None) -> str:
-    return value.decode() if isinstance(value, bytes) else value or ""

@@ -19,6 +19,7 @@ from bot.slack.client import post
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.state import Origin
+from tools.ledger.reach import text_of
 
 POSTING = "posting"
 KEEP_CLOSED = timedelta(days=30)
@@ -35,7 +36,7 @@ class Cards:
 
     async def get(self, incident: str, name: str) -> str:
         """What the card is; empty when nothing is known of it."""
-        return _text(await awaited(self._redis.hget(self._names.cards(incident), name)))
+        return text_of(await awaited(self._redis.hget(self._names.cards(incident), name)))
 
     async def claim(self, incident: str, name: str) -> str:
         """The same, and when nothing was known, it is `posting` from here on."""
@@ -64,7 +65,7 @@ class Cards:
 
     async def run(self, script: str, incident: str, *args: str) -> str:
         """A Lua script over what is kept of the incident, as one step; KEYS[1] is its hash."""
-        return _text(await awaited(self._redis.eval(script, 1, self._names.cards(incident), *args)))
+        return text_of(await awaited(self._redis.eval(script, 1, self._names.cards(incident), *args)))
 
     async def keep(self, incident: str, *, closed: bool) -> None:
         """A closed incident's cards are forgotten after a month; an open one's never."""
@@ -109,7 +110,3 @@ class Once:
             cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
             if not cursor:
                 return found
-
-
-def _text(value: bytes | str | None) -> str:
-    return value.decode() if isinstance(value, bytes) else value or ""
