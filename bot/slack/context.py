@@ -5,21 +5,20 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.actions.decisions import Approvals
 from bot.cards.incidents.close_modal import Choices
-from bot.desk.inbox import Received
+from bot.desk.inbox import Inbox
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.people import People
 from bot.tasks import Background
 from graph.ports import Progress
-from graph.state import Incident, Item, Lifecycle, Origin
+from graph.state import Incident
 from tools.clock import Clock
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.record import Refused
@@ -40,28 +39,12 @@ class LedgerSays(Refusal):
         super().__init__(str(no) or str(type(no).__doc__))
 
 
-class Intake(Protocol):
-    """The inbox as the Slack side needs it (`bot.desk.inbox` is the real one). Storing and de-duplicating is one step."""
-
-    async def open(self, origin: Origin, dedupe_key: str, make: Callable[[str], Item]) -> Received: ...
-
-    async def enqueue(self, item: Item, dedupe_key: str) -> bool: ...
-
-    async def find(self, team: str, channel: str, thread_ts: str) -> str | None: ...
-
-    async def origin(self, incident: str) -> Origin | None: ...
-
-    async def lifecycle(self, incident: str) -> Lifecycle | None: ...
-
-    async def open_incidents(self) -> list[str]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Surface:
     """Handed to every listener by the composition root."""
 
     client: AsyncWebClient
-    intake: Intake
+    intake: Inbox
     wake: Callable[[str], Awaitable[None]]
     progress: Callable[[Progress], Awaitable[None]]
     state_of: Callable[[str], Awaitable[Incident]]

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from bot.cards.approvals.brakes import Waiting
 from bot.cards.incidents.home import OpenIncident
-from bot.slack.context import Intake, Surface, ledger, storing
+from bot.slack.context import Surface, ledger, storing
 from bot.slack.incoming.payloads import moment
 from graph.state import Incident, Origin
 from tools.ledger.book import Book
@@ -54,7 +54,7 @@ async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
         return []
     async with storing(), ledger():
         ids = (await surface.intake.open_incidents())[:MOST]
-        rows = [row for found in await asyncio.gather(*(_of(surface.approvals.book, surface.intake, i) for i in ids)) for row in found]
+        rows = [row for found in await asyncio.gather(*(_pending(surface, surface.approvals.book, i) for i in ids)) for row in found]
     mine = [row for row in rows if not voter or may_still_approve(row.record, voter)]
     return sorted(mine, key=lambda row: row.record.decide_by)
 
@@ -75,7 +75,7 @@ async def brakes_now(surface: Surface) -> BrakeStatus | None:
     return replace(status, stopped_by=await surface.people.name(user)) if user else status
 
 
-async def _of(book: Book, intake: Intake, incident: str) -> list[Waiting]:
+async def _pending(surface: Surface, book: Book, incident: str) -> list[Waiting]:
     records = [record for record in await book.of_incident(incident) if record.state is State.PENDING]
-    origin = (await intake.origin(incident) if records else None) or Origin()
+    origin = (await surface.intake.origin(incident) if records else None) or Origin()
     return [Waiting(record, origin.team, origin.channel, origin.thread_ts) for record in records]
