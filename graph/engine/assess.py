@@ -13,6 +13,7 @@ from typing import Literal
 
 from graph.engine.abnormal import is_odd, may_be_odd
 from graph.engine.belief import Belief, beliefs
+from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.prepare import gather
 from graph.engine.reference import Lens, is_text
 from graph.engine.verdict import WORTH_SAYING, Coverage, Standing, Verdicts, settle, stand
@@ -34,6 +35,8 @@ class Assessment:
     settled: Verdicts
     coverage: Coverage
     odd: tuple[Fact, ...]
+    symptoms: tuple[str, ...] = ()
+    """What people complain of."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -62,6 +65,11 @@ class Assessment:
         aside = {id(row.belief) for row in self.settled.aside}
         return tuple(r for r in self.rows if r.posterior >= WORTH_SAYING and not r.proven and r.support and id(r) not in aside)
 
+    @cached_property
+    def hidden(self) -> tuple[Hidden, ...]:
+        """Likely causes of the symptoms that an exclusive check alone can show, where none has looked; none once a cause stands."""
+        return () if self.roots else hidden_causes(self.standings.values(), self.symptoms, self.lens, self.coverage)
+
     @property
     def finding(self) -> Finding:
         if self.roots:
@@ -76,6 +84,7 @@ class Assessment:
         reasons = list(self.settled.contradictions)
         reasons += [f"{row.leaf.title} is likely and unproven" for row in self.suspects[:3]]
         reasons += [f"unexplained: {fact.line or f'{fact.key}={fact.value}'}"[:LONGEST_LINE] for fact in self.odd[:3]]
+        reasons += [row.says[:LONGEST_LINE] for row in self.hidden]
         blind = self.coverage.blind_spots()
         reasons += [f"{len(blind)} looks failed, first {blind[0][1]} on {blind[0][0]}: {blind[0][2]}"] if blind else []
         if not self.hosts or self.coverage.never_asked():
@@ -142,12 +151,15 @@ def assess(
     hosts: Sequence[str],
     priors: Mapping[str, float] | None = None,
     opened: datetime | None = None,
+    symptoms: Sequence[str] = (),
 ) -> Assessment:
-    """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds."""
+    """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
+    what people complain of.
+    """
     ready = gather(facts, opened, lens.bus)
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
-    return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd)
+    return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd, tuple(symptoms))
 
 
 def worst_first(odd: Sequence[Fact]) -> tuple[Fact, ...]:

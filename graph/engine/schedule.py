@@ -66,10 +66,14 @@ def _names(scope: str, key: str, check: Check) -> bool:
 
 
 def _unsettled(now: Assessment) -> list[Belief]:
-    """Likely enough to test, neither proven nor set aside. Where a cause stands already only strong suspicions are worth it."""
-    least = 0.5 if now.roots else WORTH_TESTING
+    """Worth a test, neither proven nor set aside. Where a cause stands already only strong suspicions are."""
     aside = {id(row.belief) for row in now.settled.aside}
-    return [row for row in now.rows if row.posterior >= least and not row.proven and id(row) not in aside]
+    return [row for row in now.rows if worth_testing(row, now) and not row.proven and id(row) not in aside]
+
+
+def worth_testing(row: Belief, now: Assessment) -> bool:
+    """Likely enough for a check that takes a machine for itself, or one that fits the symptoms and that nothing else can show."""
+    return row.posterior >= (0.5 if now.roots else WORTH_TESTING) or any(row.label == hidden.leaf.label for hidden in now.hidden)
 
 
 def _bits(p: float) -> float:

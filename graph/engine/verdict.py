@@ -176,8 +176,8 @@ class Coverage:
     blind: Mapping[tuple[str, str], str] = field(default_factory=dict)
     asked: frozenset[tuple[str, str]] = frozenset()
     observed: frozenset[tuple[str, str]] = frozenset()
-    skipped: frozenset[tuple[str, str]] = frozenset()
-    """Exclusive checks that were asked and not run: busy, or no tool."""
+    skipped: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Exclusive checks that were asked and not run, and why: busy, or no tool."""
     untargeted: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Checks of which a part was left out: the site names nobody to ask, or the answer was too long."""
 
@@ -186,19 +186,19 @@ class Coverage:
         blind: dict[tuple[str, str], str] = {}
         asked: set[tuple[str, str]] = set()
         observed: set[tuple[str, str]] = set()
-        skipped: set[tuple[str, str]] = set()
+        skipped: dict[tuple[str, str], str] = {}
         untargeted: dict[tuple[str, str], str] = {}
         for fact in facts:
             asked.add((fact.host, fact.check))
             if fact.key == "check.skipped":
-                skipped.add((fact.host, fact.check))
+                skipped[fact.host, fact.check] = fact.line
             elif fact.key in NO_TARGET and (fact.key in UNASKED or _nothing_to_look_at(fact, lens)):
                 untargeted[fact.host, fact.check] = fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
             elif fact.status is Status.OK and not is_text(fact.key):
                 observed.add((fact.host, fact.key))
-        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed), frozenset(skipped), untargeted)
+        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed), skipped, untargeted)
 
     def gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
         """For a leaf: where what would decide could not be looked at, in words, and (host, check) pairs nobody asked yet."""
@@ -218,6 +218,10 @@ class Coverage:
         """Whether some check that was run, passive or exclusive, could have shown what decides."""
         checks = {check.id for key in self.lens.decisive_keys(leaf) for check in self.lens.establishing(key)}
         return any((host, check) in self.asked and (host, check) not in self.skipped for check in checks for host in self.hosts)
+
+    def looked(self, host: str, check: str) -> bool:
+        """Whether a check was run on a host and could look."""
+        return (host, check) in self.asked and (host, check) not in self.skipped and (host, check) not in self.blind
 
     def blind_spots(self) -> list[tuple[str, str, str]]:
         """(host, check, why) of every passive look that failed and could have shown a fault of the machine; of a job's log where no

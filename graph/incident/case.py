@@ -202,9 +202,10 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
 
 def weigh(case: Case, ports: Ports) -> Assessment:
     """The engine's view of the incident now. Nodes that see the same facts and priors share it."""
-    name = (case.snapshot, case.turn.hosts, tuple(sorted(case.turn.priors.items())), case.opened)
+    turn, symptoms = case.turn, case.brief.symptoms
+    name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.opened, symptoms)
     if name not in ports.recent:
-        _remember(ports, name, assess(case.facts, lens_of(ports, case.facts), case.hosts, case.turn.priors, case.opened))
+        _remember(ports, name, assess(case.facts, lens_of(ports, case.facts), case.hosts, turn.priors, case.opened, symptoms))
     return cast("Assessment", ports.recent[name])
 
 

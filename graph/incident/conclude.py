@@ -98,6 +98,9 @@ def _came(case: Case, report: Report) -> Came:
 def _next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Outcome) -> str:
     if roots:
         return now.lens.taxonomy.leaf(roots[0].label).next_step
+    if now.hidden and outcome == "abstained":
+        look = now.hidden[0]
+        return f"Let {look.names} look at {fold(look.hosts)}: approve it where it is put up for decision, or free the GPUs and say recheck."
     return {
         "no_fault": "Nothing to mend on these machines; tell me more if it happens again.",
         "handed_off": "Take the ticket.",

@@ -21,6 +21,8 @@ def _candidates(case: Case, now: Assessment) -> Iterable[str]:
         yield "Which hosts does the job run on? I look at no machine that nobody named."
     if brief.unknown_hosts:
         yield f"I do not know {', '.join(brief.unknown_hosts[:4])}. Which hosts of the inventory are meant?"
+    for hidden in now.hidden[:1]:
+        yield f"When can {fold(hidden.hosts)} be without jobs for a while? {hidden.leaf.title} would show in {hidden.names} alone."
     unreached = sorted({host for host, check, _ in now.coverage.blind_spots() if check == "smi"})
     if unreached:
         yield f"I could not look at {fold(unreached)}. Can you reach it, and what does `nvidia-smi` print there?"
@@ -38,7 +40,8 @@ def suggestions_for(now: Assessment) -> list[str]:
     """What a person may try; shown, never run."""
     titles = [(row.leaf.title, row.leaf.next_step) for row in now.suspects[:2]]
     shown = [f"If it is {title}: {step}" for title, step in titles]
-    exclusive = sorted({check for row in now.suspects for check in row.leaf.confirms if check in now.lens.checks})
+    leaves = [row.leaf for row in now.suspects] + [row.leaf for row in now.hidden]
+    exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in now.lens.checks})
     if exclusive:
         shown.append(f"Run {', '.join(exclusive)} once the machines are idle")
     if len(now.hosts) > 1:

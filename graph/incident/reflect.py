@@ -66,7 +66,8 @@ def hypotheses_of(now: Assessment, past: Sequence[str], tier: Tier) -> list[Hypo
     found = [row.label for row in now.roots]
     spoken = [s.label for s in now.standings.values() if s.best.support]
     likely = [s.label for s in now.standings.values() if s.verdict == "open"][:2]
-    labels = list(dict.fromkeys((*found, *(label for label in past if label in now.standings), *spoken, *likely)))
+    hidden = [row.leaf.label for row in now.hidden]
+    labels = list(dict.fromkeys((*found, *(label for label in past if label in now.standings), *spoken, *hidden, *likely)))
     return [now.hypothesis(label, "history" if label in past else tier) for label in labels[:MOST_HYPOTHESES]]
 
 

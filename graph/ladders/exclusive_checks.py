@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 
 from graph.engine.assess import Assessment
-from graph.engine.schedule import WORTH_TESTING
+from graph.engine.schedule import worth_testing
 from graph.ladders.build import Yard, enter
 from graph.state import Ladder, Rung
 from tools.checks.row import Check
@@ -18,7 +18,7 @@ def look_ladders(now: Assessment, yard: Yard, known: Sequence[Ladder]) -> list[L
         return []
     busy = {(fact.check, fact.host) for fact in yard.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
     for row in now.rows:
-        if row.proven or row.posterior < WORTH_TESTING:
+        if row.proven or not worth_testing(row, now):
             continue
         checks = [now.lens.checks[name] for name in row.leaf.confirms if name in now.lens.checks]
         for check in sorted(checks, key=lambda check: check.seconds):

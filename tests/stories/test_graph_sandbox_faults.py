@@ -19,7 +19,7 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import TARGETS
-from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
+from deploy.sandbox.cluster.plan import Deed, Happening, Modifier, Plan
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.ports import Ports
 from graph.state import Item, Report
@@ -175,3 +175,31 @@ def test_healthy_machines_that_nobody_wrote_down_are_healthy_and_still_compared_
     assert report.outcome == "no_fault"
     assert {row.check for row in report.could_not_look} == {"profile"}
     assert not [row for row in diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "slow", None).report.could_not_look if row.check == "profile"]
+
+
+NO_LOG = Modifier("R6", {"check": "joblog", "how": "missing"}, "*")
+STARTED_AGAIN = Deed("job", HOSTS[0], -300.0)
+"""The next run of the job is on the GPUs."""
+WRONG_NUMBERS = "the loss goes to nan on gpu-[017-019]"
+
+
+def test_what_no_passive_look_can_show_is_looked_at_with_an_exclusive_one_where_the_gpus_are_idle() -> None:
+    plan, guilty = plan_of("G14")
+    report = diagnose(replace(plan, modifiers=(NO_LOG,)), WRONG_NUMBERS).report
+    assert [(row.label, set(row.hosts)) for row in report.root_causes] == [(FAULTS["G14"].label, guilty)]
+
+
+def test_what_no_passive_look_can_show_is_not_called_healthy_but_offered_where_the_gpus_are_busy() -> None:
+    plan, _ = plan_of("G14")
+    report = diagnose(replace(plan, modifiers=(NO_LOG,), deeds=(STARTED_AGAIN,)), WRONG_NUMBERS).report
+    assert (report.outcome, report.root_causes) == ("abstained", ())
+    assert "GPU computes wrong results without any error" in report.headline
+    assert [(row.remedy, row.args, row.target) for row in report.actions] == [("run_check", {"check": "nccl1"}, ",".join(HOSTS))]
+    assert "nccl1" in report.next_step
+    assert "gpu-[017-019]" in report.questions[0]
+
+
+def test_where_the_exclusive_look_finds_nothing_nobody_is_accused_and_nothing_is_offered_again() -> None:
+    plan, _ = plan_of("U12")
+    report = diagnose(replace(plan, modifiers=(NO_LOG,)), WRONG_NUMBERS).report
+    assert (report.outcome, report.root_causes, report.actions) == ("no_fault", (), ())

@@ -1,0 +1,57 @@
+"""Causes that show in no passive look: offered where people complain of what they do, left alone everywhere else."""
+
+from graph.engine.assess import Assessment, assess
+from graph.engine.schedule import exclusive_offers
+from tests.support.clock import T0
+from tests.support.fakes_graph import LOST, SLOW_LINK, fact, healthy, instead, lens
+from tools.fact import Fact, Status, blind
+
+HOSTS = ("n1", "n2")
+
+
+def look(*more: Fact, symptoms: tuple[str, ...] = ("slow",)) -> Assessment:
+    return assess([*instead(healthy(*HOSTS), *more)], lens(), HOSTS, {}, T0, symptoms)
+
+
+def busy(host: str) -> Fact:
+    return Fact("nccl1", "check.skipped", "busy", host=host, line=f"nccl1 was not run on {host}: 8 of its GPUs are in use")
+
+
+def test_what_fits_the_symptom_and_nobody_could_see_is_not_no_fault() -> None:
+    now = look()
+    assert now.finding == "abstained"
+    (hidden,) = now.hidden
+    assert (hidden.leaf.label, hidden.names, hidden.hosts) == (SLOW_LINK, "nccl1", HOSTS)
+    assert now.why_unsure == ("Slow would show in nccl1 alone, which did not look at n[1-2]",)
+    (offer,) = exclusive_offers(now)
+    assert (offer.check, offer.hosts) == ("nccl1", HOSTS)
+
+
+def test_another_symptom_or_none_asks_for_no_exclusive_look() -> None:
+    for symptoms in ((), ("vague",), ("hang",), ("no_device",)):
+        now = look(symptoms=symptoms)
+        assert (now.finding, now.hidden, exclusive_offers(now)) == ("no_fault", (), [])
+
+
+def test_it_is_healthy_once_the_exclusive_look_says_so() -> None:
+    now = look(*(fact(host, "nccl1", "nccl.busbw_max", 395.0) for host in HOSTS))
+    assert (now.finding, now.hidden, exclusive_offers(now)) == ("no_fault", (), [])
+
+
+def test_a_host_whose_gpus_were_busy_stays_open_though_another_was_looked_at() -> None:
+    now = look(fact("n1", "nccl1", "nccl.busbw_max", 395.0), busy("n2"))
+    assert now.finding == "abstained"
+    (hidden,) = now.hidden
+    assert (hidden.hosts, hidden.why) == (("n2",), busy("n2").line)
+    assert exclusive_offers(now) == [], "it was asked for already; who may disturb the job decides"
+
+
+def test_a_look_that_failed_is_no_look() -> None:
+    now = look(fact("n1", "nccl1", "nccl.busbw_max", 395.0), blind("nccl1", Status.TIMEOUT, "no answer within 90 s", "n2"))
+    assert [hidden.hosts for hidden in now.hidden] == [("n2",)]
+
+
+def test_beside_a_proven_cause_nothing_is_hidden() -> None:
+    now = look(fact("n2", "dmesg", "kernel.xid", 79, "gpu3"))
+    assert [row.label for row in now.root_causes()] == [LOST]
+    assert (now.finding, now.hidden) == ("diagnosed", ())
