@@ -19,6 +19,7 @@ import structlog
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from bot.desk.inbox import Inbox
+from bot.desk.known import known
 from bot.desk.lease import Lease, Leases
 from bot.tasks import awaited, end
 from graph.memory.fence import Drained, LostLease
@@ -235,7 +236,7 @@ class Desk:
             item=item.id,
             outcome="abstained",
             headline="Internal error: I could not work on this message.",
-            reply=f"I tried {self._limits.raises} times and set it aside. Nothing was changed on any machine. The log says what broke.",
+            reply=f"I tried {self._limits.raises} times and set it aside. {known(item)} The log says what broke.",
             next_step="Ask again in other words, or press Hand off.",
         )
         await lease.guard(awaited(self._turns.abandon(item)))

@@ -183,6 +183,35 @@ async def test_a_turn_that_raises_is_tried_three_times_then_told_and_set_aside_a
     assert (letter["item"]["id"], letter["why"]) == ("poison", "ZeroDivisionError: a bug")
 
 
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (
+            {"event": "done", "approval": "apr-1", "remedy": "gpu_reset", "ran": True},
+            "gpu_reset ran (apr-1), and its card says how it ended",
+        ),
+        ({"event": "denied", "approval": "apr-1", "remedy": "gpu_reset", "ran": False}, "apr-1 (gpu_reset) is over without having run"),
+        ({"event": "unknown", "approval": "apr-1", "remedy": "reboot", "ran": True}, "Nobody knows whether reboot ran (apr-1)"),
+        ({"event": "back", "ladder": "l1"}, "It was news about a fix that goes on"),
+    ],
+)
+async def test_a_broken_result_of_an_action_says_what_is_known_of_the_action(redis: Redis, data: dict[str, object], says: str) -> None:
+    async def bug(point: str) -> None:
+        if point == "plan:begin":
+            raise ZeroDivisionError("a bug")
+
+    office = Office(redis, bug)
+    incident = await office.mention("a")
+    await office.come_back(incident, 3)
+    result = item(incident, "result", "action_result").model_copy(update={"data": data})
+    await office.inbox.enqueue(result, "result")
+    await office.come_back(incident, 3)
+    [mention, broken] = [report for _, report in office.board.posts]
+    assert "A message by itself changes nothing on any machine" in mention.reply
+    assert says in broken.reply
+    assert "othing was changed" not in broken.reply + mention.reply
+
+
 async def test_an_item_that_kills_the_process_each_time_is_set_aside_too(redis: Redis) -> None:
     office = Office(redis, limits=TurnLimits(crashes=3))
     incident = await office.mention("deadly")

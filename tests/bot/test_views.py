@@ -275,6 +275,7 @@ def test_home_of_a_large_outage_fits() -> None:
 
 
 def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
-    for card in (notes.refused("No, because."), notes.bug("e1f2", "i1"), notes.not_stored(True), home.phrases(grammar.help_rows())):
+    bugs = [notes.bug("e1f2", known) for known in (notes.A_MESSAGE, notes.A_DECISION, notes.A_COMMAND)]
+    for card in (notes.refused("No, because."), *bugs, notes.not_stored(True), home.phrases(grammar.help_rows())):
         assert valid(card)
     assert all(form in shown(home.phrases(grammar.help_rows()).blocks) for form, _ in grammar.help_rows())

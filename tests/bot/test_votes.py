@@ -461,6 +461,31 @@ async def test_an_edit_that_the_host_must_be_asked_about_goes_on_after_slack_has
         assert "Superseded" in str(place.card(old)["text"])
 
 
+async def test_a_bug_behind_a_counted_vote_claims_nothing_about_hosts(place: Ward) -> None:
+    record = await place.ask()
+    place.driver.breaks = True
+    await place.click("priya", place.card(record), approval.APPROVE)
+    said = str(place.bot.slack.whispers("priya"))
+    assert (await place.state(record), "Internal error" in said) == (State.APPROVED, True)
+    assert "Nothing was changed" not in said
+    assert "the card shows whether your click counted" in said
+
+
+async def test_a_bug_behind_an_edit_that_took_its_time_is_told_too() -> None:
+    async with ward(patience=0.05) as place:
+        record = await place.ask()
+        place.driver.breaks = True
+        place.driver.host_answers.clear()
+        await place.click("priya", place.card(record), approval.EDIT)
+        view = place.bot.slack.view("priya")
+        assert view
+        await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD + "bdf": "0000:c7:00.0"})
+        await place.bot.slack.wait_for(lambda: "ask the host first" in place.whispered("priya"))
+        place.driver.host_answers.set()
+        await place.bot.settled()
+        assert "the card shows whether your click counted" in str(place.bot.slack.whispers("priya"))
+
+
 async def test_a_forgetful_ledger_is_said_on_every_card() -> None:
     async with ward(warning="The ledger is kept in memory only") as place:
         record = await place.ask()

@@ -43,6 +43,8 @@ class SmallDriver(Decisions):
     rights: Rights
     host_answers: asyncio.Event
     """Set, unless a test lets the host take its time."""
+    breaks: bool = False
+    """A bug of ours, behind what was written down."""
 
     async def _entitled(self, record: Record, voter: str) -> None:
         await self.rights.admit(voter)
@@ -51,7 +53,12 @@ class SmallDriver(Decisions):
 
     async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:
         await self._entitled(await self.ledger.record(approval), voter)
-        return await self.ledger.vote(approval, digest, voter, verdict, delivery, reason)
+        return self._unbroken(await self.ledger.vote(approval, digest, voter, verdict, delivery, reason))
+
+    def _unbroken(self, record: Record) -> Record:
+        if self.breaks:
+            raise ZeroDivisionError("a bug")
+        return record
 
     async def approve_each(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[Counted]:
         await self._entitled(await self.ledger.record(each[0][0]), voter)
@@ -77,7 +84,7 @@ class SmallDriver(Decisions):
         wanted = ActionWanted(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
         new = build(wanted, HOST, HOST, HostSeen(BOOT), policy=POLICY, catalogue=CATALOGUE)
         await self.ledger.end(approval, Transition.SUPERSEDE, editor, "edited")
-        return await self.propose(new, old.terms)
+        return self._unbroken(await self.propose(new, old.terms))
 
     async def revoke(self, approval: str, digest: str, by: str, why: str) -> Record:
         return await self.ledger.end(approval, Transition.REVOKE, by, why)

@@ -2,7 +2,19 @@
 
 from bot.cards import blocks
 from bot.cards.blocks import Card
-from bot.cards.text import bold, code
+from bot.cards.text import Line, bold, code
+
+A_MESSAGE: Line = (
+    "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
+    code("recheck"),
+    " to try again.",
+)
+A_DECISION: Line = (
+    "I broke off in between, so look there first: the card shows whether your click counted. ",
+    "What is approved starts by itself. You may press again; your word counts once.",
+)
+A_COMMAND: Line = ("I broke off in between, so it may have taken effect: ", code("/rackmedic status"), " shows how things stand.")
+"""What is known when something broke: behind a message, a decision about an action, a command."""
 
 
 def refused(words: str) -> Card:
@@ -22,15 +34,14 @@ def not_stored(will_retry: bool) -> Card:
     return blocks.card(f"{words} {rest}", [blocks.say(f"⏳ {words} {rest}")])
 
 
-def bug(reference: str, incident: str = "") -> Card:
-    """A bug of ours, said honestly: what is known, what was not done. `reference` finds the traceback in our log."""
+def bug(reference: str, known: Line) -> Card:
+    """A bug of ours, said honestly: `known` is what is known all the same. `reference` finds the traceback in our log."""
     headline = "Internal error: I could not finish this"
-    about = (" for incident ", code(incident)) if incident else ()
     return blocks.card(
         headline,
         [
-            blocks.say(f"💥 {headline}", *about, "."),
-            blocks.say("Nothing was changed on any host. What was noted down is kept; reply ", code("recheck"), " to try again."),
+            blocks.say(f"💥 {headline}."),
+            blocks.say(*known),
             blocks.context(("For whoever runs me: the log has it under ", bold(reference), ".")),
         ],
     )

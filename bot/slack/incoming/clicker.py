@@ -5,9 +5,12 @@ own workspace, in a channel that nobody else reads at this moment.
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+import structlog
 
 from bot.actions.decisions import Decisions
 from bot.cards.blocks import Card
@@ -22,6 +25,7 @@ from bot.slack.incoming.payloads import Payload
 from graph.state import Origin
 from tools.ledger.record import Record
 
+log = structlog.get_logger()
 NOT_YET = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
 LONGEST = 120.0
 """Seconds after which the store counts as away, once Slack has its answer."""
@@ -86,6 +90,10 @@ async def _later(on: Pressed, task: Awaitable[None]) -> None:
         await whisper(on, notes.refused(str(no)))
     except StoreAway:
         await whisper(on, notes.not_stored(will_retry=False))
+    except Exception:
+        reference = secrets.token_hex(4)
+        log.exception("clicker.bug", reference=reference, approval=on.record.approval)
+        await whisper(on, notes.bug(reference, notes.A_DECISION))
     finally:
         _paint(on)
 

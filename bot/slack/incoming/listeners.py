@@ -24,6 +24,7 @@ from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm
 from bot.cards.incidents import close_modal, notes
+from bot.cards.text import Line
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface
@@ -128,7 +129,7 @@ class Listeners:
         """Ours to mend: written down under a reference that the person is given. Not acknowledged, so Slack may send it again."""
         reference = secrets.token_hex(4)
         log.error("listeners.bug", reference=reference, type=body.get("type"), exc_info=error)
-        card = notes.bug(reference)
+        card = notes.bug(reference, _known(body))
         arrival = read_message(body, context.bot_user_id or "") if body.get("event") else None
         if arrival and arrival.mention and self._first(arrival.key):
             self._say(arrival, card)
@@ -177,6 +178,14 @@ async def slack_app(surface: Surface) -> AsyncApp:
     app = AsyncApp(client=client, authorize=authorize, process_before_response=True, raise_error_for_unhandled_request=False)
     Listeners(surface).register(app)
     return app
+
+
+def _known(body: Body) -> Line:
+    """What is known when something broke, by what was begun: a decision may have been counted, a command may have taken effect."""
+    clicked = [str(action.get("action_id")) for action in body.get("actions") or ()]
+    if any(name in approval.BUTTONS for name in clicked):
+        return notes.A_DECISION
+    return notes.A_COMMAND if body.get("command") else notes.A_MESSAGE
 
 
 def _last_field(view: Body) -> str:

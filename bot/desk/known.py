@@ -1,0 +1,17 @@
+"""What is known of the machines when a turn broke: only what the item itself says, never that nothing happened."""
+
+from graph.state import Item
+
+
+def known(item: Item) -> str:
+    """A sentence for the thread. A result of an action broke after the action: that ran, or did not, whatever we make of it."""
+    if item.kind != "action_result":
+        return "A message by itself changes nothing on any machine; what was approved goes on, and its card shows it."
+    approval, remedy = str(item.data.get("approval", "")), str(item.data.get("remedy", "an action"))
+    if not approval:
+        return "It was news about a fix that goes on; what was done on the machines stands on its cards."
+    if item.data.get("event") == "unknown":
+        return f"Nobody knows whether {remedy} ran ({approval}); its card says what to look at."
+    if item.data.get("ran"):
+        return f"{remedy} ran ({approval}), and its card says how it ended; I could not work out what follows from it."
+    return f"{approval} ({remedy}) is over without having run, as its card says; I could not work out what follows from it."
