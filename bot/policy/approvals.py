@@ -14,7 +14,7 @@ from graph.state import Origin
 from tools.acting.build import DRAINED
 from tools.action import Action, Condition, Risk
 from tools.inventory.hosts import ChannelRow, Inventory
-from tools.ledger.record import Terms
+from tools.ledger.record import Record, Terms, requesters_of
 from tools.remedies import REMEDIES
 
 RULES = 1
@@ -58,6 +58,12 @@ def policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str]) -> str:
     rows = sorted((row.channel, row.kind, row.approvers, row.internal, sorted(row.groups)) for row in channels)
     numbers = [RULES, dict(QUORUM), BY_HAND, RELAXED, DECIDE_SECONDS, START_SECONDS]
     return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def may_still_approve(record: Record, voter: str) -> bool:
+    """Among the approvers, nobody who asked for it, and not heard yet."""
+    heard = {vote.voter for vote in record.votes}
+    return voter in record.terms.approvers and voter not in requesters_of(record.action) | heard
 
 
 class Directory(Protocol):

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from bot.cards.approvals.brakes import Waiting
 from bot.cards.incidents.home import OpenIncident
+from bot.policy.approvals import may_still_approve
 from bot.slack.context import Surface, ledger, storing
 from bot.slack.incoming.payloads import moment
 from graph.state import Incident, Origin
 from tools.ledger.book import Book
 from tools.ledger.brakes import BrakeStatus
-from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import State
 
 MOST = 100
@@ -57,12 +57,6 @@ async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
         rows = [row for found in await asyncio.gather(*(_pending(surface, surface.approvals.book, i) for i in ids)) for row in found]
     mine = [row for row in rows if not voter or may_still_approve(row.record, voter)]
     return sorted(mine, key=lambda row: row.record.decide_by)
-
-
-def may_still_approve(record: Record, voter: str) -> bool:
-    """Among the approvers, nobody who asked for it, and not heard yet."""
-    heard = {vote.voter for vote in record.votes}
-    return voter in record.terms.approvers and voter not in requesters_of(record.action) | heard
 
 
 async def brakes_now(surface: Surface) -> BrakeStatus | None:
