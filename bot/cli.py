@@ -53,12 +53,18 @@ def serve(
 
 
 @app.command()
-def worker(config: Config = None, beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False) -> None:
+def worker(
+    config: Config = None,
+    name: Annotated[
+        str, typer.Option("--name", help="What this worker is called among those of its machine; the same after a restart.")
+    ] = "worker",
+    beside: Annotated[bool, typer.Option("--beside", hidden=True)] = False,
+) -> None:
     """Diagnose and repair what front ends on the same Redis took in. Run as many as you like, on any machine."""
     settings = settings_of(config)
     from bot.run.serve import work
 
-    run(lambda: work(settings, beside=beside))
+    run(lambda: work(settings, beside=beside, name=name))
 
 
 @app.command()

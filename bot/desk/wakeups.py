@@ -5,23 +5,30 @@ Between processes they travel as taskiq tasks on a Redis stream; inside one proc
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 import structlog
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from taskiq import AsyncTaskiqDecoratedTask
+from taskiq.acks import AcknowledgeType
 from taskiq.receiver import Receiver
 from taskiq_redis import RedisStreamBroker
 
 from bot.store.keys import WAKEUPS
-from bot.tasks import end
+from bot.tasks import AGAIN_AFTER, end
 
 log = structlog.get_logger()
 Advance = Callable[[str], Awaitable[None]]
+GROUP = "workers"
+MOST_KEPT = 10_000
+"""Wake-ups that the stream holds; older ones are the sweeper's."""
 BLOCK_MS = 1000
 AWAY_PAUSE = 1.0
+"""Seconds before a Redis that is away is asked again."""
+UNACKNOWLEDGED_MS = 15_000
+"""After so long a wake-up whose receiver died over it goes to another: no sooner than the sweeper sends one anyway."""
 STOP_WITHIN = 5.0
 """Seconds that running wake-ups may take to end once we stop; the desk has been drained by then."""
 
@@ -31,7 +38,9 @@ class Wakeups(Protocol):
         """Soon, somewhere, `advance(incident)`. Never raises: a lost wake-up is the sweeper's."""
         ...
 
-    async def start(self) -> None: ...
+    async def start(self, advance: Advance) -> None:
+        """From now on wake-ups arrive, here or elsewhere. One that was sent before may be lost."""
+        ...
 
     async def aclose(self) -> None: ...
 
@@ -39,19 +48,19 @@ class Wakeups(Protocol):
 class LocalWakeups:
     """In this process."""
 
-    def __init__(self, advance: Advance) -> None:
-        self._advance = advance
+    def __init__(self) -> None:
+        self._advance: Advance | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[str] = set()
 
-    async def start(self) -> None:
-        """Nothing to start."""
+    async def start(self, advance: Advance) -> None:
+        self._advance = advance
 
     async def wake(self, incident: str) -> None:
-        if incident in self._waiting:
+        if self._advance is None or incident in self._waiting:
             return  # one that has not begun yet will see the new item too
         self._waiting.add(incident)
-        task = asyncio.create_task(self._run(incident))
+        task = asyncio.create_task(self._run(incident, self._advance))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -63,69 +72,46 @@ class LocalWakeups:
     async def aclose(self) -> None:
         await end(*self._tasks)
 
-    async def _run(self, incident: str) -> None:
+    async def _run(self, incident: str, advance: Advance) -> None:
         self._waiting.discard(incident)
         try:
-            await self._advance(incident)
+            await advance(incident)
         except Exception:
             log.exception("wakeup.failed", incident=incident)
 
 
-class _Broker(RedisStreamBroker):
-    """Reads the stream without acknowledging (a lost wake-up is the sweeper's), waits before it asks a lost Redis again, makes its
-    group anew on a Redis that lost it, and ends when told: a cancelled read may come back as if nothing had happened."""
-
-    stopping = False
-
-    async def listen(self) -> AsyncGenerator[bytes, None]:  # type: ignore[override]  # the receiver takes bare bytes, the parent never gives them
-        async with Redis(connection_pool=self.connection_pool) as redis:
-            while not self.stopping:
-                for data in await self._read(redis):
-                    yield data
-
-    async def shutdown(self) -> None:
-        async with Redis(connection_pool=self.connection_pool) as redis:
-            with contextlib.suppress(RedisError, OSError):
-                await redis.xgroup_delconsumer(self.queue_name, self.consumer_group_name, self.consumer_name)
-        await super().shutdown()
-
-    async def _read(self, redis: Redis) -> list[bytes]:
-        try:
-            rows: Any = await redis.xreadgroup(
-                self.consumer_group_name, self.consumer_name, {self.queue_name: ">"}, count=self.count, block=self.block, noack=True
-            )
-        except (RedisError, OSError) as e:
-            log.warning("wakeups.redis_away", error=str(e))
-            await asyncio.sleep(AWAY_PAUSE)
-            await self._regroup()
-            return []
-        return [fields[b"data"] for _, messages in rows for _, fields in messages]
-
-    async def _regroup(self) -> None:
-        try:
-            await self._declare_consumer_group()
-        except (RedisError, OSError) as e:
-            log.debug("wakeups.no_group_yet", error=str(e))
-
-
 class StreamWakeups:
-    """Between processes. `receive=False` is a front end that only sends."""
+    """Between processes. `receive=False` is a front end that only sends; `name` is this worker's among all on the same Redis, the same
+    after a restart. taskiq as it is: a wake-up is acknowledged when it is received, one whose receiver died before that goes to
+    another worker, and after an outage of Redis its listening, which ends with the outage, is begun again."""
 
-    def __init__(self, url: str, advance: Advance, *, receive: bool = True, stream: str = WAKEUPS, at_once: int = 32) -> None:
-        self._broker = _Broker(url, queue_name=stream, consumer_group_name="workers", maxlen=10_000, xread_block=BLOCK_MS, xread_count=1)
+    def __init__(self, url: str, *, name: str = "", receive: bool = True, stream: str = WAKEUPS, at_once: int = 32) -> None:
+        self._broker = RedisStreamBroker(
+            url,
+            queue_name=stream,
+            consumer_group_name=GROUP,
+            consumer_name=name or None,
+            maxlen=MOST_KEPT,
+            xread_block=BLOCK_MS,
+            xread_count=1,
+            idle_timeout=UNACKNOWLEDGED_MS,
+            unacknowledged_lock_timeout=UNACKNOWLEDGED_MS / 1000,
+            retry=Retry(NoBackoff(), 1),  # a connection from before an outage must not cost a wake-up
+        )
+        self._broker.is_worker_process = receive
         self._task: AsyncTaskiqDecoratedTask[[str], Coroutine[Any, Any, None]]
-        self._task = self._broker.register_task(_caller(advance), task_name="advance")
-        self._receive = receive
+        self._task = self._broker.register_task(self._caller(), task_name="advance")
         self._at_once = at_once
+        self._advance: Advance | None = None
         self._finish = asyncio.Event()
-        self._receiver: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self, advance: Advance) -> None:
+        """Raises what Redis raises where it cannot be reached now."""
+        self._advance = advance
         await self._broker.startup()
-        if self._receive:
-            self._broker.is_worker_process = True
-            receiver = Receiver(self._broker, run_startup=False, max_async_tasks=self._at_once, wait_tasks_timeout=STOP_WITHIN)
-            self._receiver = asyncio.create_task(receiver.listen(self._finish))
+        if self._broker.is_worker_process:
+            self._listening = asyncio.create_task(self._listen())
 
     async def wake(self, incident: str) -> None:
         try:
@@ -135,23 +121,49 @@ class StreamWakeups:
 
     async def aclose(self) -> None:
         """Stop receiving. What runs is the desk's to drain, before or after."""
-        self._broker.stopping = True
         self._finish.set()
-        if self._receiver is not None:
-            await asyncio.wait({self._receiver}, timeout=STOP_WITHIN + 1)
-            await end(self._receiver)
+        if self._listening is not None:
+            await self._hang_up(self._listening)
         await self._broker.shutdown()
 
+    def _caller(self) -> Callable[[str], Coroutine[Any, Any, None]]:
+        async def advance(incident: str) -> None:  # taskiq takes functions only: it renames them
+            if self._advance is not None:
+                await self._advance(incident)
 
-def _caller(advance: Advance) -> Callable[[str], Coroutine[Any, Any, None]]:
-    async def call(incident: str) -> None:
-        await advance(incident)
+        return advance
 
-    return call
+    async def _listen(self) -> None:
+        """Until told to stop. An outage ends taskiq's receiver; then the group, which Redis may have lost, is asked for again."""
+        while not self._finish.is_set():
+            try:
+                await self._broker.startup()
+                await self._receiver().listen(self._finish)
+            except Exception as e:
+                log.warning("wakeups.cut_off", error=_first(e))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._finish.wait(), AWAY_PAUSE)
+
+    def _receiver(self) -> Receiver:
+        received = AcknowledgeType.WHEN_RECEIVED
+        return Receiver(self._broker, run_startup=False, max_async_tasks=self._at_once, wait_tasks_timeout=STOP_WITHIN, ack_type=received)
+
+    async def _hang_up(self, listening: asyncio.Task[None]) -> None:
+        """On Python 3.11 a cancelled read may come back as if nothing had happened (see `bot.tasks.end`), and taskiq then waits for the
+        next wake-up before it stops (measured: 11 stops of 150). So its connections are taken away."""
+        while not listening.done():
+            await asyncio.wait({listening}, timeout=AGAIN_AFTER)
+            if not listening.done():
+                await self._broker.connection_pool.disconnect()
 
 
-def wakeups_for(url: str | None, advance: Advance, *, alone: bool, receive: bool = True) -> Wakeups:
+def _first(error: BaseException) -> str:
+    """What went wrong, out of the group that taskiq's task group makes of it."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else str(error)
+
+
+def wakeups_for(url: str | None, *, alone: bool, receive: bool = True, name: str = "", stream: str = WAKEUPS) -> Wakeups:
     """`alone`: this process is the only one on its Redis (embedded), so nothing has to travel."""
     if url is None or alone:
-        return LocalWakeups(advance)
-    return StreamWakeups(url, advance, receive=receive)
+        return LocalWakeups()
+    return StreamWakeups(url, name=name, receive=receive, stream=stream)

@@ -14,12 +14,12 @@ from bot.actions.worker import Actions
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases, this_worker
-from bot.desk.wakeups import LocalWakeups, StreamWakeups, Wakeups
+from bot.desk.wakeups import Wakeups
 from bot.policy.approvals import Directory, Rights
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
-from bot.store.keys import ACTION_WAKEUPS, ACTIONS
+from bot.store.keys import ACTIONS
 from bot.store.ledger import forgetful, open_ledger
 from bot.store.store import Store
 from bot.tasks import end
@@ -80,11 +80,11 @@ async def open_actions(
     people: Directory,
     show: ShowOf,
     wake: Callable[[str], Awaitable[None]],
-    alone: bool | None = None,
+    wakeups: Wakeups,
     works: bool = True,
 ) -> AsyncIterator[Acting]:
-    """Build and start; `wake` wakes the desk. `alone`: no other process works on this store, by default where it is no server;
-    `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
+    """Build and start; `wake` wakes the desk, `wakeups` whoever drives actions; `works` is false where others drive what is decided
+    here. Raises Refusal for what must be mended first."""
     inventory, clock = ports.inventory, ports.clock
     warning = await _warning(settings, store)
     ledger = await open_ledger(settings, store, inventory, clock)
@@ -108,9 +108,6 @@ async def open_actions(
         except Refusal as why:
             raise NotNow(str(why)) from why
 
-    async def wake_actions(name: str) -> None:
-        await actions.wake(name)
-
     acting = ActionPorts(
         reading=ports,
         ledger=ledger,
@@ -125,7 +122,7 @@ async def open_actions(
     threads = ActionThreads(RedisSaver(store.redis), acting)
     driver = Driver(ledger, threads, leases, index, delivery, cards, state_of, clock)
     proposer = Proposer(world.transport, inventory, rights, acting.catalogue, facts_of)
-    tender = Tender(ledger, threads, leases, index, delivery, proposer, ports.evidence, state_of, wake_actions, clock)
+    tender = Tender(ledger, threads, leases, index, delivery, proposer, ports.evidence, state_of, wakeups.wake, clock)
     actions = Actions(ledger, driver, tender, index)
     decisions = Decisions(
         ledger,
@@ -136,21 +133,17 @@ async def open_actions(
         transport=world.transport,
         facts_of=facts_of,
         state_of=state_of,
-        wake=actions.wake,
+        wake=wakeups.wake,
     )
-    travels = store.kind == "server" if alone is None else not alone
-    async with _working(actions, store.url if travels else None, works):
+    async with _working(actions, wakeups, works):
         yield Acting(actions, decisions, ledger, rights, cards, warning)
 
 
 @contextlib.asynccontextmanager
-async def _working(actions: Actions, url: str | None, works: bool) -> AsyncIterator[None]:
+async def _working(actions: Actions, wakeups: Wakeups, works: bool) -> AsyncIterator[None]:
     """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
-    wakeups: Wakeups = LocalWakeups(actions.advance)
-    if url is not None:
-        wakeups = StreamWakeups(url, actions.advance, receive=works, stream=ACTION_WAKEUPS)
     actions.use(wakeups)
-    await wakeups.start()
+    await wakeups.start(actions.advance)
     sweeping = [asyncio.create_task(actions.run())] if works else []
     try:
         yield

@@ -55,8 +55,8 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
     return 0
 
 
-async def work(settings: Settings, *, beside: bool) -> int:
-    """A worker until SIGTERM, or until the process that it was started `beside` is gone."""
+async def work(settings: Settings, *, beside: bool, name: str) -> int:
+    """A worker until SIGTERM, or until the process that it was started `beside` is gone. `name` is its own among those of its host."""
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     on_signals(stop, tied=beside)
@@ -68,7 +68,7 @@ async def work(settings: Settings, *, beside: bool) -> int:
         _shared(store, "worker")
         await stack.enter_async_context(health_server(0 if beside else settings.health_port, health, store.redis))
         world = await stack.enter_async_context(_world(settings, store, "worker"))
-        desk = await stack.enter_async_context(assembled(settings, store, world, "worker"))
+        desk = await stack.enter_async_context(assembled(settings, store, world, "worker", name))
         after_start()
         health.ready = True
         log.info("worker.working", hosts=len(world.ports.inventory.hosts), model=_model(world))

@@ -93,8 +93,8 @@ class Worker:
 
 @contextlib.asynccontextmanager
 async def workers(command: Sequence[str], count: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """So many of them, stopped at the end. Yields how to wait until all are ready; from then on they are kept."""
-    several = [Worker(command) for _ in range(count)]
+    """So many of them, each told its `--name`, stopped at the end. Yields how to wait until all are ready; from then on they are kept."""
+    several = [Worker([*command, "--name", f"beside-{n}"]) for n in range(count)]
     keeping: list[asyncio.Task[None]] = []
 
     async def ready() -> None:

@@ -547,7 +547,8 @@ async def test_an_approval_whose_wake_up_was_lost_is_found_by_the_sweep(store: R
     incident = await office.mention()
     (row,) = await office.pending(incident)
     await office.click(row)  # nobody is woken in this fake
-    wakeups = LocalWakeups(office.actions.advance)
+    wakeups = LocalWakeups()
+    await wakeups.start(office.actions.advance)
     office.actions.use(wakeups)
     await office.actions.sweep()
     await wakeups.idle()

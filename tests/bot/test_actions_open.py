@@ -84,11 +84,7 @@ class Bot:
         self.ports = replace(Office(store.redis, site, rows=LOOPBACK).ports, clock=WallClock())
         self.inbox = Inbox(store.redis, WallClock())
         self.board = Silent()
-        self.wakeups: LocalWakeups | None = None
-
-    async def wake(self, incident: str) -> None:
-        if self.wakeups:
-            await self.wakeups.wake(incident)
+        self.wakeups = LocalWakeups()
 
     def acting(self, rows: Any = None) -> Any:
         ports = replace(self.ports, inventory=rows) if rows else self.ports
@@ -109,14 +105,15 @@ class Bot:
             inbox=self.inbox,
             people=PeopleOfList(),
             show=show,
-            wake=self.wake,
+            wake=self.wakeups.wake,
+            wakeups=LocalWakeups(),
         )
 
     async def work(self, acting: Acting) -> None:
         """Begin to answer."""
         leases = Leases(self.store.redis, WallClock())
         desk = Desk(self.inbox, leases, self.turns, acting.watching(self.board), clock=WallClock(), timers=timers_after)
-        self.wakeups = LocalWakeups(desk.advance)
+        await self.wakeups.start(desk.advance)
 
     async def mention(self) -> str:
         origin = Origin(kind="slack", team=TEAM, channel=CHANNEL, thread_ts="1.0", user="EVE")
@@ -124,7 +121,7 @@ class Bot:
         received = await self.inbox.open(
             origin, "m", lambda incident: Item(id="m", kind="mention", incident=incident, at=now, user="EVE", text="n1 is slow")
         )
-        await self.wake(received.incident)
+        await self.wakeups.wake(received.incident)
         return received.incident
 
 
@@ -146,7 +143,6 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         assert seen.terms.approvers == {"T1:ANN", "T1:BOB", "T1:CID"}
         await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         assert await wall.until("outcome passes_now") == approval
-        assert bot.wakeups is not None
         await bot.wakeups.idle()
         assert site.counts() == {"reset_clocks": 1}
         assert (await bot.turns.state(incident))["lifecycle"] == "watching"
@@ -166,7 +162,6 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
         await wall.until("held This Redis may forget")
         assert (await acting.ledger.record(approval)).state is State.APPROVED
         assert site.effects == []
-        assert bot.wakeups is not None
         await bot.wakeups.aclose()
 
 
@@ -181,5 +176,4 @@ async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path
         await acting.decisions.vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may forget")
         assert site.effects == []
-        assert bot.wakeups is not None
         await bot.wakeups.aclose()

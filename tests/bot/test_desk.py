@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -156,7 +156,7 @@ async def test_draining_stops_at_the_next_step_and_gives_the_incident_back(redis
     assert await office.visits(incident) == ["a/summarise", "a/plan"]
 
     after = Office(redis, owner="next")
-    await Sweeper(after.inbox, LocalWakeups(after.desk.advance)).sweep()
+    await Sweeper(after.inbox, await started(after)).sweep()
     await after.desk.advance(incident)
     assert await after.visits(incident) == turn_of("a")
     assert (await after.inbox.begin(incident, "zzz")).begun == 1
@@ -264,7 +264,7 @@ async def test_an_incident_of_a_dead_process_is_found_by_the_sweeper(redis: Redi
     incident = await dead.mention("a")
     await dead.leases.take(incident)
     await alive.inbox.come_due(timedelta(seconds=1))
-    wakeups = LocalWakeups(alive.desk.advance)
+    wakeups = await started(alive)
     sweeper = Sweeper(alive.inbox, wakeups)
     assert await sweeper.sweep() == 0
     await redis.delete(Names().lease(incident))  # its lease ran out
@@ -277,7 +277,7 @@ async def test_an_incident_of_a_dead_process_is_found_by_the_sweeper(redis: Redi
 async def test_a_timer_becomes_a_turn(office: Office) -> None:
     incident = await office.mention("a")
     await office.desk.advance(incident)
-    wakeups = LocalWakeups(office.desk.advance)
+    wakeups = await started(office)
     sweeper = Sweeper(office.inbox, wakeups)
     assert await sweeper.sweep() == 0
     office.clock.go(days=3, seconds=1)
@@ -337,7 +337,7 @@ async def test_an_outage_longer_than_our_patience_ends_in_the_sweepers_hands(red
     incident = await office.mention("a")
     await office.desk.advance(incident)
     assert office.board.asked == []
-    wakeups = LocalWakeups(office.desk.advance)
+    wakeups = await started(office)
     office.clock.go(minutes=2)
     await Sweeper(office.inbox, wakeups).sweep()
     await wakeups.idle()
@@ -364,7 +364,7 @@ async def test_one_bad_entry_does_not_stop_the_sweeper(redis: Redis) -> None:
         if rounds == 2:
             raise asyncio.CancelledError
 
-    sweeper = Sweeper(office.inbox, Picky(office.desk.advance), pause=some_rounds)
+    sweeper = Sweeper(office.inbox, Picky(), pause=some_rounds)
     with pytest.raises(asyncio.CancelledError):
         await sweeper.run()
     assert woken == [good, good]
@@ -379,23 +379,30 @@ async def test_the_question_is_asked_again_once_and_a_quiet_incident_ends() -> N
     assert timers_after({"lifecycle": "handed_off"}, report, item("inc-1"), T0) == {}
 
 
+async def started(office: Office) -> LocalWakeups:
+    wakeups = LocalWakeups()
+    await wakeups.start(office.desk.advance)
+    return wakeups
+
+
 @pytest.fixture
 async def streams(redis_server: RealServer, real_redis: Redis) -> AsyncIterator[tuple[StreamWakeups, list[tuple[str, str]]]]:
     woken: list[tuple[str, str]] = []
     all_awake = asyncio.Event()
 
-    def receiver(name: str) -> StreamWakeups:
+    def receiver(name: str) -> Callable[[str], Awaitable[None]]:
         async def advance(incident: str) -> None:
             woken.append((name, incident))
             if len(woken) == 20:
                 all_awake.set()
 
-        return StreamWakeups(redis_server.url, advance)
+        return advance
 
-    front = StreamWakeups(redis_server.url, no_advance, receive=False)
-    workers = [receiver("one"), receiver("two")]
-    for each in (front, *workers):
-        await each.start()
+    front = StreamWakeups(redis_server.url, receive=False)
+    workers = [StreamWakeups(redis_server.url, name=name) for name in ("one", "two")]
+    await front.start(no_advance)
+    for each, name in zip(workers, ("one", "two"), strict=True):
+        await each.start(receiver(name))
     for n in range(20):
         await front.wake(f"inc-{n}")
     async with asyncio.timeout(20):
@@ -417,8 +424,8 @@ async def test_wake_ups_travel_between_processes_and_each_is_received_once(
 
 
 async def test_a_wake_up_to_a_redis_that_is_away_is_lost_quietly(durable_server: RealServer) -> None:
-    wakeups = StreamWakeups(durable_server.url, no_advance, receive=False)
-    await wakeups.start()
+    wakeups = StreamWakeups(durable_server.url, receive=False)
+    await wakeups.start(no_advance)
     durable_server.kill()
     await wakeups.wake("inc-1")
     await wakeups.aclose()
@@ -426,8 +433,8 @@ async def test_a_wake_up_to_a_redis_that_is_away_is_lost_quietly(durable_server:
 
 async def test_a_receiver_outlives_redis(durable_server: RealServer) -> None:
     woken: asyncio.Queue[str] = asyncio.Queue()
-    wakeups = StreamWakeups(durable_server.url, woken.put)
-    await wakeups.start()
+    wakeups = StreamWakeups(durable_server.url)
+    await wakeups.start(woken.put)
     durable_server.kill()
     durable_server.start()
     async with Redis.from_url(durable_server.url) as redis:

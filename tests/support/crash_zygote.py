@@ -84,7 +84,8 @@ async def work(job: Mapping[str, Any]) -> None:
     for thread, id_ in job.get("mentions", []):
         await inbox.open(origin(thread), id_, lambda incident, id_=id_: item(incident, id_))  # type: ignore[misc]
         await doom.at("stored")
-    wakeups = LocalWakeups(desk.advance)
+    wakeups = LocalWakeups()
+    await wakeups.start(desk.advance)
     sweeper = Sweeper(inbox, wakeups, every=0.05, patience=timedelta(seconds=0.1))
     sweeping = asyncio.create_task(sweeper.run())
     async with asyncio.timeout(DONE_WITHIN):

@@ -1,0 +1,30 @@
+"""A process that works on what it is woken for, and never sweeps: `python -m tests.support.wakeup_worker URL NAME`. Says `ready`."""
+
+import asyncio
+import sys
+
+import structlog
+from redis.asyncio import Redis
+
+from bot.desk.desk import Desk
+from bot.desk.inbox import Inbox
+from bot.desk.lease import Leases
+from bot.desk.sweeper import timers_after
+from bot.desk.wakeups import StreamWakeups
+from tests.support.clock import WallClock
+from tests.support.crash_zygote import Doom, RedisBoard
+from tests.support.fakes_desk import TinyTurns
+
+
+async def work(url: str, name: str) -> None:
+    redis, clock = Redis.from_url(url), WallClock()
+    leases = Leases(redis, clock, seconds=5)
+    desk = Desk(Inbox(redis, clock), leases, TinyTurns(redis), RedisBoard(redis, Doom("")), clock=clock, timers=timers_after)
+    await StreamWakeups(url, name=name).start(desk.advance)
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    asyncio.run(work(sys.argv[1], sys.argv[2]))
