@@ -6,12 +6,12 @@ The next rung comes only after the one before is complete. What fails its proof 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from graph.ladders.build import Yard, asking, build_ladder
 from graph.ladders.ends import ended, settled
 from graph.ladders.next_rung import anew, ask_again, heavier, next_rung, present, waiting, watch
-from graph.state import Ladder
+from graph.state import Ladder, WaitingFor
 
 GOOD = frozenset({"passes_now", "cured"})
 RESULTS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
@@ -64,14 +64,16 @@ def _about(ladder: Ladder, news: News) -> bool:
 
 def moved(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """One ladder after news of its own."""
-    move = MOVES.get(news.kind)
-    if move is None or ladder.now is None or _about_nothing(ladder, news):
+    rule = MOVES.get(news.kind)
+    if rule is None or ladder.now is None or _about_nothing(ladder, news):
         return ladder
     if news.since and ladder.now.part == "fix":
         ladder = ladder.model_copy(update={"since": news.since})
     if ladder.outcome and not _revives(ladder, news):
         return _after_the_end(ladder, news)
-    return move(ladder.model_copy(update={"outcome": ""}), news, yard)
+    if rule.waiting not in (None, ladder.waiting_for):
+        return ladder
+    return rule.move(ladder.model_copy(update={"outcome": ""}), news, yard)
 
 
 def _about_nothing(ladder: Ladder, news: News) -> bool:
@@ -148,14 +150,10 @@ def _unknown(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 def _idle(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """The node is drained and without jobs: nothing needs to be cancelled any more."""
-    if ladder.waiting_for != "idle":
-        return ladder
     return next_rung(ladder, yard) if present(ladder).remedy == "cancel_job" else asking(ladder, yard)
 
 
 def _busy(ladder: Ladder, news: News, yard: Yard) -> Ladder:
-    if ladder.waiting_for != "idle":
-        return ladder
     if present(ladder).remedy == "cancel_job":
         return asking(ladder, yard)
     says = f"{ladder.target} is still not drained and without jobs"
@@ -173,8 +171,6 @@ def _unreachable(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 def _back(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """The host answers again, or what covered this action has ended: it is proposed anew, unless it is needless by now."""
-    if ladder.waiting_for != "node_back":
-        return ladder
     if news.outcome in GOOD and present(ladder).part == "fix":
         return next_rung(ladder, yard)
     return anew(ladder, news.says, yard)
@@ -205,15 +201,11 @@ def _again(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 
 def _cured(ladder: Ladder, news: News, yard: Yard) -> Ladder:
-    if ladder.waiting_for != "proof":
-        return ladder
     over = ended(ladder, "cured", "proved again, the fault did not come back")
     return over.model_copy(update={"due": yard.now + yard.waits.quiet})
 
 
 def _recurred(ladder: Ladder, news: News, yard: Yard) -> Ladder:
-    if ladder.waiting_for != "proof":
-        return ladder
     return ended(ladder, "recurred", f"the fault came back: {news.says}" if news.says else "the fault came back")
 
 
@@ -223,24 +215,37 @@ def _from_next_plan(ladder: Ladder, ladders: Sequence[Ladder], yard: Yard) -> La
     return build_ladder(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
 
 
-MOVES: Mapping[str, Move] = {
-    "done": _done,
-    "failed": _failed,
-    "unknown": _unknown,
-    "denied": _denied,
-    "expired": _expired,
-    "superseded": _superseded,
-    "revoked": _revoked,
-    "idle": _idle,
-    "busy": _busy,
-    "held": _held,
-    "unreachable": _unreachable,
-    "back": _back,
-    "cannot": _cannot,
-    "over": _over,
-    "needless": _needless,
-    "not_idle": _not_idle,
-    "again": _again,
-    "cured": _cured,
-    "recurred": _recurred,
+class Rule(NamedTuple):
+    """What an event does to a ladder. `waiting`: only to one that waits for this; of any other it changes nothing."""
+
+    move: Move
+    waiting: WaitingFor | None = None
+
+
+# fmt: off
+MOVES: Mapping[str, Rule] = {
+    # what became of the present rung's action
+    "done":        Rule(_done),
+    "failed":      Rule(_failed),
+    "unknown":     Rule(_unknown),
+    "denied":      Rule(_denied),
+    "expired":     Rule(_expired),
+    "superseded":  Rule(_superseded),
+    "revoked":     Rule(_revoked),
+    # what a look at the host or its scheduler found
+    "idle":        Rule(_idle,      "idle"),
+    "busy":        Rule(_busy,      "idle"),
+    "not_idle":    Rule(_not_idle),
+    "held":        Rule(_held),
+    "unreachable": Rule(_unreachable),
+    "back":        Rule(_back,      "node_back"),
+    "cannot":      Rule(_cannot),
+    "over":        Rule(_over),
+    "needless":    Rule(_needless),
+    # what the second proof found
+    "cured":       Rule(_cured,     "proof"),
+    "recurred":    Rule(_recurred,  "proof"),
+    # what a person pressed
+    "again":       Rule(_again),
 }
+# fmt: on
