@@ -27,8 +27,8 @@ from bot.slack.client import slack_client
 from bot.slack.context import Surface
 from bot.slack.incoming.files import Fetch
 from bot.slack.outgoing.approvals import cards_over
-from bot.slack.outgoing.posts import Cards
-from bot.slack.outgoing.progress import LivingCards
+from bot.slack.outgoing.posts import PostedCards
+from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import People
 from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
@@ -48,9 +48,9 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     Raises Refusal for what must be mended first."""
     works = role != "front"
     client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
-    background, people, cards = Background(), People(client), Cards(store.redis)
+    background, people, cards = Background(), People(client), PostedCards(store.redis)
     inbox = Inbox(store.redis, world.ports.clock)
-    living = LivingCards(client, cards, inbox.origin, background)
+    living = ProgressCards(client, cards, inbox.origin, background)
     board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
@@ -72,7 +72,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         desk = _desk(settings, store, inbox, turns, acting.watching(board), Fetch(client, ports.evidence), ports.clock)
         surface = Surface(
             client=client,
-            intake=inbox,
+            inbox=inbox,
             wake=wakeups.wake,
             progress=board.progress,
             state_of=turns.state,

@@ -16,8 +16,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
 
-SlackClient = AsyncWebClient
-"""What other rooms call the thing that `slack_client` makes; they only hand it on."""
 SLACK_TROUBLE = (SlackClientError, ClientError, TimeoutError, OSError)
 """What a call to Slack may raise without it being our bug."""
 

@@ -44,7 +44,7 @@ class Surface:
     """Handed to every listener by the composition root."""
 
     client: AsyncWebClient
-    intake: Inbox
+    inbox: Inbox
     wake: Callable[[str], Awaitable[None]]
     progress: Callable[[Progress], Awaitable[None]]
     state_of: Callable[[str], Awaitable[Incident]]

@@ -12,7 +12,7 @@ import pytest
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import reject_modal
 from bot.slack.outgoing.approvals import ActionCards, BeingPosted
-from bot.slack.outgoing.posts import Cards
+from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.shared_cards import MOST, Batches
 from graph.state import Incident
 from tests.support.fakes_approvals import APPROVERS, Ward, ward
@@ -279,7 +279,7 @@ async def test_two_processes_that_join_at_the_same_moment_agree(place: Ward) -> 
     terms = Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(6)]
     records = [await place.ledger.propose(one, terms) for one in made]
-    here, there = Batches(Cards(place.bot.redis)), Batches(Cards(place.bot.redis))
+    here, there = Batches(PostedCards(place.bot.redis)), Batches(PostedCards(place.bot.redis))
     now = place.clock.now()
     joined = await asyncio.gather(*(side.join(record, records[: n + 1], now) for n, record in enumerate(records) for side in (here, there)))
     assert len(set(joined)) == 1
@@ -290,7 +290,7 @@ async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: W
     terms = Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(4)]
     records = [await place.ledger.propose(one, terms) for one in made]
-    other = ActionCards(place.bot.surface.client, Cards(place.bot.redis), place.bot.surface.people, place.cards.sources)
+    other = ActionCards(place.bot.surface.client, PostedCards(place.bot.redis), place.bot.surface.people, place.cards.sources)
     sides = [place.cards, other]
     shown = await asyncio.gather(*(sides[n % 2].approval(record, Incident()) for n, record in enumerate(records)), return_exceptions=True)
     assert all(why is None or isinstance(why, BeingPosted) for why in shown)
@@ -305,7 +305,7 @@ async def test_while_another_process_posts_the_card_nobody_else_does(place: Ward
     terms = Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(2)]
     first, second = [await place.ledger.propose(one, terms) for one in made]
-    theirs = Cards(place.bot.redis)
+    theirs = PostedCards(place.bot.redis)
     batch = await Batches(theirs).join(first, [first, second], place.clock.now())
     async with theirs.alone(place.incident, f"card:{batch}") as alone:
         assert alone
@@ -325,7 +325,7 @@ async def test_a_card_that_another_process_posted_meanwhile_is_brought_up_to_dat
     second = await place.ledger.propose(
         action(target="gpu-002", via="gpu-002", incident=place.incident), Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     )
-    assert await Batches(Cards(place.bot.redis)).join(second, [first, second], place.clock.now()) == batch == first.approval
+    assert await Batches(PostedCards(place.bot.redis)).join(second, [first, second], place.clock.now()) == batch == first.approval
     await place.cards.changed(first)
     assert "Approve all 2" in str(cards(place)[0]["blocks"])
 

@@ -9,8 +9,8 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.slack.client import Throttle, slack_client
-from bot.slack.outgoing.posts import Cards
-from bot.slack.outgoing.progress import LivingCards
+from bot.slack.outgoing.posts import PostedCards
+from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import CannotTell, People
 from bot.tasks import Background
@@ -50,7 +50,7 @@ class Time:
 @dataclass
 class Place:
     slack: SlackSandbox
-    cards: Cards
+    cards: PostedCards
     evidence: MemoryEvidence
     time: Time
     thread: str
@@ -61,7 +61,7 @@ class Place:
         """A board as another process has it: nothing shared but Redis and Slack."""
         client = slack_client(self.slack.bot_token, self.slack.api_url)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
-        living = LivingCards(client, self.cards, self.origin, self.background, throttle=throttle, pause=self.time.sleep)
+        living = ProgressCards(client, self.cards, self.origin, self.background, throttle=throttle, pause=self.time.sleep)
         return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence)
 
     async def origin(self, incident: str) -> Origin | None:
@@ -82,7 +82,7 @@ class Place:
 async def place() -> AsyncIterator[Place]:
     async with SlackSandbox() as slack:
         thread = await slack.say("olga", OPS, "job 4711 hangs")
-        place = Place(slack, Cards(FakeAsyncRedis()), MemoryEvidence(), Time(), thread)
+        place = Place(slack, PostedCards(FakeAsyncRedis()), MemoryEvidence(), Time(), thread)
         yield place
         await place.background.aclose()
 
@@ -227,7 +227,7 @@ async def test_without_knowing_who_can_read_along_nothing_is_posted(place: Place
     board = SlackBoard(
         slack_client(place.slack.bot_token, place.slack.api_url, tries=0),
         place.cards,
-        LivingCards(slack_client(place.slack.bot_token, place.slack.api_url), place.cards, place.origin, place.background),
+        ProgressCards(slack_client(place.slack.bot_token, place.slack.api_url), place.cards, place.origin, place.background),
         People(slack_client(place.slack.bot_token, place.slack.api_url, tries=0)),
         place.origin,
         place.evidence,
@@ -300,7 +300,7 @@ async def test_incidents_of_the_terminal_are_passed_over(place: Place) -> None:
 
 async def test_a_closed_incidents_cards_expire_and_an_open_ones_do_not() -> None:
     redis = FakeAsyncRedis()
-    cards = Cards(redis)
+    cards = PostedCards(redis)
     await cards.set("i1", "living", "1.0")
     await cards.keep("i1", closed=True)
     assert await redis.ttl("rm:incident:{i1}:cards") > 29 * 86_400

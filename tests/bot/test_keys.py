@@ -12,7 +12,7 @@ from bot.desk.desk import Desk
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
-from bot.slack.outgoing.posts import Cards
+from bot.slack.outgoing.posts import PostedCards
 from bot.store.gpu_holds import RedisHolds
 from bot.store.keys import LEDGER, TABLE, THREADS, Names
 from bot.store.model_costs import RedisBook
@@ -60,7 +60,7 @@ async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_t
     async def look(point: str) -> None:
         seen.update(await keys_of(redis))
 
-    inbox, cards = Inbox(redis, clock), Cards(redis)
+    inbox, cards = Inbox(redis, clock), PostedCards(redis)
     desk = Desk(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList(), clock=clock, timers=timers_after)
     incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
     await RedisHolds(redis).take("n1", 60)

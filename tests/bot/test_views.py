@@ -140,7 +140,7 @@ def test_a_foreign_button_is_refused_in_words() -> None:
 
 
 def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> None:
-    living = progress.Living("i1")
+    living = progress.ProgressCard("i1")
     for news in (
         Progress("i1", "summarise", "NCCL timeout on gpu-[017-020]"),
         Progress("i1", "plan", "two similar incidents", hypotheses=("GPU.BUS.Fell_Off gpu-017",)),
@@ -156,7 +156,7 @@ def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> N
 
 
 def test_a_finished_living_card_points_to_the_report() -> None:
-    card = progress.render(progress.finished(progress.Living("i1", "execute", hypotheses=("x",)), "report below"))
+    card = progress.render(progress.finished(progress.ProgressCard("i1", "execute", hypotheses=("x",)), "report below"))
     assert "✅ Done" in shown(card.blocks)
     assert "Suspected" not in shown(card.blocks)
 

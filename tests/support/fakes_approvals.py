@@ -13,7 +13,7 @@ from bot.policy.approvals import Rights
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
 from bot.slack.outgoing.approvals import ActionCards
-from bot.slack.outgoing.posts import Cards
+from bot.slack.outgoing.posts import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import Incident
 from tests.support.clock import SetClock
@@ -165,11 +165,11 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
 
     def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
         ledger = Ledger(redis, KEY, clock)
-        rights = Rights(surface.people, INVENTORY, (), surface.intake.origin)
+        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin)
         sources = Sources(
             ledger.record,
             ledger.of_incident,
-            surface.intake.origin,
+            surface.inbox.origin,
             surface.bound,
             rights.group_of,
             evidence,
@@ -177,7 +177,7 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             dry_run=seen,
             warning=warning,
         )
-        cards = ActionCards(surface.client, Cards(redis), surface.people, sources)
+        cards = ActionCards(surface.client, PostedCards(redis), surface.people, sources)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()
         return replace(surface, approvals=Approvals(made[0], ledger, cards), patience=patience)

@@ -22,7 +22,7 @@ MOST_HYPOTHESES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Living:
+class ProgressCard:
     """What the card shows. `understood` is what `summarise` said last; it stays while the other lines come and go."""
 
     incident: str
@@ -34,7 +34,7 @@ class Living:
     hypotheses: tuple[str, ...] = ()
 
 
-def follow(living: Living, news: Progress) -> Living:
+def follow(living: ProgressCard, news: Progress) -> ProgressCard:
     """The card after some news; counts and hypotheses stay until newer ones come."""
     return replace(
         living,
@@ -47,12 +47,12 @@ def follow(living: Living, news: Progress) -> Living:
     )
 
 
-def finished(living: Living, line: str) -> Living:
+def finished(living: ProgressCard, line: str) -> ProgressCard:
     """The card when the turn is over; the report stands below it."""
     return replace(living, stage="done", line=line)
 
 
-def render(living: Living) -> Card:
+def render(living: ProgressCard) -> Card:
     """Stage, what was understood, how far, what is suspected."""
     title = STAGES.get(living.stage, living.stage)
     headline = f"{'✅' if living.stage == 'done' else '🔎'} {title}"
@@ -68,14 +68,14 @@ def render(living: Living) -> Card:
     )
 
 
-def _bar(living: Living) -> list[Line]:
+def _bar(living: ProgressCard) -> list[Line]:
     if not living.total:
         return []
     full = min(10, living.done * 10 // living.total)
     return [(code("█" * full + "░" * (10 - full)), f" {living.done} of {living.total} checks")]
 
 
-def _suspects(living: Living) -> list[Block]:
+def _suspects(living: ProgressCard) -> list[Block]:
     if not living.hypotheses or living.stage == "done":
         return []
     shown: list[Line] = [(f"• {words}",) for words in living.hypotheses[:MOST_HYPOTHESES]]

@@ -108,7 +108,7 @@ async def about(surface: Surface, payload: Payload, name: str) -> Pressed:
     approvals, voter = approvals_of(surface), _voter(payload)
     async with storing(), ledger():
         record = await approvals.book.record(name)
-        origin = await surface.intake.origin(record.action.incident)
+        origin = await surface.inbox.origin(record.action.incident)
     if origin is None or origin.kind != "slack":
         raise Stale
     return Pressed(surface, approvals.decisions, record, origin, voter, payload)

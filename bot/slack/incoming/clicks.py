@@ -36,7 +36,7 @@ async def press(surface: Surface, payload: Payload) -> None:
     team, channel, user = _where(payload)
     await surface.admit(Place(team, channel), user)
     async with storing():
-        if await surface.intake.find(team, channel, _thread(payload)) != pressed.incident:
+        if await surface.inbox.find(team, channel, _thread(payload)) != pressed.incident:
             raise OldButton
     if pressed.does in ("take", "close_form"):
         async with storing():
@@ -54,7 +54,7 @@ async def close(surface: Surface, payload: Payload) -> None:
     closing = close_modal.read(payload)
     team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
     async with storing():
-        origin = await surface.intake.origin(closing.incident)
+        origin = await surface.inbox.origin(closing.incident)
     if origin is None or origin.team != team:
         raise OldButton
     await surface.admit(Place(team, origin.channel), user)
@@ -75,9 +75,9 @@ async def diagnose(surface: Surface, payload: Payload) -> None:
     key = f"{team}.{channel}.{ts}.diagnose"
     text = grammar.people_see(whole_text(message))
     async with storing():
-        if await surface.intake.find(team, channel, root):
+        if await surface.inbox.find(team, channel, root):
             raise Refusal(ALREADY)
-        received = await surface.intake.open(
+        received = await surface.inbox.open(
             Origin(kind="slack", team=team, channel=channel, thread_ts=root, user=user),
             key,
             lambda incident: Item(id=key, kind="mention", incident=incident, at=moment(ts), user=user, text=text, data=data),
@@ -102,7 +102,7 @@ async def _believed(surface: Surface, incident: str) -> Closing:
 async def _store(surface: Surface, key: str, kind: str, incident: str, user: str, data: dict[str, Any]) -> None:
     row = {"id": key, "kind": kind, "incident": incident, "at": surface.clock.now(), "user": user, "data": data}
     async with storing():
-        new = await surface.intake.enqueue(Item.model_validate(row), key)
+        new = await surface.inbox.enqueue(Item.model_validate(row), key)
     if new:
         surface.stored(incident)
 

@@ -29,8 +29,8 @@ class Heard:
 async def hear(surface: Surface, arrival: Arrival) -> Heard:
     """Store it, answer it, or pass it over. Raises Refusal (to be said) and StoreAway (not to be acknowledged)."""
     async with storing():
-        incident = await surface.intake.find(arrival.team, arrival.channel, arrival.root)
-        closed = incident is not None and not arrival.mention and await surface.intake.lifecycle(incident) == "closed"
+        incident = await surface.inbox.find(arrival.team, arrival.channel, arrival.root)
+        closed = incident is not None and not arrival.mention and await surface.inbox.lifecycle(incident) == "closed"
     if closed or (incident is None and not arrival.mention):
         return Heard()
     policy.serve(arrival.place, surface.bound)
@@ -45,7 +45,7 @@ async def hear(surface: Surface, arrival: Arrival) -> Heard:
 async def _reply(surface: Surface, arrival: Arrival, said: Spoken, incident: str) -> Heard:
     silent = not said.text and not arrival.files
     async with storing():
-        new = await surface.intake.enqueue(_item(arrival, said, incident, "status" if silent else said.kind), arrival.key)
+        new = await surface.inbox.enqueue(_item(arrival, said, incident, "status" if silent else said.kind), arrival.key)
     if new:
         surface.stored(incident)
     return Heard(incident)
@@ -60,7 +60,7 @@ async def _open(surface: Surface, arrival: Arrival, said: Spoken) -> Heard:
         return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     origin = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
     async with storing():
-        received = await surface.intake.open(origin, arrival.key, lambda incident: _item(arrival, said, incident, "mention"))
+        received = await surface.inbox.open(origin, arrival.key, lambda incident: _item(arrival, said, incident, "mention"))
     if not received.duplicate:
         surface.stored(received.incident, opened=received.opened)
     return Heard(received.incident, received.opened)

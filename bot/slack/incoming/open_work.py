@@ -22,16 +22,16 @@ async def open_incidents(surface: Surface) -> list[OpenIncident]:
     """Oldest first; of a great many, the oldest hundred."""
     now = surface.clock.now()
     async with storing():
-        ids = (await surface.intake.open_incidents())[:MOST]
+        ids = (await surface.inbox.open_incidents())[:MOST]
         return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
 
 
 async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
     state = await surface.state_of(incident)
-    origin = await surface.intake.origin(incident) or Origin()
+    origin = await surface.inbox.origin(incident) or Origin()
     return OpenIncident(
         id=incident,
-        lifecycle=await surface.intake.lifecycle(incident) or "open",
+        lifecycle=await surface.inbox.lifecycle(incident) or "open",
         opened_at=_since(state, origin, now),
         headline=(state.get("report") or {}).get("headline") or (state.get("brief") or {}).get("text", "")[:150],
         hosts=tuple((state.get("brief") or {}).get("hosts", ())),
@@ -53,7 +53,7 @@ async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
     if surface.approvals is None:
         return []
     async with storing(), ledger():
-        ids = (await surface.intake.open_incidents())[:MOST]
+        ids = (await surface.inbox.open_incidents())[:MOST]
         rows = [row for found in await asyncio.gather(*(_pending(surface, surface.approvals.book, i) for i in ids)) for row in found]
     mine = [row for row in rows if not voter or may_still_approve(row.record, voter)]
     return sorted(mine, key=lambda row: row.record.decide_by)
@@ -71,5 +71,5 @@ async def brakes_now(surface: Surface) -> BrakeStatus | None:
 
 async def _pending(surface: Surface, book: Book, incident: str) -> list[Waiting]:
     records = [record for record in await book.of_incident(incident) if record.state is State.PENDING]
-    origin = (await surface.intake.origin(incident) if records else None) or Origin()
+    origin = (await surface.inbox.origin(incident) if records else None) or Origin()
     return [Waiting(record, origin.team, origin.channel, origin.thread_ts) for record in records]

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.cards.approvals.card import Shown
-from bot.slack.outgoing.posts import Cards
+from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import OriginOf
 from bot.slack.people import People
 from graph.state import Origin
@@ -47,7 +47,7 @@ class Sources:
 class Viewer:
     """`shown` of any record; `note` and `keep` are about one action."""
 
-    cards: Cards
+    cards: PostedCards
     people: People
     sources: Sources
 

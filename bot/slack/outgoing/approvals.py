@@ -27,7 +27,7 @@ from bot.policy.approvals import Rights
 from bot.policy.channels import Place
 from bot.slack.client import said
 from bot.slack.outgoing.approval_view import Sources, Viewer
-from bot.slack.outgoing.posts import POSTING, Cards, Once
+from bot.slack.outgoing.posts import POSTING, Once, PostedCards
 from bot.slack.outgoing.progress import OriginOf
 from bot.slack.outgoing.shared_cards import Batches
 from bot.slack.people import People
@@ -53,7 +53,7 @@ class BeingPosted(Exception):
 class ActionCards:
     """`bot.actions.driver.Show` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
 
-    def __init__(self, client: AsyncWebClient, cards: Cards, people: People, sources: Sources) -> None:
+    def __init__(self, client: AsyncWebClient, cards: PostedCards, people: People, sources: Sources) -> None:
         self._client, self._cards, self._people, self.sources = client, cards, people, sources
         self._once, self._batches, self._viewer = Once(client, cards), Batches(cards), Viewer(cards, people, sources)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -221,7 +221,7 @@ def _replaced(record: Record) -> bool:
 
 
 def cards_over(
-    client: AsyncWebClient, cards: Cards, people: People, origin_of: OriginOf, ports: Ports, transport: Transport
+    client: AsyncWebClient, cards: PostedCards, people: People, origin_of: OriginOf, ports: Ports, transport: Transport
 ) -> Callable[[Book, Rights, str], ActionCards]:
     """The cards, once the ledger is open (`bot.run.actions.ShowOf`)."""
 

@@ -25,7 +25,7 @@ POSTING = "posting"
 KEEP_CLOSED = timedelta(days=30)
 
 
-class Cards:
+class PostedCards:
     """One hash an incident. Names: `living`, `report:ITEM`, `ticket`, `ticket_shown`, `file`; those of actions are in `bot.slack.outgoing.approvals`,
     `bot.slack.outgoing.approval_view` and `bot.slack.outgoing.shared_cards`."""
 
@@ -76,7 +76,7 @@ class Cards:
 class Once:
     """A message of a thread that is posted once, however often it is asked for. `cards` remembers which message is which."""
 
-    def __init__(self, client: AsyncWebClient, cards: Cards) -> None:
+    def __init__(self, client: AsyncWebClient, cards: PostedCards) -> None:
         self._client = client
         self._cards = cards
 

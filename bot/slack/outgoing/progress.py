@@ -14,9 +14,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
 from bot.cards.incidents import progress
-from bot.cards.incidents.progress import Living
+from bot.cards.incidents.progress import ProgressCard
 from bot.slack.client import SLACK_TROUBLE, Throttle, post, said
-from bot.slack.outgoing.posts import POSTING, Cards
+from bot.slack.outgoing.posts import POSTING, PostedCards
 from bot.tasks import Background
 from graph.ports import Progress
 from graph.state import Origin
@@ -31,13 +31,13 @@ PATIENCE = 5
 OriginOf = Callable[[str], Awaitable[Origin | None]]
 
 
-class LivingCards:
+class ProgressCards:
     """`follow` takes news at any rate and returns at once; a painter in the background does the rest."""
 
     def __init__(
         self,
         client: AsyncWebClient,
-        cards: Cards,
+        cards: PostedCards,
         origin_of: OriginOf,
         tasks: Background,
         *,
@@ -50,7 +50,7 @@ class LivingCards:
         self._tasks = tasks
         self._throttle = throttle or Throttle(PER_MINUTE, BURST)
         self._pause = pause
-        self._living: OrderedDict[str, Living] = OrderedDict()
+        self._living: OrderedDict[str, ProgressCard] = OrderedDict()
         self._dirty: dict[str, None] = {}
         self._refused: dict[str, int] = {}
         self._at_work: dict[str, asyncio.Lock] = {}
@@ -58,7 +58,7 @@ class LivingCards:
 
     def follow(self, news: Progress) -> None:
         """Show these news soon, unless newer ones come first."""
-        self._living[news.incident] = progress.follow(self._living.pop(news.incident, Living(news.incident)), news)
+        self._living[news.incident] = progress.follow(self._living.pop(news.incident, ProgressCard(news.incident)), news)
         while len(self._living) > MOST_CARDS:
             self._forget(next(iter(self._living)))
         if news.stage == "queued":  # somebody waits for a sign of life; posting has a limit of its own, apart from that of edits
@@ -74,7 +74,7 @@ class LivingCards:
         self._dirty.pop(incident, None)
         self._refused.pop(incident, None)
         async with self._alone(incident):
-            living = self._living.get(incident) or Living(incident)
+            living = self._living.get(incident) or ProgressCard(incident)
             if incident in self._living or await self._cards.get(incident, "living"):
                 await self._paint(progress.finished(living, line))
             self._forget(incident)
@@ -95,7 +95,7 @@ class LivingCards:
             if living is not None and self._refused.get(incident, 0) < GIVE_UP:
                 await self._paint(living)
 
-    async def _paint(self, living: Living) -> None:
+    async def _paint(self, living: ProgressCard) -> None:
         try:
             await self._show(living)
         except (*SLACK_TROUBLE, RedisError) as trouble:
@@ -104,7 +104,7 @@ class LivingCards:
         else:
             self._refused.pop(living.incident, None)
 
-    async def _show(self, living: Living) -> None:
+    async def _show(self, living: ProgressCard) -> None:
         origin = await self._origin_of(living.incident)
         if origin is None or origin.kind != "slack":
             return
@@ -115,7 +115,7 @@ class LivingCards:
         elif ts != POSTING and living.stage != "queued":
             await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
 
-    async def _claim(self, living: Living) -> str:
+    async def _claim(self, living: ProgressCard) -> str:
         """The card's ts; empty when it is ours to post. One that another process is posting is waited for, where it matters."""
         for _ in range(PATIENCE if living.stage != "queued" else 0):
             if (ts := await self._cards.claim(living.incident, "living")) != POSTING:

@@ -15,8 +15,8 @@ from bot.cards.incidents.handoff import Handoff, digests, evidence_text, handoff
 from bot.desk.sweeper import REMIND
 from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, said
-from bot.slack.outgoing.posts import POSTING, Cards, Once
-from bot.slack.outgoing.progress import LivingCards, OriginOf
+from bot.slack.outgoing.posts import POSTING, Once, PostedCards
+from bot.slack.outgoing.progress import OriginOf, ProgressCards
 from bot.slack.people import People
 from graph.ports import Progress
 from graph.state import Incident, Origin, Report, Stats
@@ -39,8 +39,8 @@ class SlackBoard:
     def __init__(
         self,
         client: AsyncWebClient,
-        cards: Cards,
-        living: LivingCards,
+        cards: PostedCards,
+        living: ProgressCards,
         people: People,
         origin_of: OriginOf,
         evidence: EvidenceStore,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from bot.cards.approvals import row as approval_row
-from bot.slack.outgoing.posts import Cards
+from bot.slack.outgoing.posts import PostedCards
 from tools.action import Action
 from tools.ledger.record import Record, targets_of
 from tools.ledger.states import State
@@ -41,7 +41,7 @@ return id
 class Batches:
     """A batch is known by the approval id of its first action; an action that shares with nobody is a batch of one."""
 
-    def __init__(self, cards: Cards) -> None:
+    def __init__(self, cards: PostedCards) -> None:
         self._cards = cards
 
     async def of(self, action: Action) -> str:
