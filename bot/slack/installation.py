@@ -1,11 +1,12 @@
 """How Slack has the app: under which name, in which workspace, and which of its scopes were not granted."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.slack.manifest import SCOPES
 
 
 class NotInstalled(Exception):
@@ -25,8 +26,8 @@ class Installation:
     lacking: tuple[str, ...] = ()
 
 
-async def installation(token: str, base_url: str, scopes: Iterable[str]) -> Installation:
-    """Ask Slack about the bot token, held against the `scopes` that we use. Raises NotInstalled and SlackAway."""
+async def installation(token: str, base_url: str) -> Installation:
+    """Ask Slack about the bot token, held against the scopes that the manifest asks for. Raises NotInstalled and SlackAway."""
     try:
         answer = await AsyncWebClient(token, base_url=base_url).auth_test()
     except SlackApiError as why:
@@ -34,4 +35,4 @@ async def installation(token: str, base_url: str, scopes: Iterable[str]) -> Inst
     except (ClientError, OSError, TimeoutError) as why:
         raise SlackAway(f"{base_url}: {why or type(why).__name__}") from why
     granted = set(filter(None, str(answer.headers.get("x-oauth-scopes", "")).split(",")))
-    return Installation(str(answer["user"]), str(answer["team"]), tuple(sorted(set(scopes) - granted)) if granted else ())
+    return Installation(str(answer["user"]), str(answer["team"]), tuple(sorted(set(SCOPES) - granted)) if granted else ())

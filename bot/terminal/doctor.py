@@ -14,7 +14,6 @@ from rich.text import Text
 from bot.run.site import BadSite, site_checks, site_folder, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
-from bot.slack.manifest import SCOPES
 from bot.store.store import StoreUnavailable, open_store
 from kb.redact import visible
 from tools.acting.kit import KitState, current_version, kit_of
@@ -83,7 +82,7 @@ async def _slack(settings: Settings) -> list[Finding]:
     if not token:
         return [Finding("slack", "off", "no bot token", f"set {PREFIX}SLACK_BOT_TOKEN and {PREFIX}SLACK_APP_TOKEN to serve")]
     try:
-        app = await installation(token, settings.slack_api_url, SCOPES)
+        app = await installation(token, settings.slack_api_url)
     except NotInstalled as why:
         return [Finding("slack", "fail", f"Slack says {why}", "reinstall the app and copy its tokens")]
     except SlackAway as why:

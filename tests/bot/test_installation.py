@@ -17,7 +17,7 @@ NOWHERE = "http://127.0.0.1:1/api/"
 
 async def test_an_app_made_from_our_manifest_lacks_nothing() -> None:
     async with SlackSandbox(manifest=manifest()) as slack:
-        found = await installation(slack.bot_token, slack.api_url, SCOPES)
+        found = await installation(slack.bot_token, slack.api_url)
     assert found == Installation("rackmedic", "Rackwise Cloud")
 
 
@@ -25,16 +25,16 @@ async def test_scopes_that_were_not_granted_are_named() -> None:
     older = manifest()
     older["oauth_config"]["scopes"]["bot"] = sorted({*SCOPES} - {"files:read", "usergroups:read"})
     async with SlackSandbox(manifest=older) as slack:
-        found = await installation(slack.bot_token, slack.api_url, SCOPES)
+        found = await installation(slack.bot_token, slack.api_url)
     assert found.lacking == ("files:read", "usergroups:read")
 
 
 async def test_a_token_that_slack_refuses_is_not_slack_being_away() -> None:
     async with SlackSandbox() as slack:
         with pytest.raises(NotInstalled, match=r"^invalid_auth$"):
-            await installation("xoxb-of-another-app", slack.api_url, SCOPES)
+            await installation("xoxb-of-another-app", slack.api_url)
     with pytest.raises(SlackAway, match=f"^{NOWHERE}: "):
-        await installation("xoxb-1", NOWHERE, SCOPES)
+        await installation("xoxb-1", NOWHERE)
 
 
 async def test_what_keeps_us_from_listening_names_the_setting_to_mend() -> None:
