@@ -22,7 +22,7 @@ class BadSettings(ValueError):
 class Settings(BaseModel):
     """Everything an operator can set. Each field's description is what `rackmedic serve --help` and README show."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), validate_default=True)
 
     slack_bot_token: SecretStr = Field(SecretStr(""), description="bot token of the Slack app, begins with xoxb-")
     slack_app_token: SecretStr = Field(SecretStr(""), description="app-level token for Socket Mode, begins with xapp-")

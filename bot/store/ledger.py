@@ -1,5 +1,6 @@
 """Opening the approval ledger: its key, and whether this store may be trusted with it. Fails closed: in doubt no remedy runs, and the reason is told."""
 
+import contextlib
 import ipaddress
 import os
 import secrets
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from bot.store.store import Durability, Store
 from tools.clock import Clock
@@ -16,12 +18,19 @@ from tools.ledger.ledger import Ledger
 
 log = structlog.get_logger()
 KEY_BYTES = 32
+STRANGE = (
+    "the audit log in {store} was begun with another key than ours (the setting, or {file}), or its first entry was altered. "
+    "Set the key it was begun with: that of the machine or data folder where `rackmedic` ran first"
+)
 
 
 async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock) -> Ledger:
-    """The ledger on this store."""
+    """The ledger on this store. Refusal where it was begun with another key: one more entry would break its chain for good."""
     distrust = why_not(await store.durability(), inventory, accept=settings.accept_forgetful_ledger)
-    return Ledger(store.redis, ledger_key(settings), clock, distrust=distrust, anchor=_to_the_log)
+    ledger = Ledger(store.redis, ledger_key(settings), clock, distrust=distrust, anchor=_to_the_log)
+    if not await ledger.ours():
+        raise Refusal(f"{PREFIX}LEDGER_KEY: {STRANGE.format(store=store.describe(), file=key_file(settings))}", 2)
+    return ledger
 
 
 def _to_the_log(length: int, head: str) -> None:
@@ -31,18 +40,30 @@ def _to_the_log(length: int, head: str) -> None:
 
 def ledger_key(settings: Settings) -> bytes:
     """The key from settings, else one made once in the data folder, readable by its owner alone."""
-    return settings.ledger_key.get_secret_value().encode() or _kept_key(settings.data_dir / "ledger.key")
+    return settings.ledger_key.get_secret_value().encode() or _kept_key(key_file(settings))
+
+
+def key_file(settings: Settings) -> Path:
+    """Where our own key is kept."""
+    return settings.data_dir / "ledger.key"
 
 
 def _kept_key(file: Path) -> bytes:
+    """Whole or not at all: two processes that start together read one key, and a crash leaves no half of one."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return file.read_bytes()
-    with os.fdopen(handle, "wb") as key:
-        key.write(secrets.token_hex(KEY_BYTES).encode())
-    return file.read_bytes()
+    if not file.exists():
+        draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as key:
+            key.write(secrets.token_hex(KEY_BYTES).encode())
+        with contextlib.suppress(FileExistsError):
+            file.hardlink_to(draft)
+        draft.unlink()
+    kept = file.read_bytes()
+    if len(kept) < KEY_BYTES:
+        raise Refusal(
+            f"{file} holds no whole key: put back the one that began this ledger, or remove the file where there is no ledger yet", 2
+        )
+    return kept
 
 
 def why_not(durability: Durability, inventory: Inventory, *, accept: bool) -> str:

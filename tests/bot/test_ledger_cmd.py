@@ -1,16 +1,21 @@
 """The brakes and the audit log from a terminal, over a private Redis of the data folder."""
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from fakeredis import FakeAsyncRedis
 
+from bot.refusal import Refusal
 from bot.settings import BadSettings, load
-from bot.store.ledger import ledger_key, why_not
-from bot.store.store import Durability
+from bot.store.ledger import ledger_key, open_ledger, why_not
+from bot.store.store import Durability, Store
 from tests.bot.test_cli import rackmedic
+from tests.support.clock import SetClock
 from tools.inventory.hosts import parse_inventory
+from tools.ledger.ledger import Ledger
 
 needs_redis = pytest.mark.skipif(shutil.which("redis-server") is None, reason="NO redis-server ON PATH: apt-get install redis-server")
 FORGETS = Durability("memory", problems=("in memory: nothing survives exit",))
@@ -56,6 +61,38 @@ def test_the_key_is_made_once_and_kept_for_its_owner(tmp_path: Path) -> None:
     settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
     assert ledger_key(settings) == ledger_key(settings)
     assert (tmp_path / "ledger.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_half_a_key_is_refused_not_signed_with(tmp_path: Path) -> None:
+    (tmp_path / "ledger.key").write_text("")
+    with pytest.raises(Refusal, match=r"ledger\.key holds no whole key"):
+        ledger_key(load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)}))
+
+
+async def test_processes_that_start_together_make_one_key(tmp_path: Path) -> None:
+    settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
+    keys = await asyncio.gather(*(asyncio.to_thread(ledger_key, settings) for _ in range(16)))
+    assert len(set(keys)) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.key"]
+
+
+async def test_a_ledger_begun_with_another_key_is_refused_with_the_mend_and_left_whole(tmp_path: Path) -> None:
+    async with FakeAsyncRedis() as redis:
+        store = Store(redis, "server", "redis://one")
+
+        async def opened(folder: str) -> Ledger:
+            settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path / folder)})
+            return await open_ledger(settings, store, HERE, SetClock())
+
+        first = await opened("here")
+        await (await opened("elsewhere")).status()  # nothing is written yet, so nothing is taken from anybody
+        await first.stop("ANN", "power work")
+        with pytest.raises(Refusal, match="begun with another key") as refused:
+            await opened("elsewhere")
+        assert "RACKMEDIC_LEDGER_KEY" in str(refused.value)
+        assert str(tmp_path / "elsewhere" / "ledger.key") in str(refused.value)
+        await (await opened("here")).resume("ANN")
+        assert (await first.verify()).good
 
 
 def test_a_short_key_is_refused_with_the_mend() -> None:

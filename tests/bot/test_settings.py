@@ -46,5 +46,12 @@ def test_a_broken_file_is_one_sentence(tmp_path: Path) -> None:
         load(tmp_path / "x.yaml", {})
 
 
+@pytest.mark.parametrize("name", [name for name, field in Settings.model_fields.items() if isinstance(field.default, Path)])
+def test_a_default_folder_is_the_same_from_every_directory(name: str) -> None:
+    folder = getattr(load(None, {}), name)
+    assert folder.is_absolute()
+    assert "~" not in str(folder)
+
+
 def test_every_setting_says_what_it_is() -> None:
     assert all(field.description for field in Settings.model_fields.values())

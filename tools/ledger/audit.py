@@ -61,6 +61,13 @@ async def end(redis: Redis, prefix: str) -> tuple[int, str]:
     return int(length), text_of(head)
 
 
+async def begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
+    """Whether the chain's first entry is signed with this key; true of an empty chain."""
+    async for said, line in rows(redis, prefix, min(1, (await end(redis, prefix))[0])):
+        return next_head(seal, "", line) == said
+    return True
+
+
 async def export(redis: Redis, prefix: str) -> AsyncIterator[str]:
     """Every entry as one JSON line, its head added."""
     length, _ = await end(redis, prefix)

@@ -77,6 +77,10 @@ class Book:
         """Walk the audit chain; `posted` are heads that were kept elsewhere."""
         return await audit.verify(self._redis, self._prefix, self._seal, posted)
 
+    async def ours(self) -> bool:
+        """Whether the audit chain was begun with our key, or is yet to begin."""
+        return await audit.begun_with(self._redis, self._prefix, self._seal)
+
     def export(self) -> AsyncIterator[str]:
         """Audit entries as JSON lines, oldest first."""
         return audit.export(self._redis, self._prefix)
