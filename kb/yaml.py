@@ -1,27 +1,31 @@
-"""YAML that remembers where each value stood, so that every problem of a file is reported at once with file and line."""
+"""YAML files read into pydantic models. All problems of a file are told at once, each with its file and line, in words for who wrote it.
 
-from collections.abc import Iterator
+A model says the shape, a validator of a type what one field can say for itself; what needs its neighbours is noted by the reader, with the
+place of what it is about.
+"""
+
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import BaseModel, ValidationError
+
+from kb.shapes import complaints, squashed
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+AnyShape = TypeVar("AnyShape", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A value with its place. `plain` is the ordinary Python value; `items` and `entries` keep the places of what is inside."""
+class Place:
+    """Where something stands. Reads `file:line`."""
 
-    plain: Any
     file: Path
-    line: int
-    items: tuple["Node", ...] = ()
-    entries: tuple[tuple["Node", "Node"], ...] = ()
+    line: int = 1
 
-    def get(self, name: str) -> "Node | None":
-        return next((value for key, value in self.entries if key.plain == name), None)
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 @dataclass(slots=True)
@@ -30,124 +34,145 @@ class Problems:
 
     found: list[str] = field(default_factory=list)
 
-    def note(self, where: Node, what: str) -> None:
-        self.found.append(f"{where.file}:{where.line}: {what}")
-
-
-def read(path: Path, problems: Problems) -> Node | None:
-    """The document of a file, or None with the reason noted."""
-    nowhere = Node(None, path, 1)
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
-    except (OSError, UnicodeDecodeError) as why:
-        problems.note(nowhere, f"cannot be read: {why}")
-        return None
-    except yaml.YAMLError as why:
-        mark = getattr(why, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        problems.note(Node(None, path, line), f"not YAML: {getattr(why, 'problem', None) or why}")
-        return None
-    if root is None:
-        problems.note(nowhere, "the file is empty")
-        return None
-    return _Locator(path, problems).locate(root)
-
-
-class _Locator:
-    """Turns the YAML nodes of one file into Nodes."""
-
-    def __init__(self, path: Path, problems: Problems) -> None:
-        self._path, self._problems, self._values = path, problems, yaml.SafeLoader("")
-
-    def locate(self, node: yaml.Node) -> Node:
-        line = node.start_mark.line + 1
-        if isinstance(node, yaml.MappingNode):
-            entries = tuple((self.locate(key), self.locate(value)) for key, value in node.value)
-            self._note_duplicates(entries)
-            return Node({str(key.plain): value.plain for key, value in entries}, self._path, line, entries=entries)
-        if isinstance(node, yaml.SequenceNode):
-            items = tuple(self.locate(item) for item in node.value)
-            return Node([item.plain for item in items], self._path, line, items=items)
-        return Node(self._scalar(node, line), self._path, line)
-
-    def _scalar(self, node: yaml.Node, line: int) -> Any:
-        try:
-            return self._values.construct_object(node)
-        except (yaml.YAMLError, ValueError) as why:
-            self._problems.note(Node(None, self._path, line), f"not a plain value: {' '.join(str(why).split())[:120]}")
-            return None
-
-    def _note_duplicates(self, entries: tuple[tuple[Node, Node], ...]) -> None:
-        seen: set[str] = set()
-        for key, _ in entries:
-            if not isinstance(key.plain, str):
-                self._problems.note(key, f"a name must be text, not {key.plain!r}")
-            elif key.plain in seen:
-                self._problems.note(key, f"{key.plain} stands twice")
-            seen.add(str(key.plain))
+    def note(self, where: Place, what: str) -> None:
+        self.found.append(f"{where}: {what}")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Reads the fields of one mapping, noting what is missing, unknown or of the wrong kind."""
+class Document:
+    """One file: its plain value, and the places of what is in it."""
 
-    node: Node
-    problems: Problems
-    what: str
+    file: Path
+    plain: Any
+    root: yaml.Node
 
-    def only(self, *names: str) -> None:
-        """Notes fields that are none of `names`."""
-        for key, _ in self.node.entries:
-            if key.plain not in names:
-                self.problems.note(key, f"{self.what}: unknown field {key.plain}; there are {', '.join(names)}")
+    def place(self, *loc: str | int) -> Place:
+        """Where a part stands, a named one at its name; for what is not there, the nearest thing around it."""
+        node, line = self.root, self.root.start_mark.line
+        for step in loc:
+            found = _below(node, step)
+            if found is None:
+                break
+            line, node = found
+        return Place(self.file, line + 1)
 
-    def text(self, name: str, *, default: str | None = None) -> str:
-        value = self._of(name, str, "text", default is not None)
-        return (default or "") if value is None else " ".join(str(value).split())
+    def note_taken(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
+        """Notes each row of a list whose `id` is taken already, also of a file that is refused; the ids of the others are taken now."""
+        given = self.plain.get(rows) if isinstance(self.plain, dict) else None
+        for at, row in enumerate(given if isinstance(given, list) else []):
+            name = row.get("id") if isinstance(row, dict) else None
+            if isinstance(name, str) and name in taken:
+                problems.note(self.place(rows, at, "id"), says.format(name))
+            taken |= {name} if isinstance(name, str) else set()
 
-    def number(self, name: str) -> float:
-        value = self._of(name, (int, float), "a number", False)
-        return 0.0 if value is None or isinstance(value, bool) else float(value)
 
-    def flag(self, name: str) -> bool:
-        return self._of(name, bool, "true or false", True) is True
+def files_of(folder: Path) -> list[Path]:
+    """The YAML files of a folder, in the order of their names."""
+    return sorted(folder.glob("*.y*ml"))
 
-    def texts(self, name: str, *, needed: bool = False) -> tuple[str, ...]:
-        node = self.node.get(name)
-        if node is None:
-            if needed:
-                self.problems.note(self.node, f"{self.what}: {name} is missing")
-            return ()
-        if not isinstance(node.plain, list) or any(not isinstance(item, str) for item in node.plain):
-            self.problems.note(node, f"{self.what}: {name} must be a list of texts")
-            return ()
-        if needed and not node.plain:
-            self.problems.note(node, f"{self.what}: {name} is empty")
-        return tuple(" ".join(item.split()) for item in node.plain)
 
-    def rows(self, name: str, what: str) -> Iterator["Row"]:
-        """The mappings of a list."""
-        node = self.node.get(name)
-        if node is None or not node.items:
-            self.problems.note(node or self.node, f"{self.what}: {name} must be a list that is not empty")
-            return
-        for item in node.items:
-            if isinstance(item.plain, dict):
-                yield Row(item, self.problems, f"{self.what}: {what}")
-            else:
-                self.problems.note(item, f"{self.what}: {what} must be a mapping")
+def read(path: Path, problems: Problems) -> Document | None:
+    """The document of a file, or None with the reason noted. Names that stand twice and values that are not plain data are noted too."""
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        if root is not None:
+            return Document(path, _Plain(path, problems).of(root), root)
+        problems.note(Place(path), "the file is empty")
+    except UnicodeDecodeError as why:
+        line = bytes(why.object)[: why.start].count(b"\n") + 1
+        problems.note(Place(path, line), f"cannot be read: it is not UTF-8 text (byte {why.start} is {why.object[why.start]:#04x})")
+    except OSError as why:
+        problems.note(Place(path), f"cannot be read: {why.strerror or why}")
+    except yaml.YAMLError as why:
+        mark = getattr(why, "problem_mark", None)
+        problems.note(Place(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(why, 'problem', None) or squashed(str(why))}")
+    except RecursionError:
+        problems.note(Place(path), "is nested too deeply")
+    return None
 
-    def note(self, name: str, what: str) -> None:
-        """A problem with the value of a field (at the row when the field is absent)."""
-        self.problems.note(self.node.get(name) or self.node, f"{self.what}: {what}")
 
-    def _of(self, name: str, kind: type | tuple[type, ...], called: str, optional: bool) -> Any:
-        node = self.node.get(name)
-        if node is None:
-            if not optional:
-                self.problems.note(self.node, f"{self.what}: {name} is missing")
-            return None
-        if not isinstance(node.plain, kind) or (isinstance(node.plain, bool) and kind is not bool):
-            self.problems.note(node, f"{self.what}: {name} must be {called}, not {node.plain!r}")
-            return None
-        return node.plain
+def shaped(document: Document, model: type[AnyShape], problems: Problems, context: Any = None) -> AnyShape | None:
+    """A document as `model`, or None with every reason noted."""
+    try:
+        return model.model_validate(document.plain, context=context)
+    except ValidationError as why:
+        for loc, what in complaints(why, model):
+            problems.note(document.place(*loc), what)
+        return None
+
+
+def _below(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
+    """The line and the node of one step down. Of a name that stands twice the last; a merged-in name where it was written."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark.line, node.value[step]
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    for key, value in reversed(node.value):
+        if isinstance(key, yaml.ScalarNode) and key.value == str(step) and key.tag != _MERGE:
+            return key.start_mark.line, value
+    return next((found for base in _bases(node) if (found := _below(base, step))), None)
+
+
+_MERGE = "tag:yaml.org,2002:merge"
+_STR = "tag:yaml.org,2002:str"
+_CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
+def _bases(node: yaml.MappingNode) -> list[yaml.Node]:
+    """What `<<:` brings into a mapping."""
+    merged = [value for key, value in node.value if key.tag == _MERGE]
+    return [base for value in merged for base in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
+
+
+class _Plain:
+    """Turns the YAML nodes of one file into plain values, noting what is none."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self._path, self._problems, self._scalars = path, problems, yaml.SafeLoader("")
+        self._done: dict[int, Any] = {}
+        self._open: set[int] = set()
+
+    def of(self, node: yaml.Node) -> Any:
+        """The value of a node; an alias has the value of its anchor."""
+        if isinstance(node, yaml.ScalarNode):
+            return node.value if node.tag == _STR else self._scalar(node)
+        if id(node) in self._open:
+            return self._none(node, "it contains itself")
+        if id(node) not in self._done:
+            self._open.add(id(node))
+            self._done[id(node)] = self._container(node)
+            self._open.remove(id(node))
+        return self._done[id(node)]
+
+    def _container(self, node: yaml.Node) -> Any:
+        if node.tag not in _CONTAINERS:
+            return self._none(node, f"the tag {node.tag} is not known")
+        return [self.of(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else self._mapping(node)
+
+    def _mapping(self, node: yaml.Node) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                continue
+            name = self.of(key)
+            if not isinstance(name, str):
+                self._problems.note(self._place(key), f"a name must be text, not {name!r}")
+            elif name in own:
+                self._problems.note(self._place(key), f"{name} stands twice")
+            own[str(name)] = self.of(value)
+        for base in _bases(node) if isinstance(node, yaml.MappingNode) else ():
+            given = self.of(base)
+            own = {**given, **own} if isinstance(given, dict) else own
+        return own
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        try:
+            return self._scalars.construct_object(node)
+        except (yaml.YAMLError, ValueError) as why:
+            return self._none(node, squashed(str(why))[:120])
+
+    def _none(self, node: yaml.Node, why: str) -> None:
+        self._problems.note(self._place(node), f"not a plain value: {why}")
+
+    def _place(self, node: yaml.Node) -> Place:
+        return Place(self._path, node.start_mark.line + 1)

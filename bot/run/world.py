@@ -18,7 +18,7 @@ from tools.fleet.fleet import Fleet
 from tools.fleet.holds import Holds
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.inventory.jobs import SlurmJobs
-from tools.inventory.sources import open_inventory
+from tools.inventory.sources.open import open_inventory
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Transport
 
@@ -95,7 +95,7 @@ async def site_inventory(settings: Settings) -> Inventory:
     if settings.inventory is None:
         return parse_inventory({"groups": {}})
     try:
-        return await open_inventory(settings.inventory)
+        return await open_inventory(settings.inventory, Ssh)
     except BadInventory as why:
         raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
 

@@ -20,7 +20,7 @@ from tools.acting.kit import KitState, current_version, kit_of
 from tools.checks.kernel import BOOT_ID
 from tools.inventory.hosts import BadInventory, Inventory
 from tools.inventory.ranges import BadRange, fold
-from tools.inventory.sources import open_inventory
+from tools.inventory.sources.open import open_inventory
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Unreachable
 
@@ -135,7 +135,7 @@ async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
     if settings.inventory is None:
         return [Finding("inventory", "off", "none", f"set {PREFIX}INVENTORY")]
     try:
-        inventory = await open_inventory(settings.inventory)
+        inventory = await open_inventory(settings.inventory, Ssh)
         names = [host.name for host in inventory.pick(hosts)] if hosts else list(inventory.hosts)
     except BadInventory as why:
         return [Finding("inventory", "fail", problem, f"mend {why.source}") for problem in why.problems]

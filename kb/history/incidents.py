@@ -1,14 +1,17 @@
 """Past incidents as people recorded them: the seed files, later the accepted lessons. The files are the truth, any index is rebuilt from them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from kb.history.words import joined
-from kb.yaml import Node, Problems, Row, read
+from kb.shapes import Shape, Text, Texts
+from kb.yaml import Problems, files_of, read, shaped
 
 SEEDS = Path(__file__).parent / "seed"
-_FIELDS = ("id", "title", "description", "label", "hosts", "deciding_check", "root_cause", "resolution", "source_url")
 
 
 class BadSeeds(Exception):
@@ -42,39 +45,45 @@ class PastIncident:
 def load_seeds(folder: Path = SEEDS, labels: Collection[str] | None = None) -> tuple[PastIncident, ...]:
     """Every incident of a folder. `labels`: the labels that exist, when they are to be checked. Raises BadSeeds."""
     problems = Problems()
-    found: dict[str, PastIncident] = {}
-    for path in sorted(folder.glob("*.y*ml")):
-        document = read(path, problems)
-        for row, incident in _incidents(document, problems) if document else ():
-            if incident.id in found:
-                row.note("id", f"{incident.id} stands twice")
-            if labels is not None and incident.label not in labels:
-                row.note("label", f"unknown label {incident.label}")
-            found[incident.id] = incident
+    found: list[PastIncident] = []
+    taken: set[str] = set()
+    for document in filter(None, (read(path, problems) for path in files_of(folder))):
+        document.note_taken("incidents", taken, problems, "{} stands twice")
+        file = shaped(document, _File, problems, labels)
+        found += [row.incident for row in file.incidents] if file else []
     if problems.found:
         raise BadSeeds(problems.found)
-    return tuple(found.values())
+    return tuple(found)
 
 
-def _incidents(document: Node, problems: Problems) -> Iterator[tuple[Row, PastIncident]]:
-    top = Row(document, problems, "seed file")
-    top.only("incidents")
-    for row in top.rows("incidents", "incident"):
-        row.only(*_FIELDS)
-        url = row.text("source_url", default="")
-        if url and not url.startswith("https://"):
-            row.note("source_url", f"not an https address: {url}")
-        yield (
-            row,
-            PastIncident(
-                id=row.text("id"),
-                title=row.text("title"),
-                description=row.text("description"),
-                label=row.text("label"),
-                root_cause=row.text("root_cause"),
-                resolution=row.text("resolution"),
-                deciding_check=row.text("deciding_check", default=""),
-                source_url=url,
-                hosts=row.texts("hosts"),
-            ),
-        )
+def _label(label: str, info: ValidationInfo) -> str:
+    if info.context is not None and label not in info.context:
+        raise ValueError(f"unknown label {label}")
+    return label
+
+
+def _address(url: str) -> str:
+    if url and not url.startswith("https://"):
+        raise ValueError(f"not an https address: {url}")
+    return url
+
+
+class _Incident(Shape):
+    id: Text
+    title: Text
+    description: Text
+    label: Annotated[Text, AfterValidator(_label)]
+    root_cause: Text
+    resolution: Text
+    deciding_check: Text = ""
+    source_url: Annotated[Text, AfterValidator(_address)] = ""
+    hosts: Texts = ()
+
+    @property
+    def incident(self) -> PastIncident:
+        """As it is kept."""
+        return PastIncident(**self.model_dump())
+
+
+class _File(Shape):
+    incidents: Annotated[tuple[_Incident, ...], Field(min_length=1)]

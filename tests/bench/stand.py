@@ -19,8 +19,9 @@ from kb.taxonomy.reader import load_taxonomy
 from tests.bench.arm import Knowledge, Stage
 from tests.bench.keep import remembering
 from tests.bench.line import Line
+from tests.support.inventories import inventory_of
 from tools.checks import CHECKS
-from tools.inventory.hosts import Inventory, load_inventory, parse_inventory
+from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import load_skus
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Ran, Transport
@@ -95,7 +96,7 @@ async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> Asy
 
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         async with SshCluster(cluster, Path(folder)):
-            inventory = load_inventory(Path(folder) / "inventory.yaml")
+            inventory = inventory_of(Path(folder) / "inventory.yaml")
             ssh = Ssh(inventory, Limits())
             try:
                 yield ssh, inventory

@@ -12,7 +12,7 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.sshd import SshCluster
 from tests.support.fakes_cluster import argv, cluster
-from tools.inventory.hosts import load_inventory
+from tests.support.inventories import inventory_of
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Ran, Unreachable
 
@@ -23,7 +23,7 @@ QUICK = Limits(connect_seconds=3, login_seconds=3, keepalive_seconds=0.3, attemp
 async def reached(of: Cluster, folder: Path) -> AsyncIterator[tuple[SshCluster, Ssh]]:
     """The cluster's servers, and the product's own client on the inventory they wrote."""
     async with SshCluster(of, folder) as servers:
-        client = Ssh(load_inventory(folder / "inventory.yaml"), QUICK)
+        client = Ssh(inventory_of(folder / "inventory.yaml"), QUICK)
         try:
             yield servers, client
         finally:
@@ -68,7 +68,7 @@ async def test_a_hanging_command_ends_with_its_time_limit(tmp_path: Path) -> Non
 
 async def test_only_single_commands_and_the_right_key_are_let_in(tmp_path: Path) -> None:
     async with SshCluster(cluster(nodes=1), tmp_path) as servers:
-        host = load_inventory(tmp_path / "inventory.yaml").hosts["n0"]
+        host = inventory_of(tmp_path / "inventory.yaml").hosts["n0"]
         options = {"username": host.user, "known_hosts": host.known_hosts, "config": None, "agent_path": None}
         async with asyncssh.connect(host.address, host.port, client_keys=[host.key], **options) as connection:
             shell = await connection.run(check=False)

@@ -16,11 +16,11 @@ from tests.support.clock import WallClock
 from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_ledger import Desk
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, unsound
+from tests.support.inventories import inventory_of
 from tools.acting import run as act
 from tools.acting.build import HostSeen
 from tools.acting.run import Ending
 from tools.action import Action
-from tools.inventory.hosts import load_inventory
 from tools.ledger.claim import Claim
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Unreachable
@@ -61,7 +61,7 @@ async def _moment(seconds: float) -> None:
 @contextlib.asynccontextmanager
 async def site(of: Cluster, folder: Path) -> AsyncIterator[Site]:
     async with SshCluster(of, folder) as servers:
-        client = Ssh(load_inventory(folder / "inventory.yaml"), QUICK)
+        client = Ssh(inventory_of(folder / "inventory.yaml"), QUICK)
         try:
             yield Site(of, servers, client, Repairs(of, client))
         finally:
@@ -174,7 +174,7 @@ async def test_starts_from_many_connections_run_it_once(tmp_path: Path) -> None:
     async with site(of, tmp_path) as here:
         action = await here.action("drain_node")
         async with contextlib.AsyncExitStack() as stack:
-            others = [Ssh(load_inventory(tmp_path / "inventory.yaml"), QUICK) for _ in range(4)]
+            others = [Ssh(inventory_of(tmp_path / "inventory.yaml"), QUICK) for _ in range(4)]
             for client in others:
                 stack.push_async_callback(client.aclose)
             said = await asyncio.gather(*(Repairs(of, client).start(action) for client in others for _ in range(5)))
@@ -194,7 +194,7 @@ async def test_sudo_that_refuses_reaches_no_kit(tmp_path: Path) -> None:
 
 async def test_the_controller_is_in_the_inventory_and_nobodys_patient(tmp_path: Path) -> None:
     async with site(live(), tmp_path) as here:
-        inventory = load_inventory(tmp_path / "inventory.yaml")
+        inventory = inventory_of(tmp_path / "inventory.yaml")
         assert inventory.groups["control"] == (CONTROL,)
         assert {inventory.hosts[name].controller for name in inventory.groups["demo"]} == {CONTROL}
         assert CONTROL not in inventory.of_groups(["demo"])

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.inventory.hosts import BadInventory, load_inventory, parse_inventory
+from tests.support.inventories import inventory_of
+from tools.inventory.hosts import BadInventory, parse_inventory
 from tools.inventory.ranges import BadRange
 
 GOOD = {
@@ -56,7 +57,67 @@ def test_a_log_folder_that_could_be_more_than_a_path_is_refused(path: str) -> No
 
 def test_a_missing_or_broken_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadInventory, match="cannot be read"):
-        load_inventory(tmp_path / "none.yaml")
+        inventory_of(tmp_path / "none.yaml")
     (tmp_path / "bad.yaml").write_text("groups: [")
     with pytest.raises(BadInventory, match="is not YAML"):
-        load_inventory(tmp_path / "bad.yaml")
+        inventory_of(tmp_path / "bad.yaml")
+
+
+INVENTORY = """\
+defaults: {user: rackmedic}
+
+groups:
+  train:
+    hosts: gpu-[001-004]
+    port: 2222
+  pcie: {hosts: "l40-[1-2]"}
+
+channels:
+  - {channel: C1, groups: [train]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "line", "why"),
+    [
+        ("gpu-[001-004]", "gpu-[9-1]", 5, "groups.train.hosts: '9-1' runs backwards"),
+        ("port: 2222", "port: ssh", 6, "groups.train.port: port must be a whole number, not 'ssh'"),
+        ("port: 2222", "port: 99999", 6, "groups.train.port: port must be less than or equal to 65535, not 99999"),
+        ("port: 2222", "prot: 2222", 6, "groups.train: unknown field prot; 'prot' is none of user, port, key"),
+        ("port: 2222", "launcher: slurm", 6, "groups.train.launcher: launcher 'slurm' is none of mpi, srun, torchrun"),
+        ("port: 2222", "controller: login1", 6, "groups.train.controller: 'login1' is not a host of this inventory"),
+        ("port: 2222", "port: 22\n    port: 23", 7, "port stands twice"),
+        ('hosts: "l40-[1-2]"', "sku: x", 7, "groups.pcie: hosts is missing"),
+        ("pcie: {", "7: {", 7, "a name must be text, not 7"),
+        ("groups: [train]", "groups: [other]", 10, "channels.0.groups: there is no group 'other'"),
+        ("channels:", "hosts: {stray: {}}\nchannels:", 9, "hosts.stray: is in no group"),
+        ("channel: C1", "channel: &c [*c]", 10, "not a plain value: it contains itself"),
+        ("groups:\n", "groups: !own\n", 3, "not a plain value: the tag !own is not known"),
+        ("groups: [train]", "groups: [train", 10, "is not YAML: "),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " in value else None,
+)
+def test_a_problem_of_the_file_names_its_line(good: str, bad: str, line: int, why: str, tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_text(INVENTORY.replace(good, bad, 1))
+    with pytest.raises(BadInventory) as refused:
+        inventory_of(tmp_path / "inventory.yaml")
+    assert any(problem.startswith(f"{tmp_path}/inventory.yaml:{line}: {why}") for problem in refused.value.problems), refused.value.problems
+
+
+def test_what_an_anchor_brings_in_counts_and_is_refused_where_it_was_written(tmp_path: Path) -> None:
+    text = "defaults: &base {port: 2222}\ngroups:\n  a:\n    <<: *base\n    hosts: n1\n"
+    (tmp_path / "inventory.yaml").write_text(text)
+    assert inventory_of(tmp_path / "inventory.yaml").hosts["n1"].port == 2222
+    (tmp_path / "inventory.yaml").write_text(text.replace("2222", "ssh"))
+    with pytest.raises(BadInventory) as refused:
+        inventory_of(tmp_path / "inventory.yaml")
+    assert [problem.rpartition("/")[2].split(" port ")[0] for problem in refused.value.problems] == [
+        "inventory.yaml:1: defaults.port:",
+        "inventory.yaml:1: groups.a.port:",
+    ]
+
+
+def test_a_file_that_is_no_text_says_where(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_bytes(b"groups:\n  a: {hosts: n\xff}\n")
+    with pytest.raises(BadInventory, match=r"inventory\.yaml:2: cannot be read: it is not UTF-8 text \(byte 22 is 0xff\)"):
+        inventory_of(tmp_path / "inventory.yaml")

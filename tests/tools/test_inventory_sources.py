@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import stat
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.inventory.hosts import BadInventory, Inventory, load_inventory, parse_inventory
+from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.inventory.jobs import SlurmJobs
 from tools.inventory.ranges import expand
-from tools.inventory.sources import ansible, kubernetes, open_inventory, slurm
+from tools.inventory.sources import ansible, kubernetes, slurm
+from tools.inventory.sources.commands import here
+from tools.inventory.sources.open import open_inventory
 from tools.inventory.sources.rows import BadSource
 from tools.transport import Ran, Transport, Unreachable
 
@@ -93,7 +97,7 @@ def test_a_waiting_job_has_no_hosts_and_an_unknown_one_is_refused() -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_rows_or_a_refusal(text: str) -> None:
-    for read in (slurm.read_nodes, slurm.read_job, kubernetes.read_nodes, ansible.read_ini):
+    for read in (slurm.read_nodes, slurm.read_job, kubernetes.read_nodes, ansible.read_list):
         with contextlib.suppress(BadSource):
             read(text)
 
@@ -161,54 +165,140 @@ all:
 """
 
 
+def nobody(inventory: Inventory) -> Transport:
+    """Where no host is to be asked."""
+    raise AssertionError(f"nobody asks {', '.join(inventory.hosts)}")
+
+
+@pytest.fixture
+def with_ansible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real Ansible of this environment stands in the path, and a user's settings that must not count lie in wait."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
+
+
+async def of_ansible(where: Path, **more: Any) -> Inventory:
+    """What a site gets whose inventory file names nothing but its Ansible inventory."""
+    file = where.parent / "inventory.yaml"
+    file.write_text(json.dumps({"sources": [{"ansible": str(where), **more}]}))
+    return await open_inventory(file, nobody)
+
+
+SEALED = r'!vault "$ANSIBLE_VAULT;1.1;AES256\n6231\n"'
+LISTED = {
+    "_meta": {"hostvars": {"n1": {"ansible_user": "ops", "secret": "hunter2"}}},
+    "all": {"children": ["ungrouped", "outer"]},
+    "outer": {"hosts": ["n2"], "children": ["train"]},
+    "train": {"hosts": ["n1"]},
+}
+
+
+@pytest.mark.usefixtures("with_ansible")
 @pytest.mark.parametrize("form", ["ini", "yaml"])
-def test_ansible_gives_groups_ranges_and_the_nearest_variables(form: str, tmp_path: Path) -> None:
+async def test_ansible_gives_groups_ranges_and_the_nearest_variables(form: str, tmp_path: Path) -> None:
     file = tmp_path / f"hosts.{form}"
     file.write_text(INI if form == "ini" else YAML)
-    rows = ansible.read_ansible(file)
-    assert rows.groups["train"] == ["gpu-001", "gpu-002", "gpu-003", "gpu-010"]
-    assert set(rows.groups["gpu"]) == {*rows.groups["train"], "inf-a", "inf-b"}
-    assert rows.hosts["gpu-002"] == {"port": 2222, "user": "ops", "key": "/etc/key", "jump": "jump@bastion:2200"}
-    assert rows.hosts["gpu-010"]["user"] == "root"
-    assert rows.hosts["inf-a"]["user"] == "nobody"
-    assert rows.hosts["bastion"] == {"address": "192.0.2.1"}
+    inventory = await of_ansible(file)
+    hosts = inventory.hosts
+    assert inventory.groups["train"] == ("gpu-001", "gpu-002", "gpu-003", "gpu-010")
+    assert set(inventory.groups["gpu"]) == {*inventory.groups["train"], "inf-a", "inf-b"}
+    assert inventory.groups["ungrouped"] == ("bastion",)
+    two = hosts["gpu-002"]
+    assert (two.port, two.user, two.key, two.jump, two.group) == (2222, "ops", "/etc/key", "jump@bastion:2200", "train")
+    assert (hosts["gpu-010"].user, hosts["inf-a"].user, hosts["bastion"].address) == ("root", "nobody", "192.0.2.1")
+
+
+@pytest.mark.usefixtures("with_ansible")
+async def test_variables_of_group_vars_and_host_vars_count_as_they_do_for_ansible(tmp_path: Path) -> None:
+    for folder, name, text in (
+        ("group_vars", "train.yml", "ansible_user: ops\nansible_port: 2022\nansible_become_password: hunter2\n"),
+        ("host_vars", "gpu-001.yml", "ansible_host: 10.0.0.1\nansible_port: 2200\n"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(text)
+    (tmp_path / "hosts.ini").write_text("[train]\ngpu-[001:002]\n")
+    inventory = await of_ansible(tmp_path / "hosts.ini")
+    one, two = inventory.hosts["gpu-001"], inventory.hosts["gpu-002"]
+    assert (one.user, one.port, one.address) == ("ops", 2200, "10.0.0.1")
+    assert (two.user, two.port, two.address) == ("ops", 2022, "gpu-002")
+    assert "hunter2" not in inventory.model_dump_json()
+
+
+@pytest.mark.usefixtures("with_ansible")
+async def test_a_user_s_ansible_cfg_counts_only_where_the_row_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own.cfg"
+    own.write_text("[defaults]\nhash_behaviour = merge\n[inventory]\nenable_plugins = yaml\n")
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(own))
+    (tmp_path / "hosts.ini").write_text("[train]\nn1\n")
+    assert set((await of_ansible(tmp_path / "hosts.ini")).hosts) == {"n1"}
+    with pytest.raises(BadInventory, match="Completely failed to parse"):
+        await of_ansible(tmp_path / "hosts.ini", config=str(own))
+
+
+@pytest.mark.usefixtures("with_ansible")
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("hosts.ini", "[a]\nn1 secret=hunter2 loose\n", "Completely failed to parse inventory source"),
+        ("hosts.yml", "all:\n  hosts:\n    n1: {ansible_password: hunter2, ansible_port: [}\n", "hosts.yml:3"),
+        ("hosts.yml", "all:\n  hosts: {n1: {secret: hunter2}}\n  guests: {}\n", "Skipping unexpected key (guests) in group (all)"),
+        ("hosts.ini", "[a]\nn1 ansible_host={{ip}} secret=hunter2\n", "host n1: ansible_host is a template"),
+        ("hosts.ini", "[a]\nn1 ansible_port=ssh secret=hunter2\n", "host n1: ansible_port 'ssh' is no port"),
+        ("hosts.yml", f"all: {{hosts: {{n1: {{ansible_user: {SEALED}}}}}}}\n", "host n1: ansible_user is encrypted"),
+        ("hosts.yml", "all: {hosts: {n1: {ansible_user: [hunter2]}}}\n", "host n1: ansible_user is no text"),
+        ("hosts.ini", "[a:children]\nb\n[b:children]\na\n[b]\nn1\n", "ansible-inventory: "),
+        ("hosts.ini", "", "the inventory names no host"),
+    ],
+)
+async def test_a_bad_ansible_inventory_is_refused_by_host_and_variable_and_quotes_no_other_value(
+    name: str, text: str, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadInventory) as bad:
+        await of_ansible(tmp_path / name)
+    assert told in str(bad.value)
+    assert "hunter2" not in str(bad.value)
+
+
+async def test_where_ansible_is_not_installed_its_saved_answer_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "env").symlink_to("/usr/bin/env")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "hosts.ini").write_text("[train]\nn1\n")
+    with pytest.raises(BadInventory, match=r"sources\.0: ansible-inventory: cannot be run here; install ansible-core, or save"):
+        await of_ansible(tmp_path / "hosts.ini")
+    (tmp_path / "hosts.json").write_text(json.dumps(LISTED))
+    inventory = await of_ansible(tmp_path / "hosts.json")
+    assert (inventory.groups, inventory.hosts["n1"].user) == ({"outer": ("n2", "n1"), "train": ("n1",)}, "ops")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("listed", "told"),
     [
-        ("[a]\nn[5:1]\n", "inventory:2: cannot read the range"),
-        ("[a]\n-bad\n", "inventory:2: '-bad' is no host name"),
-        ("[a]\nn1 ansible_port=ssh\n", "inventory:2: ansible_port 'ssh' is no port"),
-        ("[a]\nn1 ansible_host={{ip}}\n", "inventory:2: ansible_host is a template"),
-        ("[a]\nn1 'x\n", "inventory:2: No closing quotation"),
-        ("[a]\nn1 loose\n", "inventory:2: 'loose' is no NAME=VALUE"),
-        ("[a:children]\nb\n[b:children]\na\n[b]\nn1\n", "its own child"),
-        ("", "names no host"),
+        ("[", "is no JSON"),
+        ("[]", "is no JSON object"),
+        ("{}", "names no host"),
+        ('{"a": {"hosts": ["-bad"]}}', "'-bad' is no host name"),
+        ('{"a": {"children": ["b"]}, "b": {"children": ["a"], "hosts": ["n1"]}}', "its own child (a > b > a)"),
+        ('{"_meta": {"hostvars": {"n1": {"ansible_port": 70000}}}, "a": {"hosts": ["n1"]}}', "host n1: ansible_port '70000' is no port"),
     ],
 )
-def test_a_bad_ansible_inventory_names_the_line(text: str, told: str) -> None:
+def test_a_bad_answer_of_ansible_names_what_is_wrong(listed: str, told: str) -> None:
     with pytest.raises(BadSource) as bad:
-        ansible.read_ini(text)
+        ansible.read_list(listed)
     assert told in str(bad.value)
 
 
-def test_a_bad_ansible_yaml_names_the_line(tmp_path: Path) -> None:
-    file = tmp_path / "hosts.yml"
-    file.write_text("all:\n  hosts:\n    n1: {ansible_port: 0}\n  guests: {}\n")
-    with pytest.raises(BadSource) as bad:
-        ansible.read_ansible(file)
-    assert [problem.removeprefix(str(file)) for problem in bad.value.problems] == [
-        ":3: ansible_port '0' is no port",
-        ":4: group all: 'guests' is none of hosts, children, vars",
-    ]
+def test_of_two_variables_for_one_thing_the_later_counts_and_no_variable_becomes_an_option() -> None:
+    both = {"ansible_ssh_user": "new", "ansible_user": "old"}
+    listed = {"_meta": {"hostvars": {"n1": both}}, "a": {"hosts": ["n1"]}}
+    assert ansible.read_list(json.dumps(listed)).hosts["n1"] == {"user": "new"}
+    assert ansible.list_argv(Path("/x/-y"))[-3:] == ("ansible-inventory", "--inventory=/x/-y", "--list")
+    with pytest.raises(BadSource, match="comma"):
+        ansible.list_argv(Path("/x/a,b"))
 
 
-@given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 4))
-def test_ranges_of_ansible_are_ranges_of_numbers(low: int, more: int, step: int) -> None:
-    assert list(ansible.spread(f"n[{low:03}:{low + more}:{step}]")) == [f"n{n:03}" for n in range(low, low + more + 1, step)]
-
-
+@pytest.mark.usefixtures("with_ansible")
 async def test_a_file_takes_hosts_from_its_sources_and_has_the_last_word(tmp_path: Path) -> None:
     (tmp_path / "hosts.ini").write_text(INI)
     (tmp_path / "nodes.txt").write_text(PLAIN)
@@ -224,18 +314,16 @@ hosts:
   gpu-001: {{user: special}}
 """
     )
-    inventory = await open_inventory(tmp_path / "inventory.yaml")
+    inventory = await open_inventory(tmp_path / "inventory.yaml", nobody)
     first, second = inventory.hosts["gpu-001"], inventory.hosts["gpu-002"]
     assert (first.user, first.address, first.port, first.key) == ("special", "10.0.0.1", 2222, "/etc/key")
     assert (second.user, second.sku, second.tenant) == ("ops", "dgx-h100-8", "acme")
     assert inventory.hosts["inf-a"].known_hosts == "/etc/known"
-    with pytest.raises(BadInventory, match="sources"):
-        load_inventory(tmp_path / "inventory.yaml")
 
 
 async def test_a_source_can_stand_where_a_file_is_expected(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(JSON)
-    inventory = await open_inventory(Path(f"slurm:{tmp_path / 'nodes.json'}"))
+    inventory = await open_inventory(Path(f"slurm:{tmp_path / 'nodes.json'}"), nobody)
     assert [host.name for host in inventory.pick("train")] == ["gpu-001", "gpu-002"]
     assert inventory.slurm == ()
 
@@ -245,6 +333,7 @@ async def test_a_source_can_stand_where_a_file_is_expected(tmp_path: Path) -> No
     [
         ("x", "sources: must be a list"),
         ("[{chef: x}]", "sources.0: must be one of slurm, kubernetes, ansible"),
+        ("[{slurm: '', config: /x}]", "sources.0: must be one of slurm, kubernetes, ansible"),
         ("[{ansible: ''}]", "sources.0: ansible: name the inventory file"),
         ("[{ansible: /no/such}, {kubernetes: /no/such}]", "sources.1: /no/such: cannot be read"),
         ("[{slurm: login9}]", "sources.0: slurm: 'login9' is not among the file's own hosts"),
@@ -253,7 +342,7 @@ async def test_a_source_can_stand_where_a_file_is_expected(tmp_path: Path) -> No
 async def test_a_bad_source_is_named_by_its_place(tmp_path: Path, sources: str, told: str) -> None:
     (tmp_path / "inventory.yaml").write_text(f"sources: {sources}\n")
     with pytest.raises(BadInventory) as bad:
-        await open_inventory(tmp_path / "inventory.yaml")
+        await open_inventory(tmp_path / "inventory.yaml", nobody)
     assert any(told in problem for problem in bad.value.problems), bad.value.problems
 
 
@@ -308,8 +397,6 @@ async def test_nothing_but_a_number_is_ever_asked_as_a_job(text: str) -> None:
 
 
 async def test_commands_of_this_machine_are_run_and_their_complaints_told(tmp_path: Path) -> None:
-    from tools.inventory.sources import here
-
     tool = tmp_path / "scontrol"
     tool.write_text("#!/bin/sh\n[ $1 = show ] && { echo slurm is down >&2; exit 1; }\necho NodeName=n1\n")
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)

@@ -1,22 +1,23 @@
 """Which hosts there are, how they are reached, and which Slack channels speak of them. A name that is not in here is never contacted."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from kb.shapes import Loc, complaints
+from kb.yaml import Document, Problems, read
 from tools.checks.row import SLOTS, URL
 from tools.inventory.ranges import BadRange, expand
 
 
 class BadInventory(ValueError):
-    """The inventory cannot be used. `problems` holds every fault found, each naming its field and the mend."""
+    """The inventory cannot be used. `problems` holds every fault found, each naming its field and the mend, and its line where a file has it."""
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
-        super().__init__(f"{source}: " + "; ".join(problems))
+        super().__init__("; ".join(problems))
         self.source, self.problems = source, tuple(problems)
 
 
@@ -167,76 +168,80 @@ class Inventory(BaseModel):
         return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
 
 
-def load_inventory(path: Path) -> Inventory:
-    """Read the YAML inventory; BadInventory with all problems at once. Files with `sources:` need `tools.inventory.sources`."""
-    return parse_inventory(read_inventory(path), str(path))
+def read_inventory(path: Path) -> Document:
+    """The file's document. Raises BadInventory."""
+    problems = Problems()
+    document = read(path, problems)
+    if document is None or problems.found:
+        raise BadInventory(str(path), problems.found)
+    return document
 
 
-def read_inventory(path: Path) -> Any:
-    """The file as plain data. Raises BadInventory."""
-    try:
-        return yaml.safe_load(path.read_text())
-    except OSError as why:
-        raise BadInventory(str(path), [f"cannot be read: {why.strerror}"]) from why
-    except (yaml.YAMLError, UnicodeDecodeError) as why:
-        raise BadInventory(str(path), [f"is not YAML: {' '.join(str(why).split())}"]) from why
+def parse_inventory(raw: Any, source: str = "inventory", document: Document | None = None) -> Inventory:
+    """The inventory of plain data. `document`: the file it is from, whole or in part; then problems name its lines. Raises BadInventory."""
 
+    def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
+        return BadInventory(source, [f"{document.place(*loc)}: {what}" if document else what for loc, what in problems])
 
-def parse_inventory(raw: Any, source: str = "inventory") -> Inventory:
-    """The same from plain data."""
-    if not isinstance(raw, dict):
-        raise BadInventory(source, ["must be a mapping with `groups:`"])
     try:
         file = _File.model_validate(raw)
     except ValidationError as why:
-        raise BadInventory(source, [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in why.errors()]) from why
-    problems: list[str] = []
-    members = {name: _members(name, row, problems) for name, row in file.groups.items()}
+        raise refuse(complaints(why, _File)) from why
+    members, problems = _members(file)
     groups_of: dict[str, list[str]] = {}
     for group, names in members.items():
         for name in names:
             groups_of.setdefault(name, []).append(group)
-    known = groups_of.keys()
-    problems += [f"hosts.{name}: is in no group" for name in file.hosts if name not in known]
-    problems += [f"{where}.controller: {name!r} is not a host of this inventory" for where, name in _controllers(file) if name not in known]
-    problems += _channel_problems(file)
-    problems += _tenant_problems(groups_of, file)
+    problems += [*_unknown(groups_of.keys(), file), *_channel_problems(file), *_tenant_problems(groups_of, file)]
     if problems:
-        raise BadInventory(source, problems)
+        raise refuse(problems)
     hosts = {name: _host(name, groups, file) for name, groups in groups_of.items()}
     asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller)))
     return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
 
 
-def _members(name: str, row: GroupRow, problems: list[str]) -> list[str]:
-    try:
-        return expand(row.hosts)
-    except BadRange as why:
-        problems.append(f"groups.{name}.hosts: {why}")
-        return []
+Problem = tuple[Loc, str]
+"""What is wrong, and the field that it is about."""
 
 
-def _controllers(file: _File) -> Iterable[tuple[str, str]]:
-    rows: dict[str, Reach] = {"defaults": file.defaults}
-    rows |= {f"groups.{name}": row for name, row in file.groups.items()}
-    return [(where, row.controller) for where, row in rows.items() if row.controller]
+def _members(file: _File) -> tuple[dict[str, list[str]], list[Problem]]:
+    found: dict[str, list[str]] = {}
+    problems: list[Problem] = []
+    for name, row in file.groups.items():
+        try:
+            found[name] = expand(row.hosts)
+        except BadRange as why:
+            found[name] = []
+            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {why}"))
+    return found, problems
 
 
-def _channel_problems(file: _File) -> Iterable[str]:
+def _unknown(known: Collection[str], file: _File) -> Iterator[Problem]:
+    """Rows of hosts that no group has, and controllers that are none of the hosts."""
+    for name in file.hosts:
+        if name not in known:
+            yield ("hosts", name), f"hosts.{name}: is in no group"
+    rows: dict[Loc, Reach] = {("defaults",): file.defaults, **{("groups", name): row for name, row in file.groups.items()}}
+    for loc, row in rows.items():
+        if row.controller and row.controller not in known:
+            yield (*loc, "controller"), f"{'.'.join(map(str, loc))}.controller: {row.controller!r} is not a host of this inventory"
+
+
+def _channel_problems(file: _File) -> Iterator[Problem]:
     for i, row in enumerate(file.channels):
         for group in row.groups:
             if group not in file.groups:
-                yield f"channels.{i}.groups: there is no group {group!r}"
+                yield ("channels", i, "groups"), f"channels.{i}.groups: there is no group {group!r}"
         if row.kind == "tenant" and not row.tenant:
-            yield f"channels.{i}.tenant: a tenant channel names its tenant"
+            yield ("channels", i), f"channels.{i}.tenant: a tenant channel names its tenant"
 
 
-def _tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterable[str]:
+def _tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterator[Problem]:
     """A host belongs to one tenant, or secrets of one would be shown to another."""
     for name, groups in groups_of.items():
         tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
         if len(tenants) > 1:
-            yield f"hosts.{name}: is in groups of several tenants ({', '.join(sorted(tenants))})"
+            yield ("groups", groups[-1]), f"hosts.{name}: is in groups of several tenants ({', '.join(sorted(tenants))})"
 
 
 def _host(name: str, groups: Sequence[str], file: _File) -> Host:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tools.inventory.hosts import Inventory
-from tools.inventory.sources import here, there
+from tools.inventory.sources.commands import here, there
 from tools.inventory.sources.rows import BadSource
 from tools.inventory.sources.slurm import SlurmJob, job_argv, read_job
 from tools.transport import Transport

@@ -2,22 +2,24 @@
 
 import fnmatch
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import yaml
+from pydantic import AfterValidator, Field, Strict, model_validator
 
 from kb.address import bdf
 from kb.keys import find
+from kb.shapes import Shape, SomeTexts, Text
+from kb.yaml import Problems, files_of, read, shaped
 from tools.fact import Fact, Status, Value
 
 BUILT_IN = Path(__file__).parent / "profiles"
 
 
 class BadSku(ValueError):
-    """A profile that cannot be used. Lists every problem with its file."""
+    """A profile that cannot be used. Lists every problem with its file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,14 @@ class Sku:
 
 def load_skus(*dirs: Path) -> dict[str, Sku]:
     """The built-in profiles, then those of `dirs`; a later one of the same name replaces. BadSku tells all problems at once."""
+    problems = Problems()
     found: dict[str, Sku] = {}
-    problems: list[str] = []
-    for folder in (BUILT_IN, *dirs):
-        for path in sorted(folder.glob("*.yaml")):
-            sku, bad = _read(path)
-            problems += [f"{path}: {why}" for why in bad]
-            if sku:
-                found[sku.name] = sku
-    if problems:
-        raise BadSku("\n".join(problems))
+    for path in (path for folder in (BUILT_IN, *dirs) for path in files_of(folder)):
+        document = read(path, problems)
+        row = shaped(document, _Profile, problems) if document else None
+        found |= {row.name: row.sku} if row else {}
+    if problems.found:
+        raise BadSku("\n".join(problems.found))
     return found
 
 
@@ -84,52 +84,61 @@ def product_of(facts: Iterable[Fact]) -> str:
     return named.most_common(1)[0][0] if named else ""
 
 
-FIELDS = {"name", "title", "products", "gpus", "bus", "expect", "devices"}
-EXPECT = {"key", "value", "source"}
+def _address(text: str) -> str:
+    if (address := bdf(text)) is None:
+        raise ValueError(f"{text!r} is not a PCI address")
+    return address
 
 
-def _read(path: Path) -> tuple[Sku | None, list[str]]:
-    try:
-        row = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as why:
-        return None, [f"not YAML: {why}"]
-    if not isinstance(row, dict):
-        return None, ["expected a mapping"]
-    bad = _problems(row)
-    if bad:
-        return None, bad
-    return _sku(row), []
+def _key(key: str) -> str:
+    if find(key) is None:
+        raise ValueError(f"{key!r} is no fact key")
+    return key
 
 
-def _problems(row: Mapping[str, Any]) -> list[str]:
-    bad = [f"unknown field {name!r}" for name in sorted(set(row) - FIELDS)]
-    bad += [f"{name} is missing" for name in ("name", "title", "products", "gpus") if not row.get(name)]
-    bad += [f"bus: {address!r} is not a PCI address" for address in row.get("bus", ()) if bdf(str(address)) is None]
-    rows = row.get("expect", [])
-    bad += [f"expect: {entry!r} needs key, value and source, and nothing else" for entry in rows if set(entry) != EXPECT]
-    keys = [entry.get("key", "") for entry in rows] + [key for own in row.get("devices", {}).values() for key in own]
-    return bad + [f"{key!r} is no fact key" for key in keys if find(key) is None]
+_Key = Annotated[Text, AfterValidator(_key)]
 
 
-def _typed(key: str, value: Value) -> Value:
-    """A whole number written for a key that counts in fractions."""
-    row = find(key)
-    return float(value) if row and row.kind == "float" and isinstance(value, int) and not isinstance(value, bool) else value
+class _Expect(Shape):
+    key: _Key
+    value: Any
+    source: Text
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or set(given) != {"key", "value", "source"}:
+            raise ValueError(f"{given!r} needs key, value and source, and nothing else")
+        return given
+
+    @property
+    def typed(self) -> Value:
+        """The value; a whole number written for a key that counts in fractions becomes one."""
+        row = find(self.key)
+        counts = isinstance(self.value, int) and not isinstance(self.value, bool)
+        given: Value = float(self.value) if row and row.kind == "float" and counts else self.value
+        return given
 
 
-def _sku(row: Mapping[str, Any]) -> Sku:
-    expect: Sequence[Mapping[str, Any]] = row.get("expect", [])
-    return Sku(
-        name=row["name"],
-        title=row["title"],
-        products=tuple(row["products"]),
-        gpus=row["gpus"],
-        bus=tuple(str(bdf(str(address))) for address in row.get("bus", ())),
-        expect={
-            "gpu.count": row["gpus"],
-            "pcie.gpu_count": row["gpus"],
-            **{entry["key"]: _typed(entry["key"], entry["value"]) for entry in expect},
-        },
-        devices=row.get("devices", {}),
-        sources={entry["key"]: entry["source"] for entry in expect},
-    )
+class _Profile(Shape):
+    name: Text
+    title: Text
+    products: SomeTexts
+    gpus: Annotated[int, Strict(), Field(ge=1)]
+    bus: tuple[Annotated[Text, AfterValidator(_address)], ...] = ()
+    expect: tuple[_Expect, ...] = ()
+    devices: dict[str, dict[_Key, Any]] = Field(default_factory=dict)
+
+    @property
+    def sku(self) -> Sku:
+        """The profile as facts are held against it."""
+        return Sku(
+            name=self.name,
+            title=self.title,
+            products=self.products,
+            gpus=self.gpus,
+            bus=self.bus,
+            expect={"gpu.count": self.gpus, "pcie.gpu_count": self.gpus, **{row.key: row.typed for row in self.expect}},
+            devices=self.devices,
+            sources={row.key: row.source for row in self.expect},
+        )

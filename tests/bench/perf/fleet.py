@@ -30,7 +30,8 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.sshd import SshCluster
 from tests.bench.perf.fleet_arms import ARMS, imports, prepared
 from tests.support.fixtures_sshd import SSHD
-from tools.inventory.hosts import Host, load_inventory
+from tests.support.inventories import inventory_of
+from tools.inventory.hosts import Host
 
 SLOW = ("wave/clush",)
 """Only on request: thousands of processes."""
@@ -51,7 +52,7 @@ async def serve(folder: Path, hosts: int) -> None:
     """The nodes, until stdin closes. The case is a healthy cluster; one host more takes connections and never speaks."""
     nodes = [f"gpu-{number:04}" for number in range(1, hosts + 1)]
     await SshCluster(Cluster.of(nodes=nodes), folder).__aenter__()
-    rows = load_inventory(folder / "inventory.yaml").hosts.values()
+    rows = inventory_of(folder / "inventory.yaml").hosts.values()
     (folder / "ssh_config").write_text("".join(_ssh_config(row) for row in rows))
     mute = socket.create_server(("127.0.0.1", 0), backlog=1000)
     plain = yaml.safe_load((folder / "inventory.yaml").read_text())

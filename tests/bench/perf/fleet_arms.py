@@ -18,11 +18,12 @@ from typing import Any
 import asyncssh
 
 from tests.support.fixtures_sshd import sshd
+from tests.support.inventories import inventory_of
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fleet.answers import Ask
 from tools.fleet.fleet import Fleet
-from tools.inventory.hosts import Inventory, load_inventory, parse_inventory
+from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import Sku, load_skus
 from tools.ssh.client import CIPHERS, Ssh, remote_command
 from tools.transport import Ran
@@ -74,7 +75,7 @@ class Noted:
 def prepared(name: str, folder: Path) -> Task:
     """What an arm starts with."""
     skus = load_skus()
-    inventory = load_inventory(folder / ("with_dead.yaml" if name.startswith("dead/") else "inventory.yaml"))
+    inventory = inventory_of(folder / ("with_dead.yaml" if name.startswith("dead/") else "inventory.yaml"))
     if name.startswith(("one/", "bastion/")):
         return Task(folder, inventory, {host: [ONE] for host in inventory.hosts}, skus)
     noted = Noted()

@@ -4,21 +4,19 @@ Everything that is wrong with the files is found in one pass and refused togethe
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
+
+from kb.shapes import Number, Shape, Text, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
-from kb.yaml import Node, Problems, Row, read
+from kb.yaml import Problems, files_of, read, shaped
 from tools.checks.row import MIB, SLOTS, Check, Command, Format
 from tools.checks.site.readonly import refusals
 from tools.checks.site.values import KINDS, BadPath, BadPattern, ValueReader, json_path, pattern
 
-_FILE = ("checks",)
-_CHECK = ("id", "asks", "command", "seconds", "timeout", "cap_bytes", "exit_statuses", "facts")
-_FACT = ("key", "kind", "unit", "regex", "json", "device", "wrong_when", "says")
-_ID = re.compile(r"[a-z][a-z0-9_]{1,31}")
-_KEY = re.compile(r"site\.[a-z][a-z0-9_]{0,47}")
 FILLED = frozenset({"gpus", "job_logs", "nccl_tests"})
 """Slots of a command that the inventory fills."""
 LONGEST_SECONDS, LARGEST_BYTES = 120.0, 4 * MIB
@@ -36,141 +34,141 @@ def load_site_checks(*folders: Path, known: Collection[str] = ()) -> dict[str, C
     """The checks of all folders by id; none may take the id of a `known` one. Raises BadChecks."""
     problems = Problems()
     found: dict[str, Check] = {}
-    for folder in folders:
-        for path in sorted(folder.glob("*.y*ml")):
-            for check, where in _document(read(path, problems), problems):
-                if check.id in known or check.id in found:
-                    problems.note(where, f"{check.id}: there is a check of this id already")
-                found[check.id] = check
+    taken = set(known)
+    for path in (path for folder in folders for path in files_of(folder)):
+        document = read(path, problems)
+        if document is None:
+            continue
+        document.note_taken("checks", taken, problems, "{}: there is a check of this id already")
+        file = shaped(document, _File, problems)
+        found |= {row.id: row.check for row in file.checks} if file else {}
     if problems.found:
         raise BadChecks(problems.found)
     return found
 
 
-def _document(document: Node | None, problems: Problems) -> Iterator[tuple[Check, Node]]:
-    if document is None:
-        return
-    if not isinstance(document.plain, dict):
-        problems.note(document, "a file of checks is a mapping with `checks:`")
-        return
-    file = Row(document, problems, "file of checks")
-    file.only(*_FILE)
-    for row in file.rows("checks", "check"):
-        before = len(problems.found)
-        check = _check(row)
-        if check is not None and len(problems.found) == before:
-            yield check, row.node
+def _id(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name):
+        raise ValueError("id must be snake_case, 2 to 32 characters")
+    return name
 
 
-def _check(row: Row) -> Check | None:
-    """The check; its problems are noted, and then it is not used."""
-    name = row.text("id")
-    row = Row(row.node, row.problems, name or "check")
-    row.only(*_CHECK)
-    if not _ID.fullmatch(name):
-        row.note("id", "id must be snake_case, 2 to 32 characters")
-    argv = _command(row)
-    readers = tuple(_reader(name, fact) for fact in row.rows("facts", "fact"))
-    limits = {"timeout": LONGEST_SECONDS, "cap_bytes": LARGEST_BYTES}
-    timeout, cap = (_limit(row, field, most) for field, most in limits.items())
-    seconds = row.number("seconds") if row.node.get("seconds") else min(2.0, timeout)
-    asks, statuses = row.text("asks"), _statuses(row)
-    if any(reader is None for reader in readers):
-        return None
-    known = tuple(reader for reader in readers if reader is not None)
-
-    def parse(text: str) -> list[Any]:
-        return [fact for reader in known for fact in reader.read(text)]
-
-    return Check(
-        id=name,
-        asks=asks,
-        commands=(Command("run", argv),),
-        formats=(Format(f"{name} of this site", lambda text: True, parse),),
-        establishes=tuple(dict.fromkeys(reader.key for reader in known)),
-        seconds=seconds,
-        timeout=timeout,
-        cap=int(cap),
-        statuses=statuses,
-    )
+def _command(given: Any) -> tuple[str, ...]:
+    """The argv; every reason against it at once."""
+    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+        raise ValueError("command must be a list of words, like [cat, /proc/mounts]; there is no shell to split a line")
+    bare = tuple(re.sub(r"{[a-z_]+}", "1", word) for word in given)
+    slots = [slot for word in given for slot in re.findall(r"{([a-z_]*)}", word) if slot not in FILLED or slot not in SLOTS]
+    reasons = [f"command refused: {why}" for why in refusals(bare)]
+    reasons += [f"unknown slot {{{slot}}}; there are {', '.join(sorted(FILLED))}" for slot in slots]
+    if reasons:
+        raise ValueError(*reasons)
+    return tuple(given)
 
 
-def _command(row: Row) -> tuple[str, ...]:
-    node = row.node.get("command")
-    if node is None or not isinstance(node.plain, list) or not all(isinstance(word, str) for word in node.plain):
-        row.note("command", "command must be a list of words, like [cat, /proc/mounts]; there is no shell to split a line")
-        return ()
-    argv = tuple(node.plain)
-    bare = tuple(re.sub(r"{[a-z_]+}", "1", word) for word in argv)
-    for why in refusals(bare):
-        row.note("command", f"command refused: {why}")
-    for word in argv:
-        for slot in re.findall(r"{([a-z_]*)}", word):
-            if slot not in FILLED or slot not in SLOTS:
-                row.note("command", f"unknown slot {{{slot}}}; there are {', '.join(sorted(FILLED))}")
-    return argv
+def _at_most(most: float, name: str) -> AfterValidator:
+    def check(value: float) -> float:
+        if not 0 < value <= most:
+            raise ValueError(f"{name} must lie above 0 and be at most {most:g}")
+        return value
+
+    return AfterValidator(check)
 
 
-def _limit(row: Row, name: str, most: float) -> float:
-    value = row.number(name)
-    if row.node.get(name) is not None and not 0 < value <= most:
-        row.note(name, f"{name} must lie above 0 and be at most {most:g}")
-    return value
-
-
-def _statuses(row: Row) -> frozenset[int]:
-    node = row.node.get("exit_statuses")
-    if node is None:
-        return frozenset({0})
-    values = node.plain if isinstance(node.plain, list) else [node.plain]
+def _statuses(given: Any) -> frozenset[int]:
+    values = given if isinstance(given, list) else [given]
     if not values or any(isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 124 for value in values):
-        row.note("exit_statuses", "exit_statuses must be a list of whole numbers from 0 to 123")
-        return frozenset({0})
+        raise ValueError("exit_statuses must be a list of whole numbers from 0 to 123")
     return frozenset(values)
 
 
-def _reader(check: str, row: Row) -> ValueReader | None:
-    """How one fact is read; None with the reasons noted."""
-    before = len(row.problems.found)
-    row.only(*_FACT)
-    key, kind, unit = row.text("key"), row.text("kind"), row.text("unit", default="")
-    if not _KEY.fullmatch(key):
-        row.note("key", f"key {key!r} must be site.NAME, NAME in snake_case")
+def _key(key: str) -> str:
+    if not re.fullmatch(r"site\.[a-z][a-z0-9_]{0,47}", key):
+        raise ValueError(f"key {key!r} must be site.NAME, NAME in snake_case")
+    return key
+
+
+def _kind(kind: str) -> str:
     if kind not in KINDS:
-        row.note("kind", f"kind {kind!r} is none of {', '.join(KINDS)}")
-    wrong = _expression(row)
-    found = _where(row)
-    if len(row.problems.found) > before or found is None:
-        return None
-    return ValueReader(
-        check, key, kind, unit, *found, device=row.text("device", default=""), wrong=wrong, says=row.text("says", default="")
-    )
+        raise ValueError(f"kind {kind!r} is none of {', '.join(KINDS)}")
+    return kind
 
 
-def _where(row: Row) -> tuple[re.Pattern[str] | None, tuple[str | int, ...]] | None:
-    """The pattern or the path: exactly one of them."""
-    given = [name for name in ("regex", "json") if row.node.get(name) is not None]
-    if len(given) != 1:
-        row.note(given[-1] if given else "key", "a fact is found by either regex or json")
-        return None
-    node = row.node.get(given[0])
-    text = node.plain if node else None
-    if not isinstance(text, str) or not text:
-        row.note(given[0], f"{given[0]} must be text")
-        return None
+def _read_by(name: str, read_as: Callable[[str], Any]) -> PlainValidator:
+    """Text as it stands, blanks included, read as what finds a value."""
+
+    def check(given: Any) -> Any:
+        if not isinstance(given, str) or not given:
+            raise ValueError(f"{name} must be text")
+        try:
+            return read_as(given)
+        except (BadPattern, BadPath) as why:
+            raise ValueError(f"{name}: {why}") from why
+
+    return PlainValidator(check)
+
+
+def _wrong(given: Any) -> Expression | None:
+    if not isinstance(given, str):
+        raise ValueError(f"wrong_when must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
-        return (pattern(text), ()) if given[0] == "regex" else (None, json_path(text))
-    except (BadPattern, BadPath) as why:
-        row.note(given[0], f"{given[0]}: {why}")
-        return None
-
-
-def _expression(row: Row) -> Expression | None:
-    text = row.text("wrong_when", default="")
-    if not text:
-        return None
-    try:
-        return Expression(text)
+        return Expression(squashed(given)) if given.strip() else None
     except BadExpression as why:
-        row.note("wrong_when", f"wrong_when: {why}")
-        return None
+        raise ValueError(f"wrong_when: {why}") from why
+
+
+class _Fact(Shape):
+    key: Annotated[Text, AfterValidator(_key)]
+    kind: Annotated[Text, AfterValidator(_kind)]
+    unit: Text = ""
+    regex: Annotated[re.Pattern[str] | None, _read_by("regex", pattern)] = None
+    path: Annotated[tuple[str | int, ...], _read_by("json", json_path)] = Field((), alias="json")
+    device: Text = ""
+    wrong_when: Annotated[Expression | None, PlainValidator(_wrong)] = None
+    says: Text = ""
+
+    @model_validator(mode="after")
+    def _found_one_way(self) -> "_Fact":
+        if bool(self.regex) == bool(self.path):
+            raise ValueError("a fact is found by either regex or json")
+        return self
+
+    def reader(self, check: str) -> ValueReader:
+        """What reads this fact out of the output of a check."""
+        how = (self.regex, self.path)
+        return ValueReader(check, self.key, self.kind, self.unit, *how, device=self.device, wrong=self.wrong_when, says=self.says)
+
+
+class _Check(Shape):
+    id: Annotated[Text, AfterValidator(_id)]
+    asks: Text
+    command: Annotated[tuple[str, ...], BeforeValidator(_command)]
+    timeout: Annotated[Number, _at_most(LONGEST_SECONDS, "timeout")]
+    cap_bytes: Annotated[Number, _at_most(LARGEST_BYTES, "cap_bytes")]
+    seconds: Number | None = None
+    exit_statuses: Annotated[frozenset[int], PlainValidator(_statuses)] = frozenset({0})
+    facts: Annotated[tuple[_Fact, ...], Field(min_length=1)]
+
+    @property
+    def check(self) -> Check:
+        """A check like any other."""
+        readers = tuple(fact.reader(self.id) for fact in self.facts)
+
+        def parse(text: str) -> list[Any]:
+            return [fact for reader in readers for fact in reader.read(text)]
+
+        return Check(
+            id=self.id,
+            asks=self.asks,
+            commands=(Command("run", self.command),),
+            formats=(Format(f"{self.id} of this site", lambda text: True, parse),),
+            establishes=tuple(dict.fromkeys(reader.key for reader in readers)),
+            seconds=min(2.0, self.timeout) if self.seconds is None else self.seconds,
+            timeout=self.timeout,
+            cap=int(self.cap_bytes),
+            statuses=self.exit_statuses,
+        )
+
+
+class _File(Shape):
+    checks: Annotated[tuple[_Check, ...], Field(min_length=1)]

@@ -6,7 +6,6 @@ from typing import Any
 
 from tools.inventory.ranges import NAME
 
-MOST_HOSTS = 20_000
 HOST_NAME = NAME
 
 

@@ -1,0 +1,95 @@
+"""Shapes of data that people write, as pydantic models; what does not fit is told in words for who wrote it. Pure."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Any, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+
+Loc = tuple[str | int, ...]
+"""The way from a document's top to a part of it: names of mappings and numbers of lists."""
+
+
+def squashed(text: str) -> str:
+    """One line, single blanks: what prose in a file is read as, however it was wrapped."""
+    return " ".join(text.split())
+
+
+Text = Annotated[str, AfterValidator(squashed)]
+Texts = tuple[Text, ...]
+SomeTexts = Annotated[Texts, Field(min_length=1)]
+Number = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
+
+
+class Shape(BaseModel):
+    """A mapping of a file: these fields and no others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Loc, str]]:
+    """What a validation found, as place and sentence: `groups.train.port: port must be a whole number, not 'ssh'`."""
+    for error in why.errors(include_url=False):
+        if error["type"] == "too_short" and error["input"]:
+            continue  # pydantic counts what is left once it has refused the items
+        loc = tuple(step for step in error["loc"] if step != "[key]")
+        about = loc[:-1] if error["type"] in _OF_THE_WHOLE else loc
+        where = ".".join(map(str, about))
+        for said in _said(error["type"], loc, error, partial(_fields, model, about)):
+            yield loc, f"{where}: {said}" if where else said
+
+
+_OF_THE_WHOLE = ("missing", "extra_forbidden")
+"""Problems of a mapping, though their place is that of a field."""
+_KINDS = {
+    "string_type": "text",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+
+
+def _said(kind: str, loc: Loc, error: Any, fields: "partial[list[str]]") -> tuple[str, ...]:
+    if kind == "value_error":
+        return tuple(map(str, told.args)) if (told := error["ctx"]["error"]).args else (str(told),)
+    return (_sentence(kind, loc, error, fields),)
+
+
+def _sentence(kind: str, loc: Loc, error: Any, fields: "partial[list[str]]") -> str:
+    name = next((step for step in reversed(loc) if isinstance(step, str)), "")
+    last, given, told = (loc[-1] if loc else ""), f"{error['input']!r:.80}", error.get("ctx") or {}
+    if kind == "missing":
+        return f"{last} is missing"
+    if kind == "extra_forbidden":
+        return f"unknown field {last}; {str(last)!r} is none of {', '.join(fields())}"
+    if kind == "literal_error":
+        return f"{name} {given} is none of {str(told['expected']).replace(' or ', ', ').replace(chr(39), '')}"
+    if kind == "too_short":
+        return f"{name} must be a {'mapping' if isinstance(error['input'], dict) else 'list'} that is not empty"
+    if not loc:
+        return f"expected a mapping of {', '.join(fields())}"
+    must = f"be {_KINDS[kind]}" if kind in _KINDS else error["msg"].removeprefix("Input should ")
+    return f"{name} must {must}, not {given}"
+
+
+def _fields(model: type[BaseModel], loc: Loc) -> list[str]:
+    """The fields of the mapping at a place of a model."""
+    for step in loc:
+        inside = model.model_fields.get(step) if isinstance(step, str) else None
+        model = (_model_in(inside.annotation) if inside else None) or model
+    return [row.alias or name for name, row in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model that a field, or a list or mapping, is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

@@ -1,0 +1,49 @@
+"""What a command of an inventory's source prints, here or on a host. Fixed argv, limited in time; trouble is a BadSource in words."""
+
+import asyncio
+from collections.abc import Sequence
+
+from tools.inventory.sources.rows import BadSource
+from tools.transport import Transport, Unreachable
+
+SECONDS, CAP = 30.0, 64 << 20
+
+
+async def here(argv: Sequence[str]) -> str:
+    """What a command prints on this machine. Raises BadSource."""
+    return _printed(argv, *await ran_here(argv))
+
+
+async def ran_here(argv: Sequence[str]) -> tuple[int | None, bytes, bytes]:
+    """Exit status, stdout and stderr of a command on this machine. Raises BadSource where it does not run or does not end in time."""
+    try:
+        process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+    except OSError as why:
+        raise BadSource([f"{argv[0]}: cannot be run here: {why.strerror}"]) from why
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), SECONDS)
+    except TimeoutError as why:
+        raise BadSource([f"{' '.join(argv)}: no answer within {SECONDS:g} s"]) from why
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, out, err
+
+
+async def there(transport: Transport, host: str, argv: Sequence[str]) -> str:
+    """What a command prints on a host. Raises BadSource."""
+    try:
+        ran = await transport.run(host, argv, timeout=SECONDS, cap=CAP)
+    except Unreachable as why:
+        raise BadSource([f"{host}: {why.why}"]) from why
+    if ran.truncated or ran.timed_out or ran.exit_status is None:
+        raise BadSource([f"{host}: {' '.join(argv)}: no whole answer within {SECONDS:g} s"])
+    return _printed(argv, ran.exit_status, ran.stdout, ran.stderr)
+
+
+def _printed(argv: Sequence[str], status: int | None, out: bytes, err: bytes) -> str:
+    if status != 0:
+        complaint = (err or out).decode("utf-8", "replace").strip().splitlines()
+        raise BadSource([f"{' '.join(argv)}: {complaint[-1][:200] if complaint else f'exit status {status}'}"])
+    return out.decode("utf-8", "replace")
