@@ -15,7 +15,8 @@ from bot.actions.ladders import Tender
 from bot.actions.proposer import FactsOf, Withheld
 from bot.policy.approvals import Rights
 from bot.refusal import Refusal
-from graph.ladders.build import approval_of, read_ladders
+from graph.ladders.build import approval_of
+from graph.rows import IncidentRows
 from graph.state import Ladder
 from tools.acting.kit import KitAnswer
 from tools.acting.run import settle
@@ -160,10 +161,10 @@ class Decisions:
 
     async def _ladder(self, seen: Record) -> Ladder:
         """The ladder that this action is, or was, a rung of."""
-        state = await self._state_of(seen.action.incident)
-        if state.get("lifecycle") == "closed":
+        rows = IncidentRows(await self._state_of(seen.action.incident))
+        if rows.lifecycle == "closed":
             raise CannotAsk("The incident is closed. Mention me again if the fault is back.")
-        for row in read_ladders(state.get("ladders", [])):
+        for row in rows.ladders:
             same = (row.label, row.target) == (seen.action.proves, seen.action.target)
             if row.approval == seen.approval or (same and row.now is not None and row.now.remedy == seen.action.remedy):
                 return row

@@ -19,8 +19,8 @@ from bot.refusal import Refusal
 from graph.actions.flow import ActionThreads
 from graph.incident.fixes import QUIET
 from graph.incident.lifecycle import all_cured
-from graph.ladders.build import read_ladders
 from graph.memory.fence import LostLease
+from graph.rows import IncidentRows
 from graph.state import Incident, Ladder
 from tools.acting.identity import boot_id
 from tools.clock import Clock
@@ -78,7 +78,7 @@ class Tender:
     async def _tend(self, incident: str) -> None:
         mark = await self.index.begin(incident, PATIENCE)
         state = await self.state_of(incident)
-        ladders = read_ladders(state.get("ladders", []))
+        ladders = IncidentRows(state).ladders
         records = {row.approval: row for row in await self.ledger.of_incident(incident)}
         await self._withdraw(state, ladders, records.values())
         going = [row for row in ladders if row.open and state.get("lifecycle") != "closed"]

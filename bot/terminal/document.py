@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from graph.state import Hypothesis, Incident, Report, Stats, Ticket
+from graph.rows import IncidentRows
+from graph.state import Hypothesis, Incident, Report
 
 SCHEMA = 1
 ACTION = {"label", "rung", "remedy", "target", "via", "args", "argv", "command", "risk", "digest"}
@@ -10,10 +11,11 @@ ACTION = {"label", "rung", "remedy", "target", "via", "args", "argv", "command",
 
 def document(state: Incident, report: Report) -> dict[str, Any]:
     """What `rackmedic diagnose --json` prints."""
-    ticket = Ticket.model_validate(state["ticket"]) if state.get("ticket") else None
+    rows = IncidentRows(state)
+    ticket = rows.ticket
     return {
         "schema": SCHEMA,
-        "incident": state["id"],
+        "incident": rows.id,
         "outcome": report.outcome,
         "headline": report.headline,
         "root_causes": [_cause(cause) for cause in report.root_causes],
@@ -23,7 +25,7 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "actions": [row.model_dump(include=ACTION) for row in report.actions],
         "ticket": {"summary": ticket.summary, "owner": ticket.owner} if ticket else None,
         "without_model": report.without_model,
-        "stats": Stats.model_validate(state.get("stats") or {}).model_dump(),
+        "stats": rows.stats.model_dump(),
     }
 
 

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
+from graph.rows import IncidentRows
 from graph.state import Hypothesis, Incident, PlannedAction, Report, Stats
 from kb.redact import visible
 from tools.inventory.ranges import fold
@@ -15,7 +16,8 @@ COLOURS = {"diagnosed": "bold red", "no_fault": "bold green", "abstained": "bold
 
 def report_text(state: Incident, report: Report) -> RenderableType:
     """The whole report as one renderable."""
-    parts: list[RenderableType] = [Rule(state["id"]), Text(report.headline or report.outcome, style=COLOURS[report.outcome])]
+    rows = IncidentRows(state)
+    parts: list[RenderableType] = [Rule(rows.id), Text(report.headline or report.outcome, style=COLOURS[report.outcome])]
     if report.reply:
         parts.append(Text(visible(report.reply)))
     for cause in report.root_causes:
@@ -28,7 +30,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
     if report.next_step:
         parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))
-    parts.append(Text(_cost(Stats.model_validate(state.get("stats") or {}), report), style="dim"))
+    parts.append(Text(_cost(rows.stats, report), style="dim"))
     return Group(*parts)
 
 

@@ -10,9 +10,9 @@ from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens, Place, profiles, strangers
 from graph.engine.walk import Walk
 from graph.incident.visible import visible_hosts
-from graph.ladders.build import read_ladders
 from graph.ports import Ports
-from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, Origin, Report, Stats, Ticket, Tier
+from graph.rows import IncidentRows
+from graph.state import Incident, Origin
 from tools.fact import Fact, Value
 from tools.inventory.ranges import expand, fold
 
@@ -62,12 +62,9 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Case:
-    """Everything known about an incident. Each stored row is read here and nowhere else, when it is first wanted: a row of long ago
-    that nobody needs any more stops no turn.
-    """
+class Case(IncidentRows):
+    """Everything known about an incident as a turn goes on: its rows, where the turn stands, and what was seen."""
 
-    stored: Incident
     turn: Turn
     visible: tuple[str, ...]
     """Hosts that the place where the incident lives may speak of."""
@@ -76,47 +73,13 @@ class Case:
     facts: Sequence[Fact] = ()
 
     @property
-    def id(self) -> str:
-        return self.stored["id"]
-
-    @cached_property
-    def item(self) -> Item:
-        """The inbox item that this turn answers."""
-        return Item.model_validate(self.stored["item"])
-
-    @cached_property
-    def brief(self) -> Brief:
-        return Brief.model_validate(self.stored.get("brief") or {})
-
-    @cached_property
     def opened(self) -> datetime:
-        return datetime.fromisoformat(self.stored.get("opened_at") or self.item.at.isoformat())
+        return self.opened_at or self.item.at
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
         """Hosts in question."""
         return tuple(expand(self.turn.hosts))
-
-    @property
-    def lifecycle(self) -> Lifecycle:
-        return self.stored.get("lifecycle", "open")
-
-    @property
-    def tier(self) -> Tier:
-        return self.stored.get("tier", "taxonomy")
-
-    @property
-    def rounds(self) -> int:
-        """Waves that `plan` chose in this turn."""
-        return self.stored.get("rounds", 0)
-
-    @property
-    def done_items(self) -> Sequence[str]:
-        return self.stored.get("done_items", [])
-
-    @property
-    def said(self) -> Sequence[Mapping[str, Any]]:
-        return self.stored.get("said", [])
 
     @cached_property
     def asks(self) -> list[tuple[str, str]]:
@@ -127,31 +90,6 @@ class Case:
     def walk(self) -> Walk:
         return Walk.read(self.stored.get("walk") or {})
 
-    @cached_property
-    def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """As they were judged last."""
-        return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
-
-    @cached_property
-    def report(self) -> Report | None:
-        """What was reported last."""
-        row = self.stored.get("report")
-        return Report.model_validate(row) if row else None
-
-    @cached_property
-    def ladders(self) -> list[Ladder]:
-        return read_ladders(self.stored.get("ladders", []))
-
-    @cached_property
-    def ticket(self) -> Ticket | None:
-        row = self.stored.get("ticket")
-        return Ticket.model_validate(row) if row else None
-
-    @cached_property
-    def stats(self) -> Stats:
-        """What the incident has cost so far."""
-        return Stats.model_validate(self.stored.get("stats") or {})
-
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
@@ -159,9 +97,9 @@ def _frozen(value: Any) -> Any:
 
 async def read_case(state: Incident, ports: Ports) -> Case:
     """The incident; a fact snapshot that has expired reads as nothing looked at yet."""
-    origin = Origin.model_validate(state.get("origin") or {})
     sha256 = state.get("facts", "")
-    return Case(state, Turn.read(state), visible_hosts(ports.inventory, origin), sha256, await _facts(sha256, ports))
+    visible = visible_hosts(ports.inventory, IncidentRows(state).origin or Origin())
+    return Case(state, Turn.read(state), visible, sha256, await _facts(sha256, ports))
 
 
 async def _facts(sha256: str, ports: Ports) -> list[Fact]:
@@ -215,11 +153,6 @@ def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     known = {(f.line, f.key, f.device, repr(f.value)) for f in old if not f.host}
     added = [f for f in new if f.host or (f.line, f.key, f.device, repr(f.value)) not in known]
     return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
-
-
-def write_hypotheses(rows: Sequence[Hypothesis]) -> list[dict[str, Any]]:
-    """As the state holds them: the evidence is in the report."""
-    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]
 
 
 def asks_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graph.incident.case import Turn, write_hypotheses
-from graph.ladders.build import write_ladders
+from graph.incident.case import Turn
+from graph.rows import write_hypotheses, write_ladders
 from graph.state import Hypothesis, Ladder, Lifecycle, Report, Ticket
 
 

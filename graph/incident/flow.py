@@ -18,11 +18,11 @@ from graph.incident.execute import execute
 from graph.incident.plan import after_plan, plan
 from graph.incident.reflect import after_reflect, reflect
 from graph.incident.summarise import after_summarise, summarise
-from graph.ladders.build import read_ladders, write_ladders
 from graph.ladders.ends import outgrown
 from graph.memory.resume import cut_off
 from graph.ports import Ports
 from graph.reading.pasted import shelve
+from graph.rows import read_ladders, write_ladders
 from graph.state import GRAPH_VERSION, Incident, Item, Origin, Report
 
 IncidentGraph = CompiledStateGraph[Incident, Ports, Incident, Incident]

@@ -12,10 +12,11 @@ from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
 from graph.engine.prior import MODEL_SWAY, together
-from graph.incident.case import Case, read_case, weigh, write_hypotheses
+from graph.incident.case import Case, read_case, weigh
 from graph.incident.questions import digest_of
 from graph.model.reasoner import Declined, Judgement
 from graph.ports import Ports, Progress
+from graph.rows import write_hypotheses
 from graph.state import Hypothesis, Incident, Tier
 
 MOST_HYPOTHESES, MOST_JUDGED = 6, 2

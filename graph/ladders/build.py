@@ -5,7 +5,7 @@ returns only when all of them are through (`graph.ladders.moves`).
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -203,13 +203,3 @@ def asking(ladder: Ladder, yard: Yard) -> Ladder:
 def waits_idle(rung: Rung, host: Host | None) -> bool:
     """Whether the node must be drained and without jobs first; only a scheduler can tell."""
     return bool(host and host.controller) and (rung.remedy == "cancel_job" or "drained" in REMEDIES[rung.remedy].needs)
-
-
-def read_ladders(rows: Sequence[Mapping[str, object]]) -> list[Ladder]:
-    """As stored → as rows."""
-    return [Ladder.model_validate(row) for row in rows]
-
-
-def write_ladders(ladders: Iterable[Ladder]) -> list[dict[str, object]]:
-    """Plain JSON, defaults left out."""
-    return [ladder.model_dump(mode="json", exclude_defaults=True) for ladder in ladders]

@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.plan import Happening
-from graph.ladders.build import read_ladders
+from graph.rows import read_ladders
 from graph.state import Incident
 from tests.bench.loop_people import REPORTER, Approvers, Policy, involved_of, right
 from tests.bench.loop_stand import CHANNEL, Room, room

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from graph.engine.after_repairs import after_repairs, cursors
 from graph.incident.lifecycle import becomes, of_fixes
-from graph.ladders.build import Built, Yard, approval_of, ladders_for, read_ladders, write_ladders
+from graph.ladders.build import Built, Yard, approval_of, ladders_for
 from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
 from graph.ladders.moves import MOVES, News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.steps import WORDS, steps_of
+from graph.rows import read_ladders, write_ladders
 from graph.state import Hypothesis, Incident, Ladder
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0

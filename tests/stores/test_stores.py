@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from graph.ladders.build import read_ladders
+from graph.rows import read_ladders
 from tests.stores.kept import Kept
 from tests.support.fakes_actions import ANN, BOB, CID, Office
 from tests.support.fakes_graph import fact

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.refusal import Refusal
-from graph.state import Blind, Brief, Evidence, Hypothesis, Incident, Report, Ticket, Verdict
+from graph.rows import IncidentRows
+from graph.state import Blind, Evidence, Hypothesis, Incident, Ticket, Verdict
 from tools.fact import Fact
 from tools.inventory.ranges import fold
 
@@ -41,31 +42,30 @@ class Handoff:
 
 def handoff(state: Incident) -> Handoff:
     """The ticket of a stored incident."""
-    brief = Brief.model_validate(state.get("brief") or {})
-    report = Report.model_validate(state["report"]) if state.get("report") else None
-    hypotheses = _hypotheses(state, report)
+    rows = IncidentRows(state)
+    report, hypotheses = rows.report, _hypotheses(rows)
     return Handoff(
-        incident=state.get("id", ""),
-        ticket=Ticket.model_validate(state.get("ticket") or {}),
+        incident=rows.id,
+        ticket=rows.ticket or Ticket(),
         headline=(report.headline if report else "") or "Not diagnosed.",
-        reported=brief.text,
-        hosts=brief.hosts or tuple(sorted({host for h in hypotheses for host in h.hosts})),
+        reported=rows.brief.text,
+        hosts=rows.brief.hosts or tuple(sorted({host for h in hypotheses for host in h.hosts})),
         hypotheses=hypotheses,
         could_not_look=report.could_not_look if report else (),
-        timeline=_timeline(state, hypotheses),
+        timeline=_timeline(rows, hypotheses),
     )
 
 
-def _hypotheses(state: Incident, report: Report | None) -> tuple[Hypothesis, ...]:
+def _hypotheses(rows: IncidentRows) -> tuple[Hypothesis, ...]:
     """Each label once, with its evidence where the report cites it, in the order a human wants to read them."""
-    stored = [Hypothesis.model_validate(row) for row in state.get("hypotheses", [])]
-    rows = {h.label: h for h in (*(report.ruled_out if report else ()), *stored, *(report.root_causes if report else ()))}
-    return tuple(sorted(rows.values(), key=lambda h: (VERDICTS.index(h.verdict), -h.confidence, h.label)))
+    report = rows.report
+    found = {h.label: h for h in (*(report.ruled_out if report else ()), *rows.hypotheses, *(report.root_causes if report else ()))}
+    return tuple(sorted(found.values(), key=lambda h: (VERDICTS.index(h.verdict), -h.confidence, h.label)))
 
 
-def _timeline(state: Incident, hypotheses: Sequence[Hypothesis]) -> tuple[Moment, ...]:
-    moments = [Moment(datetime.fromisoformat(state["opened_at"]), "incident opened")] if state.get("opened_at") else []
-    for said in state.get("said", []):
+def _timeline(rows: IncidentRows, hypotheses: Sequence[Hypothesis]) -> tuple[Moment, ...]:
+    moments = [Moment(rows.opened_at, "incident opened")] if rows.opened_at else []
+    for said in rows.said:
         if said.get("at"):
             words = str(said.get("text", "")).strip().partition("\n")[0]
             moments.append(Moment(datetime.fromisoformat(str(said["at"])), f"someone wrote: {words[:200]}" if words else "a file came in"))

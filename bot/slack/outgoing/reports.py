@@ -19,7 +19,8 @@ from bot.slack.outgoing.posts import POSTING, Once, PostedCards
 from bot.slack.outgoing.progress import OriginOf, ProgressCards
 from bot.slack.people import People
 from graph.ports import Progress
-from graph.state import Incident, Origin, Report, Stats
+from graph.rows import IncidentRows
+from graph.state import Incident, Origin, Report, Ticket
 from tools.evidence import EvidenceStore
 
 log = structlog.get_logger()
@@ -80,10 +81,10 @@ class SlackBoard:
         if item.get("kind") == "timer" and not report.reply:
             asks = (item.get("data") or {}).get("why") == REMIND and report.questions
             return question.render(report.questions) if asks else None
-        stats = Stats.model_validate(state["stats"]) if state.get("stats") else None
-        held: Mapping[str, Any] = state.get("ticket") or {}
-        people = {str(user) for user in (item.get("user"), held.get("taken_by"), held.get("closed_by")) if user}
-        return diagnosis.render(incident, await self._with_names(report, people), stats)
+        rows = IncidentRows(state)
+        held = rows.ticket or Ticket()
+        people = {str(user) for user in (item.get("user"), held.taken_by, held.closed_by) if user}
+        return diagnosis.render(incident, await self._with_names(report, people), rows.stats if state.get("stats") else None)
 
     async def _with_names(self, report: Report, people: set[str]) -> Report:
         """An answer that names people by their ids, said as people would. A name mentions nobody."""
@@ -94,7 +95,7 @@ class SlackBoard:
         return report.model_copy(update={"reply": reply})
 
     async def _origin(self, incident: str, state: Incident) -> Origin | None:
-        return Origin.model_validate(state["origin"]) if state.get("origin") else await self._origin_of(incident)
+        return IncidentRows(state).origin or await self._origin_of(incident)
 
     async def _for(self, origin: Origin, card: Card) -> Card:
         """The card, unless others can read the channel by now: then the thread is told that, and nothing of the inside."""
