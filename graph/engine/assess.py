@@ -13,10 +13,11 @@ from typing import Literal
 
 from graph.engine.abnormal import is_odd, may_be_odd
 from graph.engine.belief import Belief, beliefs
+from graph.engine.coverage import Coverage
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.prepare import gather
 from graph.engine.reference import Lens, is_text
-from graph.engine.verdict import WORTH_SAYING, Coverage, Standing, Verdicts, settle, stand
+from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
 from graph.state import Blind, Evidence, Hypothesis, Tier
 from tools.fact import Fact
 from tools.inventory.ranges import fold

@@ -6,8 +6,9 @@ Learnt from a GPU that computes wrong numbers while every health check is green:
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from graph.engine.coverage import Coverage
 from graph.engine.reference import Lens
-from graph.engine.verdict import Coverage, Standing
+from graph.engine.verdict import Standing
 from kb.taxonomy.labels import Leaf
 from tools.checks.row import Check
 from tools.inventory.ranges import fold

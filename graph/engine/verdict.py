@@ -3,18 +3,18 @@
 Rejected means that what would decide was looked at and says no. Where it could not be looked at the answer is inconclusive, never "healthy".
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from graph.engine.belief import Belief
+from graph.engine.coverage import Coverage
 from graph.engine.derive import REPEATING
 from graph.engine.prepare import EVENTS
-from graph.engine.reference import Lens, is_text
+from graph.engine.reference import is_text
 from graph.state import Verdict
 from kb.taxonomy.labels import Leaf
-from tools.fact import Fact, Status
+from tools.fact import Fact
 
 RIVALRY = 0.5
 """Two labels that the same facts decide and whose log-odds differ by less cannot be told apart."""
@@ -67,20 +67,10 @@ SETTINGS = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", "gpu.compute
 def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Verdicts:
     """Who is guilty, of all that is proven. `odd`: what is abnormal by itself."""
     proven = [row for row in rows if row.proven]
-    aside: dict[int, SetAside] = {}
-    for row in proven:
-        cause = next((other for other in proven if _explains(other, row)), None)
-        if cause:
-            aside[id(row)] = SetAside(row, "rejected", f"a consequence of {cause.leaf.title}{_where(cause)}")
+    aside = _consequences(proven)
     left = [row for row in proven if id(row) not in aside]
-    contradictions: list[str] = []
-    for n, row in enumerate(left):
-        rival = next((other for other in left[:n] if id(other) not in aside and _same_evidence(other, row)), None)
-        if rival and rival.log_odds - row.log_odds >= RIVALRY:
-            aside[id(row)] = SetAside(row, "rejected", f"the same evidence is better explained by {rival.leaf.title}")
-        elif rival:
-            contradictions.append(f"the evidence fits {rival.leaf.title} and {row.leaf.title} equally")
-            aside |= {id(b): _undecided(b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
+    rivals, contradictions = _rivals(left)
+    aside |= rivals
     contradictions += [_disagreement(row) for row in rows if _torn(row)]
     roots = tuple(row for row in left if id(row) not in aside)
     machine = _unexplained_machine(roots, odd)
@@ -90,6 +80,30 @@ def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Verdicts:
         contradictions.append(f"{roots[0].leaf.title} {why}")
         roots = ()
     return Verdicts(roots, tuple(aside.values()), tuple(dict.fromkeys(contradictions)))
+
+
+def _consequences(proven: Sequence[Belief]) -> dict[int, SetAside]:
+    """By identity, what another proven belief explains away."""
+    aside: dict[int, SetAside] = {}
+    for row in proven:
+        cause = next((other for other in proven if _explains(other, row)), None)
+        if cause:
+            aside[id(row)] = SetAside(row, "rejected", f"a consequence of {cause.leaf.title}{_where(cause)}")
+    return aside
+
+
+def _rivals(left: Sequence[Belief]) -> tuple[dict[int, SetAside], list[str]]:
+    """Of those that the same evidence decides for, all but the clearly likeliest, and where none is, that it fits them equally."""
+    aside: dict[int, SetAside] = {}
+    contradictions: list[str] = []
+    for n, row in enumerate(left):
+        rival = next((other for other in left[:n] if id(other) not in aside and _same_evidence(other, row)), None)
+        if rival and rival.log_odds - row.log_odds >= RIVALRY:
+            aside[id(row)] = SetAside(row, "rejected", f"the same evidence is better explained by {rival.leaf.title}")
+        elif rival:
+            contradictions.append(f"the evidence fits {rival.leaf.title} and {row.leaf.title} equally")
+            aside |= {id(b): _undecided(b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
+    return aside, contradictions
 
 
 def _undecided(row: Belief, because: str) -> SetAside:
@@ -159,100 +173,6 @@ def _disagreement(row: Belief) -> str:
 def _where(row: Belief) -> str:
     names = row.subject.named or row.subject.hosts
     return f" on {', '.join(names[:3])}" if names else ""
-
-
-UNASKED = frozenset({"check.no_target", "check.left_out"})
-"""Keys whose facts say that a part of a look was left out."""
-NO_TARGET = UNASKED | {"fabric.sm", "job.log"}
-"""Keys whose facts may say that there was nothing to look at."""
-
-
-@dataclass(slots=True)
-class Coverage:
-    """What was looked at where, and where not and why."""
-
-    lens: Lens
-    hosts: Sequence[str]
-    blind: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    asked: frozenset[tuple[str, str]] = frozenset()
-    observed: frozenset[tuple[str, str]] = frozenset()
-    skipped: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Exclusive checks that were asked and not run, and why: busy, or no tool."""
-    untargeted: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Checks of which a part was left out: the site names nobody to ask, or the answer was too long."""
-
-    @classmethod
-    def of(cls, facts: Iterable[Fact], lens: Lens, hosts: Sequence[str]) -> "Coverage":
-        blind: dict[tuple[str, str], str] = {}
-        asked: set[tuple[str, str]] = set()
-        observed: set[tuple[str, str]] = set()
-        skipped: dict[tuple[str, str], str] = {}
-        untargeted: dict[tuple[str, str], str] = {}
-        for fact in facts:
-            asked.add((fact.host, fact.check))
-            if fact.key == "check.skipped":
-                skipped[fact.host, fact.check] = fact.line
-            elif fact.key in NO_TARGET and (fact.key in UNASKED or _nothing_to_look_at(fact, lens)):
-                untargeted[fact.host, fact.check] = fact.line
-            elif fact.status.blind:
-                blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
-            elif fact.status is Status.OK and not is_text(fact.key):
-                observed.add((fact.host, fact.key))
-        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed), skipped, untargeted)
-
-    def gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
-        """For a leaf: where what would decide could not be looked at, in words, and (host, check) pairs nobody asked yet."""
-        deciding, keys = self.lens.deciding(leaf), self.lens.decisive_keys(leaf)
-        blind: dict[str, list[str]] = defaultdict(list)
-        unasked: list[tuple[str, str]] = []
-        for host in self.hosts:
-            unasked += [(host, check.id) for check in deciding if (host, check.id) not in self.asked]
-            if any((host, key) in self.observed for key in keys):
-                continue
-            for check in deciding:
-                if (host, check.id) in self.blind and not self._pointless(host, check.id):
-                    blind[f"{check.id}: {self.blind[host, check.id]}"].append(host)
-        return [f"{', '.join(hosts[:4])}{' …' if len(hosts) > 4 else ''}: {why}" for why, hosts in blind.items()], unasked
-
-    def decidable(self, leaf: Leaf) -> bool:
-        """Whether some check that was run, passive or exclusive, could have shown what decides."""
-        checks = {check.id for key in self.lens.decisive_keys(leaf) for check in self.lens.establishing(key)}
-        return any((host, check) in self.asked and (host, check) not in self.skipped for check in checks for host in self.hosts)
-
-    def looked(self, host: str, check: str) -> bool:
-        """Whether a check was run on a host and could look."""
-        return (host, check) in self.asked and (host, check) not in self.skipped and (host, check) not in self.blind
-
-    def blind_spots(self) -> list[tuple[str, str, str]]:
-        """(host, check, why) of every passive look that failed and could have shown a fault of the machine; of a job's log where no
-        host's could be read."""
-        return [
-            (host, check, why)
-            for (host, check), why in sorted(self.blind.items())
-            if check in self.lens.checks and not self._pointless(host, check) and (not self._of_jobs(check) or self._unread(check))
-        ]
-
-    def _of_jobs(self, check: str) -> bool:
-        return all(map(is_text, self.lens.checks[check].establishes))
-
-    def _unread(self, check: str) -> bool:
-        return "job.error" in self.lens.checks[check].establishes and all((host, check) in self.blind for host in self.hosts)
-
-    def never_asked(self) -> bool:
-        """Whether some passive check of the machine was not asked of some host: then nothing may be called healthy."""
-        checks = [c.id for c in self.lens.passive() if not self._of_jobs(c.id)]
-        return any((host, check) not in self.asked for host in self.hosts for check in checks)
-
-    def _pointless(self, host: str, check: str) -> bool:
-        """A machine whose SKU has no InfiniBand is not blind for lack of ibstat."""
-        return check == "ibstat" and self.lens.expected(host, "ib.count", None) == 0
-
-
-def _nothing_to_look_at(fact: Fact, lens: Lens) -> bool:
-    """No log of a job, or no tool for the fabric: the host is well for all that, and part of the truth is not seen."""
-    if fact.key == "fabric.sm":
-        return fact.status is Status.ABSENT and lens.expected(fact.host, "ib.count", None) != 0
-    return fact.key == "job.log" and fact.value is False
 
 
 def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Coverage) -> Standing:

@@ -116,6 +116,23 @@ def _ladder(
 ) -> tuple[Ladder | None, list[str]]:
     ground = Ground(host, yard.inventory.hosts, yard.of(host.name), cause, yard.job)
     shared = any(row.open and row.target == host.name and any(rung.remedy == "drain_node" for rung in row.rungs) for row in known)
+    rungs, words, missing = _plans(leaf, ground, first, shared=shared)
+    sentences = dict.fromkeys([*missing, *filter(None, words[first : first + 1])])
+    said = [f"{leaf.title} on {host.name}: {sentence}." for sentence in sentences]
+    if not rungs:
+        return None, said
+    rungs = _with_job(rungs, ground, yard)
+    drains = any(rung.remedy == "drain_node" for rung in rungs)
+    rungs += _restore(ground) if drains and any(rung.part == "fix" for rung in rungs) else []
+    devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
+    count = sum((row.label, row.target) == (leaf.label, host.name) for row in known)
+    name = hashlib.sha256(f"{yard.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]
+    ladder = Ladder(id=name, label=leaf.label, target=host.name, devices=devices, rungs=tuple(rungs), words=tuple(words))
+    return enter(ladder, 0, yard), said
+
+
+def _plans(leaf: Leaf, ground: Ground, first: int, *, shared: bool) -> tuple[list[Rung], list[str], list[str]]:
+    """Of the leaf's plans from `first` on: all rungs, for each plan the words left to people, and what could not be offered."""
     rungs: list[Rung] = []
     words: list[str] = [""] * first
     missing: list[str] = []
@@ -126,20 +143,7 @@ def _ladder(
         missing += lost
         if not own and not rungs:
             break  # people come first here: nothing is done to the host before they did
-    own_devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
-    said = [
-        f"{leaf.title} on {host.name}: {sentence}." for sentence in dict.fromkeys([*missing, *(w for w in words[first : first + 1] if w)])
-    ]
-    if not rungs:
-        return None, said
-    rungs = _with_job(rungs, ground, yard)
-    drains = any(rung.remedy == "drain_node" for rung in rungs)
-    rungs += _restore(ground) if drains and any(rung.part == "fix" for rung in rungs) else []
-    count = sum((row.label, row.target) == (leaf.label, host.name) for row in known)
-    name = hashlib.sha256(f"{yard.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]
-    return enter(
-        Ladder(id=name, label=leaf.label, target=host.name, devices=own_devices, rungs=tuple(rungs), words=tuple(words)), 0, yard
-    ), said
+    return rungs, words, missing
 
 
 def _plan(steps: Sequence[Step], ground: Ground, number: int, *, drained: bool) -> tuple[list[Rung], str, list[str]]:
