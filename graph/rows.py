@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, Origin, Report, Stats, Ticket, Tier
+from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, Report, Stats, Ticket, Tier
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class IncidentRows:
     @cached_property
     def brief(self) -> Brief:
         return Brief.model_validate(self.stored.get("brief") or {})
+
+    @cached_property
+    def logs(self) -> tuple[LogDigest, ...]:
+        """Long logs that were handed in."""
+        return tuple(LogDigest.model_validate(row) for row in self.stored.get("logs", []))
 
     @cached_property
     def opened_at(self) -> datetime | None:

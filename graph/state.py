@@ -209,6 +209,30 @@ class PlannedAction(Stored):
     digest: str = ""
 
 
+class LogTemplate(Stored):
+    """Lines of a log that differ in nothing but numbers, times and names: how many, when, and the numbers of the first and last of them."""
+
+    text: str
+    count: int
+    first: datetime | None = None
+    last: datetime | None = None
+    line: int = 0
+    last_line: int = 0
+
+
+class LogDigest(Stored):
+    """A long log as people read it: `lines` in all, of which `regular` ones (steps, metrics, start-up) and the `left_out` need no template.
+
+    `sha256` is the stored text that the numbers of lines count in."""
+
+    name: str
+    sha256: str = ""
+    lines: int = 0
+    regular: int = 0
+    left_out: int = 0
+    templates: tuple[LogTemplate, ...] = ()
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -229,6 +253,8 @@ class Report(Stored):
     """What would be put up for decision: the rungs of each ladder's present plan, in order."""
     by_hand: tuple[str, ...] = ()
     """What people must do, because no remedy can or because a value that it needs is not known."""
+    logs: tuple[LogDigest, ...] = ()
+    """A handful of the most telling templates of the logs."""
 
 
 class Incident(TypedDict, total=False):
@@ -245,6 +271,8 @@ class Incident(TypedDict, total=False):
     said: list[dict[str, Any]]
     """What people said, redacted: {user, text, at, attachments}."""
     brief: dict[str, Any]
+    logs: list[dict[str, Any]]
+    """Long logs that were handed in, the newest few, as templates (`LogDigest`)."""
     tier: Tier
     walk: dict[str, Any]
     """Where the taxonomy walk stands (`graph.engine.walk.Walk`): open branches, exhausted ones, and the log the card draws."""

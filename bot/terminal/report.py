@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
+from graph.reading.logs import in_words
 from graph.rows import IncidentRows
 from graph.state import Hypothesis, Incident, PlannedAction, Report, Stats
 from kb.redact import visible
@@ -26,6 +27,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     parts += _list("for people to do", report.by_hand)
     parts += _list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
     parts += _list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
+    parts += _list("in the logs", [line for log in report.logs for line in in_words(log)])
     parts += _list("questions", report.questions)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
     if report.next_step:

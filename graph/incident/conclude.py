@@ -14,11 +14,12 @@ from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
 from graph.incident.fixes import is_look, with_fixes, with_results
 from graph.incident.lifecycle import Came, becomes
-from graph.incident.questions import suggestions_for
+from graph.incident.questions import logs_of, suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.summarise import DIAGNOSED
 from graph.incident.tickets import hand_over
 from graph.ports import Ports, Progress
+from graph.reading.logs import handful
 from graph.state import Hypothesis, Incident, Outcome, Report, Stats
 from tools.inventory.ranges import fold
 
@@ -72,6 +73,7 @@ def _diagnosis(case: Case, now: Assessment) -> Concluded:
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         without_model=turn.without_model,
         next_step=_next_step(now, roots, outcome),
+        logs=handful(case.logs if roots else logs_of(case)),
     )
     return Concluded(
         report,

@@ -15,7 +15,7 @@ from graph.engine.prior import past_priors, ranked_priors, together, word_priors
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
-from graph.incident.questions import digest_of, questions_for
+from graph.incident.questions import digest_of, logs_of, questions_for
 from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
@@ -115,7 +115,7 @@ async def _ranked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
     if ports.model is None or now.roots or "rank" in case.turn.asked_model:
         return case, now
     labels = [standing.label for standing in now.standings.values() if standing.verdict != "rejected"][:MOST_RANKED]
-    answer = await ports.model.rank(case.id, case.brief, digest_of(now), labels) if len(labels) > 1 else Declined("")
+    answer = await ports.model.rank(case.id, case.brief, digest_of(now, logs_of(case)), labels) if len(labels) > 1 else Declined("")
     turn = replace(case.turn, asked_model=(*case.turn.asked_model, "rank"))
     if isinstance(answer, Declined):
         return replace(case, turn=turn.declined(answer.reason)), now
@@ -130,7 +130,7 @@ async def _questioned(case: Case, now: Assessment, ports: Ports) -> Turn:
     if ports.model is None:
         return replace(case.turn, questions=own)
     out = [standing.label for standing in now.standings.values() if standing.verdict == "rejected"][:MOST_RANKED]
-    answer = await ports.model.questions(case.id, case.brief, digest_of(now), out)
+    answer = await ports.model.questions(case.id, case.brief, digest_of(now, logs_of(case)), out)
     if isinstance(answer, Declined):
         return replace(case.turn.declined(answer.reason), questions=own)
     asked = tuple(question.strip()[:240] for question in answer if question.strip())[:3]

@@ -1,13 +1,16 @@
 """What is asked of people when looking has not decided: at most three questions, each about something that was really missing. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from graph.engine.assess import Assessment
 from graph.incident.case import Case
+from graph.reading.logs import handful, in_words, of_jobs
+from graph.state import LogDigest
 from tools.inventory.ranges import fold
 
 MOST = 3
-LONGEST_DIGEST = 2400
+LONGEST_DIGEST, LONGEST_LOGS, MOST_TEMPLATES = 2400, 1000, 8
+"""Characters that a model is shown, at most so many of them of logs; templates among these."""
 
 
 def questions_for(case: Case, now: Assessment) -> list[str]:
@@ -49,9 +52,17 @@ def suggestions_for(now: Assessment) -> list[str]:
     return shown[:MOST]
 
 
-def digest_of(now: Assessment) -> str:
-    """What was seen, for a reader with little time: abnormal facts first, then the likeliest causes with their evidence."""
+def digest_of(now: Assessment, logs: Sequence[LogDigest] = ()) -> str:
+    """What was seen, for a reader with little time: abnormal facts first, then the likeliest causes with their evidence; the logs last."""
     lines = [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in now.odd[:12]]
     lines += [f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in now.rows[:10] if row.support]
     lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in now.could_not_look()[:6]]
-    return "\n".join(line[:200] for line in lines)[:LONGEST_DIGEST]
+    said = "\n".join(line[:200] for log in handful(logs, MOST_TEMPLATES) for line in in_words(log))[:LONGEST_LOGS]
+    seen = "\n".join(line[:200] for line in lines)[: LONGEST_DIGEST - len(said)]
+    return f"{seen}\n{said}".strip() if said else seen
+
+
+def logs_of(case: Case) -> tuple[LogDigest, ...]:
+    """The logs that were handed in, and those of the job that the hosts hold."""
+    jobs = of_jobs(case.facts)
+    return (*case.logs, jobs) if jobs else case.logs

@@ -1,5 +1,6 @@
 """First node: what people said becomes a brief, what they handed in becomes facts. Items come redacted (`graph.reading.pasted.shelve`)."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,10 @@ from graph.incident.case import Case, Turn, merged, read_case
 from graph.model.reasoner import BriefGuess, Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
+from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted
 from graph.reading.reports import understand
-from graph.state import Brief, Incident, ItemKind
+from graph.state import Brief, Incident, ItemKind, LogDigest
 from tools.fact import Fact
 
 DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
@@ -29,7 +31,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     if case.item.kind not in DIAGNOSED:
         return {"turn": turn.write()}
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
-    pasted, facts = await _read_attachments(case, ports)
+    pasted, facts, logs = await _read_attachments(case, ports)
     brief = await _with_hosts_of_job(_understood(case, pasted), case, ports)
     brief, unhelped = await _guessed(case, brief, ports)
     turn = replace(turn, without_model=unhelped, asked_model=() if unhelped or not ports.model else ("brief",))
@@ -37,6 +39,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     return {
         "turn": turn.write(),
         "brief": brief.model_dump(mode="json"),
+        **({"logs": [row.model_dump(mode="json", exclude_defaults=True) for row in kept(case.logs, logs)]} if logs else {}),
         "said": _remember(case),
         "facts": await ports.evidence.put_facts(case.id, merged(case.facts, facts)) if facts else case.snapshot,
         "lifecycle": "open",
@@ -46,15 +49,19 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     }
 
 
-async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact]]:
-    """The beginning of what was handed in, and the facts read from all of it."""
+async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], list[LogDigest]]:
+    """The beginning of what was handed in, the facts read from all of it, and the long logs as templates. Reading goes on beside the loop."""
     texts: list[str] = []
     facts: list[Fact] = []
+    logs: list[LogDigest] = []
     for given in case.item.attachments:
         text = await ports.evidence.get(given.sha256) or ""
-        facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in read_pasted(text, ports.fleet.checks)]
+        found = await asyncio.to_thread(read_pasted, text, ports.fleet.checks)
+        facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in found]
+        digest = await asyncio.to_thread(read_log, given.name, given.sha256, text, case.item.at)
+        logs += [digest] if digest else []
         texts.append(text[:LONGEST_READ])
-    return "\n".join(texts), facts
+    return "\n".join(texts), facts, logs
 
 
 def _understood(case: Case, pasted: str) -> Brief:

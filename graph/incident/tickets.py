@@ -2,8 +2,12 @@
 
 from graph.engine.assess import Assessment
 from graph.incident.case import Case
+from graph.incident.questions import logs_of
+from graph.reading.logs import handful, in_words
 from graph.state import Hypothesis, Report, Ticket
 from tools.inventory.ranges import fold
+
+MOST_TEMPLATES = 8
 
 
 def hand_over(case: Case, now: Assessment, report: Report) -> Ticket:
@@ -33,6 +37,8 @@ def summary(case: Case, now: Assessment, report: Report) -> str:
     )
     outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in now.odd if f.sha256))
     lines += ["Outputs:", *(f"  {output}" for output in outputs[:8])] if outputs else []
+    logs = handful(logs_of(case), MOST_TEMPLATES)
+    lines += ["Logs:", *(f"  {line}" for log in logs for line in in_words(log))] if logs else []
     return "\n".join(lines)
 
 

@@ -235,6 +235,8 @@ class FakeModel:
     judgement: Judgement | Declined = GARBAGE
     asks: tuple[str, ...] | Declined = GARBAGE
     calls: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    """The digests of what was seen, as they came."""
 
     async def brief(self, incident: str, text: str, hosts: Sequence[str]) -> BriefGuess | Declined:
         self.calls.append("brief")
@@ -242,6 +244,7 @@ class FakeModel:
 
     async def rank(self, incident: str, brief: Brief, facts_digest: str, labels: Sequence[str]) -> Ranking | Declined:
         self.calls.append("rank")
+        self.shown.append(facts_digest)
         return self.ranking
 
     async def judge(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | Declined:
@@ -250,6 +253,7 @@ class FakeModel:
 
     async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
         self.calls.append("questions")
+        self.shown.append(facts_digest)
         return self.asks
 
     def spent(self, incident: str) -> Spent:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import FrozenInstanceError, replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import Answer, Ask, makespan
 from tools.fleet.fleet import FINISHED_AHEAD, Fleet
+from tools.fleet.reading import LONG
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.transport import Ran, Unreachable
 
@@ -294,3 +296,18 @@ async def test_half_a_table_is_not_counted_and_half_a_log_is_read_up_to_its_last
     assert ("dmesg", "kernel.xid", 79) in found
     assert ("dmesg", "kernel.xid", 48) not in found
     assert {fact.check for fact in wave.facts if fact.status.blind} == {"ibstat", "dmesg"}
+
+
+async def test_a_long_output_is_read_beside_the_loop_and_a_short_one_on_it() -> None:
+    readers: dict[int, int] = {}
+
+    def read(text: str) -> Sequence[Fact]:
+        readers[len(text)] = threading.get_ident()
+        return [Fact("smi", "gpu.count", 8)]
+
+    check = replace(COUNT, formats=(Format("any", lambda text: True, read),), cap=4 << 20)
+    for size in (LONG, LONG + 1):
+        hosts = FakeHosts(lambda host, argv, size=size: Ran(b"x" * size))  # type: ignore[misc]
+        it = Fleet(hosts, HOSTS, {"smi": check}, MemoryEvidence(), SetClock())
+        assert (await it.look("inc-1", [Ask("n1", "smi")])).facts[0].value == 8
+    assert readers[LONG] == threading.get_ident() != readers[LONG + 1]

@@ -9,9 +9,12 @@ NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from kb.logs.event import Event
 from kb.logs.job.reader import read_job
+from kb.logs.templates.compress import Template, compress
+from kb.logs.templates.lines import placed
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
 
@@ -19,6 +22,7 @@ _VARIABLE = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
 WANTED = re.compile(r"(?:NCCL|CUDA|MASTER|UCX|GLOO|TORCH)_\w{1,60}|WORLD_SIZE|RANK|LOCAL_RANK|LD_LIBRARY_PATH|SLURM_JOB_ID|OMP_NUM_THREADS")
 """The variables that the node kit shows. Whatever else stands in a text is not read: it may be a secret."""
 _MOST = 64
+_MOST_TEMPLATES = 8
 _DEVICE = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
 """A device a log names is believed where it looks like one."""
 _NO_LOGS = re.compile(r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open")
@@ -96,8 +100,24 @@ def parse_job_log(text: str) -> Sequence[Fact]:
         *found,
         *variables,
         Fact("joblog", "job.ranks", len(log.ranks)),
-        Fact("joblog", "job.log", True, line=f"{files or 1} log files"),
+        Fact("joblog", "job.log", True, line=f"{files or 1} log files", attrs=_digest(body)),
     ]
+
+
+def _digest(text: str) -> dict[str, Any]:
+    """The log as `lines` in all and its most telling `templates`: text, count, first and last time and line."""
+    data = text.encode("utf-8", "replace")
+    digest = compress(data, limit=_MOST_TEMPLATES)
+    rows = [
+        {"text": row.text[:200], "count": row.count, **_times(row), "line": line, "last_line": last}
+        for row, line, last in placed(data, digest.templates)
+        if not row.text.startswith("==> ")  # the name of a file
+    ]
+    return {"lines": digest.lines, "templates": rows}
+
+
+def _times(row: Template) -> dict[str, str]:
+    return {name: time.isoformat() for name, time in (("first", row.first), ("last", row.last)) if time}
 
 
 def _printed(text: str) -> list[Fact]:

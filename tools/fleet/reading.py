@@ -1,5 +1,6 @@
 """From what commands printed to dated facts: outputs kept as evidence, read by their check, and trouble told beside what was read."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -10,6 +11,9 @@ from tools.fact import Fact, Status, blind
 from tools.fleet.answers import Answer
 from tools.fleet.trouble import broke_off, left_out, trouble_of
 from tools.transport import Ran
+
+LONG = 1 << 20
+"""Characters whose reading takes long enough for others to notice."""
 
 
 class OutputReader:
@@ -43,10 +47,15 @@ class OutputReader:
             why = f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}"
             return sha, facts or [blind(check.id, Status.UNREADABLE, why)]
         if broke_off(ran) and not check.exclusive:
-            facts += check.read(ran.text[: ran.text.rfind("\n") + 1]) if check.partial and "\n" in ran.text else ()
+            facts += await _read(check, ran.text[: ran.text.rfind("\n") + 1]) if check.partial and "\n" in ran.text else ()
         elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
-            facts += check.read(text)
+            facts += await _read(check, text)
         return sha, facts
+
+
+async def _read(check: Check, text: str) -> Sequence[Fact]:
+    """What the check's formats make of it; of a long text apart from the loop, which others wait for."""
+    return await asyncio.to_thread(check.read, text) if len(text) > LONG else check.read(text)
 
 
 def _was_read(facts: Sequence[Fact], command: Command, stand_in: Command, ran: Ran) -> bool:

@@ -35,6 +35,7 @@ def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
             *_causes(report),
             *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
             *_titled("Could not look", rows.could_not_look(report.could_not_look)),
+            *_logs(report),
             *question.parts(report.questions, report.suggestions),
             *([blocks.say(bold("Next:"), " ", report.next_step)] if report.next_step else []),
             *_titled("For people", [(row,) for row in report.by_hand]),
@@ -68,6 +69,11 @@ def _causes(report: Report) -> list[Block]:
 
 def _titled(title: str, lines: list[Line]) -> list[Block]:
     return [blocks.section((bold(title),), *lines)] if lines else []
+
+
+def _logs(report: Report) -> list[Block]:
+    lines = rows.logs(report.logs)
+    return [blocks.section((bold("In the logs"),)), blocks.quote(lines)] if lines else []
 
 
 def _small_print(incident: str, report: Report, stats: Stats | None) -> Block:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.refusal import Refusal
+from graph.reading.logs import in_words
 from graph.rows import IncidentRows
-from graph.state import Blind, Evidence, Hypothesis, Incident, Ticket, Verdict
+from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, Ticket, Verdict
 from tools.fact import Fact
 from tools.inventory.ranges import fold
 
@@ -38,6 +39,8 @@ class Handoff:
     hypotheses: tuple[Hypothesis, ...] = ()
     could_not_look: tuple[Blind, ...] = ()
     timeline: tuple[Moment, ...] = ()
+    logs: tuple[LogDigest, ...] = ()
+    """All that is kept of the logs; a card shows a handful."""
 
 
 def handoff(state: Incident) -> Handoff:
@@ -53,6 +56,7 @@ def handoff(state: Incident) -> Handoff:
         hypotheses=hypotheses,
         could_not_look=report.could_not_look if report else (),
         timeline=_timeline(rows, hypotheses),
+        logs=_logs(rows),
     )
 
 
@@ -61,6 +65,12 @@ def _hypotheses(rows: IncidentRows) -> tuple[Hypothesis, ...]:
     report = rows.report
     found = {h.label: h for h in (*(report.ruled_out if report else ()), *rows.hypotheses, *(report.root_causes if report else ()))}
     return tuple(sorted(found.values(), key=lambda h: (VERDICTS.index(h.verdict), -h.confidence, h.label)))
+
+
+def _logs(rows: IncidentRows) -> tuple[LogDigest, ...]:
+    """Those that were handed in, whole, then the others that the report shows."""
+    known = {row.name for row in rows.logs}
+    return (*rows.logs, *(row for row in (rows.report.logs if rows.report else ()) if row.name not in known))
 
 
 def _timeline(rows: IncidentRows, hypotheses: Sequence[Hypothesis]) -> tuple[Moment, ...]:
@@ -93,6 +103,7 @@ def evidence_text(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_
     parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in whole.timeline)]
     parts += ["", "HYPOTHESES", *(line for h in whole.hypotheses for line in _tried(h))]
     parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in whole.could_not_look)]
+    parts += ["", "LOGS", *(line for log in whole.logs for line in in_words(log))] if whole.logs else []
     parts += ["", "OUTPUTS", *(f"--- {sha}\n{text}" for sha, text in outputs.items())]
     text = "\n".join(parts)
     return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters are in the evidence store"

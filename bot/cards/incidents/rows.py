@@ -5,7 +5,8 @@ from datetime import datetime
 from itertools import groupby
 
 from bot.cards.text import Line, Part, bold, code
-from graph.state import Blind, Evidence, Hypothesis
+from graph.reading.logs import handful, in_words
+from graph.state import Blind, Evidence, Hypothesis, LogDigest
 from tools.inventory.ranges import fold
 
 EVIDENCE, RULED_OUT, BLIND = 8, 6, 6
@@ -64,3 +65,8 @@ def could_not_look(rows: Sequence[Blind]) -> list[Line]:
         grouped.setdefault((row.check, row.why), []).append(row.host)
     lines: list[Line] = [(bold(fold(names)), f" {check}: {why}") for (check, why), names in list(grouped.items())[:BLIND]]
     return lines if len(grouped) <= BLIND else [*lines, (f"… and {len(grouped) - BLIND} more",)]
+
+
+def logs(digests: Sequence[LogDigest]) -> list[str]:
+    """Monospace lines: each log's name and size once, below it its most telling kinds of lines with counts, times and places."""
+    return [line for digest in handful(digests) for line in in_words(digest)]

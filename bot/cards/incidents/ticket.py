@@ -31,6 +31,7 @@ def render(whole: Handoff) -> Card:
             *_tried(whole),
             *_timeline(whole),
             *_blind(whole),
+            *_logs(whole),
             *_truth(whole.ticket),
             blocks.context((italic(f"incident {whole.incident}"),)),
             *_buttons(whole),
@@ -75,6 +76,11 @@ def _timeline(whole: Handoff) -> list[Block]:
 def _blind(whole: Handoff) -> list[Block]:
     lines = rows.could_not_look(whole.could_not_look)
     return [blocks.section((bold("Could not look"),), *lines)] if lines else []
+
+
+def _logs(whole: Handoff) -> list[Block]:
+    lines = rows.logs(whole.logs)
+    return [blocks.section((bold("In the logs"),)), blocks.quote(lines)] if lines else []
 
 
 def _truth(ticket: Ticket) -> list[Block]:

@@ -36,19 +36,19 @@ def few(groups: Sequence[Tally], limit: int) -> tuple[list[Tally], int]:
     """At most `limit` templates in order of first sight, and how many lines the others had."""
     kept = _merged(groups) if len(groups) > limit else list(groups)
     size = max((group.last_offset for group in kept), default=0) + 1
-    ranked = sorted(kept, key=lambda group: _dull(group, size))
+    ranked = sorted(kept, key=lambda group: -telling(group.text, group.count, group.last_offset / size, fixed=group.fixed))
     chosen, rest = ranked[:limit], ranked[limit:]
     return sorted(chosen, key=lambda group: group.offset), sum(group.count for group in rest)
 
 
-def _dull(group: Tally, size: int) -> float:
-    """Low is telling: an Xid, a word of trouble, rare, late in the log."""
-    return (
-        log(1 + group.count)
-        - (8.0 if group.fixed else 0.0)
-        - (5.0 if TROUBLE.search(group.text.lower()) else 0.0)
-        - 2.0 * group.last_offset / size
-    )
+def telling(text: str, count: int, place: float, *, fixed: bool = False) -> float:
+    """How much a template tells, high is more: an Xid, a word of trouble, rare, late in the log (`place`: 0 its beginning, 1 its end)."""
+    return (8.0 if fixed else 0.0) + (5.0 if sounds_bad(text) else 0.0) + 2.0 * place - log(1 + count)
+
+
+def sounds_bad(text: str) -> bool:
+    """Whether a template holds a word of trouble."""
+    return TROUBLE.search(text.lower()) is not None
 
 
 def _merged(groups: Sequence[Tally]) -> list[Tally]:

@@ -1,0 +1,15 @@
+"""Where a template's lines stand, as people count: by numbers of lines instead of bytes."""
+
+from collections.abc import Iterator, Sequence
+
+from kb.logs.templates.compress import Template
+
+
+def placed(log: bytes, templates: Sequence[Template]) -> Iterator[tuple[Template, int, int]]:
+    """Every template with the numbers of its first and last line; the first line of a log is 1. The log is gone through once."""
+    numbers: dict[int, int] = {}
+    line, at = 1, 0
+    for offset in sorted({offset for row in templates for offset in (row.offset, row.last_offset)}):
+        line += log.count(b"\n", at, offset)
+        numbers[offset], at = line, offset
+    return ((row, numbers[row.offset], numbers[row.last_offset]) for row in templates)

@@ -1,0 +1,168 @@
+"""Long logs: card, ticket and model see kinds of lines with counts, times and places, and never a hundred thousand lines."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from bot.cards.incidents import diagnosis, ticket
+from bot.cards.incidents.handoff import evidence_text, handoff
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.reading.logs import MOST_LOGS, MOST_TEMPLATES, handful, in_words, is_log, kept, of_jobs, read_log
+from graph.state import Attachment, Incident, Item, LogDigest, LogTemplate, Report
+from tests.support.fakes_graph import FakeFleet, FakeModel, World, fact, healthy, instead, item
+from tools.checks import CHECKS
+from tools.fact import Fact
+
+NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+STEP = "[2026-05-20 03:{:02}:{:02}] iteration {:8d}/ 500000 | lm loss: {:.6E} | grad norm: 0.{:03d} |\n"
+QUOTA = "2026-05-20 03:{:02}:30,000 ERROR store.py: shard {} of /data/part-{}: disk quota is exceeded\n"
+HANG = "2026-05-20 03:09:59,000 ERROR rank 7 is stuck in all_reduce\n"
+HOSTS = ("n1", "n2", "n3", "n4")
+
+
+def long_log(steps: int = 100_000) -> str:
+    """Steps, among them a line of trouble each thousand, and at the end what it came to."""
+    rows = []
+    for n in range(steps):
+        rows.append(STEP.format(n // 60 % 9, n % 60, n, 2 + n / 1e6, n % 1000))
+        rows += [QUOTA.format(n // 12_000, n, n)] if n % 1000 == 0 else []
+    return "".join((*rows, HANG))
+
+
+class Desk:
+    """Turns of one incident, nobody of whose machines is ill enough to explain it."""
+
+    def __init__(self) -> None:
+        self.world = World(
+            fleet=FakeFleet(instead(healthy(*HOSTS), fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0"))), model=FakeModel()
+        )
+        self.graph = build_incident_graph(InMemorySaver())
+
+    async def turn(self, given: Item) -> Report:
+        return await run_turn(self.graph, self.world.ports(), given)
+
+    async def state(self) -> Incident:
+        return (await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values  # type: ignore[return-value]
+
+    @property
+    def shown(self) -> list[str]:
+        """What the model was shown of what was seen."""
+        assert self.world.model is not None
+        return self.world.model.shown
+
+
+@pytest.fixture(scope="module")
+def pasted() -> Item:
+    return item("n2 is slow", attachments=(Attachment(name="train.log", text=long_log()),))
+
+
+TEMPLATES = (
+    "100× 05-20 03:00:30Z–05-20 03:08:30Z lines 2–99101: <time> ERROR store.py: shard <n> of <path>: disk quota is exceeded",
+    "1× 05-20 03:09:59Z line 100101: <time> ERROR rank <n> is stuck in all_reduce",
+)
+
+
+async def test_of_a_hundred_thousand_lines_card_ticket_and_model_see_templates_with_counts(pasted: Item) -> None:
+    desk = Desk()
+    report = await desk.turn(pasted)
+    assert report.outcome == "abstained"
+    handed = await desk.turn(item("", "hand_off"))
+    state = await desk.state()
+    card, page = (
+        json.dumps(shown, ensure_ascii=False) for shown in (diagnosis.render("inc-1", report).blocks, ticket.render(handoff(state)).blocks)
+    )
+    assert desk.shown
+    for line in TEMPLATES:
+        assert all(line in said for said in (*desk.shown, state["ticket"]["summary"], evidence_text(handoff(state), {})))
+        assert all(line.replace("<", "&lt;").replace(">", "&gt;") in said or line in said for said in (card, page))
+    assert "train.log: 100,101 lines, 100,000 of them regular, stored as " in state["ticket"]["summary"]
+    assert handed.logs == report.logs
+
+
+async def test_an_incident_without_a_long_log_keeps_nothing_of_logs() -> None:
+    desk = Desk()
+    report = await desk.turn(item("n2 is slow", attachments=(Attachment(name="a.txt", text="one line\nand another\n"),)))
+    assert report.logs == ()
+    assert "logs" not in await desk.state()
+    assert not any("lines" in said for said in desk.shown)
+
+
+async def test_the_numbers_of_lines_lead_back_into_the_stored_text(pasted: Item) -> None:
+    desk = Desk()
+    await desk.turn(pasted)
+    (row,) = (await desk.state())["logs"]
+    stored = ((await desk.world.evidence.get(row["sha256"])) or "").splitlines()
+    for template in LogDigest.model_validate(row).templates:
+        for line in (template.line, template.last_line):
+            assert "ERROR" in stored[line - 1]
+
+
+def log(name: str, templates: int) -> LogDigest:
+    rows = tuple(LogTemplate(text=f"{name} says {n}", count=1, line=n, last_line=n) for n in range(1, templates + 1))
+    return LogDigest(name=name, sha256=name, lines=templates, templates=rows)
+
+
+def test_of_many_logs_the_newest_are_kept_and_of_all_together_sixty_templates() -> None:
+    rows = kept([log(f"old{n}", 60) for n in range(4)], [log("new", 60)])
+    assert [row.name for row in rows] == ["old1", "old2", "old3", "new"]
+    assert len(rows) == MOST_LOGS
+    assert sum(len(row.templates) for row in rows) == MOST_TEMPLATES
+    assert all(row.left_out + len(row.templates) == row.lines for row in rows)
+    assert kept(rows, [rows[-1]]) == rows
+
+
+def test_a_handful_is_what_tells_most_in_the_order_of_the_log() -> None:
+    quiet, bad = log("quiet", 50), LogTemplate(text="unit foo failed", count=3, line=4, last_line=9)
+    (row,) = handful([quiet.model_copy(update={"templates": (bad, *quiet.templates)})], 2)
+    assert [template.text for template in row.templates] == ["unit foo failed", "quiet says 50"]
+
+
+@pytest.mark.parametrize(
+    ("text", "log"),
+    [
+        ("a line\n" * 19, False),
+        ("a line\n" * 20, True),
+        ("<?xml version='1.0'?>\n" + "<gpu/>\n" * 50, False),
+        ("{\n" + '"a": 1,\n' * 50 + "}\n", False),
+        ('{"MESSAGE": "x"}\n' * 50, True),
+        ("[2026-05-20 03:00:00] step 1\n" * 50, True),
+        ("==============NVSMI LOG==============\n" + "Attached GPUs : 8\n" * 50, False),
+    ],
+)
+def test_a_log_is_told_from_a_document(text: str, log: bool) -> None:
+    assert is_log(text) is log
+    assert (read_log("x", "sha", text, NOW) is not None) is log
+
+
+def job_log(host: str, *, quiet: bool = False) -> list[Fact]:
+    text = "".join(STEP.format(1, n % 60, n, 2.0, n) for n in range(300)) + ("" if quiet else HANG)
+    return [row.at(host, time=NOW, sha256=f"sha of {host}") for row in CHECKS["joblog"].read(f"==> /var/log/jobs/7/rank_0.log <==\n{text}")]
+
+
+def test_a_look_at_the_job_s_log_keeps_what_tells_of_it() -> None:
+    (row,) = [row for row in job_log("n1") if row.key == "job.log"]
+    assert row.attrs["lines"] == 302
+    assert row.attrs["templates"] == [
+        {"text": "<time> ERROR rank <n> is stuck in all_reduce", "count": 1, "line": 302, "last_line": 302}
+        | dict.fromkeys(("first", "last"), "2026-05-20T03:09:59+00:00")
+    ]
+
+
+def test_the_same_template_of_several_hosts_is_one() -> None:
+    digest = of_jobs([*job_log("n1"), *job_log("n2"), *job_log("n3", quiet=True)])
+    assert digest is not None
+    head, line = in_words(digest)
+    assert head.startswith("the job on n[1-2]: 604 lines")
+    assert line == "  2× 05-20 03:09:59Z: <time> ERROR rank <n> is stuck in all_reduce"
+    assert of_jobs(job_log("n1", quiet=True)) is None
+
+
+def test_one_host_s_log_is_pointed_into() -> None:
+    digest = of_jobs(job_log("n1"))
+    assert digest is not None
+    assert in_words(digest) == [
+        "the job on n1: 302 lines, stored as sha of n1",
+        "  1× 05-20 03:09:59Z line 302: <time> ERROR rank <n> is stuck in all_reduce",
+    ]
