@@ -260,13 +260,16 @@ def stop(why: Annotated[str, typer.Argument(help="Why; it is shown to everybody.
 
 @app.command()
 def resume(
-    group: Annotated[str, typer.Option("--breaker", help="Reset this group's breaker instead.")] = "", config: Config = None
+    group: Annotated[str, typer.Option("--breaker", help="Reset this group's breaker instead.")] = "",
+    clock: Annotated[bool, typer.Option("--clock", help="Set the ledger's clock back to this machine's instead.")] = False,
+    config: Config = None,
 ) -> None:
-    """Take the kill switch off, or reset a group's tripped breaker after looking."""
+    """Take the kill switch off, or reset a group's tripped breaker after looking, or the ledger's clock after a machine ran ahead."""
     settings = settings_of(config)
     from bot.terminal.ledger import resume as let_go
+    from bot.terminal.ledger import set_back
 
-    run(lambda: let_go(settings, group))
+    run(lambda: set_back(settings) if clock else let_go(settings, group))
 
 
 @app.command()

@@ -82,6 +82,14 @@ async def resume(settings: Settings, group: str) -> int:
     return 0
 
 
+async def set_back(settings: Settings) -> int:
+    """The ledger's clock, which a machine that ran ahead had taken along, to this machine's."""
+    async with _ledger(settings) as ledger:
+        await ledger.rewind_clock(who())
+    print("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed anew")
+    return 0
+
+
 async def status(settings: Settings, *, as_json: bool) -> int:
     """The brakes as they stand."""
     async with _ledger(settings) as ledger:

@@ -17,7 +17,7 @@ from bot.slack.outgoing.shared_cards import MOST, Batches
 from graph.state import Incident
 from tests.support.fakes_approvals import APPROVERS, Ward, ward
 from tests.support.fakes_bot import OPS, TEAM
-from tests.support.fakes_ledger import CATALOGUE, POLICY, action
+from tests.support.fakes_ledger import CATALOGUE, POLICY, action, expire_due
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State, Transition
 
@@ -205,7 +205,7 @@ async def test_a_press_after_the_time_is_over_counts_for_none(place: Ward) -> No
     await press(place, "priya", approval.APPROVE_ALL)
     assert await states(place, records) == [State.PENDING] * 3
     assert "3 expired" in place.whispered("priya")
-    for record in await place.ledger.expire_due():
+    for record in await expire_due(place.ledger):
         await place.cards.changed(record)
     assert str(cards(place)[0]["blocks"]).count(approval.ASK_AGAIN) == 3
 

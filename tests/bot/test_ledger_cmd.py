@@ -11,9 +11,9 @@ from fakeredis import FakeAsyncRedis
 from bot.refusal import Refusal
 from bot.settings import BadSettings, load
 from bot.store.ledger import ledger_key, open_ledger, why_not
-from bot.store.store import Durability, Store
+from bot.store.store import Durability, Store, open_store
 from tests.bot.test_cli import rackmedic
-from tests.support.clock import SetClock
+from tests.support.clock import T0, SetClock
 from tools.inventory.hosts import parse_inventory
 from tools.ledger.ledger import Ledger
 
@@ -36,6 +36,22 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
     cut = rackmedic("audit", "verify", "--head", "0" * 64, environ=environ)
     assert cut.returncode == 1
     assert "cut" in cut.stdout
+
+
+@needs_redis
+async def test_a_clock_that_ran_ahead_is_set_back_from_a_terminal(tmp_path: Path) -> None:
+    environ = {"RACKMEDIC_DATA_DIR": str(tmp_path)}
+    store = await open_store(None, tmp_path)
+    try:
+        hasty = Ledger(store.redis, ledger_key(load(None, environ)), SetClock(T0.replace(year=2099)))
+        await hasty.stop("T1:ANN", "by a machine that lives in another century")
+    finally:
+        await store.aclose()
+    assert rackmedic("resume", "--clock", environ=environ).returncode == 0
+    lines = [json.loads(line) for line in rackmedic("audit", "export", environ=environ).stdout.splitlines()]
+    assert [line["event"] for line in lines] == ["stop", "clock_rewound"]
+    assert lines[0]["at"].startswith("2099")
+    assert not lines[1]["at"].startswith("2099")
 
 
 def test_without_a_redis_the_terminal_says_what_to_set(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from bot.cards.approvals import edit_modal, reject_modal
 from bot.slack.people import CannotTell
 from tests.support.fakes_approvals import Ward, ward
 from tests.support.fakes_bot import OPS, TEAM
-from tests.support.fakes_ledger import CATALOGUE, POLICY, action
+from tests.support.fakes_ledger import CATALOGUE, POLICY, action, expire_due
 from tools.ledger.record import Record
 from tools.ledger.states import State, Transition
 
@@ -234,7 +234,7 @@ async def test_a_late_click_is_told_so_and_an_expired_card_asks_again(place: War
     card = place.card(record)
     place.clock.go(seconds=901)
     await refused(place, record, "priya", "over")
-    [expired] = await place.ledger.expire_due()
+    [expired] = await expire_due(place.ledger)
     await place.cards.changed(expired)
     assert "Expired" in str(place.card(record)["blocks"])
     await place.click("olga", card, approval.ASK_AGAIN)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.support.clock import SetClock
-from tests.support.fakes_ledger import CATALOGUE, OTHER_BOOT, POLICY, REAL, Desk, Host, Product
+from tests.support.fakes_ledger import CATALOGUE, OTHER_BOOT, POLICY, REAL, Desk, Host, Product, expire_due
 from tools.action import Action
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
@@ -358,7 +358,7 @@ class Life(RuleBasedStateMachine):
         own, now = stamp(self.clock.at), self.now()
         deadline = {"pending": lambda c: c.decide_by, "approved": lambda c: c.start_by}
         late = [c for c in self.cards if c.state in OPEN and own >= deadline[c.state](c) and now > deadline[c.state](c) and not c.forged]
-        ended = self.do(self.books[0].expire_due())
+        ended = self.do(expire_due(self.books[0], self.desk.product))
         forged = {card.action.approval for card in self.cards if card.forged}
         assert {row.approval for row in ended} - forged == {card.action.approval for card in late}, (
             "I6: what is late, and only that, expires"

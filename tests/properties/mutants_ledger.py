@@ -180,7 +180,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the clock may go back",
         "I6",
         (
-            py("return Look(text_of(head), max(own, mark))", "return Look(text_of(head), own)", "ledger.journal"),
+            py("return JournalHead(text_of(head), max(own, mark))", "return JournalHead(text_of(head), own)", "ledger.journal"),
             lua(
                 "local function behind() return now < tonumber(redis.call('GET', P..'clock') or '0') end",
                 "local function behind() return false end",

@@ -107,6 +107,19 @@ class Host:
         return self.records.setdefault(digest, "never")
 
 
+async def expire_due(ledger: Any, product: Product = REAL) -> list[Any]:
+    """What a sweep does: end what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
+    refusals, states = product.module("ledger.record"), product.module("ledger.states")
+    ended = []
+    for approval in await ledger.due():
+        try:
+            if (await ledger.record(approval)).state in states.OPEN:
+                ended.append(await ledger.end(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time"))
+        except (refusals.NotOpen, refusals.Tampered):
+            continue  # somebody was quicker; or it can never run and must not keep the others from expiring
+    return [row for row in ended if row.state is states.State.EXPIRED]
+
+
 class Desk:
     """One Redis, one ledger, some people and a host."""
 

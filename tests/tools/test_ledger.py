@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as NoConnection
 
 from tests.support.clock import SetClock
-from tests.support.fakes_ledger import BOOT, OTHER_BOOT, PEOPLE, Desk
+from tests.support.fakes_ledger import BOOT, OTHER_BOOT, PEOPLE, Desk, expire_due
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
@@ -263,13 +263,20 @@ async def test_a_machine_whose_clock_is_hopeless_is_told_so_and_a_human_can_rewi
     assert (await desk.ledger.verify()).good
 
 
+async def test_setting_the_clock_back_passes_over_what_somebody_forged(desk: Desk) -> None:
+    forged, card = await desk.ask(), await desk.ask(desk.action("gpu-018"))
+    await desk.redis.hset(desk.key("apr", forged.approval), "mac", "0" * 64)
+    await desk.ledger.rewind_clock("T1:ANN")
+    assert (await desk.ledger.record(card.approval)).state == "superseded"
+
+
 async def test_what_nobody_decides_or_starts_expires_and_is_due_until_then(desk: Desk) -> None:
     waiting, approved = await desk.ask(), await desk.approved(desk.action("gpu-018"))
-    assert await desk.ledger.expire_due() == []
+    assert await expire_due(desk.ledger, desk.product) == []
     desk.clock.go(seconds=301)
-    assert [row.approval for row in await desk.ledger.expire_due()] == [approved.approval]
+    assert [row.approval for row in await expire_due(desk.ledger, desk.product)] == [approved.approval]
     desk.clock.go(seconds=600)
-    assert [row.approval for row in await desk.ledger.expire_due()] == [waiting.approval]
+    assert [row.approval for row in await expire_due(desk.ledger, desk.product)] == [waiting.approval]
     assert await desk.ledger.due() == []
     with pytest.raises(desk.refusals.NotOpen, match="expired"):
         await desk.click(waiting)

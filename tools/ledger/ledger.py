@@ -5,6 +5,7 @@ change between looking and setting.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Literal, cast
@@ -222,19 +223,9 @@ class Ledger(Book):
 
         await insist(attempt)
         for approval in waiting:
-            if (await self.record(approval)).state in OPEN:
-                await self.end(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
-
-    async def expire_due(self) -> list[Record]:
-        """Expire what was not decided or not started in time. Silent holders stay due: somebody has to adopt them."""
-        ended = []
-        for approval in await self.due():
-            try:
+            with suppress(record.NotOpen, record.Tampered):  # it began meanwhile, or it can never run
                 if (await self.record(approval)).state in OPEN:
-                    ended.append(await self.end(approval, Transition.EXPIRE, "rackmedic", "nobody decided or started it in time"))
-            except (record.NotOpen, record.Tampered):
-                continue  # somebody was quicker; or it can never run and must not keep the others from expiring
-        return [row for row in ended if row.state is State.EXPIRED]
+                    await self.end(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
 
 
 def _may_vote(seen: Record, digest: str, voter: str, verdict: str) -> None:

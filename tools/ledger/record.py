@@ -99,7 +99,7 @@ class StoreDown(Refused):
 
 
 class ClockSkew(Refused):
-    """This machine's clock is far behind the ledger's, so no deadline can be trusted; mend its time, or rewind the ledger's clock."""
+    """This machine's clock is far behind the ledger's, so no deadline holds; mend its time, or, if the ledger's ran ahead, `rackmedic resume --clock`."""
 
 
 class Crowded(Refused):

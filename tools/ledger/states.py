@@ -51,7 +51,6 @@ TABLE: Final[Mapping[State, Mapping[Transition, State]]] = {
 }
 
 OPEN: Final = frozenset({State.PENDING, State.APPROVED})
-HOLDS_TARGET: Final = frozenset({State.EXECUTING, State.UNKNOWN})
 TERMINAL: Final = frozenset(state for state, exits in TABLE.items() if not exits)
 
 
