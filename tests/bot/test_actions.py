@@ -678,10 +678,13 @@ async def test_another_incident_on_the_same_host_waits_its_turn(store: Redis) ->
     assert any("Another action holds this target" in what for what, _ in office.wall.news)
 
 
-async def test_an_exclusive_check_on_busy_gpus_is_asked_for_and_its_answer_diagnoses(store: Redis) -> None:
-    links = [fact("n1", "nvlink", "nvlink.replay_errors", 9, "gpu0"), fact("n1", "nvlink", "nvlink.inactive", 1, "gpu0")]
+LINK_SIGNS = (fact("n1", "nvlink", "nvlink.replay_errors", 9, "gpu0"), fact("n1", "nvlink", "nvlink.inactive", 1, "gpu0"))
+
+
+@pytest.mark.parametrize("signs", [LINK_SIGNS, ()], ids=["passive signs", "no sign but what people say"])
+async def test_an_exclusive_check_on_busy_gpus_is_asked_for_and_its_answer_diagnoses(store: Redis, signs: tuple[Fact, ...]) -> None:
     busy = Fact("nccl1", "check.skipped", "busy", host="n1", line="nccl1 was not run on n1: 8 of its GPUs are in use")
-    office = Office(store, site(*links, busy), taxonomy=WITH_LINKS)
+    office = Office(store, site(*signs, busy), taxonomy=WITH_LINKS)
     incident = await office.mention()
     (row,) = await office.pending(incident)
     assert (row.action.remedy, row.action.args, row.terms.quorum, row.terms.changes) == ("run_check", {"check": "nccl1"}, 1, False)
