@@ -28,18 +28,28 @@ MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green"), False: (
 
 
 async def dry_run_once(settings: Settings, request: DryRunRequest) -> int:
-    """Print it; 0 where everything holds that must, else 1. Raises Refusal for what cannot be asked."""
-    remedy = REMEDIES.get(request.remedy)
-    if remedy is None or remedy.at == "fleet":
-        known = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
-        raise Refusal(f"there is no remedy {request.remedy!r} that could be tried; known: {known}", 2)
+    """Open the world, try, print; the exit code. Raises Refusal for what cannot be asked."""
+    remedy = _known(request.remedy)
     async with looking(settings, request.inventory, stage_of(request.case)) as world:
-        action, seen = await _seen(remedy, request, world)
+        return await rehearse(world, remedy, request)
+
+
+async def rehearse(world: World, remedy: Remedy, request: DryRunRequest) -> int:
+    """Print what would happen; 0 where everything holds that must, else 1. Raises Refusal where the remedy does not fit the host."""
+    action, seen = await _seen(remedy, request, world)
     if request.as_json:
         print(json.dumps({"schema": 1, **_document(remedy, action, seen)}))
     else:
         _print(remedy, action, seen)
     return int(any(row.ok is not True for row in seen))
+
+
+def _known(name: str) -> Remedy:
+    remedy = REMEDIES.get(name)
+    if remedy is None or remedy.at == "fleet":
+        known = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
+        raise Refusal(f"there is no remedy {name!r} that could be tried; known: {known}", 2)
+    return remedy
 
 
 async def _seen(remedy: Remedy, request: DryRunRequest, world: World) -> tuple[Action, Sequence[ConditionSeen]]:

@@ -28,13 +28,18 @@ from tools.inventory.ranges import BadRange, fold
 
 
 async def look_once(settings: Settings, request: LookRequest) -> int:
-    """Ask and print; 1 when nothing at all could be looked at. Raises Refusal for what cannot be asked."""
+    """Open the world, ask, print; the exit code. Raises Refusal for what cannot be asked."""
     async with looking(settings, request.inventory, stage_of(request.case)) as world:
-        hosts, checks = _hosts(world, await _ranges(world, request.hosts)), _checks(world.ports.fleet, request)
-        show = _Lines() if request.as_json else _Screen(world, hosts, checks, Heat(request.heat, hosts) if request.heat else None)
-        with show:
-            async for answer in _answers(world, hosts, checks):
-                show.add(answer)
+        return await look_at(world, request)
+
+
+async def look_at(world: World, request: LookRequest) -> int:
+    """Ask and print; 1 when nothing at all could be looked at. Raises Refusal."""
+    hosts, checks = _hosts(world, await _ranges(world, request.hosts)), _checks(world.ports.fleet, request)
+    show = _Lines() if request.as_json else _Screen(world, hosts, checks, Heat(request.heat, hosts) if request.heat else None)
+    with show:
+        async for answer in _answers(world, hosts, checks):
+            show.add(answer)
     if request.out and isinstance(show, _Screen) and show.heat:
         draw(show.heat, request.out)
         Console(stderr=True).print(Text(f"heat map written to {request.out}"))

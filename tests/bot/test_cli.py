@@ -1,11 +1,16 @@
-"""The terminal: what scripts rely on, and what people are told. Each command runs as its own process, as they would run it."""
+"""The terminal: what scripts rely on, and what people are told. As processes where that is the point: pipes, signals, starting up."""
 
 import json
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.support.terminal import ROOT, rackmedic, rackmedic_process
 
 CASE = """
 id: t1
@@ -16,23 +21,23 @@ faults: [{id: G07, node: gpu-003, gpu: 5, t: -620}]
 """
 
 
-def rackmedic(*words: str, stdin: str = "", environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command with an environment of its own."""
-    clean = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "COLUMNS": "160"} | (environ or {})
-    return subprocess.run([sys.executable, "-m", "bot.cli", *words], input=stdin, capture_output=True, text=True, env=clean, check=False)
-
-
-@pytest.fixture
-def case(tmp_path: Path) -> Path:
-    file = tmp_path / "case.yaml"
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("case") / "case.yaml"
     file.write_text(CASE)
     return file
 
 
-def test_diagnose_prints_one_document_of_the_promised_shape(case: Path) -> None:
-    ran = rackmedic("diagnose", "--sandbox", str(case), "--json")
+@pytest.fixture(scope="module")
+def document(case: Path) -> dict[str, Any]:
+    """What a script reads from the pipe: one JSON document and nothing else."""
+    ran = rackmedic_process("diagnose", "--sandbox", str(case), "--json")
     assert ran.returncode == 0, ran.stderr
-    document = json.loads(ran.stdout)
+    read: dict[str, Any] = json.loads(ran.stdout)
+    return read
+
+
+def test_diagnose_prints_one_document_of_the_promised_shape(document: dict[str, Any]) -> None:
     assert document["schema"] == 1
     assert document["outcome"] == "diagnosed"
     [cause] = document["root_causes"]
@@ -49,9 +54,9 @@ def test_diagnose_tells_people_the_headline_first(case: Path) -> None:
     assert any("Xid" in line for line in lines)
 
 
-def test_the_same_case_gives_the_same_answer_twice(case: Path) -> None:
-    once, again = (json.loads(rackmedic("diagnose", "--sandbox", str(case), "--json").stdout) for _ in range(2))
-    assert {**once, "incident": ""} | {"stats": {**once["stats"], "wall_seconds": 0}} == {**again, "incident": ""} | {
+def test_the_same_case_gives_the_same_answer_twice(case: Path, document: dict[str, Any]) -> None:
+    again = json.loads(rackmedic("diagnose", "--sandbox", str(case), "--json").stdout)
+    assert {**document, "incident": ""} | {"stats": {**document["stats"], "wall_seconds": 0}} == {**again, "incident": ""} | {
         "stats": {**again["stats"], "wall_seconds": 0}
     }
 
@@ -89,7 +94,7 @@ def test_a_bad_case_names_what_is_wrong(tmp_path: Path, text: str, told: str) ->
 
 def test_parse_prints_facts_as_json_lines() -> None:
     line = "[  123.456789] NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
-    ran = rackmedic("parse", "dmesg", stdin=line)
+    ran = rackmedic_process("parse", "dmesg", stdin=line)
     assert ran.returncode == 0
     [fact] = [json.loads(row) for row in ran.stdout.splitlines() if '"kernel.xid"' in row]
     assert {"check", "key", "device", "value", "unit", "status"} <= set(fact)
@@ -125,6 +130,28 @@ def test_a_narrow_terminal_shows_a_row_as_a_paragraph(table: str) -> None:
     assert max(map(len, lines)) <= 80
     assert [line for line in lines if line and not line.startswith(" ")][1:] == [row["id"] for row in items]
     assert not [line for line in lines if "│" in line or "┃" in line]
+
+
+def test_an_interrupted_look_says_what_it_did_not_get_to(tmp_path: Path) -> None:
+    """A host that accepts and never speaks: once it was reached, the command is surely under way."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(120)  # of a command that never got there
+        (tmp_path / "known_hosts").touch()
+        host = f"n1: {{address: 127.0.0.1, port: {silent.getsockname()[1]}, known_hosts: {tmp_path / 'known_hosts'}}}"
+        (tmp_path / "inventory.yaml").write_text(f"groups: {{g: {{hosts: n1}}}}\nhosts: {{{host}}}\n")
+        words = (sys.executable, "-m", "bot.cli", "look", "n1", "smi", "-i", str(tmp_path / "inventory.yaml"))
+        with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+            try:
+                reached, _ = silent.accept()
+                with reached:
+                    command.send_signal(signal.SIGINT)
+                    out, err = command.communicate()
+            finally:
+                command.kill()
+    assert command.returncode == 130
+    assert "interrupted" in err
+    assert "not asked to the end: n1" in out
+    assert "Traceback" not in err
 
 
 def test_serve_without_settings_tells_all_that_is_missing_at_once() -> None:

@@ -12,8 +12,8 @@ from bot.refusal import Refusal
 from bot.settings import BadSettings, load
 from bot.store.ledger import ledger_key, open_ledger, why_not
 from bot.store.store import Durability, Store, open_store
-from tests.bot.test_cli import rackmedic
 from tests.support.clock import T0, SetClock
+from tests.support.terminal import rackmedic
 from tools.inventory.hosts import parse_inventory
 from tools.ledger.ledger import Ledger
 

@@ -1,17 +1,23 @@
 """`rackmedic look`: what differs among hosts, what could not be looked at, facts for scripts, and the heat map."""
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.refusal import Refusal
+from bot.run.world import World
+from bot.settings import load
 from bot.terminal.differences import Differences
 from bot.terminal.heat import Heat, draw, heat_table, scale
-from bot.terminal.requests import picture_kind
-from tests.bot.test_cli import rackmedic
+from bot.terminal.look import look_at
+from bot.terminal.requests import LookRequest, picture_kind
+from bot.terminal.shared import looking, stage_of
+from tests.support.terminal import rackmedic
 from tools.fact import Fact, Status, Value, blind
 from tools.fleet.answers import Answer
 from tools.inventory.ranges import expand
@@ -26,11 +32,17 @@ modifiers: ["R6(check=dmesg@gpu-005, how=timeout)"]
 """
 
 
-@pytest.fixture
-def case(tmp_path: Path) -> str:
-    file = tmp_path / "case.yaml"
-    file.write_text(CASE)
-    return str(file)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """The case's simulated cluster, looked at by all tests here: looking changes nothing."""
+    async for world in opened(tmp_path_factory.mktemp("case"), CASE):
+        yield world
+
+
+async def opened(folder: Path, case: str) -> AsyncIterator[World]:
+    (folder / "case.yaml").write_text(case)
+    async with looking(load(environ={}), None, stage_of(folder / "case.yaml")) as world:
+        yield world
 
 
 def seen(rows: dict[str, Value], key: str = "driver.version", device: str | None = None, expected: Value = None) -> Differences:
@@ -137,24 +149,27 @@ def test_every_host_is_in_exactly_one_group(rows: dict[str, Value]) -> None:
     assert len({group.notes for group in groups}) == len(groups)
 
 
-def test_look_folds_a_cluster_from_the_command_line(case: str) -> None:
-    ran = rackmedic("look", "gpu-[001-005]", "smi", "dmesg", "--sandbox", case)
-    assert ran.returncode == 0, ran.stderr
-    assert "  gpu-[001-002,004-005]: ok" in ran.stdout
-    assert "  gpu-005: nothing in the part that could be looked at" in ran.stdout
-    assert "gpu5: gpu.lost True" in ran.stdout
-    assert "gpu5: kernel.xid 79" in ran.stdout
-    assert "gpu-005: dmesg: dmesg.ring: no answer within" in ran.stdout
+@pytest.mark.asyncio(loop_scope="module")
+async def test_look_folds_a_cluster(cluster: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await look_at(cluster, LookRequest("gpu-[001-005]", ("smi", "dmesg"))) == 0
+    out = capsys.readouterr().out
+    assert "  gpu-[001-002,004-005]: ok" in out
+    assert "  gpu-005: nothing in the part that could be looked at" in out
+    assert "gpu5: gpu.lost True" in out
+    assert "gpu5: kernel.xid 79" in out
+    assert "gpu-005: dmesg: dmesg.ring: no answer within" in out
 
 
-def test_checks_in_which_every_host_is_well_are_one_line(case: str) -> None:
-    ran = rackmedic("look", "gpu-[001-005]", "disk", "mem", "smi", "--sandbox", case)
-    assert "ok on every host that answered\n  gpu-[001-005]: disk mem\n" in ran.stdout
+@pytest.mark.asyncio(loop_scope="module")
+async def test_checks_in_which_every_host_is_well_are_one_line(cluster: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await look_at(cluster, LookRequest("gpu-[001-005]", ("disk", "mem", "smi")))
+    assert "ok on every host that answered\n  gpu-[001-005]: disk mem\n" in capsys.readouterr().out
 
 
-def test_look_prints_facts_with_their_host_as_json_lines(case: str) -> None:
-    ran = rackmedic("look", "gpu-003,gpu-005", "dmesg", "--sandbox", case, "--json")
-    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+@pytest.mark.asyncio(loop_scope="module")
+async def test_look_prints_facts_with_their_host_as_json_lines(cluster: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await look_at(cluster, LookRequest("gpu-003,gpu-005", ("dmesg",), as_json=True))
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {"host", "check", "key", "device", "value", "unit", "status"} <= set(rows[0])
     assert ("gpu-003", "gpu5", 79) in {(row["host"], row["device"], row["value"]) for row in rows if row["key"] == "kernel.xid"}
     assert {row["status"] for row in rows if row["host"] == "gpu-005"} >= {"timeout"}
@@ -173,27 +188,30 @@ def test_look_prints_facts_with_their_host_as_json_lines(case: str) -> None:
         (("gpu-001", "--heat", "gpu.temp.core", "--out", "x.gif"), ".png or .svg"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_the_mend(case: str, words: tuple[str, ...], told: str) -> None:
-    ran = rackmedic("look", *words, "--sandbox", case)
+def test_what_cannot_be_asked_is_refused_with_the_mend(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    (tmp_path / "case.yaml").write_text(CASE)
+    ran = rackmedic("look", *words, "--sandbox", str(tmp_path / "case.yaml"))
     assert (ran.returncode, told in ran.stderr) == (2, True), ran.stderr
     assert not ran.stdout
 
 
-def test_an_exclusive_check_runs_on_idle_hosts_when_allowed(case: str) -> None:
-    ran = rackmedic("look", "gpu-001", "nccl1", "--exclusive", "--sandbox", case, "--json")
-    assert any(json.loads(line)["key"] == "nccl.busbw_max" for line in ran.stdout.splitlines())
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_exclusive_check_runs_on_idle_hosts_when_allowed(cluster: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await look_at(cluster, LookRequest("gpu-001", ("nccl1",), exclusive=True, as_json=True))
+    assert any(json.loads(line)["key"] == "nccl.busbw_max" for line in capsys.readouterr().out.splitlines())
 
 
-def test_an_exclusive_check_is_not_run_where_gpus_are_in_use(tmp_path: Path) -> None:
-    file = tmp_path / "busy.yaml"
-    file.write_text("profile: dgx-h100-8\nnodes: [n1]\nticket: {text: x}\nfaults: [{id: S12, node: n1, t: -620}]\n")
-    ran = rackmedic("look", "n1", "nccl1", "--exclusive", "--sandbox", str(file))
-    assert "n1: nccl1: nccl1 was not run on n1" in ran.stdout
+async def test_an_exclusive_check_is_not_run_where_gpus_are_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    busy = "profile: dgx-h100-8\nnodes: [n1]\nticket: {text: x}\nfaults: [{id: S12, node: n1, t: -620}]\n"
+    async for world in opened(tmp_path, busy):
+        await look_at(world, LookRequest("n1", ("nccl1",), exclusive=True))
+    assert "n1: nccl1: nccl1 was not run on n1" in capsys.readouterr().out
 
 
-def test_the_heat_map_is_a_table_and_a_picture(case: str, tmp_path: Path) -> None:
+def test_the_heat_map_is_a_table_and_a_picture(tmp_path: Path) -> None:
+    (tmp_path / "case.yaml").write_text(CASE)
     out = tmp_path / "temp.png"
-    ran = rackmedic("look", "gpu-[001-005]", "--heat", "gpu.temp.core", "--out", str(out), "--sandbox", case)
+    ran = rackmedic("look", "gpu-[001-005]", "--heat", "gpu.temp.core", "--out", str(out), "--sandbox", str(tmp_path / "case.yaml"))
     assert ran.returncode == 0, ran.stderr
     assert "gpu7" in ran.stdout
     assert "gpu-003" in ran.stdout

@@ -1,16 +1,19 @@
 """`rackmedic dry-run`: every remedy can be tried without being run, and what would stop it is said."""
 
 import json
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from bot.refusal import Refusal
+from bot.run.world import World
 from bot.settings import load
-from bot.terminal.dry_run import dry_run_once
+from bot.terminal.dry_run import dry_run_once, rehearse
 from bot.terminal.requests import DryRunRequest
-from deploy.sandbox.cluster.doors.stage import stage
+from bot.terminal.shared import looking, stage_of
+from deploy.sandbox.cluster.doors.stage import Stage
 from tools.remedies import REMEDIES
 
 CASE = """
@@ -27,25 +30,40 @@ HIDDEN = ("node", "approval", "ticks")
 """Nobody types these."""
 
 
-@pytest.fixture
-def case(tmp_path: Path) -> Path:
-    (tmp_path / "case.yaml").write_text(CASE)
-    return tmp_path / "case.yaml"
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    file = tmp_path_factory.mktemp("case") / "case.yaml"
+    file.write_text(CASE)
+    found = stage_of(file)
+    assert found
+    return found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(staged: Stage) -> AsyncIterator[World]:
+    """One simulated cluster for all tests here: a remedy that is tried changes nothing."""
+    async with looking(load(environ={}), None, staged) as world:
+        yield world
 
 
 async def tried(
-    case: Path, capsys: pytest.CaptureFixture[str], remedy: str, *values: str, host: str = "gpu-001"
+    world: World, capsys: pytest.CaptureFixture[str], remedy: str, *values: str, host: str = "gpu-001"
 ) -> tuple[int, dict[str, Any]]:
-    code = await dry_run_once(load(environ={}), DryRunRequest(remedy, host, values, case=case, as_json=True))
+    code = await rehearse(world, REMEDIES[remedy], DryRunRequest(remedy, host, values, as_json=True))
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     return code, document
 
 
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet"])
-async def test_every_remedy_can_be_tried_and_nothing_changes(case: Path, capsys: pytest.CaptureFixture[str], remedy: str) -> None:
-    bdf = stage(case).cluster.world().nodes["gpu-001"].gpus[5].bdf
+async def test_every_remedy_can_be_tried_and_nothing_changes(
+    world: World, staged: Stage, capsys: pytest.CaptureFixture[str], remedy: str
+) -> None:
+    bdf = staged.cluster.world().nodes["gpu-001"].gpus[5].bdf
     values = [f"{name}={GOOD[name].format(bdf=bdf)}" for name in REMEDIES[remedy].args if name not in HIDDEN]
-    code, told = await tried(case, capsys, remedy, *values)
+    code, told = await tried(world, capsys, remedy, *values)
     assert (told["remedy"], told["target"], told["risk"]) == (remedy, "gpu-001", REMEDIES[remedy].risk)
     assert not [word for word in told["command"] if word in ("{bdf}", "{pid}", "{hours}")]
     assert "{" not in told["does"]
@@ -56,31 +74,35 @@ async def test_every_remedy_can_be_tried_and_nothing_changes(case: Path, capsys:
     assert all(says in told["would"] for says in stops)
 
 
-async def test_what_stops_it_is_named_with_what_was_seen(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = await tried(case, capsys, "cleanup", "hours=72")
+async def test_what_stops_it_is_named_with_what_was_seen(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = await tried(world, capsys, "cleanup", "hours=72")
     assert code == 1
     assert told["would"] == "be refused: not so: the root file system is nearly full"
-    assert await dry_run_once(load(environ={}), DryRunRequest("cleanup", "gpu-001", ("hours=72",), case=case)) == 1
+    assert await rehearse(world, REMEDIES["cleanup"], DryRunRequest("cleanup", "gpu-001", ("hours=72",))) == 1
     shown = capsys.readouterr().out
     assert "no  the root file system is nearly full (it says 'Use% IUse%')" in shown
     assert "It would be refused" in shown
 
 
-async def test_what_runs_elsewhere_says_where(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = await tried(case, capsys, "drain_node")
+async def test_what_runs_elsewhere_says_where(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = await tried(world, capsys, "drain_node")
     assert (code, told["via"], told["undo"]) == (0, "slurm-controller", "resume_node")
+
+
+@pytest.mark.parametrize("name", ["pray", "run_check"])
+async def test_what_is_no_remedy_for_a_host_is_refused_before_any_host_is_asked(name: str) -> None:
+    with pytest.raises(Refusal, match=f"there is no remedy '{name}' that could be tried"):
+        await dry_run_once(load(environ={}), DryRunRequest(name, "gpu-001"))
 
 
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (DryRunRequest("pray", "gpu-001"), "there is no remedy 'pray'"),
-        (DryRunRequest("run_check", "gpu-001"), "there is no remedy 'run_check' that could be tried"),
         (DryRunRequest("reboot", "gpu-009"), "gpu-009 is not in the inventory"),
         (DryRunRequest("gpu_reset", "gpu-001", ("bdf=x; reboot",)), "bdf='x; reboot': must be a PCI address"),
         (DryRunRequest("drain_node", "slurm-controller"), "runs via a Slurm controller"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_in_words(case: Path, asked: DryRunRequest, says: str) -> None:
-    with pytest.raises(Refusal, match=says.replace("(", r"\(")):
-        await dry_run_once(load(environ={}), DryRunRequest(asked.remedy, asked.host, asked.values, case=case))
+async def test_what_cannot_be_asked_is_refused_in_words(world: World, asked: DryRunRequest, says: str) -> None:
+    with pytest.raises(Refusal, match=says):
+        await rehearse(world, REMEDIES[asked.remedy], asked)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bot.test_cli import rackmedic
+from tests.support.terminal import rackmedic
 
 BROKEN = "category: GPU\nleaves:\n  GPU.BUS.Ours:\n    title: ours\n    owner: nobody\n"
 

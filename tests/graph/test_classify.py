@@ -13,7 +13,7 @@ from kb.history.likeness import Nearest
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incident_labels import CATEGORIES, LEAVES
 from tests.bench.incidents import INCIDENTS, read_incidents, score
-from tests.bot.test_cli import rackmedic
+from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
 from tools.fact import Fact
 

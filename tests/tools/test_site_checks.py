@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from graph.engine.abnormal import is_odd
 from kb.taxonomy.reader import load_taxonomy
-from tests.bot.test_cli import rackmedic
 from tests.support.clock import SetClock
+from tests.support.terminal import rackmedic
 from tests.tools.test_fleet import HOSTS, FakeHosts
 from tools.checks import CHECKS
 from tools.checks.row import Check
