@@ -97,7 +97,7 @@ def _watch(quiet: bool) -> Iterator[LiveLine]:
 
 async def _turn(world: World, item: Item, quiet: bool) -> tuple[Incident, Report]:
     """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
-    from graph.incident.single import single_turn
+    from graph.incident.flow import single_turn
 
     with _watch(quiet) as watch:
         return await single_turn(replace(world.ports, progress=watch), item, Origin(kind="terminal"))

@@ -1,14 +1,15 @@
 """The incident graph as a table, and how one inbox item becomes exactly one turn of it.
 
 The graph never waits: a turn ends, and the next item starts the next one. A turn that a crash cut off is continued first.
-NodeFunction names are stored with every checkpoint, so they stay; when the shape changes GRAPH_VERSION is bumped.
+Node names are stored with every checkpoint, so they stay; when the shape changes GRAPH_VERSION is bumped.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -20,6 +21,7 @@ from graph.incident.reflect import after_reflect, reflect
 from graph.incident.summarise import after_summarise, summarise
 from graph.ladders.ends import outgrown
 from graph.memory.resume import cut_off
+from graph.memory.serde import plain_serde
 from graph.ports import Ports
 from graph.reading.pasted import shelve
 from graph.rows import read_ladders, write_ladders
@@ -83,6 +85,14 @@ async def run_turn(graph: IncidentGraph, ports: Ports, item: Item, origin: Origi
         given = _opening(state, await shelve(item, ports.evidence), origin)
         state = await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[assignment]
     return Report.model_validate(state["report"])
+
+
+async def single_turn(ports: Ports, item: Item, origin: Origin) -> tuple[Incident, Report]:
+    """The incident as it ends, and the report of its only turn, which nothing outlives: LangGraph's own memory keeps it."""
+    graph = build_incident_graph(InMemorySaver(serde=plain_serde()))
+    report = await run_turn(graph, ports, item, origin)
+    state = await graph.aget_state(RunnableConfig(configurable={"thread_id": item.incident}))
+    return cast(Incident, state.values), report
 
 
 async def _finish(graph: IncidentGraph, ports: Ports, config: RunnableConfig) -> Incident:

@@ -8,8 +8,7 @@ from fakeredis import FakeAsyncRedis
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.incident.flow import FLOW, build_incident_graph, run_turn
-from graph.incident.single import single_turn
+from graph.incident.flow import FLOW, build_incident_graph, run_turn, single_turn
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Judgement, Ranking
 from graph.state import GRAPH_VERSION, Attachment, Incident, Item, Origin, Report
