@@ -1,4 +1,4 @@
-"""Every remedy that a simulated fault calls for, as a whole: mention, approve in Slack, the node kit's own scripts, proof. One bot throughout."""
+"""Three kinds of remedy as a whole, through real SSH: mention, approve in Slack, the node kit's own scripts, proof. One bot throughout."""
 
 import os
 from pathlib import Path
@@ -8,15 +8,12 @@ from deploy.sandbox.demo import Sandbox, bot, sandbox
 
 PEOPLE = ("U0PRIYA", "U0ANTON")
 STORIES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "G17": ("gpu-001", {"gpu": 3}, ["reset_clocks"]),
-    "G18": ("gpu-001", {}, ["power_limit_default"]),
     "S18": ("gpu-001", {"gpu": 2}, ["kill_gpu_process"]),
-    "S08": ("gpu-003", {}, ["modprobe_peermem"]),
-    "S04": ("gpu-002", {}, ["drain_node", "restart_fabricmanager", "resume_node"]),
     "G01": ("gpu-002", {"gpu": 1}, ["drain_node", "gpu_reset", "resume_node"]),
     "G07": ("gpu-003", {"gpu": 4, "outcome": "cures"}, ["drain_node", "reboot", "resume_node"]),
 }
-"""Fault → where, how, and the remedies it takes. Three hosts in all: more in ten minutes would trip the fleet breaker, as it should."""
+"""Fault → where, how, and the remedies it takes: a process with arguments of its own, a GPU on a drained node, and a host that goes away.
+Every other remedy is played by test_remedies_close, without SSH."""
 
 
 def asking(world: Sandbox, ts: str) -> list[dict[str, Any]]:

@@ -15,19 +15,23 @@ SICK = "gpu-018"
 
 AROUND = ("drain_node", "resume_node")
 TAKES: dict[str, list[str]] = {
+    "G17": ["reset_clocks"],
+    "G18": ["power_limit_default"],
     "G19": ["mig_off", "gpu_reset"],
     "G20": ["compute_mode_default"],
     "S01": ["reload_driver"],
     "S03": ["dkms_rebuild"],
+    "S04": ["restart_fabricmanager"],
     "S06": ["restart_container"],
     "S07": ["configure_runtime", "restart_service"],
+    "S08": ["modprobe_peermem"],
     "S10": ["cleanup"],
     "S17": ["chrony_makestep"],
     "S19": ["governor_performance"],
 }
 """Fault → what mends it. What takes a driver, a container engine or a whole GPU is done on a drained node, which returns afterwards."""
 
-DRAINED = {"G19", "S01", "S03", "S07"}
+DRAINED = {"G19", "S01", "S03", "S04", "S07"}
 
 
 def case(fault: str) -> dict[str, Any]:
