@@ -3,11 +3,10 @@
 import asyncio
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 from deploy.sandbox.demo import bot, sandbox
-from tests.stories.test_crash import MENTION, night, reported
+from tests.stories.test_crash import MENTION, alone, night, reported
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
@@ -73,9 +72,8 @@ async def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
 
 async def test_without_workers_one_process_does_everything(tmp_path: Path) -> None:
     async with sandbox(tmp_path / "n") as world:
-        alone = {**world.settings, "RACKMEDIC_WORKERS": "0"}
         world.cluster.break_("G07", "gpu-003", gpu=5)
-        async with bot(replace(world, settings=alone), dict(os.environ), tmp_path / "a.log") as front:
+        async with bot(alone(world), dict(os.environ), tmp_path / "a.log") as front:
             await world.slack.connected(timeout=90)
             assert children(front.pid) == []
             assert await reported(world, await world.slack.say("U0OLGA", "C0GPUINC", MENTION))
