@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from tests.bench.loop_time import Leaping, LoopClock
+from tests.support.clock import PATIENCE
 
 T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
@@ -26,7 +27,7 @@ def test_a_day_of_waiting_passes_at_once_and_clocks_show_it() -> None:
         await asyncio.sleep(86_400)
         assert clock.now() == T0.replace(day=21)
         assert clock.stamp() == T0.replace(day=21).timestamp()
-        assert time.perf_counter() - began < 60, "it leapt"
+        assert time.perf_counter() - began < 3600, "it leapt over a day"
 
     on_a_leaping_loop(work)
 
@@ -82,7 +83,7 @@ def test_real_sockets_work_as_ever() -> None:
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
             writer.write(b"hello\n")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 assert await reader.readline() == b"HELLO\n"
             writer.close()
             await writer.wait_closed()

@@ -22,6 +22,7 @@ from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Progress
 from graph.state import Incident, Item, Origin, Report
+from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, CHANNEL, KIT_GROUPS, TEAM, Office, PeopleOfList, Site, Wall, well
 from tests.support.fakes_graph import fact
 from tools.inventory.hosts import parse_inventory
@@ -48,7 +49,7 @@ class Watched(Wall):
 
     async def until(self, what: str) -> str:
         """The approval of the first such news."""
-        async with asyncio.timeout(30), self.moved:
+        async with asyncio.timeout(PATIENCE), self.moved:
             await self.moved.wait_for(lambda: any(said.startswith(what) for said, _ in self.news))
         return next(approval for said, approval in self.news if said.startswith(what))
 

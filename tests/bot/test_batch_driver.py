@@ -9,6 +9,7 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from tests.bot.test_actions import site, slow
+from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import (
@@ -223,4 +224,4 @@ async def test_a_command_that_may_run_waits_for_nobodys_card(store: Redis) -> No
     office = office_of(store, "n1")
     _, [row] = await asked(office, "n1")
     stuck = replace(office.driver, show=Stuck(), announce_seconds=0.01)
-    await asyncio.wait_for(stuck.announce(row.approval), 5)
+    await asyncio.wait_for(stuck.announce(row.approval), PATIENCE)

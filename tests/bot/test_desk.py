@@ -19,7 +19,7 @@ from bot.desk.wakeups import LocalWakeups, StreamWakeups
 from bot.store.keys import Names
 from bot.tasks import end
 from graph.state import Report
-from tests.support.clock import T0, SetClock
+from tests.support.clock import PATIENCE, T0, SetClock
 from tests.support.fakes_desk import BoardOfList, Point, TinyTurns, item, origin, straight_on
 from tests.support.redis_server import RealServer
 
@@ -405,7 +405,7 @@ async def streams(redis_server: RealServer, real_redis: Redis) -> AsyncIterator[
         await each.start(receiver(name))
     for n in range(20):
         await front.wake(f"inc-{n}")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await all_awake.wait()
     yield front, woken
     for each in (front, *workers):
@@ -439,7 +439,7 @@ async def test_a_receiver_outlives_redis(durable_server: RealServer) -> None:
     durable_server.start()
     async with Redis.from_url(durable_server.url) as redis:
         await redis.flushall()  # even its group is gone
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await wakeups.wake("inc-1")
         while woken.empty():
             _, late = await asyncio.wait({asyncio.create_task(woken.get())}, timeout=0.2)

@@ -9,6 +9,7 @@ import pytest
 
 from bot.refusal import Refusal
 from bot.run.workers import Worker, own_command, workers
+from tests.support.clock import PATIENCE
 
 WORKS = "import socket; line = socket.socket(fileno=0); line.sendall(b'ready\\n'); line.recv(1)"
 """Ready at once, there until the other end is closed."""
@@ -60,7 +61,7 @@ async def pauses(worker: Worker, most: int) -> list[float]:
 
     worker.pause = pause
     keeping = asyncio.create_task(worker.keep())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await enough.wait()
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)

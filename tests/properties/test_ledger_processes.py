@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from tests.support.clock import SetClock
+from tests.support.clock import PATIENCE, SetClock
 from tests.support.fakes_ledger import CATALOGUE, KEY, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.node_transport import OneNode
@@ -90,7 +90,7 @@ async def test_four_processes_that_claim_twenty_approvals_at_once_get_each_once(
     names = [row.approval for row in rows]
     with ExitStack() as stack:
         racers = [stack.enter_context(process(durable_server, f"w{i}", "race", *names)) for i in range(PROCESSES)]
-        said = [(await asyncio.to_thread(racer.communicate, timeout=60))[0] for racer in racers]
+        said = [(await asyncio.to_thread(racer.communicate, timeout=PATIENCE))[0] for racer in racers]
     assert [racer.returncode for racer in racers] == [0] * PROCESSES
     claimed = [line.split()[1] for text in said for line in text.splitlines()]
     assert sorted(claimed) == sorted(names), "each approval was claimed by exactly one process"

@@ -11,12 +11,13 @@ import pytest
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.sshd import SshCluster
+from tests.support.clock import PATIENCE
 from tests.support.fakes_cluster import argv, cluster
 from tests.support.inventories import inventory_of
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Ran, Unreachable
 
-QUICK = Limits(connect_seconds=3, login_seconds=3, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
+QUICK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
 
 
 @contextlib.asynccontextmanager
@@ -39,7 +40,7 @@ async def test_ssh_and_in_process_answers_are_the_same(tmp_path: Path) -> None:
     async with reached(of, tmp_path) as (_, client):
         for command in ("smi.query", "dmesg.ring", "lspci.gpus", "joblog.tail", "ibstat.counters", "env.job", "mods.loaded"):
             for host in of.hosts:
-                here, there = await twin.run(host, argv(command), timeout=5, cap=1 << 22), await _ask(client, command, host)
+                here, there = await twin.run(host, argv(command), timeout=PATIENCE, cap=1 << 22), await _ask(client, command, host)
                 assert (there.stdout, there.stderr, there.exit_status) == (here.stdout, here.stderr, here.exit_status)
     assert not of.unsafe_commands
 
@@ -54,7 +55,7 @@ async def test_every_node_has_a_host_key_of_its_own(tmp_path: Path) -> None:
 async def test_a_command_that_is_in_no_table_is_refused_and_counted(tmp_path: Path) -> None:
     of = cluster(nodes=1)
     async with reached(of, tmp_path) as (_, client):
-        ran = await client.run("n0", ("nvidia-smi", "-r"), timeout=5, cap=1000)
+        ran = await client.run("n0", ("nvidia-smi", "-r"), timeout=PATIENCE, cap=1000)
     assert ran.exit_status == 127
     assert [row.argv for row in of.unsafe_commands] == [("nvidia-smi", "-r")]
 
@@ -85,7 +86,7 @@ async def test_a_changed_host_key_is_not_trusted(tmp_path: Path) -> None:
     async with reached(cluster(nodes=2), tmp_path) as (servers, client):
         await _ask(client)
         await servers.change_host_key("n0")
-        await asyncio.wait_for(_until_lost(client), 5)
+        await asyncio.wait_for(_until_lost(client), PATIENCE)
         with pytest.raises(Unreachable, match="host key not verified"):
             await _ask(client)
         assert (await _ask(client, host="n1")).exit_status == 0
@@ -101,12 +102,12 @@ async def _until_lost(client: Ssh) -> None:
 async def test_a_dropped_connection_is_lost_and_the_next_one_works(tmp_path: Path) -> None:
     async with reached(cluster("G10@n0", nodes=1), tmp_path) as (servers, client):
         await _ask(client)
-        waiting = asyncio.create_task(_ask(client, "smi.query", timeout=30))
+        waiting = asyncio.create_task(_ask(client, "smi.query", timeout=10 * PATIENCE))
         while not servers.running:  # noqa: ASYNC110  # the server has no event to give
             await asyncio.sleep(0)
         await servers.drop("n0")
-        assert (await asyncio.wait_for(waiting, 5)).exit_status is None
-        await asyncio.wait_for(_until_up(client), 5)
+        assert (await asyncio.wait_for(waiting, PATIENCE)).exit_status is None
+        await asyncio.wait_for(_until_up(client), PATIENCE)
 
 
 async def _until_up(client: Ssh) -> None:
@@ -122,10 +123,10 @@ async def test_a_frozen_node_is_noticed_by_its_silence(tmp_path: Path) -> None:
         await _ask(client)
         servers.freeze("n0")
         with contextlib.suppress(Unreachable):
-            ran = await asyncio.wait_for(_ask(client, timeout=10), 8)
+            ran = await asyncio.wait_for(_ask(client, timeout=10 * PATIENCE), PATIENCE)
             assert ran.exit_status is None
         servers.thaw("n0")
-        await asyncio.wait_for(_until_up(client), 5)
+        await asyncio.wait_for(_until_up(client), PATIENCE)
 
 
 async def test_sudo_may_refuse_and_outputs_may_be_rubbish(tmp_path: Path) -> None:
@@ -145,10 +146,10 @@ async def test_a_node_that_is_switched_off_refuses_until_it_is_healed(tmp_path: 
     async with reached(of, tmp_path) as (_, client):
         await _ask(client)
         of.break_("O01", "n0")
-        await asyncio.wait_for(_until_refused(client), 5)
+        await asyncio.wait_for(_until_refused(client), PATIENCE)
         assert (await _ask(client, host="n1")).exit_status == 0
         of.heal()
-        await asyncio.wait_for(_until_up(client), 5)
+        await asyncio.wait_for(_until_up(client), PATIENCE)
 
 
 async def _until_refused(client: Ssh) -> None:

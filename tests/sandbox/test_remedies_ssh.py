@@ -12,7 +12,7 @@ from fakeredis import FakeAsyncRedis
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.cluster.doors.sshd import SshCluster
-from tests.support.clock import WallClock
+from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_ledger import Desk
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, unsound
@@ -25,7 +25,7 @@ from tools.ledger.claim import Claim
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Unreachable
 
-QUICK = Limits(connect_seconds=3, login_seconds=3, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
+QUICK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, attempts=1, grace_seconds=0.5)
 
 
 @dataclass
@@ -70,14 +70,14 @@ async def site(of: Cluster, folder: Path) -> AsyncIterator[Site]:
 
 async def _until_refused(client: Ssh, host: str = NODE) -> None:
     with contextlib.suppress(Unreachable):
-        while (await client.run(host, argv("mods.kernel"), timeout=3, cap=100)).exit_status is not None:
+        while (await client.run(host, argv("mods.kernel"), timeout=PATIENCE, cap=100)).exit_status is not None:
             pass
 
 
 async def _until_up(client: Ssh, host: str = NODE) -> None:
     while True:
         with contextlib.suppress(Unreachable):
-            if (await client.run(host, argv("mods.kernel"), timeout=3, cap=100)).exit_status == 0:
+            if (await client.run(host, argv("mods.kernel"), timeout=PATIENCE, cap=100)).exit_status == 0:
                 return
         await asyncio.sleep(0)
 
@@ -121,7 +121,7 @@ async def test_a_connection_that_breaks_neither_stops_nor_repeats_a_remedy(tmp_p
         while not of.executions:  # noqa: ASYNC110  # the cluster has no event to give
             await asyncio.sleep(0)
         await here.servers.drop(NODE)
-        ended = await asyncio.wait_for(running, 20)
+        ended = await asyncio.wait_for(running, PATIENCE)
     assert (ended.state, faults_of(of)) == ("done", [])
     assert of.executions == {(NODE, "gpu_reset", action.digest): 1}
 
@@ -131,10 +131,10 @@ async def test_a_host_that_died_after_the_approval_leaves_it_unclear_and_nothing
     async with site(of, tmp_path) as here:
         action = await here.action("modprobe_peermem")
         here.servers.toolbox.lose_power(NODE)
-        await asyncio.wait_for(_until_refused(here.client), 5)
+        await asyncio.wait_for(_until_refused(here.client), PATIENCE)
         assert (await here.work.start(action)).word == "unclear"
         here.servers.toolbox.boot(NODE)
-        await asyncio.wait_for(_until_up(here.client), 5)
+        await asyncio.wait_for(_until_up(here.client), PATIENCE)
         assert (await here.work.start(action)).says == "the host has booted since the approval"
         assert (await here.work.settle(action)).word == "never"
     assert not of.executions
@@ -150,7 +150,7 @@ async def test_a_host_that_reboots_by_itself_during_a_remedy_leaves_it_unknown(t
             await asyncio.sleep(0)
         here.servers.toolbox.lose_power(NODE, "panic")
         here.servers.toolbox.boot(NODE)
-        ended = await asyncio.wait_for(running, 20)
+        ended = await asyncio.wait_for(running, PATIENCE)
         assert ended.state == "unknown"
         assert await here.work.boot() != action.boot_id
     assert of.executions == {(NODE, "gpu_reset", action.digest): 1}
@@ -164,7 +164,7 @@ async def test_a_reinstalled_host_is_not_trusted_and_remembers_nothing(tmp_path:
         assert (await here.run(action)).state == "done"
         assert [path.name for path in (here.servers.toolbox.records(NODE) / "actions").iterdir()] == [action.digest]
         await here.servers.reinstall(NODE)
-        await asyncio.wait_for(_until_refused(here.client), 5)
+        await asyncio.wait_for(_until_refused(here.client), PATIENCE)
         assert "host key not verified" in (await here.work.settle(action)).says
         assert not list(here.servers.toolbox.records(NODE).iterdir())
 
@@ -198,7 +198,7 @@ async def test_the_controller_is_in_the_inventory_and_nobodys_patient(tmp_path: 
         assert inventory.groups["control"] == (CONTROL,)
         assert {inventory.hosts[name].controller for name in inventory.groups["demo"]} == {CONTROL}
         assert CONTROL not in inventory.of_groups(["demo"])
-        ran = await here.client.run(CONTROL, ("sinfo", "-h", "-N", "-n", NODE, "-o", "%T"), timeout=3, cap=100)
+        ran = await here.client.run(CONTROL, ("sinfo", "-h", "-N", "-n", NODE, "-o", "%T"), timeout=PATIENCE, cap=100)
         assert ran.text == "allocated\n"
 
 

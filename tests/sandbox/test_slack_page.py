@@ -149,7 +149,6 @@ async def page(slack: SlackSandbox) -> AsyncIterator[Page]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         page = await browser.new_page(viewport={"width": 1360, "height": 860})
-        page.set_default_timeout(10_000)
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

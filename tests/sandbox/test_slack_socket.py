@@ -87,7 +87,7 @@ async def test_a_disconnect_request_brings_the_app_back_on_a_new_connection(bolt
 async def test_a_cut_connection_is_noticed_and_what_was_said_meanwhile_arrives(bolt: Bolt) -> None:
     await bolt.slack.hub.cut()
     ts = await bolt.slack.say("olga", "gpu-incidents", "@rackmedic still there?")
-    assert await bolt.slack.wait_for(lambda: answers(bolt.slack, ts), 8)
+    assert await bolt.slack.wait_for(lambda: answers(bolt.slack, ts))
 
 
 async def test_events_are_shared_out_over_several_connections(bolt: Bolt) -> None:

@@ -15,7 +15,7 @@ from bot.desk.desk import Desk
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
-from tests.support.clock import SetClock
+from tests.support.clock import PATIENCE, SetClock
 from tests.support.fakes_desk import NODES, BoardOfList, TinyTurns, item, origin
 from tests.support.redis_server import RealServer
 
@@ -134,7 +134,7 @@ async def test_redis_killed_in_the_middle_of_a_turn_and_back_again(durable_serve
         leases = Leases(redis, clock, seconds=0.3)
         desk = Desk(inbox, leases, turns, board, clock=clock, timers=timers_after, pause=plug_it_in)
         incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not board.posted:
                 await desk.advance(incident)
         state: Any = await turns.state(incident)

@@ -10,12 +10,11 @@ from deploy.sandbox.demo import bot, sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = needs_chromium
-SLOW = 45_000
 
 
 async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_path: Path) -> None:
     async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page() as page:
-        await world.slack.connected(timeout=60)
+        await world.slack.connected()
         await page.goto(f"{world.slack.url}/?as=olga&channel=C0GPUINC")
 
         await page.get_by_test_id("break-menu").click()
@@ -29,35 +28,35 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
         await page.get_by_test_id("send").click()
         await page.get_by_test_id("open-thread").last.click()
         thread = page.get_by_test_id("thread")
-        await expect(thread).to_contain_text("GPU fell off the PCIe bus", timeout=SLOW)
+        await expect(thread).to_contain_text("GPU fell off the PCIe bus")
         await expect(thread).to_contain_text("gpu-003/gpu")
         await expect(thread).to_contain_text("Xid (PCI:")
         await shot(page, "2-diagnosis")
 
         await page.get_by_test_id("thread-composer").fill("why")
         await page.get_by_test_id("thread-send").click()
-        await expect(thread).to_contain_text(re.compile("because|rev ff"), timeout=SLOW)
+        await expect(thread).to_contain_text(re.compile("because|rev ff"))
 
         await page.get_by_role("button", name="Hand off").last.click()
         confirm = page.get_by_test_id("confirm-yes")
         if await confirm.count():
             await confirm.click()
-        await expect(thread.get_by_role("button", name="Take")).to_be_visible(timeout=SLOW)
+        await expect(thread.get_by_role("button", name="Take")).to_be_visible()
         await shot(page, "3-ticket")
 
         await page.get_by_test_id("user-switch").select_option("U0PRIYA")
         await expect(page.locator("#user-switch")).to_have_value("U0PRIYA")
         await page.get_by_test_id("open-thread").last.click()
         await thread.get_by_role("button", name="Take").click()
-        await expect(thread).to_contain_text(re.compile("taken by.*Priya", re.I), timeout=SLOW)
+        await expect(thread).to_contain_text(re.compile("taken by.*Priya", re.I))
 
         await thread.get_by_role("button", name="Close").last.click()
         modal = page.get_by_test_id("modal")
         await modal.get_by_role("textbox").first.fill("Riser of GPU 7 was loose; reseated, cold boot, eight GPUs again.")
         await shot(page, "4-close")
         await modal.get_by_test_id("modal-submit").click()
-        await expect(modal).to_be_hidden(timeout=SLOW)
-        await expect(thread).to_contain_text(re.compile("closed|resolved", re.I), timeout=SLOW)
+        await expect(modal).to_be_hidden()
+        await expect(thread).to_contain_text(re.compile("closed|resolved", re.I))
         await expect(thread).to_contain_text("Riser of GPU 7 was loose")
         await shot(page, "5-closed")
     assert not world.cluster.unsafe_commands

@@ -43,27 +43,27 @@ def here(world: Sandbox, thread: str, ts: str) -> dict[str, Any]:
 
 
 async def reported(world: Sandbox, ts: str) -> list[dict[str, Any]]:
-    return await world.slack.wait_for(lambda: reports(world, ts), 60)
+    return await world.slack.wait_for(lambda: reports(world, ts))
 
 
 async def test_two_replicas_on_one_redis_report_once(tmp_path: Path, durable_server: RealServer) -> None:
     async with night(tmp_path / "n", durable_server) as world:
         environ = dict(os.environ)
         async with bot(world, environ, tmp_path / "a.log"), bot(world, environ, tmp_path / "b.log"):
-            await world.slack.connected(2, timeout=90)
+            await world.slack.connected(2)
             stamps = [await world.slack.say("U0OLGA", "C0GPUINC", f"{MENTION} ({i})") for i in range(4)]
             for ts in stamps:
                 await reported(world, ts)
-            await world.slack.quiet(30)
+            await world.slack.quiet()
         assert [len(reports(world, ts)) for ts in stamps] == [1, 1, 1, 1]
 
 
 async def test_kill_nine_right_after_the_acknowledgement_loses_nothing(tmp_path: Path, durable_server: RealServer) -> None:
     async with night(tmp_path / "n", durable_server) as world:
         async with bot(world, dict(os.environ), tmp_path / "a.log") as child:
-            await world.slack.connected(timeout=90)
+            await world.slack.connected()
             ts = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
-            await world.slack.quiet(30)
+            await world.slack.quiet()
             os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
         async with bot(world, dict(os.environ), tmp_path / "b.log"):
@@ -73,7 +73,7 @@ async def test_kill_nine_right_after_the_acknowledgement_loses_nothing(tmp_path:
 
 async def test_redis_killed_and_back_does_not_stop_the_work(tmp_path: Path, durable_server: RealServer) -> None:
     async with night(tmp_path / "n", durable_server) as world, bot(world, dict(os.environ), tmp_path / "a.log"):
-        await world.slack.connected(timeout=90)
+        await world.slack.connected()
         first = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
         await reported(world, first)
         durable_server.kill()
@@ -86,7 +86,7 @@ async def test_redis_killed_and_back_does_not_stop_the_work(tmp_path: Path, dura
 @pytest.mark.parametrize("how", ["dead", "frozen_key", "sudo", "garbage"])
 async def test_a_host_that_cannot_be_looked_at_is_never_called_healthy(tmp_path: Path, how: str) -> None:
     async with sandbox(tmp_path / "n") as world, bot(alone(world), dict(os.environ), tmp_path / "a.log"):
-        await world.slack.connected(timeout=90)
+        await world.slack.connected()
         match how:
             case "dead":
                 await world.ssh.drop("gpu-002")
@@ -109,15 +109,15 @@ async def test_kill_nine_between_click_and_proof_runs_nothing_twice(tmp_path: Pa
         world.cluster.heal()
         world.cluster.break_("G17", "gpu-002", gpu=5)
         async with bot(world, dict(os.environ), tmp_path / "a.log") as child:
-            await world.slack.connected(timeout=90)
+            await world.slack.connected()
             ts = await world.slack.say("U0OLGA", "C0GPUINC", "<@U0RACKMED> gpu-[001-004] are half as fast as yesterday")
-            [card] = await world.slack.wait_for(lambda: asking(world, ts), 60)
+            [card] = await world.slack.wait_for(lambda: asking(world, ts))
             await world.slack.click("U0PRIYA", card["ts"], "approval.approve")
-            await world.slack.quiet(30)
+            await world.slack.quiet()
             if when == "running":
-                await world.slack.wait_for(lambda: "Approve?" not in str(here(world, ts, card["ts"])), 30)
+                await world.slack.wait_for(lambda: "Approve?" not in str(here(world, ts, card["ts"])))
             os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
         async with bot(world, dict(os.environ), tmp_path / "b.log"):
-            await world.slack.wait_for(lambda: mended(world, ts), 90)
+            await world.slack.wait_for(lambda: mended(world, ts))
         assert set(world.cluster.executions.values()) == {1}

@@ -42,17 +42,17 @@ async def play(world: Sandbox, fault: str) -> list[str]:
             ((m["ts"], who) for m in asking(world, ts) for who in PEOPLE if (m["ts"], who) not in clicked), False
         )
 
-    while (click := await world.slack.wait_for(next_click, 90)) is not True:
+    while (click := await world.slack.wait_for(next_click)) is not True:
         assert isinstance(click, tuple)
         clicked.add(click)
         await world.slack.click(click[1], click[0], "approval.approve")
-        await world.slack.quiet(30)
+        await world.slack.quiet()
     return [remedy for host, remedy, digest in world.cluster.executions if (host, remedy, digest) not in before]
 
 
 async def test_each_fault_is_mended_by_its_remedies_and_each_runs_once(tmp_path: Path) -> None:
     async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"):
-        await world.slack.connected(timeout=90)
+        await world.slack.connected()
         ran = {fault: await play(world, fault) for fault in STORIES}
     assert ran == {fault: remedies for fault, (_, _, remedies) in STORIES.items()}
     assert set(world.cluster.executions.values()) == {1}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from deploy.sandbox.demo import bot, sandbox
 from tests.stories.test_crash import MENTION, alone, night, reported
+from tests.support.clock import PATIENCE
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
@@ -30,7 +31,7 @@ async def gone(pid: int) -> None:
         return
     asyncio.get_running_loop().add_reader(handle, ended.set)
     try:
-        await asyncio.wait_for(ended.wait(), 40)
+        await asyncio.wait_for(ended.wait(), PATIENCE)
     finally:
         asyncio.get_running_loop().remove_reader(handle)
         os.close(handle)
@@ -38,9 +39,9 @@ async def gone(pid: int) -> None:
 
 async def test_a_worker_killed_in_the_middle_is_replaced_and_the_report_comes_once(tmp_path: Path, durable_server: RealServer) -> None:
     async with night(tmp_path / "n", durable_server) as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
-        await world.slack.connected(timeout=90)
+        await world.slack.connected()
         ts = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
-        await world.slack.quiet(30)
+        await world.slack.quiet()
         [worker] = children(front.pid)
         os.kill(worker, signal.SIGKILL)
         assert len(await reported(world, ts)) == 1
@@ -51,21 +52,21 @@ async def test_a_worker_killed_in_the_middle_is_replaced_and_the_report_comes_on
 async def test_a_front_end_that_is_killed_takes_its_worker_along(tmp_path: Path) -> None:
     async with sandbox(tmp_path / "n") as world:
         async with bot(world, dict(os.environ), tmp_path / "a.log") as front:
-            await world.slack.connected(timeout=90)
+            await world.slack.connected()
             [worker] = children(front.pid)
             front.kill()
             await front.wait()
             await gone(worker)
         async with bot(world, dict(os.environ), tmp_path / "b.log"):  # takes the Redis over that was left, and stops it at the end
-            await world.slack.connected(timeout=90)
+            await world.slack.connected()
 
 
 async def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     async with sandbox(tmp_path / "n") as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
-        await world.slack.connected(timeout=90)
+        await world.slack.connected()
         [worker] = children(front.pid)
         os.killpg(front.pid, signal.SIGINT)
-        assert await asyncio.wait_for(front.wait(), 40) == 0
+        assert await asyncio.wait_for(front.wait(), PATIENCE) == 0
         await gone(worker)
         assert "Traceback" not in (tmp_path / "a.log").read_text()
 
@@ -74,6 +75,6 @@ async def test_without_workers_one_process_does_everything(tmp_path: Path) -> No
     async with sandbox(tmp_path / "n") as world:
         world.cluster.break_("G07", "gpu-003", gpu=5)
         async with bot(alone(world), dict(os.environ), tmp_path / "a.log") as front:
-            await world.slack.connected(timeout=90)
+            await world.slack.connected()
             assert children(front.pid) == []
             assert await reported(world, await world.slack.say("U0OLGA", "C0GPUINC", MENTION))

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 """When every story begins."""
+PATIENCE = 180.0
+"""Seconds after which a wait for something that must happen has failed. A loaded machine may be slow; nothing is measured with it."""
 
 
 @dataclass

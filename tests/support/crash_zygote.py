@@ -23,12 +23,11 @@ from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups
 from graph.ports import Progress
 from graph.state import Incident, Lifecycle, Report
-from tests.support.clock import WallClock
+from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import TinyTurns, item, origin, with_work
 
 LEASE = 0.4
 """Seconds: how long the incident of a killed worker stays untouched."""
-DONE_WITHIN = 30.0
 
 
 class Doom:
@@ -88,7 +87,7 @@ async def work(job: Mapping[str, Any]) -> None:
     await wakeups.start(desk.advance)
     sweeper = Sweeper(inbox, wakeups, every=0.05, patience=timedelta(seconds=0.1))
     sweeping = asyncio.create_task(sweeper.run())
-    async with asyncio.timeout(DONE_WITHIN):
+    async with asyncio.timeout(PATIENCE):
         while await with_work(redis):  # noqa: ASYNC110  the work may be another process's
             await asyncio.sleep(0.02)
     sweeping.cancel()

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.support.clock import PATIENCE
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.nodekit.generate import KitPaths, kit_files
@@ -135,7 +136,7 @@ class Node:
         return self._call([*self.shell, str(self.root / "sbin/rackmedic-look"), *words], env)
 
     def _call(self, argv: list[str], env: Mapping[str, str]) -> Said:
-        ran = subprocess.run(argv, capture_output=True, timeout=60, env={"PATH": "/usr/bin:/bin", **env}, check=False)
+        ran = subprocess.run(argv, capture_output=True, timeout=PATIENCE, env={"PATH": "/usr/bin:/bin", **env}, check=False)
         first, _, rest = ran.stdout.decode("utf-8", "replace").partition("\n")
         return Said(first, rest, ran.stderr.decode("utf-8", "replace"), ran.returncode)
 

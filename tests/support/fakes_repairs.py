@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
-from tests.support.clock import SetClock
+from tests.support.clock import PATIENCE, SetClock
 from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.kit import KitAnswer, ask
 from tools.action import Action
@@ -45,7 +45,7 @@ class Repairs:
 
     async def boot(self, host: str = NODE) -> str:
         """The boot id it answers with."""
-        return (await self.transport.run(host, BOOT, timeout=5, cap=100)).text.strip()
+        return (await self.transport.run(host, BOOT, timeout=PATIENCE, cap=100)).text.strip()
 
     async def action(self, remedy: str, target: str = NODE, **args: str) -> Action:
         """The remedy as it would be put before people now."""
@@ -87,7 +87,7 @@ class Repairs:
 
     async def read(self, host: str, *argv: str) -> Ran:
         """One plain command."""
-        return await self.transport.run(host, argv, timeout=5, cap=1 << 20)
+        return await self.transport.run(host, argv, timeout=PATIENCE, cap=1 << 20)
 
     def bdf(self, gpu: int, host: str = NODE) -> str:
         """The address of a GPU."""

@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
+
+from tests.support.clock import PATIENCE
 
 CHROMIUM = "/usr/bin/chromium"
 ARGS = [
@@ -19,6 +21,7 @@ ARGS = [
 ]
 needs_chromium = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="NOT CHECKED: chromium is not installed (make setup-system)")
 SHOTS = Path(__file__).parents[2] / "out" / "screenshots"
+expect.set_options(timeout=PATIENCE * 1000)
 
 
 @asynccontextmanager
@@ -27,7 +30,9 @@ async def browser_page(width: int = 1280, height: int = 1000) -> AsyncIterator[P
     async with async_playwright() as player:
         browser = await player.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         try:
-            yield await (await browser.new_context(viewport={"width": width, "height": height})).new_page()
+            context = await browser.new_context(viewport={"width": width, "height": height})
+            context.set_default_timeout(PATIENCE * 1000)
+            yield await context.new_page()
         finally:
             await browser.close()
 

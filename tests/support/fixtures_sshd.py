@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clock import PATIENCE
 from tools.inventory.hosts import Inventory, parse_inventory
 
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if Path("/usr/sbin/sshd").exists() else None)
@@ -67,7 +68,7 @@ async def sshd(directory: Path, *lines: str, port: int | None = None) -> AsyncIt
     server = await asyncio.create_subprocess_exec(SSHD, "-D", "-e", "-f", str(config), stderr=asyncio.subprocess.PIPE)
     try:
         assert server.stderr is not None
-        while b"Server listening" not in (line := await asyncio.wait_for(server.stderr.readline(), 10)):
+        while b"Server listening" not in (line := await asyncio.wait_for(server.stderr.readline(), PATIENCE)):
             assert line, "sshd ended before it listened"
         drain = asyncio.create_task(server.stderr.read())
         yield Sshd(port, directory)

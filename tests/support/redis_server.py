@@ -8,6 +8,8 @@ from pathlib import Path
 from redis import Redis as BlockingRedis
 from redis.exceptions import RedisError
 
+from tests.support.clock import PATIENCE
+
 
 @dataclass
 class RealServer:
@@ -29,7 +31,7 @@ class RealServer:
         words = f"--port 0 --unixsocket {self.socket} --dir {self.directory} --appendonly yes --appendfsync {self.fsync}".split()
         log = self.directory / "redis.log"
         self.process = subprocess.Popen(["redis-server", *words, "--save", "", "--logfile", str(log)], stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not self._answers():
             if time.monotonic() > deadline:
                 raise RuntimeError(f"redis-server did not start; see {log}")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.clock import PATIENCE
 from tools.ssh.admission import Admission
 
 
@@ -81,7 +82,7 @@ async def test_whoever_gives_up_takes_nobodys_turn(gives_up: list[bool], most: i
     for task, gone in zip(tasks, gives_up, strict=True):
         if gone:
             task.cancel()
-    await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+    await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
     assert set(entered) >= {number for number, gone in enumerate(gives_up) if not gone}
-    async with asyncio.timeout(1), admission.slot():
+    async with asyncio.timeout(PATIENCE), admission.slot():
         assert admission.width == most

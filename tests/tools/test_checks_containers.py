@@ -7,6 +7,7 @@ import sys
 
 from graph.engine.derive import unfit_images, wrong_clocks
 from tests.support import samples_checks as samples
+from tests.support.clock import PATIENCE
 from tests.support.fakes_graph import fact
 from tests.tools.test_checks_surroundings import read, values
 from tools.checks.versions import PROBE
@@ -54,7 +55,7 @@ def test_an_image_without_the_tool_says_nothing_of_its_gpus() -> None:
 
 def test_the_question_to_python_is_one_fixed_program_that_answers_without_pytorch() -> None:
     ast.parse(PROBE)
-    said = subprocess.run([sys.executable, "-I", "-c", PROBE], capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run([sys.executable, "-I", "-c", PROBE], capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     assert json.loads(said)["rackmedic"] == "vers"
     (found,) = read("vers", said)
     assert found.status is Status.ABSENT

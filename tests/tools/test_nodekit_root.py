@@ -15,7 +15,7 @@ import asyncssh
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from tests.support.clock import WallClock
+from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_ledger import CATALOGUE, PEOPLE, POLICY, Desk
 from tests.support.fakes_nodekit import BOOT, Node
 from tests.support.fixtures_sshd import Sshd, needs_sshd, sshd
@@ -31,7 +31,7 @@ from tools.transport import Ran
 SUDOERS = Path("/etc/sudoers.d")
 BDF = "0000:9b:00.0"
 HOST = "gpu-017"
-BRISK = Limits(connect_seconds=3, login_seconds=10, keepalive_seconds=0.5, grace_seconds=1)
+BRISK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
 
 pytestmark = [
     needs_sshd,
@@ -96,7 +96,7 @@ Reach = tuple[Ssh, Sshd, Inventory]
 
 
 async def _run(reach: Reach, *argv: str) -> Ran:
-    return await reach[0].run(HOST, argv, timeout=20, cap=200_000)
+    return await reach[0].run(HOST, argv, timeout=PATIENCE, cap=200_000)
 
 
 # -- what the account may and may not do -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.clock import PATIENCE
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, SHELLS, Node, digest, kinds_of, limited
 from tools.nodekit.generate import kit_files
 from tools.remedies import REMEDIES
@@ -75,7 +76,7 @@ def test_a_digest_that_was_settled_first_can_never_start(node: Node) -> None:
 
 def test_twenty_starts_at_once_run_the_command_once(node: Node) -> None:
     calls = [node.popen("start", ONE, BOOT, "modprobe_peermem") for _ in range(20)]
-    words = [call.communicate(timeout=60)[0].decode().split("\n")[0] for call in calls]
+    words = [call.communicate(timeout=PATIENCE)[0].decode().split("\n")[0] for call in calls]
     assert words.count("started") == 1
     assert set(words) <= {"started", "running", "done 0"}
     assert node.ended(ONE).first == "done 0"
@@ -87,7 +88,7 @@ def test_start_and_settle_at_once_agree_on_one_story(node: Node) -> None:
         one = digest(n)
         before = len(node.calls)
         pair = [node.popen("start", one, BOOT, "modprobe_peermem"), node.popen("settle", one)][:: 1 if n % 2 else -1]
-        words = {call.args[len(node.shell) + 1]: call.communicate(timeout=60)[0].decode().split("\n")[0] for call in pair}  # type: ignore[index]  # our own list
+        words = {call.args[len(node.shell) + 1]: call.communicate(timeout=PATIENCE)[0].decode().split("\n")[0] for call in pair}  # type: ignore[index]  # our own list
         ran = len(node.calls) - before if words["start"] == "never" else (node.ended(one), len(node.calls) - before)[1]
         node.idle()
         assert ran == (0 if words["settle"] == "never" else 1), words

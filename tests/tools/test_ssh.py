@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import free_port, keygen, needs_sshd, sshd
 from tools.fact import Status
 from tools.inventory.hosts import parse_inventory
@@ -17,13 +18,13 @@ from tools.ssh.client import Limits, Ssh, remote_command
 from tools.transport import Unreachable
 
 pytestmark = needs_sshd
-BRISK = Limits(connect_seconds=3, login_seconds=5, keepalive_seconds=0.5, grace_seconds=1)
+BRISK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
 
 
 async def test_a_command_runs_with_every_word_quoted_once(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)
-        ran = await ssh.run("n1", ["printf", "%s|", "a b", "$(id)", "x;y", "*"], timeout=5, cap=1000)
+        ran = await ssh.run("n1", ["printf", "%s|", "a b", "$(id)", "x;y", "*"], timeout=PATIENCE, cap=1000)
         await ssh.aclose()
     assert (ran.text, ran.exit_status) == ("a b|$(id)|x;y|*|", 0)
 
@@ -32,7 +33,7 @@ async def test_a_command_runs_with_every_word_quoted_once(tmp_path: Path) -> Non
 async def test_an_sshd_that_knows_one_cipher_only_is_met_by_it(tmp_path: Path, cipher: str) -> None:
     async with sshd(tmp_path, f"Ciphers {cipher}") as server:
         ssh = Ssh(server.inventory(), BRISK)
-        ran = await ssh.run("n1", ["echo", "hello"], timeout=5, cap=1000)
+        ran = await ssh.run("n1", ["echo", "hello"], timeout=PATIENCE, cap=1000)
         await ssh.aclose()
     assert ran.text == "hello\n"
 
@@ -40,8 +41,8 @@ async def test_an_sshd_that_knows_one_cipher_only_is_met_by_it(tmp_path: Path, c
 async def test_bytes_that_are_no_utf8_do_not_kill_the_connection(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)
-        binary = await ssh.run("n1", ["printf", r"\377\376ok"], timeout=5, cap=1000)
-        after = await ssh.run("n1", ["echo", "still here"], timeout=5, cap=1000)
+        binary = await ssh.run("n1", ["printf", r"\377\376ok"], timeout=PATIENCE, cap=1000)
+        after = await ssh.run("n1", ["echo", "still here"], timeout=PATIENCE, cap=1000)
         await ssh.aclose()
     assert binary.stdout == b"\xff\xfeok"
     assert after.text == "still here\n"
@@ -50,7 +51,7 @@ async def test_bytes_that_are_no_utf8_do_not_kill_the_connection(tmp_path: Path)
 async def test_output_past_the_cap_is_cut_and_said_so(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)
-        ran = await ssh.run("n1", ["yes"], timeout=20, cap=100_000)
+        ran = await ssh.run("n1", ["yes"], timeout=PATIENCE, cap=100_000)
         await ssh.aclose()
     assert ran.truncated
     assert len(ran.stdout) == 100_000
@@ -71,7 +72,7 @@ async def test_a_lost_connection_is_told_from_an_ended_command(tmp_path: Path) -
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)
         suicide = "kill -9 $(ps -o ppid= -p $PPID); exec sleep 30"
-        ran = await ssh.run("n1", ["sh", "-c", suicide], timeout=20, cap=100)
+        ran = await ssh.run("n1", ["sh", "-c", suicide], timeout=PATIENCE, cap=100)
         await ssh.aclose()
     assert ran.exit_status is None
     assert not ran.timed_out
@@ -84,7 +85,7 @@ async def test_a_changed_host_key_is_refused_with_the_mend(tmp_path: Path) -> No
         (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {other[0]} {other[1]}\n")
         ssh = Ssh(server.inventory(), BRISK)
         with pytest.raises(Unreachable, match="host key not verified"):
-            await ssh.run("n1", ["true"], timeout=5, cap=10)
+            await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
         await ssh.aclose()
 
 
@@ -93,7 +94,7 @@ async def test_without_known_hosts_nothing_is_trusted(tmp_path: Path) -> None:
         (tmp_path / "empty").write_text("")
         ssh = Ssh(server.inventory(known_hosts=str(tmp_path / "empty")), BRISK)
         with pytest.raises(Unreachable, match="host key"):
-            await ssh.run("n1", ["true"], timeout=5, cap=10)
+            await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
         await ssh.aclose()
 
 
@@ -106,10 +107,10 @@ async def test_a_host_certificate_of_a_trusted_authority_is_enough(tmp_path: Pat
     (tmp_path / "trusted").write_text(f"@cert-authority gpu-* {authority[0]} {authority[1]}\n")
     async with sshd(tmp_path, f"HostCertificate {tmp_path / 'host-cert.pub'}") as server:
         good = Ssh(server.inventory(known_hosts=str(tmp_path / "trusted"), host_key_alias="gpu-001"), BRISK)
-        ran = await good.run("n1", ["echo", "hello"], timeout=5, cap=10)
+        ran = await good.run("n1", ["echo", "hello"], timeout=PATIENCE, cap=10)
         wrong = Ssh(server.inventory(known_hosts=str(tmp_path / "trusted"), host_key_alias="gpu-002"), BRISK)
         with pytest.raises(Unreachable, match="host key"):
-            await wrong.run("n1", ["true"], timeout=5, cap=10)
+            await wrong.run("n1", ["true"], timeout=PATIENCE, cap=10)
         await good.aclose()
         await wrong.aclose()
     assert ran.text == "hello\n"
@@ -120,7 +121,7 @@ async def test_a_stranger_key_is_denied_not_unreachable(tmp_path: Path) -> None:
         keygen(tmp_path / "stranger")
         ssh = Ssh(server.inventory(key=str(tmp_path / "stranger")), BRISK)
         with pytest.raises(Unreachable) as refused:
-            await ssh.run("n1", ["true"], timeout=5, cap=10)
+            await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
         await ssh.aclose()
     assert refused.value.status is Status.DENIED
 
@@ -166,7 +167,7 @@ async def test_a_mute_host_is_tried_once_for_all_who_ask_it(tmp_path: Path) -> N
 async def test_one_connection_carries_many_commands_within_maxsessions(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)
-        rans = await asyncio.gather(*(ssh.run("n1", ["sh", "-c", "echo $SSH_CONNECTION"], timeout=10, cap=200) for _ in range(40)))
+        rans = await asyncio.gather(*(ssh.run("n1", ["sh", "-c", "echo $SSH_CONNECTION"], timeout=PATIENCE, cap=200) for _ in range(40)))
         await ssh.aclose()
     assert all(ran.exit_status == 0 for ran in rans)
     assert len({ran.text for ran in rans}) == 1, "all over one connection"
@@ -178,8 +179,8 @@ async def test_sshd_that_drops_early_connections_is_met_with_patience(tmp_path: 
         row = server.inventory().hosts["n1"]
         reach = {"address": "127.0.0.1", "port": row.port, "user": row.user, "key": row.key, "known_hosts": row.known_hosts}
         inventory = parse_inventory({"groups": {"g": {"hosts": names}}, "hosts": {f"n{i}": reach for i in range(1, 13)}})
-        ssh = Ssh(inventory, Limits(attempts=7, login_seconds=10))
-        rans = await asyncio.gather(*(ssh.run(f"n{i}", ["true"], timeout=5, cap=10) for i in range(1, 13)))
+        ssh = Ssh(inventory, Limits(attempts=7, login_seconds=30))
+        rans = await asyncio.gather(*(ssh.run(f"n{i}", ["true"], timeout=PATIENCE, cap=10) for i in range(1, 13)))
         await ssh.aclose()
     assert [ran.exit_status for ran in rans] == [0] * 12
 
@@ -188,7 +189,7 @@ async def test_hosts_behind_a_bastion_share_its_connection(tmp_path: Path) -> No
     async with sshd(tmp_path) as server:
         user = server.inventory().hosts["n1"].user
         ssh = Ssh(server.inventory(jump=f"{user}@127.0.0.1:{server.port}"), BRISK)
-        ran = await ssh.run("n1", ["echo", "through"], timeout=5, cap=100)
+        ran = await ssh.run("n1", ["echo", "through"], timeout=PATIENCE, cap=100)
         await ssh.aclose()
     assert ran.text == "through\n"
 
@@ -197,14 +198,14 @@ async def test_a_dead_bastion_is_named(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(jump=f"127.0.0.1:{free_port()}"), BRISK)
         with pytest.raises(Unreachable, match="bastion"):
-            await ssh.run("n1", ["true"], timeout=5, cap=100)
+            await ssh.run("n1", ["true"], timeout=PATIENCE, cap=100)
         await ssh.aclose()
 
 
 async def test_a_connection_that_died_is_opened_anew(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         ssh = Ssh(server.inventory(), BRISK)
-        pid = int((await ssh.run("n1", ["sh", "-c", "ps -o ppid= -p $PPID"], timeout=5, cap=100)).text)
+        pid = int((await ssh.run("n1", ["sh", "-c", "ps -o ppid= -p $PPID"], timeout=PATIENCE, cap=100)).text)
         os.kill(pid, signal.SIGKILL)
         answers = [await _status(ssh) for _ in range(2)]
         await ssh.aclose()
@@ -213,7 +214,7 @@ async def test_a_connection_that_died_is_opened_anew(tmp_path: Path) -> None:
 
 async def _status(ssh: Ssh) -> int | None:
     try:
-        return (await ssh.run("n1", ["true"], timeout=5, cap=10)).exit_status
+        return (await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)).exit_status
     except Unreachable:
         return None
 
@@ -240,7 +241,7 @@ async def test_user_port_key_certificate_and_bastion_of_a_group_are_used(tmp_pat
         group = {"hosts": "n1,n2", "known_hosts": str(tmp_path / "known_hosts"), "jump": f"{me}@127.0.0.1:{server.port}", **shared}
         hosts = {name: {"address": "127.0.0.1"} for name in ("n1", "n2")}
         ssh = Ssh(parse_inventory({"groups": {"g": group}, "hosts": hosts}), BRISK)
-        rans = [await ssh.run(name, ["id", "-un"], timeout=5, cap=100) for name in ("n1", "n2")]
+        rans = [await ssh.run(name, ["id", "-un"], timeout=PATIENCE, cap=100) for name in ("n1", "n2")]
         await ssh.aclose()
     assert [ran.text for ran in rans] == [f"{me}\n"] * 2
 
@@ -251,9 +252,9 @@ async def test_known_hosts_are_read_once_and_again_when_they_change(tmp_path: Pa
         trusted.write_text("")
         ssh = Ssh(server.inventory(known_hosts=str(trusted)), BRISK)
         with pytest.raises(Unreachable, match="host key not verified"):
-            await ssh.run("n1", ["true"], timeout=5, cap=10)
+            await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
         trusted.write_text((tmp_path / "known_hosts").read_text())
-        ran = await ssh.run("n1", ["true"], timeout=5, cap=10)
+        ran = await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
         await ssh.aclose()
     assert ran.exit_status == 0
 
@@ -265,5 +266,5 @@ async def test_known_hosts_that_cannot_be_read_trust_nobody(tmp_path: Path, text
             (tmp_path / "broken").write_text(text)
         ssh = Ssh(server.inventory(known_hosts=str(tmp_path / "broken")), BRISK)
         with pytest.raises(Unreachable, match=r"known_hosts cannot be read|host key not verified"):
-            await ssh.run("n1", ["true"], timeout=5, cap=10)
+            await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
         await ssh.aclose()

@@ -24,6 +24,8 @@ from deploy.sandbox.slack.workspace.workspace import Channel, Clock, Workspace
 
 T = TypeVar("T")
 UPLOAD_LIMIT = 200 * 2**20
+PATIENCE = 180.0
+"""Seconds: how long a caller waits for what must happen. A loaded machine may be slow."""
 
 
 class SlackSandbox:
@@ -152,14 +154,14 @@ class SlackSandbox:
     def stats(self) -> JSON:
         return self.control.stats()
 
-    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = PATIENCE) -> T:
         """The first truthy value of `predicate()`, asked again whenever anything changed. TimeoutError otherwise."""
         return await self.ws.journal.until(predicate, timeout)
 
-    async def connected(self, connections: int = 1, timeout: float = 5.0) -> None:
+    async def connected(self, connections: int = 1, timeout: float = PATIENCE) -> None:
         """Until the app has said hello."""
         await self.wait_for(lambda: len(self.hub.live) >= connections, timeout)
 
-    async def quiet(self, timeout: float = 5.0) -> None:
+    async def quiet(self, timeout: float = PATIENCE) -> None:
         """Until every envelope that was sent is answered."""
         await self.wait_for(lambda: not self.hub.busy, timeout)
