@@ -1,6 +1,7 @@
 """The brakes and the audit log from a terminal, over a private Redis of the data folder."""
 
 import asyncio
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -38,15 +39,20 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
     assert "cut" in cut.stdout
 
 
-@needs_redis
-async def test_a_clock_that_ran_ahead_is_set_back_from_a_terminal(tmp_path: Path) -> None:
-    environ = {"RACKMEDIC_DATA_DIR": str(tmp_path)}
-    store = await open_store(None, tmp_path)
+async def stop_by_a_hasty_clock(folder: Path) -> None:
+    """What a machine that lives in another century leaves in the ledger."""
+    store = await open_store(None, folder)
     try:
-        hasty = Ledger(store.redis, ledger_key(load(None, environ)), SetClock(T0.replace(year=2099)))
+        hasty = Ledger(store.redis, ledger_key(load(None, {"RACKMEDIC_DATA_DIR": str(folder)})), SetClock(T0.replace(year=2099)))
         await hasty.stop("T1:ANN", "by a machine that lives in another century")
     finally:
         await store.aclose()
+
+
+@needs_redis
+def test_a_clock_that_ran_ahead_is_set_back_from_a_terminal(tmp_path: Path) -> None:
+    environ = {"RACKMEDIC_DATA_DIR": str(tmp_path)}
+    asyncio.run(stop_by_a_hasty_clock(tmp_path))
     assert rackmedic("resume", "--clock", environ=environ).returncode == 0
     lines = [json.loads(line) for line in rackmedic("audit", "export", environ=environ).stdout.splitlines()]
     assert [line["event"] for line in lines] == ["stop", "clock_rewound"]
