@@ -1,7 +1,6 @@
 """The brakes and the audit log from a terminal, over a private Redis of the data folder."""
 
 import asyncio
-import asyncio
 import json
 import shutil
 from pathlib import Path
