@@ -49,8 +49,14 @@ class Settings(BaseModel):
         False, description="let remedies run on a Redis that may forget; for loopback hosts only, shown on every card"
     )
     reproof_hours: float = Field(2.0, gt=0, description="hours after which a fix is proved again before its incident is called cured")
-    evidence_days: float = Field(90.0, gt=0, description="days that raw outputs are kept")
+    evidence_days: float = Field(
+        90.0, gt=0, description="days that raw outputs are kept; never less than the incident that cites them is open"
+    )
+    evidence_gb: float = Field(20.0, gt=0, description="gigabytes of raw outputs that are kept, compressed; past it the oldest go first")
     closed_days: float = Field(30.0, gt=0, description="days that a closed incident stays in Redis; nothing open ever expires")
+    closed_mb: float = Field(
+        512.0, gt=0, description="megabytes of Redis that closed incidents may take; past it the longest closed go first"
+    )
     lease_seconds: float = Field(30.0, ge=1, description="after how long another process takes over the incidents of one that died")
     approvers: tuple[str, ...] = Field(
         (), description="Slack user ids, separated by commas, who may approve beside the user groups that the inventory's channels name"
@@ -59,6 +65,11 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
     workers: int = Field(1, ge=0, le=64, description="processes that `serve` starts to diagnose and repair; 0: it does that itself")
+
+    @property
+    def evidence_dir(self) -> Path:
+        """Where raw outputs are kept."""
+        return self.data_dir / "evidence"
 
     @field_validator("data_dir", "inventory", "kb_dir", mode="after")
     @classmethod

@@ -7,6 +7,7 @@ import os
 import time
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,7 @@ MOST_PER_INCIDENT = 256 << 20
 """Compressed bytes that one incident may keep; past it outputs are cut to their digest and a note."""
 
 MOST_TALLIES = 1000
+INCIDENTS = "incidents"
 
 
 class EvidenceStore(Protocol):
@@ -43,6 +45,15 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def _touched(file: Path) -> bool:
+    """Whether the file is there; from now on it counts as new."""
+    try:
+        os.utime(file)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 _ENCODER = json.JSONEncoder(sort_keys=True, default=str)
 """Made once: `json.dumps` would make one for every fact."""
 
@@ -53,6 +64,28 @@ def _dump(facts: Sequence[Fact]) -> bytes:
 
 def _load(data: bytes) -> list[Fact]:
     return [Fact.from_json(json.loads(line)) for line in data.decode().splitlines() if line]
+
+
+@dataclass(frozen=True, slots=True)
+class Citations:
+    """What an incident's file says as far as it was read: a line `DIGEST BYTES` for each thing it stored or found stored."""
+
+    at: int = 0
+    used: int = 0
+    cites: frozenset[str] = frozenset()
+
+    def read(self, file: Path) -> "Citations":
+        """The same after whatever others have added."""
+        try:
+            with file.open("rb") as lines:
+                lines.seek(self.at)
+                new = lines.read()
+        except FileNotFoundError:
+            return Citations()
+        whole = new[: new.rfind(b"\n") + 1]
+        rows = [line.split() for line in whole.splitlines()]
+        cites = self.cites | {sha.decode() for sha, _ in rows}
+        return Citations(self.at + len(whole), self.used + sum(int(size) for _, size in rows), cites)
 
 
 class MemoryEvidence:
@@ -85,8 +118,8 @@ class DirectoryEvidence:
 
     def __init__(self, root: Path, most: int = MOST_PER_INCIDENT) -> None:
         self._root, self._most = root, most
-        self._tallies: dict[str, tuple[int, int]] = {}
-        (root / "incidents").mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._tallies: dict[str, Citations] = {}
+        (root / INCIDENTS).mkdir(parents=True, exist_ok=True, mode=0o700)
 
     async def put(self, incident: str, text: str) -> str:
         return await asyncio.to_thread(self._keep_text, incident, text)
@@ -101,15 +134,6 @@ class DirectoryEvidence:
     async def facts(self, sha256: str) -> list[Fact]:
         return await asyncio.to_thread(self._facts, sha256) if sha256 else []
 
-    def prune(self, older_than_days: float) -> int:
-        """Remove what nobody touched for that long; returns how many outputs went."""
-        horizon, gone = time.time() - older_than_days * 86_400, 0
-        for file in self._root.glob("??/*.z"):
-            if file.stat().st_mtime < horizon:
-                file.unlink(missing_ok=True)
-                gone += 1
-        return gone
-
     def _keep_text(self, incident: str, text: str) -> str:
         clean = redact(text).encode()
         if self._used(incident) + len(clean) // 4 > self._most:
@@ -119,33 +143,30 @@ class DirectoryEvidence:
     def _keep(self, incident: str, data: bytes) -> str:
         sha = _digest(data)
         file = self._file(sha)
-        if file.exists():
-            os.utime(file)
-            return sha
-        file.parent.mkdir(exist_ok=True, mode=0o700)
-        packed = zlib.compress(data, 6)
-        draft = file.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
-        draft.write_bytes(packed)
-        draft.replace(file)
-        with (self._root / "incidents" / incident).open("a") as tally:
-            tally.write(f"{sha} {len(packed)}\n")
+        packed = b"" if _touched(file) else zlib.compress(data, 6)
+        if packed:
+            file.parent.mkdir(exist_ok=True, mode=0o700)
+            draft = file.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
+            draft.write_bytes(packed)
+            draft.replace(file)
+        self._note(incident, sha, len(packed))
         return sha
+
+    def _note(self, incident: str, sha: str, size: int) -> None:
+        """What another incident stored is cited by this one too, and takes nothing of its share."""
+        self._used(incident)
+        if size == 0 and sha in self._tallies.get(incident, Citations()).cites:
+            return
+        with (self._root / INCIDENTS / incident).open("a") as tally:
+            tally.write(f"{sha} {size}\n")
 
     def _used(self, incident: str) -> int:
         """What the tally adds up to; of a tally that has grown only the new lines are read, whoever wrote them."""
-        tally = self._root / "incidents" / incident
-        if not tally.exists():
-            return 0
-        read, used = self._tallies.pop(incident, (0, 0))
-        with tally.open("rb") as lines:
-            lines.seek(read)
-            new = lines.read()
-        whole = new[: new.rfind(b"\n") + 1]
-        used += sum(int(line.split()[1]) for line in whole.splitlines())
-        self._tallies[incident] = (read + len(whole), used)
+        tally = self._tallies.pop(incident, Citations())
+        tally = self._tallies[incident] = tally.read(self._root / INCIDENTS / incident)
         while len(self._tallies) > MOST_TALLIES:
             self._tallies.pop(next(iter(self._tallies)), None)
-        return used
+        return tally.used
 
     def _facts(self, sha256: str) -> list[Fact]:
         data = self._read(sha256)

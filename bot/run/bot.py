@@ -7,10 +7,10 @@ What arrives later than it is needed (how the desk is woken) is built first and 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from bot.actions.decisions import Approvals
 from bot.cards.incidents.close_modal import choices
@@ -21,6 +21,7 @@ from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
 from bot.run.actions import open_actions
+from bot.run.retention import Retention
 from bot.run.world import World
 from bot.settings import Settings
 from bot.slack.client import slack_client
@@ -31,6 +32,7 @@ from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import People
+from bot.store.closed import ClosedIncidents
 from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
 from bot.store.store import Store
 from bot.tasks import Background, end
@@ -48,7 +50,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     Raises Refusal for what must be mended first."""
     works = role != "front"
     client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
-    background, people, cards = Background(), People(client), PostedCards(store.redis)
+    background, people = Background(), People(client)
+    cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
     inbox = Inbox(store.redis, world.ports.clock)
     living = ProgressCards(client, cards, inbox.origin, background)
     board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)
@@ -83,7 +86,9 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             tasks=background,
             approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
         )
-        async with _working(desk, wakeups, Sweeper(inbox, wakeups) if works else None), _listening(settings, surface, role):
+        retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), ports.clock)
+        chores = (Sweeper(inbox, wakeups).run, retention.run) if works else ()
+        async with _working(desk, wakeups, chores), _listening(settings, surface, role):
             yield desk
 
 
@@ -101,14 +106,14 @@ def _desk(settings: Settings, store: Store, inbox: Inbox, turns: Turns, board: B
 
 
 @contextlib.asynccontextmanager
-async def _working(desk: Desk, wakeups: Wakeups, sweeper: Sweeper | None) -> AsyncIterator[None]:
-    """Wake-ups and the sweep; on the way down running turns reach a stored step."""
+async def _working(desk: Desk, wakeups: Wakeups, chores: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> AsyncIterator[None]:
+    """Wake-ups, the sweep and other chores; on the way down running turns reach a stored step."""
     await wakeups.start(desk.advance)
-    sweeping = [asyncio.create_task(sweeper.run())] if sweeper else []
+    doing = [asyncio.create_task(chore()) for chore in chores]
     try:
         yield
     finally:
-        await end(*sweeping)
+        await end(*doing)
         await desk.drain()
         await wakeups.aclose()
 

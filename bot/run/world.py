@@ -64,7 +64,7 @@ async def open_world(
     fleet_rows = inventory or await site_inventory(settings)
     clock = clock or WallClock()
     skus = site_skus(settings.kb_dir)
-    evidence: EvidenceStore = DirectoryEvidence(settings.data_dir / "evidence") if lasting else MemoryEvidence()
+    evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir) if lasting else MemoryEvidence()
     reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
     model, history = _model(settings, book), _history(settings)
     ports = Ports(

@@ -55,7 +55,7 @@ ACTIONS = Names(f"{PREFIX}:act")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeyForm:
     """One row of the table: keys of this form (`*` is an id), what they hold, and when they go."""
 
     form: str
@@ -66,30 +66,30 @@ class Kept:
 CLOSED = "some days after the incident is closed (closed_days)"
 # fmt: off
 TABLE = (
-    Kept("rm:due",                        "zset: `INCIDENT WHY`, by when somebody must look"),
-    Kept("rm:open",                       "zset: incidents that are not closed, by when they were opened"),
-    Kept("rm:fence",                      "counter behind the tokens of leases"),
-    Kept("rm:dead",                       "list: items that no turn could answer; the last thousand"),
-    Kept("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
-    Kept("rm:at:*",                       "the incident of a Slack thread", CLOSED),
-    Kept("rm:incident:{*}",               "hash: where it came from, when, and how far it is", CLOSED),
-    Kept("rm:incident:{*}:inbox",         "list: what waits for a turn, oldest first", "with its last item"),
-    Kept("rm:incident:{*}:timers",        "set: which timers run", "with the last timer"),
-    Kept("rm:incident:{*}:tries",         "hash: how often turns of an item were begun and failed", "with the item"),
-    Kept("rm:incident:{*}:threads",       "set: keys of its Slack threads", CLOSED),
-    Kept("rm:incident:{*}:posted",        "hash: which items' reports were posted", CLOSED),
-    Kept("rm:incident:{*}:spent",         "hash: what a model cost", CLOSED),
-    Kept("rm:incident:{*}:lease",         "who works on it, with a fencing token", "with the turn, or lease_seconds after its process died"),
-    Kept("rm:incident:{*}:cards",         "hash: which Slack message is which card", "30 days after the incident is closed"),
-    Kept("rm:incident:{*}:cards:*:alone", "who posts a card just now", "with the post"),
-    Kept("rm:thread:{*}:*",               "LangGraph's checkpoints of an incident or an action", CLOSED),
-    Kept("rm:actions:due",                "zset: actions and incidents, by when somebody must look at what they wait for"),
-    Kept("rm:actions:told:*",             "hash: what people were told of an action", "40 days after the last news"),
-    Kept("rm:act:fence",                  "counter behind the tokens of those leases"),
-    Kept("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
-    Kept("rm:ledger:*",                   "the approval ledger and its audit chain"),
-    Kept("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
-    Kept("rm:wakeups",                    "stream: wake-ups of incidents; the last ten thousand"),
-    Kept("rm:action-wakeups",             "stream: wake-ups of actions"),
+    KeyForm("rm:due",                        "zset: `INCIDENT WHY`, by when somebody must look"),
+    KeyForm("rm:open",                       "zset: incidents that are not closed, by when they were opened"),
+    KeyForm("rm:fence",                      "counter behind the tokens of leases"),
+    KeyForm("rm:dead",                       "list: items that no turn could answer; the last thousand"),
+    KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
+    KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
+    KeyForm("rm:incident:{*}",               "hash: where it came from, when, and how far it is", CLOSED),
+    KeyForm("rm:incident:{*}:inbox",         "list: what waits for a turn, oldest first", "with its last item"),
+    KeyForm("rm:incident:{*}:timers",        "set: which timers run", "with the last timer"),
+    KeyForm("rm:incident:{*}:tries",         "hash: how often turns of an item were begun and failed", "with the item"),
+    KeyForm("rm:incident:{*}:threads",       "set: keys of its Slack threads", CLOSED),
+    KeyForm("rm:incident:{*}:posted",        "hash: which items' reports were posted", CLOSED),
+    KeyForm("rm:incident:{*}:spent",         "hash: what a model cost", CLOSED),
+    KeyForm("rm:incident:{*}:lease",         "who works on it, with a fencing token", "with the turn, or lease_seconds after its process died"),
+    KeyForm("rm:incident:{*}:cards",         "hash: which Slack message is which card", CLOSED),
+    KeyForm("rm:incident:{*}:cards:*:alone", "who posts a card just now", "with the post"),
+    KeyForm("rm:thread:{*}:*",               "LangGraph's checkpoints of an incident or an action", CLOSED),
+    KeyForm("rm:actions:due",                "zset: actions and incidents, by when somebody must look at what they wait for"),
+    KeyForm("rm:actions:told:*",             "hash: what people were told of an action", "40 days after the last news"),
+    KeyForm("rm:act:fence",                  "counter behind the tokens of those leases"),
+    KeyForm("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
+    KeyForm("rm:ledger:*",                   "the approval ledger and its audit chain"),
+    KeyForm("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
+    KeyForm("rm:wakeups",                    "stream: wake-ups of incidents; the last ten thousand"),
+    KeyForm("rm:action-wakeups",             "stream: wake-ups of actions"),
 )
 # fmt: on

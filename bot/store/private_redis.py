@@ -19,6 +19,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, RedisError
 
+LOG = "redis.log"
 BINARIES = ("redis-server", "valkey-server")
 NO_RETRY = Retry(NoBackoff(), 0)
 READY_WITHIN = 60.0
@@ -29,6 +30,18 @@ SOCKET_PATH_LIMIT = 100
 
 class PrivateRedisFailed(Exception):
     """The private server did not come up. Says where its log is."""
+
+
+MOST_LOG = 16 << 20
+
+
+def rotate_log(directory: Path) -> bool:
+    """Put a long log of the server aside, and the one before that away; whether it was long. The server opens it anew for each line."""
+    log = directory / LOG
+    if not log.exists() or log.stat().st_size <= MOST_LOG:
+        return False
+    log.replace(log.with_suffix(".log.1"))
+    return True
 
 
 def find_server(path: str | None = None) -> str | None:
@@ -124,7 +137,7 @@ def _argv(binary: str, directory: Path, socket: Path) -> list[str]:
         "maxmemory-policy": "noeviction",
         "save": "",
         "daemonize": "no",
-        "logfile": str(directory.resolve() / "redis.log"),
+        "logfile": str(directory.resolve() / LOG),
     }
     return [binary, *(word for key, value in settings.items() for word in (f"--{key}", value))]
 
@@ -153,10 +166,10 @@ async def _ready(socket: Path, process: asyncio.subprocess.Process | None, direc
         async with asyncio.timeout(READY_WITHIN):
             while not await _pongs(redis):
                 if process is not None and process.returncode is not None:
-                    raise PrivateRedisFailed(f"the private Redis stopped at once; see {directory / 'redis.log'}")
+                    raise PrivateRedisFailed(f"the private Redis stopped at once; see {directory / LOG}")
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        raise PrivateRedisFailed(f"the private Redis in {directory} does not answer; see {directory / 'redis.log'}") from None
+        raise PrivateRedisFailed(f"the private Redis in {directory} does not answer; see {directory / LOG}") from None
     finally:
         await redis.aclose()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bot.run.retention import GB, last_time
 from bot.run.site import BadSite, site_checks, site_folder, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
@@ -21,6 +23,7 @@ from tools.checks.kernel import BOOT_ID
 from tools.inventory.hosts import BadInventory, Inventory
 from tools.inventory.ranges import BadRange, fold
 from tools.inventory.sources.open import open_inventory
+from tools.retention import DAY, kept
 from tools.ssh.client import Limits, Ssh
 from tools.transport import Unreachable
 
@@ -45,6 +48,7 @@ async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
         lambda: _knowledge(settings),
         lambda: _model(settings),
         lambda: _hosts(settings, hosts),
+        lambda: asyncio.to_thread(retention_findings, settings, time.time()),
     ]
     findings = [finding for rows in await asyncio.gather(*(look() for look in looks)) for finding in rows]
     if as_json:
@@ -108,6 +112,24 @@ def _read(part: str, says: Callable[[], str], own: tuple[Path, ...]) -> list[Fin
         return [Finding(part, "ok", says() + "".join(f", {folder} included" for folder in own))]
     except BadSite as why:
         return [Finding(part, "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
+
+
+def retention_findings(settings: Settings, now: float) -> list[Finding]:
+    """How much evidence is kept, within which bounds, and whether it is cleared by itself."""
+    there, done = kept(settings.evidence_dir), last_time(settings.data_dir)
+    if there.oldest is None:
+        return [Finding("evidence", "ok", f"none yet in {settings.evidence_dir}")]
+    days, size = (now - there.oldest) / DAY, there.bytes / GB
+    bounds = f"{size:.2f} GB of at most {settings.evidence_gb:g}, the oldest {days:.0f} days of at most {settings.evidence_days:g}"
+    says = f"{there.outputs} outputs, {bounds}"
+    if size <= settings.evidence_gb and days <= settings.evidence_days + 1:
+        return [Finding("evidence", "ok", says)]
+    if done is None or now - done.at > DAY:
+        return [
+            Finding("evidence", "warn", f"{says}; not cleared for a day", "`rackmedic serve` clears it every hour: see whether it runs")
+        ]
+    cited = f"{says}; open incidents cite {done.cited / GB:.2f} GB"
+    return [Finding("evidence", "warn", cited, f"close them, or raise {PREFIX}EVIDENCE_GB")]
 
 
 async def _model(settings: Settings) -> list[Finding]:

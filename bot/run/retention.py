@@ -1,0 +1,106 @@
+"""What lets go by itself: evidence after its days or bytes, closed incidents past their megabytes, the private Redis' long log.
+
+Rule it keeps: nothing that an open incident or its ticket cites goes; and while nobody can say which are open, nothing goes at all.
+Any number of processes may do this on one data folder: who finds that it was done lately does nothing.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import structlog
+from redis.exceptions import RedisError, ResponseError
+
+from bot.settings import Settings
+from bot.store.closed import ClosedIncidents
+from bot.store.private_redis import rotate_log
+from tools.clock import Clock
+from tools.retention import Pruned, prune
+
+log = structlog.get_logger()
+EVERY = 3600.0
+FIRST_AFTER = 60.0
+NOTE = "retention.json"
+GB, MB = 1 << 30, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LastTime:
+    """What the last clearing did, as `doctor` reads it. `at` is seconds since 1970; `cited` bytes stay only because open incidents cite them."""
+
+    at: float
+    outputs: int
+    bytes: int
+    cited: int
+    incidents: int
+
+
+def last_time(folder: Path) -> LastTime | None:
+    """What the data folder says of it; None where it was never done, or its note cannot be read."""
+    try:
+        return LastTime(**json.loads((folder / NOTE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+class Retention:
+    """One for each process that works."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        open_incidents: Callable[[], Awaitable[list[str]]],
+        closed: ClosedIncidents,
+        clock: Clock,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._settings, self._open, self._closed, self._clock, self._pause = settings, open_incidents, closed, clock, pause
+
+    async def run(self) -> None:
+        """Until cancelled, an hour apart."""
+        await self._pause(FIRST_AFTER)
+        while True:
+            try:
+                await self.clear()
+            except (RedisError, OSError) as e:
+                log.warning("retention.put_off", error=str(e))
+            except Exception:
+                log.exception("retention.failed")  # a full disk is worse than a line in the log an hour
+            await self._pause(EVERY)
+
+    async def clear(self) -> LastTime | None:
+        """Let go of what is over; None where it was done lately."""
+        now, folder = self._clock.now().timestamp(), self._settings.data_dir
+        before = last_time(folder)
+        if before is not None and now - before.at < EVERY / 2:
+            return None
+        open_now = frozenset(await self._open())
+        pruned = await asyncio.to_thread(self._prune, open_now, now)
+        gone = await self._trimmed()
+        done = LastTime(now, pruned.outputs, pruned.bytes, pruned.cited, gone)
+        await asyncio.to_thread(_write, folder, done)
+        log.info("retention.done", **asdict(done))
+        return done
+
+    async def _trimmed(self) -> int:
+        try:
+            return await self._closed.trim(int(self._settings.closed_mb * MB))
+        except ResponseError as e:  # in memory, and on some managed Redis, no size is told: their days still bound them
+            log.info("retention.closed_incidents_not_measured", why=str(e))
+            return 0
+
+    def _prune(self, open_now: frozenset[str], now: float) -> Pruned:
+        settings = self._settings
+        rotate_log(settings.data_dir)
+        return prune(settings.evidence_dir, settings.evidence_days, int(settings.evidence_gb * GB), open_now, now)
+
+
+def _write(folder: Path, done: LastTime) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = folder / f"{NOTE}.{os.getpid()}"
+    draft.write_text(json.dumps(asdict(done)))
+    draft.replace(folder / NOTE)

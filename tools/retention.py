@@ -1,0 +1,114 @@
+"""How long evidence is kept in its directory: so many days and so many bytes, the oldest first, and nothing that an open incident cites.
+
+Safe beside writers and beside itself, in any number of processes: what is touched while it is being removed stays.
+"""
+
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.evidence import INCIDENTS, Citations
+
+DAY = 86_400.0
+GOING = ".going"
+FRESH = 3600.0
+"""Seconds in which nothing goes: what is stored now may belong to an incident that was opened after we asked which are open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What lies in the directory. `oldest` is when the oldest output was last stored, as seconds since 1970."""
+
+    outputs: int = 0
+    bytes: int = 0
+    oldest: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What went, what stays, and how much of that stays only because an open incident cites it."""
+
+    outputs: int
+    bytes: int
+    left: Kept
+    cited: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """One stored output as it was seen."""
+
+    file: Path
+    sha: str
+    bytes: int
+    at: float
+
+
+def kept(root: Path) -> Kept:
+    """How much evidence there is; nothing where there is no directory."""
+    return _sum(outputs(root))
+
+
+def prune(root: Path, days: float, most_bytes: int, open_incidents: Collection[str], now: float | None = None) -> Pruned:
+    """Remove what is older than `days`, and then the oldest until `most_bytes` are kept."""
+    now = now or time.time()
+    horizon = now - days * DAY
+    cited = frozenset().union(*(Citations().read(root / INCIDENTS / incident).cites for incident in open_incidents))
+    found = sorted(outputs(root), key=lambda one: one.at)
+    settled = [one for one in found if one.at < now - FRESH]
+    over = sum(one.bytes for one in found) - most_bytes
+    gone = [one for one in _victims(settled, horizon, over, cited) if remove(one)]
+    _tidy(root, horizon, open_incidents)
+    names = {one.file for one in gone}
+    left = [one for one in found if one.file not in names]
+    return Pruned(len(gone), sum(one.bytes for one in gone), _sum(left), sum(one.bytes for one in left if one.sha in cited))
+
+
+def outputs(root: Path) -> Iterator[StoredOutput]:
+    """Every stored output, in no order."""
+    for file in root.glob("??/*.z"):
+        try:
+            seen = file.stat()
+        except FileNotFoundError:
+            continue  # another process prunes as well
+        yield StoredOutput(file, file.parent.name + file.stem, seen.st_size, seen.st_mtime)
+
+
+def _victims(settled: list[StoredOutput], horizon: float, over: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
+    """Oldest first: what is older than the horizon, and then as much as there is too much."""
+    for one in settled:
+        if one.sha not in cited and (one.at < horizon or over > 0):
+            over -= one.bytes
+            yield one
+
+
+def remove(one: StoredOutput) -> bool:
+    """Whether it went. Put aside first: somebody who stored the same meanwhile has made it young, and then it comes back."""
+    aside = one.file.with_suffix(GOING)
+    try:
+        one.file.rename(aside)
+        if aside.stat().st_mtime != one.at:
+            aside.rename(one.file)
+            return False
+        aside.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _tidy(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
+    """Tallies of incidents long over, and what writers that died have left."""
+    stale = [file for file in (root / INCIDENTS).glob("*") if file.name not in open_incidents]
+    drafts = [file for file in root.glob("??/*") if file.suffix != ".z"]
+    for file, before in [*((file, horizon) for file in stale), *((file, time.time() - DAY) for file in drafts)]:
+        try:
+            if file.stat().st_mtime < before:
+                file.unlink()
+        except FileNotFoundError:
+            continue
+
+
+def _sum(found: Iterator[StoredOutput] | list[StoredOutput]) -> Kept:
+    rows = list(found)
+    return Kept(len(rows), sum(one.bytes for one in rows), min((one.at for one in rows), default=None))
