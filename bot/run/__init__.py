@@ -1,1 +1,1 @@
-"""Building processes and keeping them: world, bot, its acting half, serve, workers, health, logs, retention. May import every room of the bot but the terminal."""
+"""Building and keeping processes: world, bot, its acting half, serve, workers, health, logs, retention. May import all of the bot but the terminal."""
