@@ -18,7 +18,7 @@ AnyShape = TypeVar("AnyShape", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Spot:
     """Where something stands. Reads `file:line`."""
 
     file: Path
@@ -34,7 +34,7 @@ class Problems:
 
     found: list[str] = field(default_factory=list)
 
-    def note(self, where: Place, what: str) -> None:
+    def note(self, where: Spot, what: str) -> None:
         self.found.append(f"{where}: {what}")
 
 
@@ -46,7 +46,7 @@ class Document:
     plain: Any
     root: yaml.Node
 
-    def place(self, *loc: str | int) -> Place:
+    def place(self, *loc: str | int) -> Spot:
         """Where a part stands, a named one at its name; for what is not there, the nearest thing around it."""
         node, line = self.root, self.root.start_mark.line
         for step in loc:
@@ -54,7 +54,7 @@ class Document:
             if found is None:
                 break
             line, node = found
-        return Place(self.file, line + 1)
+        return Spot(self.file, line + 1)
 
     def note_taken(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
         """Notes each row of a list whose `id` is taken already, also of a file that is refused; the ids of the others are taken now."""
@@ -77,17 +77,17 @@ def read(path: Path, problems: Problems) -> Document | None:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
         if root is not None:
             return Document(path, _Plain(path, problems).of(root), root)
-        problems.note(Place(path), "the file is empty")
+        problems.note(Spot(path), "the file is empty")
     except UnicodeDecodeError as why:
         line = bytes(why.object)[: why.start].count(b"\n") + 1
-        problems.note(Place(path, line), f"cannot be read: it is not UTF-8 text (byte {why.start} is {why.object[why.start]:#04x})")
+        problems.note(Spot(path, line), f"cannot be read: it is not UTF-8 text (byte {why.start} is {why.object[why.start]:#04x})")
     except OSError as why:
-        problems.note(Place(path), f"cannot be read: {why.strerror or why}")
+        problems.note(Spot(path), f"cannot be read: {why.strerror or why}")
     except yaml.YAMLError as why:
         mark = getattr(why, "problem_mark", None)
-        problems.note(Place(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(why, 'problem', None) or squashed(str(why))}")
+        problems.note(Spot(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(why, 'problem', None) or squashed(str(why))}")
     except RecursionError:
-        problems.note(Place(path), "is nested too deeply")
+        problems.note(Spot(path), "is nested too deeply")
     return None
 
 
@@ -174,5 +174,5 @@ class _Plain:
     def _none(self, node: yaml.Node, why: str) -> None:
         self._problems.note(self._place(node), f"not a plain value: {why}")
 
-    def _place(self, node: yaml.Node) -> Place:
-        return Place(self._path, node.start_mark.line + 1)
+    def _place(self, node: yaml.Node) -> Spot:
+        return Spot(self._path, node.start_mark.line + 1)

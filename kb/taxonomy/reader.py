@@ -12,7 +12,7 @@ from kb import keys
 from kb.shapes import Flag, Number, Shape, SomeTexts, Text, Texts, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
 from kb.taxonomy.labels import CATEGORIES, SLOT, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
-from kb.yaml import Document, Place, Problems, files_of, read, shaped
+from kb.yaml import Document, Problems, Spot, files_of, read, shaped
 
 BUILT_IN = Path(__file__).parent
 
@@ -49,13 +49,13 @@ class _Found:
     """A leaf and where it stands; None for one of a file that is refused, which other leaves may name all the same."""
 
     leaf: Leaf | None
-    where: Place
+    where: Spot
 
 
 def _folder(folder: Path, branches: dict[str, str], problems: Problems) -> dict[str, _Found]:
     leaves: dict[str, _Found] = {}
     if not folder.is_dir():
-        problems.note(Place(folder), "there is no such folder")
+        problems.note(Spot(folder), "there is no such folder")
     for document in filter(None, (read(path, problems) for path in files_of(folder))):
         file = shaped(document, _File, problems)
         for label, found in (_leaves_of(document, file, branches) if file else _names_in(document)).items():

@@ -15,7 +15,8 @@ from bot.refusal import Refusal
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
-from graph.state import Hypothesis, Item, Origin, Ticket
+from graph.rows import IncidentRows
+from graph.state import Item, Origin, Ticket
 
 READERS: Mapping[str, Callable[[Payload], Press]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.read),
@@ -40,7 +41,7 @@ async def press(surface: Surface, payload: Payload) -> None:
             raise OldButton
     if pressed.does in ("take", "close_form"):
         async with storing():
-            allow(Ticket.model_validate((await surface.state_of(pressed.incident)).get("ticket") or {}), pressed.does)
+            allow(IncidentRows(await surface.state_of(pressed.incident)).ticket or Ticket(), pressed.does)
     if pressed.does == "close_form":
         await _open_form(surface, pressed.incident, str(payload["trigger_id"]))
         return
@@ -93,9 +94,8 @@ async def _open_form(surface: Surface, incident: str, trigger: str) -> None:
 async def _believed(surface: Surface, incident: str) -> Closing:
     """The form's first filling: what was confirmed, or nothing."""
     async with storing():
-        state = await surface.state_of(incident)
-    rows = [Hypothesis.model_validate(row) for row in (state.get("report") or {}).get("root_causes", [])]
-    best = max(rows, key=lambda h: h.confidence, default=None)
+        report = IncidentRows(await surface.state_of(incident)).report
+    best = max(report.root_causes if report else (), key=lambda h: h.confidence, default=None)
     return Closing(incident, best.label, best.because, best.hosts) if best else Closing(incident, "", "")
 
 

@@ -9,7 +9,8 @@ from bot.cards.incidents.home import OpenIncident
 from bot.policy.approvals import may_still_approve
 from bot.slack.context import Surface, ledger, storing
 from bot.slack.incoming.payloads import moment
-from graph.state import Incident, Origin
+from graph.rows import IncidentRows
+from graph.state import Origin
 from tools.ledger.book import Book
 from tools.ledger.brakes import BrakeStatus
 from tools.ledger.states import State
@@ -27,24 +28,22 @@ async def open_incidents(surface: Surface) -> list[OpenIncident]:
 
 
 async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
-    state = await surface.state_of(incident)
+    rows = IncidentRows(await surface.state_of(incident))
     origin = await surface.inbox.origin(incident) or Origin()
     return OpenIncident(
         id=incident,
         lifecycle=await surface.inbox.lifecycle(incident) or "open",
-        opened_at=_since(state, origin, now),
-        headline=(state.get("report") or {}).get("headline") or (state.get("brief") or {}).get("text", "")[:150],
-        hosts=tuple((state.get("brief") or {}).get("hosts", ())),
+        opened_at=rows.opened_at or _began(origin, now),
+        headline=(rows.report.headline if rows.report else "") or rows.brief.text[:150],
+        hosts=rows.brief.hosts,
         team=origin.team,
         channel=origin.channel,
         thread_ts=origin.thread_ts if origin.kind == "slack" else "",
     )
 
 
-def _since(state: Incident, origin: Origin, now: datetime) -> datetime:
-    """When it was opened; before its first turn the thread's beginning tells."""
-    if state.get("opened_at"):
-        return datetime.fromisoformat(state["opened_at"])
+def _began(origin: Origin, now: datetime) -> datetime:
+    """Before an incident's first turn the thread's beginning tells when it was opened."""
     return moment(origin.thread_ts) if origin.kind == "slack" and origin.thread_ts else now
 
 
