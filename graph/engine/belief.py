@@ -90,7 +90,7 @@ class Alike:
 
 @dataclass(slots=True)
 class Matcher:
-    """Facts by key and kind."""
+    """Facts by key, those together that no clue can tell apart."""
 
     lens: Lens
     by_key: Mapping[str, list[Fact]]
@@ -107,7 +107,7 @@ class Matcher:
 
     def hits(self, leaf: Leaf) -> Hits:
         """Every clue of a leaf with every fact that matches it."""
-        return [(clue, fact) for clue in leaf.evidence for kind in self._of(clue.key) if _holds(clue, kind) for fact in kind.facts]
+        return [(clue, fact) for clue in leaf.evidence for alike in self._of(clue.key) if _holds(clue, alike) for fact in alike.facts]
 
     def say(self, clue: Clue, fact: Fact) -> str:
         return clue.say(fact, self._expected(fact), self._most(fact))
@@ -117,15 +117,15 @@ class Matcher:
             return []
         if key not in self._alike:
             mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.clues(key)))
-            kinds: dict[tuple[object, ...], Alike] = {}
+            alike: dict[tuple[object, ...], Alike] = {}
             for fact in self.by_key[key]:
                 expected = self._expected(fact) if "expected" in mentions else None
                 majority = self._most(fact) if "majority" in mentions else None
                 device = fact.device if "device" in mentions else ""
                 attrs = repr(fact.attrs) if fact.attrs else ""
                 name = (repr(fact.value), fact.status, fact.stale, fact.unit, device, attrs, repr(expected), repr(majority))
-                kinds.setdefault(name, Alike(fact, expected, majority, [])).facts.append(fact)
-            self._alike[key] = list(kinds.values())
+                alike.setdefault(name, Alike(fact, expected, majority, [])).facts.append(fact)
+            self._alike[key] = list(alike.values())
         return self._alike[key]
 
     def _expected(self, fact: Fact) -> Value:
@@ -148,13 +148,13 @@ class Matcher:
         return self._majority[key, device]
 
 
-def _holds(clue: Clue, kind: Alike) -> bool:
+def _holds(clue: Clue, alike: Alike) -> bool:
     """The echo of another error supports nothing, unless the clue asks about echoes; nor does a port of another network."""
-    if clue.weight > 0 and kind.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
+    if clue.weight > 0 and alike.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
         return False
-    if clue.weight > 0 and kind.first.attrs.get("elsewhere"):
+    if clue.weight > 0 and alike.first.attrs.get("elsewhere"):
         return False
-    return clue.matches(kind.first, kind.expected, kind.majority)
+    return clue.matches(alike.first, alike.expected, alike.majority)
 
 
 def _common(facts: Sequence[Fact]) -> Value:
