@@ -47,7 +47,6 @@ class Decisions:
         tender: Tender,
         index: ActionIndex,
         rights: Rights,
-        *,
         deliver: Delivery,
         transport: Transport,
         facts_of: FactsOf,

@@ -101,7 +101,6 @@ class Driver:
     state_of: StateOf
     clock: Clock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    announce_seconds: float = 5.0
 
     async def drive(self, approval: str) -> None:
         """Bring the action as far as it goes now."""
@@ -117,14 +116,6 @@ class Driver:
                 log.warning("action.left", why=f"{type(why).__name__}: {why}"[:300])
             finally:
                 await _release(lease)
-
-    async def announce(self, approval: str) -> None:
-        """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
-        try:
-            async with asyncio.timeout(self.announce_seconds):
-                await self.show.changed(await self.ledger.record(approval))
-        except Exception as why:
-            log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
 
     async def _drive(self, approval: str) -> None:
         mark = await self.index.begin(approval, RETRY)

@@ -10,7 +10,6 @@ from redis.exceptions import RedisError
 from bot.actions.driver import Driver
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
-from bot.desk.wakeups import Wakeups
 from bot.tasks import end
 from tools.action import is_approval_id
 from tools.ledger.ledger import Ledger
@@ -23,7 +22,7 @@ PATIENCE = timedelta(seconds=60)
 
 class Actions:
     """One for each process. `advance` is what wake-ups call, with an approval id or an incident id: what is due is known by its id alone,
-    and an approval id says whole what it is."""
+    and an approval id says whole what it is. `wake` has some process call `advance` soon."""
 
     def __init__(
         self,
@@ -31,21 +30,12 @@ class Actions:
         driver: Driver,
         tender: Tender,
         index: ActionIndex,
+        wake: Callable[[str], Awaitable[None]],
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._ledger, self._driver, self._tender, self._index, self._pause = ledger, driver, tender, index, pause
-        self._wakeups: Wakeups | None = None
+        self._ledger, self._driver, self._tender, self._index, self._wake, self._pause = ledger, driver, tender, index, wake, pause
         self._running: set[asyncio.Task[None]] = set()
-
-    def use(self, wakeups: Wakeups) -> None:
-        """How others are woken; they call `advance`."""
-        self._wakeups = wakeups
-
-    async def wake(self, name: str) -> None:
-        """Soon, somewhere, `advance(name)`."""
-        if self._wakeups is not None:
-            await self._wakeups.wake(name)
 
     async def advance(self, name: str) -> None:
         """Drive an action or tend an incident. Nothing new is begun while stopping."""
@@ -67,13 +57,13 @@ class Actions:
     async def note(self, incident: str) -> None:
         """A turn ended: its ladders may want something."""
         await self._index.look_at(incident)
-        await self.wake(incident)
+        await self._wake(incident)
 
     async def sweep(self) -> int:
         """Wake everything that is due, here and in the ledger; how many."""
         names = dict.fromkeys([*await self._index.due(PATIENCE), *await self._ledger.due()])
         for name in names:
-            await self.wake(name)
+            await self._wake(name)
         return len(names)
 
     async def run(self) -> None:

@@ -5,8 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
+from bot.actions.asked import Announcement, Authorised, KnownFacts
 from bot.actions.decisions import Decisions
-from bot.actions.driver import Delivery, Driver, Show
+from bot.actions.driver import Delivery, Driver, Show, StateOf
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
 from bot.actions.proposer import Proposer
@@ -16,25 +17,38 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases, this_worker
 from bot.desk.wakeups import Wakeups
 from bot.policy.approvals import Directory, Rights
-from bot.refusal import Refusal
-from bot.run.world import World
 from bot.settings import Settings
 from bot.store.keys import ACTIONS
 from bot.store.ledger import forgetful, open_ledger
 from bot.store.store import Store
 from bot.tasks import end
-from graph.actions.carry_out import ActionPorts, NotNow
+from graph.actions.carry_out import ActionPorts
 from graph.actions.flow import ActionThreads
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports, Progress
 from graph.state import Incident, Report
 from tools.acting.build import catalogue_hash
-from tools.fact import Fact
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Record
+from tools.transport import Transport
 
 ShowOf = Callable[[Ledger, Rights, str], Show]
 """The cards, given the ledger, who may approve, and what must be said on every card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the acting half stands on. `wake` wakes the desk, `wakeups` whoever drives actions; `show` makes the cards."""
+
+    settings: Settings
+    store: Store
+    transport: Transport
+    ports: Ports
+    state_of: StateOf
+    inbox: Inbox
+    people: Directory
+    show: ShowOf
+    wake: Callable[[str], Awaitable[None]]
+    wakeups: Wakeups
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,80 +83,51 @@ class ActingBoard:
 
 
 @contextlib.asynccontextmanager
-async def open_actions(
-    settings: Settings,
-    store: Store,
-    world: World,
-    *,
-    ports: Ports,
-    state_of: Callable[[str], Awaitable[Incident]],
-    inbox: Inbox,
-    people: Directory,
-    show: ShowOf,
-    wake: Callable[[str], Awaitable[None]],
-    wakeups: Wakeups,
-    works: bool = True,
-) -> AsyncIterator[Acting]:
-    """Build and start; `wake` wakes the desk, `wakeups` whoever drives actions; `works` is false where others drive what is decided
-    here. Raises Refusal for what must be mended first."""
-    inventory, clock = ports.inventory, ports.clock
-    warning = await _warning(settings, store)
-    ledger = await open_ledger(settings, store, inventory, clock)
-    rights = Rights(people, inventory, settings.approvers, inbox.origin)
-    cards = show(ledger, rights, warning)
-    leases = Leases(store.redis, clock, names=ACTIONS, seconds=settings.lease_seconds)
-    index, delivery = ActionIndex(store.redis, clock), Delivery(inbox, wake, clock)
+async def open_actions(ground: Ground, *, works: bool = True) -> AsyncIterator[Acting]:
+    """Build and start; `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
+    acting = await _built(ground)
+    async with _working(acting.actions, ground.wakeups, works):
+        yield acting
 
-    async def facts_of(incident: str) -> list[Fact]:
-        try:
-            return await ports.evidence.facts((await state_of(incident)).get("facts", ""))
-        except KeyError:
-            return []
 
-    async def began(approval: str) -> None:
-        await driver.announce(approval)
+async def _built(ground: Ground) -> Acting:
+    """Everything once, each part from those above it."""
+    store, ports, transport, state_of, wake = ground.store, ground.ports, ground.transport, ground.state_of, ground.wakeups.wake
+    warning = await _warning(ground.settings, store)
+    ledger = await open_ledger(ground.settings, store, ports.inventory, ports.clock)
+    rights = Rights(ground.people, ports.inventory, ground.settings.approvers, ground.inbox.origin)
+    cards = ground.show(ledger, rights, warning)
+    outside = _outside(ground, ledger, rights, cards)
+    threads = ActionThreads(RedisSaver(store.redis), outside)
+    leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=ground.settings.lease_seconds)
+    index = ActionIndex(store.redis, ports.clock)
+    deliver = Delivery(ground.inbox, ground.wake, ports.clock)
+    driver = Driver(ledger, threads, leases, index, deliver, cards, state_of, ports.clock)
+    proposer = Proposer(transport, ports.inventory, rights, outside.catalogue, outside.facts_of)
+    tender = Tender(ledger, threads, leases, index, deliver, proposer, ports.evidence, state_of, wake, ports.clock)
+    actions = Actions(ledger, driver, tender, index, wake)
+    decisions = Decisions(ledger, tender, index, rights, deliver, transport, outside.facts_of, state_of, wake)
+    return Acting(actions, decisions, ledger, rights, cards, warning)
 
-    async def authorised(seen: Record) -> frozenset[str]:
-        try:
-            return await rights.approvers(seen.action.incident, fresh=True)
-        except Refusal as why:
-            raise NotNow(str(why)) from why
 
-    acting = ActionPorts(
-        reading=ports,
+def _outside(ground: Ground, ledger: Ledger, rights: Rights, cards: Show) -> ActionPorts:
+    """The world as an action's nodes meet it."""
+    return ActionPorts(
+        reading=ground.ports,
         ledger=ledger,
-        transport=world.transport,
+        transport=ground.transport,
         catalogue=catalogue_hash(),
         policy=rights.policy,
-        authorised=authorised,
-        facts_of=facts_of,
+        authorised=Authorised(rights),
+        facts_of=KnownFacts(ground.ports.evidence, ground.state_of),
         worker=this_worker(),
-        began=began,
+        began=Announcement(ledger, cards),
     )
-    threads = ActionThreads(RedisSaver(store.redis), acting)
-    driver = Driver(ledger, threads, leases, index, delivery, cards, state_of, clock)
-    proposer = Proposer(world.transport, inventory, rights, acting.catalogue, facts_of)
-    tender = Tender(ledger, threads, leases, index, delivery, proposer, ports.evidence, state_of, wakeups.wake, clock)
-    actions = Actions(ledger, driver, tender, index)
-    decisions = Decisions(
-        ledger,
-        tender,
-        index,
-        rights,
-        deliver=delivery,
-        transport=world.transport,
-        facts_of=facts_of,
-        state_of=state_of,
-        wake=wakeups.wake,
-    )
-    async with _working(actions, wakeups, works):
-        yield Acting(actions, decisions, ledger, rights, cards, warning)
 
 
 @contextlib.asynccontextmanager
 async def _working(actions: Actions, wakeups: Wakeups, works: bool) -> AsyncIterator[None]:
     """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
-    actions.use(wakeups)
     await wakeups.start(actions.advance)
     sweeping = [asyncio.create_task(actions.run())] if works else []
     try:

@@ -20,7 +20,7 @@ from bot.desk.lease import Leases
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
-from bot.run.actions import open_actions
+from bot.run.actions import Ground, open_actions
 from bot.run.retention import Retention
 from bot.run.world import World
 from bot.settings import Settings
@@ -58,20 +58,19 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
-    opened = open_actions(
+    ground = Ground(
         settings,
         store,
-        world,
-        ports=ports,
+        world.transport,
+        ports,
         state_of=turns.state,
         inbox=inbox,
         people=people,
         show=cards_over(client, cards, people, inbox.origin, ports, world.transport),
         wake=wakeups.wake,
         wakeups=of_actions,
-        works=works,
     )
-    async with contextlib.aclosing(background), opened as acting:
+    async with contextlib.aclosing(background), open_actions(ground, works=works) as acting:
         desk = _desk(settings, store, inbox, turns, acting.watching(board), Fetch(client, ports.evidence), ports.clock)
         surface = Surface(
             client=client,

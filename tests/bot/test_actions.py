@@ -15,6 +15,7 @@ from bot.actions.driver import remind_at
 from bot.actions.due import ActionIndex
 from bot.actions.edits import edited
 from bot.actions.proposer import is_stalled
+from bot.actions.worker import Actions
 from bot.desk.wakeups import LocalWakeups
 from bot.policy.approvals import STALLED, policy_hash, quorum, terms
 from bot.policy.channels import NotAllowed
@@ -548,9 +549,9 @@ async def test_an_approval_whose_wake_up_was_lost_is_found_by_the_sweep(store: R
     (row,) = await office.pending(incident)
     await office.click(row)  # nobody is woken in this fake
     wakeups = LocalWakeups()
-    await wakeups.start(office.actions.advance)
-    office.actions.use(wakeups)
-    await office.actions.sweep()
+    actions = Actions(office.ledger, office.driver, office.tender, office.index, wakeups.wake)
+    await wakeups.start(actions.advance)
+    await actions.sweep()
     await wakeups.idle()
     await office.settle(incident)
     assert office.site.counts() == {"reset_clocks": 1}

@@ -14,8 +14,8 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
 from bot.desk.wakeups import LocalWakeups
-from bot.run.actions import Acting, open_actions
-from bot.run.world import WallClock, World
+from bot.run.actions import Acting, Ground, open_actions
+from bot.run.world import WallClock
 from bot.settings import Settings, load
 from bot.store.store import Store
 from graph.incident.turns import IncidentTurns
@@ -89,7 +89,6 @@ class Bot:
 
     def acting(self, rows: Any = None) -> Any:
         ports = replace(self.ports, inventory=rows) if rows else self.ports
-        world = World(self.settings, ports, self.site)
         self.turns = turns = IncidentTurns(RedisSaver(self.store.redis), ports)
         self.shown: list[str] = []
 
@@ -97,11 +96,11 @@ class Bot:
             self.shown.append(warning)
             return self.wall
 
-        return open_actions(
+        ground = Ground(
             self.settings,
             self.store,
-            world,
-            ports=ports,
+            self.site,
+            ports,
             state_of=turns.state,
             inbox=self.inbox,
             people=PeopleOfList(),
@@ -109,6 +108,7 @@ class Bot:
             wake=self.wakeups.wake,
             wakeups=LocalWakeups(),
         )
+        return open_actions(ground)
 
     async def work(self, acting: Acting) -> None:
         """Begin to answer."""

@@ -8,6 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from bot.actions.asked import Announcement
 from tests.bot.test_actions import site, slow
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
@@ -223,5 +224,5 @@ class Stuck(Wall):
 async def test_a_command_that_may_run_waits_for_nobodys_card(store: Redis) -> None:
     office = office_of(store, "n1")
     _, [row] = await asked(office, "n1")
-    stuck = replace(office.driver, show=Stuck(), announce_seconds=0.01)
-    await asyncio.wait_for(stuck.announce(row.approval), PATIENCE)
+    announce = Announcement(office.ledger, Stuck(), seconds=0.01)
+    await asyncio.wait_for(announce(row.approval), PATIENCE)

@@ -13,6 +13,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from bot.actions.asked import Announcement
 from bot.actions.decisions import Decisions
 from bot.actions.driver import Delivery, Driver
 from bot.actions.due import ActionIndex
@@ -408,17 +409,17 @@ class Office:
         self.tender = Tender(
             self.ledger, self.threads, leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock
         )
-        self.actions = Actions(self.ledger, self.driver, self.tender, self.index)
+        self.actions = Actions(self.ledger, self.driver, self.tender, self.index, self._wake)
         self.decisions = Decisions(
             self.ledger,
             self.tender,
             self.index,
             self.rights,
-            deliver=delivery,
-            transport=self.site,
-            facts_of=self.facts_of,
-            state_of=self.turns.state,
-            wake=self.actions.wake,
+            delivery,
+            self.site,
+            self.facts_of,
+            self.turns.state,
+            self._wake,
         )
 
     async def _pause(self, seconds: float) -> None:
@@ -427,7 +428,7 @@ class Office:
 
     async def _began(self, approval: str) -> None:
         self.site.at("claimed")
-        await self.driver.announce(approval)
+        await Announcement(self.ledger, self.wall)(approval)
 
     async def _wake(self, name: str) -> None:
         self.woken.append(name)

@@ -1,0 +1,60 @@
+"""What the action graph asks of the bot while an action goes on: what the incident knows, who may approve now, that people see it begin."""
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from bot.actions.driver import Show, StateOf
+from bot.policy.approvals import Rights
+from bot.refusal import Refusal
+from graph.actions.carry_out import NotNow
+from tools.evidence import EvidenceStore
+from tools.fact import Fact
+from tools.ledger.book import Book
+from tools.ledger.record import Record
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFacts:
+    """The facts that an incident stands on; none where they are gone."""
+
+    evidence: EvidenceStore
+    state_of: StateOf
+
+    async def __call__(self, incident: str) -> list[Fact]:
+        try:
+            return await self.evidence.facts((await self.state_of(incident)).get("facts", ""))
+        except KeyError:
+            return []
+
+
+@dataclass(frozen=True, slots=True)
+class Authorised:
+    """Who may approve an action as of now. Where Slack does not say, nothing starts yet: NotNow."""
+
+    rights: Rights
+
+    async def __call__(self, seen: Record) -> frozenset[str]:
+        try:
+            return await self.rights.approvers(seen.action.incident, fresh=True)
+        except Refusal as why:
+            raise NotNow(str(why)) from why
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """It runs now: people see it at once. Whoever shows it may be slow, and the command waits for nobody's card."""
+
+    book: Book
+    show: Show
+    seconds: float = 5.0
+
+    async def __call__(self, approval: str) -> None:
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self.show.changed(await self.book.record(approval))
+        except Exception as why:
+            log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # news are worth no failure
