@@ -39,7 +39,7 @@ class Many:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Schema:
     texts: dict[str, Text] = field(default_factory=dict)
     lists: dict[str, Many] = field(default_factory=dict)
     ones: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -64,42 +64,42 @@ PLACEHOLDER = Text(150, plain=True)
 OPTIONS = Many(100, frozenset({"option"}), required=False)
 
 # fmt: off
-BLOCKS: dict[str, Rule] = {
-    "section":         Rule({"text": Text(3000)}, {"fields": Many(10, OBJECTS, required=False)}, {"accessory": CLICKED | {"image"}}),
-    "header":          Rule({"text": Text(150, plain=True, required=True)}),
-    "context":         Rule({}, {"elements": Many(10, OBJECTS | {"image"})}),
-    "actions":         Rule({}, {"elements": Many(25, CLICKED)}),
-    "context_actions": Rule({}, {"elements": Many(5, frozenset({"feedback_buttons", "icon_button"}))}, where=MESSAGE),
-    "divider":         Rule(),
-    "image":           Rule({"alt_text": Text(2000, required=True, bare=True), "image_url": Text(3000, bare=True), "title": Text(2000, plain=True)}),
-    "markdown":        Rule({"text": Text(MARKDOWN_TOGETHER, required=True, bare=True)}, where=MESSAGE),
-    "rich_text":       Rule({}, {"elements": Many(1000, RICH, least=0)}),
-    "table":           Rule({}, {"rows": Many(100)}, where=MESSAGE),
-    "input":           Rule({"label": Text(2000, plain=True, required=True), "hint": Text(2000, plain=True)}, {}, {"element": INPUTS}, needs=("element",)),
-    "file":            Rule(where=MESSAGE, needs=("external_id",)),
-    "video":           Rule({"alt_text": Text(2000, required=True, bare=True), "title": Text(200, plain=True, required=True)}, needs=("video_url",)),
-    "task_card":       Rule({"title": Text(3000, required=True, bare=True)}, where=MESSAGE, needs=("task_id",)),
-    "plan":            Rule({"title": Text(3000, required=True, bare=True)}, where=MESSAGE),
-    "alert":           Rule({"text": Text(200, required=True)}),
-    "card":            Rule({"title": Text(150), "subtitle": Text(150), "body": Text(200)}, {"actions": Many(3, CLICKED, required=False)}, where=MESSAGE),
-    "carousel":        Rule({}, {"elements": Many(10, frozenset({"card"}))}, where=MESSAGE),
-    "container":       Rule({"title": Text(150)}, where=MESSAGE),
+BLOCKS: dict[str, Schema] = {
+    "section":         Schema({"text": Text(3000)}, {"fields": Many(10, OBJECTS, required=False)}, {"accessory": CLICKED | {"image"}}),
+    "header":          Schema({"text": Text(150, plain=True, required=True)}),
+    "context":         Schema({}, {"elements": Many(10, OBJECTS | {"image"})}),
+    "actions":         Schema({}, {"elements": Many(25, CLICKED)}),
+    "context_actions": Schema({}, {"elements": Many(5, frozenset({"feedback_buttons", "icon_button"}))}, where=MESSAGE),
+    "divider":         Schema(),
+    "image":           Schema({"alt_text": Text(2000, required=True, bare=True), "image_url": Text(3000, bare=True), "title": Text(2000, plain=True)}),
+    "markdown":        Schema({"text": Text(MARKDOWN_TOGETHER, required=True, bare=True)}, where=MESSAGE),
+    "rich_text":       Schema({}, {"elements": Many(1000, RICH, least=0)}),
+    "table":           Schema({}, {"rows": Many(100)}, where=MESSAGE),
+    "input":           Schema({"label": Text(2000, plain=True, required=True), "hint": Text(2000, plain=True)}, {}, {"element": INPUTS}, needs=("element",)),
+    "file":            Schema(where=MESSAGE, needs=("external_id",)),
+    "video":           Schema({"alt_text": Text(2000, required=True, bare=True), "title": Text(200, plain=True, required=True)}, needs=("video_url",)),
+    "task_card":       Schema({"title": Text(3000, required=True, bare=True)}, where=MESSAGE, needs=("task_id",)),
+    "plan":            Schema({"title": Text(3000, required=True, bare=True)}, where=MESSAGE),
+    "alert":           Schema({"text": Text(200, required=True)}),
+    "card":            Schema({"title": Text(150), "subtitle": Text(150), "body": Text(200)}, {"actions": Many(3, CLICKED, required=False)}, where=MESSAGE),
+    "carousel":        Schema({}, {"elements": Many(10, frozenset({"card"}))}, where=MESSAGE),
+    "container":       Schema({"title": Text(150)}, where=MESSAGE),
 }
-ELEMENTS: dict[str, Rule] = {
-    "button":              Rule({"text": Text(75, plain=True, required=True), "value": Text(2000, bare=True), "url": Text(3000, bare=True)}),
-    "overflow":            Rule({}, {"options": Many(5, frozenset({"option"}))}),
-    "static_select":       Rule({"placeholder": PLACEHOLDER}, {"options": OPTIONS, "option_groups": Many(100, required=False)}),
-    "multi_static_select": Rule({"placeholder": PLACEHOLDER}, {"options": OPTIONS, "option_groups": Many(100, required=False)}),
-    "radio_buttons":       Rule({}, {"options": Many(10, frozenset({"option"}))}),
-    "checkboxes":          Rule({}, {"options": Many(10, frozenset({"option"}))}),
-    "plain_text_input":    Rule({"placeholder": PLACEHOLDER, "initial_value": Text(3000, bare=True)}),
-    "number_input":        Rule({"placeholder": PLACEHOLDER}, needs=("is_decimal_allowed",)),
-    "image":               Rule({"alt_text": Text(2000, required=True, bare=True), "image_url": Text(3000, bare=True)}),
-    "feedback_buttons":    Rule(needs=("positive_button", "negative_button")),
-    "icon_button":         Rule({"text": Text(75, plain=True, required=True), "value": Text(2000, bare=True)}, needs=("icon",)),
-    "option":              Rule({"text": Text(75, required=True), "value": Text(150, required=True, bare=True), "description": Text(75)}),
-    "mrkdwn":              Rule({"text": Text(3000, required=True, bare=True)}),
-    "plain_text":          Rule({"text": Text(3000, required=True, bare=True)}),
+ELEMENTS: dict[str, Schema] = {
+    "button":              Schema({"text": Text(75, plain=True, required=True), "value": Text(2000, bare=True), "url": Text(3000, bare=True)}),
+    "overflow":            Schema({}, {"options": Many(5, frozenset({"option"}))}),
+    "static_select":       Schema({"placeholder": PLACEHOLDER}, {"options": OPTIONS, "option_groups": Many(100, required=False)}),
+    "multi_static_select": Schema({"placeholder": PLACEHOLDER}, {"options": OPTIONS, "option_groups": Many(100, required=False)}),
+    "radio_buttons":       Schema({}, {"options": Many(10, frozenset({"option"}))}),
+    "checkboxes":          Schema({}, {"options": Many(10, frozenset({"option"}))}),
+    "plain_text_input":    Schema({"placeholder": PLACEHOLDER, "initial_value": Text(3000, bare=True)}),
+    "number_input":        Schema({"placeholder": PLACEHOLDER}, needs=("is_decimal_allowed",)),
+    "image":               Schema({"alt_text": Text(2000, required=True, bare=True), "image_url": Text(3000, bare=True)}),
+    "feedback_buttons":    Schema(needs=("positive_button", "negative_button")),
+    "icon_button":         Schema({"text": Text(75, plain=True, required=True), "value": Text(2000, bare=True)}, needs=("icon",)),
+    "option":              Schema({"text": Text(75, required=True), "value": Text(150, required=True, bare=True), "description": Text(75)}),
+    "mrkdwn":              Schema({"text": Text(3000, required=True, bare=True)}),
+    "plain_text":          Schema({"text": Text(3000, required=True, bare=True)}),
 }
 CONFIRM = {"title": Text(100, plain=True, required=True), "text": Text(300, required=True), "confirm": Text(30, plain=True), "deny": Text(30, plain=True)}
 # fmt: on
@@ -137,7 +137,7 @@ def _block(block: Any, surface: Surface, at: str) -> Iterator[str]:
         yield from SPECIAL[kind](block, at)
 
 
-def _shape(thing: JSON, shape: Rule, at: str) -> Iterator[str]:
+def _shape(thing: JSON, shape: Schema, at: str) -> Iterator[str]:
     for name in shape.needs:
         if thing.get(name) is None:
             yield error(f"missing required field: {name}", at)
@@ -200,11 +200,11 @@ def _element(element: Any, allowed: frozenset[str], at: str) -> Iterator[str]:
         yield error(f"unsupported type: {kind}", f"{at}/type")
         return
     yield from _text(element, "action_id", ID, at)
-    yield from _shape(element, ELEMENTS.get(kind, Rule()), at)
+    yield from _shape(element, ELEMENTS.get(kind, Schema()), at)
     if element.get("style") not in (None, "primary", "danger") and kind == "button":
         yield error("must be one of: primary, danger", f"{at}/style")
     if isinstance(confirm := element.get("confirm"), dict):
-        yield from _shape(confirm, Rule(CONFIRM), f"{at}/confirm")
+        yield from _shape(confirm, Schema(CONFIRM), f"{at}/confirm")
 
 
 def _section(block: JSON, at: str) -> Iterator[str]:
@@ -277,7 +277,7 @@ def view_problems(view: JSON) -> list[str]:
     if kind not in ("modal", "home"):
         return [error("must be one of: modal, home", "/view/type")]
     rules = {name: rule for name, rule in VIEW.items() if view.get(name) != ""}
-    found = list(_shape(view, Rule(rules | (TITLES if kind == "modal" else {})), "/view"))
+    found = list(_shape(view, Schema(rules | (TITLES if kind == "modal" else {})), "/view"))
     found += problems(view.get("blocks"), kind, "/view/blocks")
     asks = any(isinstance(block, dict) and block.get("type") == "input" for block in view.get("blocks") or [])
     if kind == "modal" and asks and view.get("submit") is None:
