@@ -1,4 +1,4 @@
-# One door: make demo | test | quick | check | fix. Each bootstraps its environment from the committed lock.
+# One door: make demo | test | quick | coverage | check | fix. Each bootstraps its environment from the committed lock.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SPREAD := -n auto --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check fix shots setup-system clean
+.PHONY: help demo test quick coverage check fix shots setup-system clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,10 +35,13 @@ demo: $(STAMP) ## a simulated GPU cluster, a local Slack and the real bot; open 
 	@$(BIN)/rackmedic demo
 
 test: $(STAMP) ## the whole suite; missing system parts skip with a reason
-	$(BIN)/pytest $(SPREAD) $(PYTEST_ARGS)
+	$(BIN)/pytest $(SPREAD) -m "not coverage" $(PYTEST_ARGS)
 
 quick: $(STAMP) ## kb, tools, graph and bot without processes and browser, in a minute
 	$(BIN)/pytest $(SPREAD) -m "not processes" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
+
+coverage: $(STAMP) ## what every check sees of every fault, measured anew and compared with docs/
+	$(BIN)/pytest -m coverage tests/project
 
 check: $(STAMP) ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -51,14 +54,15 @@ fix: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/python -m tests.project.generated
 
-shots: $(STAMP) ## play the story in a browser and renew README's picture
-	$(BIN)/pytest tests/stories/test_browser.py tests/stories/test_repair.py
+shots: $(STAMP) ## play the stories in a browser and renew the pictures
+	$(BIN)/pytest tests/stories/test_browser.py tests/stories/test_repair.py tests/stories/test_batch.py
 	cp out/screenshots/2-diagnosis.png deploy/screenshots/thread.png
 	cp out/screenshots/6-approval.png deploy/screenshots/approval.png
+	cp out/screenshots/9-three-hosts.png deploy/screenshots/several.png
 
 setup-system: ## what the tests use beyond Python (Debian or Ubuntu, as root)
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils python3-venv
+	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils procps python3-venv
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis out

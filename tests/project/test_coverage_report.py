@@ -1,20 +1,27 @@
-"""What the checks see of every fault, and what AidAI's taxonomy asks to verify."""
+"""What the checks see of every fault, and what AidAI's taxonomy asks to verify. To measure it takes half a minute: `make coverage`."""
+
+import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
 from tests.project.coverage_report import AIDAI, BUILT, COVERAGE, ELSEWHERE, LOGS, SILENT, Row, Told, apart, fewest, measured, rendered
 from tools.checks import CHECKS
 
+measures = pytest.mark.coverage
 
+
+@measures
 def test_every_fault_is_seen_by_a_passive_check() -> None:
     passive = {name for name, check in CHECKS.items() if not check.exclusive}
     assert len(measured()) == 80
     assert not [row.fault for row in measured() if not set(row.seen) & passive]
 
 
+@measures
 def test_every_fault_is_told_apart_from_every_other_by_three_checks_at_most() -> None:
     assert not [row.fault for row in measured() if not apart(row, measured())]
 
 
+@measures
 def test_every_check_sees_some_fault() -> None:
     assert not [name for name in CHECKS if not any(name in row.seen for row in measured())]
 
@@ -26,11 +33,13 @@ SHOULD_SEE = {
 """Faults of which a check that a person would ask could easily say nothing."""
 
 
+@measures
 def test_what_a_person_would_ask_sees_the_fault() -> None:
     seen = {row.fault: set(row.seen) | row.elsewhere for row in measured()}
     assert not {fault: checks - seen[fault] for fault, checks in SHOULD_SEE.items() if checks - seen[fault]}
 
 
+@measures
 def test_an_adapter_that_is_none_of_nccls_is_the_clusters_and_not_the_users_fault() -> None:
     (wrong,) = [row for row in measured() if row.fault == "U03"]
     assert set(wrong.seen) == {"env", "joblog"}
@@ -40,6 +49,7 @@ def test_an_adapter_that_is_none_of_nccls_is_the_clusters_and_not_the_users_faul
     }
 
 
+@measures
 def test_a_check_that_is_expected_to_see_a_fault_and_does_not_has_its_reason() -> None:
     seen = {row.fault: set(row.seen) | row.elsewhere for row in measured()}
     assert SILENT
@@ -51,10 +61,12 @@ def test_a_check_that_is_expected_to_see_a_fault_and_does_not_has_its_reason() -
     assert set(BUILT) | set(ELSEWHERE) <= set(FAULTS)
 
 
+@measures
 def test_the_document_is_what_is_measured() -> None:
     assert COVERAGE.read_text() == rendered(), "python -m tests.project.coverage_report"
 
 
+@measures
 def test_every_verification_check_of_aidai_has_ours_that_see_some_fault() -> None:
     assert len(AIDAI) == 18
     for category, asked, ours, _ in AIDAI:
@@ -67,10 +79,14 @@ def row(fault: str, **seen: str) -> Row:
     return Row(fault, {check: frozenset({Told(check, "n1", "k", "", value)}) for check, value in seen.items()})
 
 
-def test_the_fewest_checks_see_everything_and_none_of_them_can_be_spared() -> None:
+def test_the_fewest_checks_that_see_everything_are_found() -> None:
     rows = [row("a", smi="1"), row("b", smi="1", dmesg="2"), row("c", dmesg="3", mem="4"), row("d", mem="5", dmesg="6")]
     assert fewest(rows, list(CHECKS)) == ("smi", "dmesg")
     assert fewest(rows, ["mem"]) == ("mem",)
+
+
+@measures
+def test_none_of_the_checks_that_together_see_every_fault_can_be_spared() -> None:
     chosen = fewest(measured(), list(CHECKS))
     for spared in chosen:
         assert any(not set(found.seen) & (set(chosen) - {spared}) for found in measured())
