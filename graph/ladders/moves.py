@@ -215,7 +215,7 @@ def _from_next_plan(ladder: Ladder, ladders: Sequence[Ladder], yard: Yard) -> La
     return build_ladder(ladder.label, host, ladder.devices, yard, ladders, plan=ladder.tried + 1) if host else None
 
 
-class Rule(NamedTuple):
+class LadderMove(NamedTuple):
     """What an event does to a ladder. `waiting`: only to one that waits for this; of any other it changes nothing."""
 
     move: Move
@@ -223,29 +223,29 @@ class Rule(NamedTuple):
 
 
 # fmt: off
-MOVES: Mapping[str, Rule] = {
+MOVES: Mapping[str, LadderMove] = {
     # what became of the present rung's action
-    "done":        Rule(_done),
-    "failed":      Rule(_failed),
-    "unknown":     Rule(_unknown),
-    "denied":      Rule(_denied),
-    "expired":     Rule(_expired),
-    "superseded":  Rule(_superseded),
-    "revoked":     Rule(_revoked),
+    "done":        LadderMove(_done),
+    "failed":      LadderMove(_failed),
+    "unknown":     LadderMove(_unknown),
+    "denied":      LadderMove(_denied),
+    "expired":     LadderMove(_expired),
+    "superseded":  LadderMove(_superseded),
+    "revoked":     LadderMove(_revoked),
     # what a look at the host or its scheduler found
-    "idle":        Rule(_idle,      "idle"),
-    "busy":        Rule(_busy,      "idle"),
-    "not_idle":    Rule(_not_idle),
-    "held":        Rule(_held),
-    "unreachable": Rule(_unreachable),
-    "back":        Rule(_back,      "node_back"),
-    "cannot":      Rule(_cannot),
-    "over":        Rule(_over),
-    "needless":    Rule(_needless),
+    "idle":        LadderMove(_idle,      "idle"),
+    "busy":        LadderMove(_busy,      "idle"),
+    "not_idle":    LadderMove(_not_idle),
+    "held":        LadderMove(_held),
+    "unreachable": LadderMove(_unreachable),
+    "back":        LadderMove(_back,      "node_back"),
+    "cannot":      LadderMove(_cannot),
+    "over":        LadderMove(_over),
+    "needless":    LadderMove(_needless),
     # what the second proof found
-    "cured":       Rule(_cured,     "proof"),
-    "recurred":    Rule(_recurred,  "proof"),
+    "cured":       LadderMove(_cured,     "proof"),
+    "recurred":    LadderMove(_recurred,  "proof"),
     # what a person pressed
-    "again":       Rule(_again),
+    "again":       LadderMove(_again),
 }
 # fmt: on
