@@ -36,7 +36,7 @@ ShowOf = Callable[[Ledger, Rights, str], Show]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ActingNeeds:
     """What the acting half stands on. `wake` wakes the desk, `wakeups` whoever drives actions; `show` makes the cards."""
 
     settings: Settings
@@ -83,14 +83,14 @@ class ActingBoard:
 
 
 @contextlib.asynccontextmanager
-async def open_actions(ground: Ground, *, works: bool = True) -> AsyncIterator[Acting]:
+async def open_actions(ground: ActingNeeds, *, works: bool = True) -> AsyncIterator[Acting]:
     """Build and start; `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
     acting = await _built(ground)
     async with _working(acting.actions, ground.wakeups, works):
         yield acting
 
 
-async def _built(ground: Ground) -> Acting:
+async def _built(ground: ActingNeeds) -> Acting:
     """Everything once, each part from those above it."""
     store, ports, transport, state_of, wake = ground.store, ground.ports, ground.transport, ground.state_of, ground.wakeups.wake
     warning = await _warning(ground.settings, store)
@@ -110,7 +110,7 @@ async def _built(ground: Ground) -> Acting:
     return Acting(actions, decisions, ledger, rights, cards, warning)
 
 
-def _outside(ground: Ground, ledger: Ledger, rights: Rights, cards: Show) -> ActionPorts:
+def _outside(ground: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) -> ActionPorts:
     """The world as an action's nodes meet it."""
     return ActionPorts(
         reading=ground.ports,

@@ -20,7 +20,7 @@ from bot.desk.lease import Leases
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
-from bot.run.actions import Ground, open_actions
+from bot.run.actions import ActingNeeds, open_actions
 from bot.run.retention import Retention
 from bot.run.world import World
 from bot.settings import Settings
@@ -58,7 +58,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
-    ground = Ground(
+    ground = ActingNeeds(
         settings,
         store,
         world.transport,

@@ -14,7 +14,7 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
 from bot.desk.wakeups import LocalWakeups
-from bot.run.actions import Acting, Ground, open_actions
+from bot.run.actions import Acting, ActingNeeds, open_actions
 from bot.run.world import WallClock
 from bot.settings import Settings, load
 from bot.store.store import Store
@@ -96,7 +96,7 @@ class Bot:
             self.shown.append(warning)
             return self.wall
 
-        ground = Ground(
+        ground = ActingNeeds(
             self.settings,
             self.store,
             self.site,
