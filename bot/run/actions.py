@@ -83,25 +83,25 @@ class ActingBoard:
 
 
 @contextlib.asynccontextmanager
-async def open_actions(ground: ActingNeeds, *, works: bool = True) -> AsyncIterator[Acting]:
+async def open_actions(needs: ActingNeeds, *, works: bool = True) -> AsyncIterator[Acting]:
     """Build and start; `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
-    acting = await _built(ground)
-    async with _working(acting.actions, ground.wakeups, works):
+    acting = await _built(needs)
+    async with _working(acting.actions, needs.wakeups, works):
         yield acting
 
 
-async def _built(ground: ActingNeeds) -> Acting:
+async def _built(needs: ActingNeeds) -> Acting:
     """Everything once, each part from those above it."""
-    store, ports, transport, state_of, wake = ground.store, ground.ports, ground.transport, ground.state_of, ground.wakeups.wake
-    warning = await _warning(ground.settings, store)
-    ledger = await open_ledger(ground.settings, store, ports.inventory, ports.clock)
-    rights = Rights(ground.people, ports.inventory, ground.settings.approvers, ground.inbox.origin)
-    cards = ground.show(ledger, rights, warning)
-    outside = _outside(ground, ledger, rights, cards)
+    store, ports, transport, state_of, wake = needs.store, needs.ports, needs.transport, needs.state_of, needs.wakeups.wake
+    warning = await _warning(needs.settings, store)
+    ledger = await open_ledger(needs.settings, store, ports.inventory, ports.clock)
+    rights = Rights(needs.people, ports.inventory, needs.settings.approvers, needs.inbox.origin)
+    cards = needs.show(ledger, rights, warning)
+    outside = _outside(needs, ledger, rights, cards)
     threads = ActionThreads(RedisSaver(store.redis), outside)
-    leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=ground.settings.lease_seconds)
+    leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds)
     index = ActionIndex(store.redis, ports.clock)
-    deliver = Delivery(ground.inbox, ground.wake, ports.clock)
+    deliver = Delivery(needs.inbox, needs.wake, ports.clock)
     driver = Driver(ledger, threads, leases, index, deliver, cards, state_of, ports.clock)
     proposer = Proposer(transport, ports.inventory, rights, outside.catalogue, outside.facts_of)
     tender = Tender(ledger, threads, leases, index, deliver, proposer, ports.evidence, state_of, wake, ports.clock)
@@ -110,16 +110,16 @@ async def _built(ground: ActingNeeds) -> Acting:
     return Acting(actions, decisions, ledger, rights, cards, warning)
 
 
-def _outside(ground: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) -> ActionPorts:
+def _outside(needs: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) -> ActionPorts:
     """The world as an action's nodes meet it."""
     return ActionPorts(
-        reading=ground.ports,
+        reading=needs.ports,
         ledger=ledger,
-        transport=ground.transport,
+        transport=needs.transport,
         catalogue=catalogue_hash(),
         policy=rights.policy,
         authorised=Authorised(rights),
-        facts_of=KnownFacts(ground.ports.evidence, ground.state_of),
+        facts_of=KnownFacts(needs.ports.evidence, needs.state_of),
         worker=this_worker(),
         began=Announcement(ledger, cards),
     )

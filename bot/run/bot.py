@@ -58,7 +58,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
-    ground = ActingNeeds(
+    needs = ActingNeeds(
         settings,
         store,
         world.transport,
@@ -70,7 +70,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         wake=wakeups.wake,
         wakeups=of_actions,
     )
-    async with contextlib.aclosing(background), open_actions(ground, works=works) as acting:
+    async with contextlib.aclosing(background), open_actions(needs, works=works) as acting:
         desk = _desk(settings, store, inbox, turns, acting.watching(board), Fetch(client, ports.evidence), ports.clock)
         surface = Surface(
             client=client,

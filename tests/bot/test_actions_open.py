@@ -96,7 +96,7 @@ class Bot:
             self.shown.append(warning)
             return self.wall
 
-        ground = ActingNeeds(
+        needs = ActingNeeds(
             self.settings,
             self.store,
             self.site,
@@ -108,7 +108,7 @@ class Bot:
             wake=self.wakeups.wake,
             wakeups=LocalWakeups(),
         )
-        return open_actions(ground)
+        return open_actions(needs)
 
     async def work(self, acting: Acting) -> None:
         """Begin to answer."""

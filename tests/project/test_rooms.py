@@ -16,8 +16,8 @@ CATALOGUES = frozenset({"bot.terminal", "tools.checks", "deploy.sandbox.cluster.
 """Files that are all alike, one for each command, subsystem or kind of fault: looked up by name, never read through."""
 UNTOLD = frozenset(
     {
-        "bot.actions", "bot.cards.approvals", "bot.desk", "bot.policy", "bot.run", "bot.store", "graph.actions", "graph.memory",
-        "kb.catalogues", "kb.history", "kb.taxonomy", "tools.acting", "tools.checks.site", "tools.inventory",
+        "bot.desk", "bot.run", "bot.store", "graph.memory",
+        "kb.catalogues", "kb.history", "kb.taxonomy", "tools.checks.site", "tools.inventory",
     }
 )  # fmt: skip
 """Rooms that do not yet say what they are. Take out what is told; nothing may be added."""

@@ -1,4 +1,4 @@
-"""The remedy catalogue: rows joined into one table."""
+"""The remedy catalogue: one row a change, joined into one table. May import the action alone."""
 
 from collections.abc import Mapping
 
