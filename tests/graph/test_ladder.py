@@ -394,6 +394,15 @@ def replace_since(ladder: Ladder) -> Ladder:
     return ladder.model_copy(update={"since": T0})
 
 
+@pytest.mark.parametrize("kind", sorted(kind for kind, row in MOVES.items() if row.waiting is not None))
+def test_an_event_of_a_wait_changes_no_ladder_that_waits_for_something_else(kind: str) -> None:
+    ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], yard()))
+    for waits in ("approval", "idle", "node_back", "proof"):
+        if waits != MOVES[kind].waiting:
+            row = ladder.model_copy(update={"waiting_for": waits})
+            assert after(row, yard(), News(kind, says="late")) == row
+
+
 KINDS = st.sampled_from([*sorted(MOVES), "nonsense"])
 OUTCOMES = st.sampled_from(["passes_now", "unchanged", "worse", "cured", ""])
 
