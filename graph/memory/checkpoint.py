@@ -1,9 +1,10 @@
 """LangGraph's memory over core Redis commands: no modules, so Debian's server, Valkey, managed Redis and fakeredis all do.
 
-Five keys a thread in one `{thread}` hash tag: `checkpoints` (hash), `index` (zset of equal scores, ordered by name), `values`
-(hash: one channel value per version), `writes` (hash) and `windex` (zset). Rules it keeps: one atomic step per put; nothing
-open expires, since a lifetime starts with `expire` only and the next put ends it; and inside `fenced(...)` every put is
-refused once the lease belongs to somebody else, so that a stale worker cannot go on.
+Six keys a thread in one `{thread}` hash tag: `checkpoints` (hash), `index` (zset of equal scores, ordered by name), `heads` (hash:
+the checkpoint put last), `values` (hash: one channel value per version), `writes` (hash) and `windex` (zset). Rules it keeps: one
+atomic step per put; what was put last is the latest, since ids carry the clock of the machine that made them and another's may be
+behind; nothing open expires, since a lifetime starts with `expire` only and the next put ends it; and inside `fenced(...)` every
+put is refused once the lease belongs to somebody else, so that a stale worker cannot go on.
 """
 
 import random
@@ -29,7 +30,7 @@ from redis.asyncio import Redis
 from graph.memory.fence import FENCED_COMMIT, Drained, LostLease, current_fence
 from graph.memory.serde import plain_serde
 
-KINDS = ("checkpoints", "index", "values", "writes", "windex")
+KINDS = ("checkpoints", "index", "heads", "values", "writes", "windex")
 CUT = b"\0"
 END = b"\xff"
 Command = tuple[str | bytes | int | float, ...]
@@ -64,6 +65,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         commands: list[Command] = [
             ("HSET", self._key(thread, "checkpoints"), field, self._dump(record)),
             ("ZADD", self._key(thread, "index"), 0, field),
+            ("HSET", self._key(thread, "heads"), ns, field),
         ]
         commands += [
             ("HSET", self._key(thread, "values"), _name(ns, channel, version), self._dump(values[channel]))
@@ -107,8 +109,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         place = config["configurable"]
         thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
         wanted = get_checkpoint_id(config)
-        field = _name(ns, wanted) if wanted else await self._latest(thread, ns)
-        return await self._load(thread, field) if field else None
+        return await (self._load(thread, _name(ns, wanted)) if wanted else self._latest(thread, ns))
 
     async def alist(
         self,
@@ -140,10 +141,17 @@ class RedisSaver(BaseCheckpointSaver[str]):
         async for key in self._redis.scan_iter(match=f"{self._prefix}:*:index", count=500):
             yield key.decode()[len(head) : -len(tail)]
 
-    async def _latest(self, thread: str, ns: str) -> bytes | None:
+    async def _latest(self, thread: str, ns: str) -> CheckpointTuple | None:
+        """What was put last; where that is deleted, or the thread was stored before heads were, the last by name."""
         low = _name(ns, "")
-        rows = await self._redis.zrevrangebylex(self._key(thread, "index"), b"[" + low + END, b"[" + low, 0, 1)
-        return cast(bytes, rows[0]) if rows else None
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hget(self._key(thread, "heads"), ns)
+            pipe.zrevrangebylex(self._key(thread, "index"), b"[" + low + END, b"[" + low, 0, 1)
+            head, named = await pipe.execute()
+        for field in (head, *named):
+            if field and (row := await self._load(thread, field)):
+                return row
+        return None
 
     async def _fields(self, thread: str, ns: str | None) -> list[bytes]:
         """Names of the thread's checkpoints, newest first."""
@@ -225,7 +233,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
 
     async def _prune(self, thread: str) -> None:
         fields = await self._fields(thread, None)
-        newest = {ns: await self._load(thread, field) for ns, field in {_split(f)[0]: f for f in reversed(fields)}.items()}
+        newest = {ns: await self._latest(thread, ns) for ns in {_split(field)[0] for field in fields}}
         chained = {ns for ns, row in newest.items() if row and row.metadata.get("counters_since_delta_snapshot")}
         keep = {_name(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
         keep |= {f: row for f in fields if _split(f)[0] in chained and (row := await self._load(thread, f))}

@@ -4,11 +4,11 @@ import itertools
 import operator
 import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
@@ -61,7 +61,7 @@ async def test_the_whole_conformance_suite_passes(redis: Redis) -> None:
     assert len(report.results) == 8
 
 
-async def test_a_thread_is_five_keys_in_one_hash_tag(redis: Redis) -> None:
+async def test_a_thread_is_six_keys_in_one_hash_tag(redis: Redis) -> None:
     await chain(RedisSaver(redis), one, two).ainvoke({"told": [0]}, place("inc-1"), **SYNC)
     keys = set(await redis.keys("*"))
     assert keys == {f"rm:thread:{{inc-1}}:{kind}".encode() for kind in KINDS}
@@ -103,6 +103,38 @@ async def test_two_branches_of_one_thread_do_not_share_a_version(redis: Redis) -
     assert first < second
     assert second != other
     assert re.fullmatch(r"[0-9a-f]{8}\.[0-9a-f]{8}", second)
+
+
+async def test_what_was_put_last_is_the_latest_though_another_machines_clock_was_behind(redis: Redis) -> None:
+    saver = RedisSaver(redis)
+    later, earlier = ({**empty_checkpoint(), "id": f"1f1aa000-0000-6000-8000-00000000000{n}"} for n in (2, 1))
+    first = await saver.aput({"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, cast(Checkpoint, later), {}, {})
+    await saver.aput(first, cast(Checkpoint, earlier), {}, {})
+    for _ in range(2):
+        row = await saver.aget_tuple({"configurable": {"thread_id": "t"}})
+        assert row
+        assert row.checkpoint["id"] == earlier["id"]
+        await saver.aprune(["t"])
+    assert await redis.hlen("rm:thread:{t}:checkpoints") == 1
+
+
+async def test_a_thread_stored_before_heads_were_goes_by_its_names(redis: Redis) -> None:
+    graph = chain(RedisSaver(redis), one, two)
+    await graph.ainvoke({"told": [0]}, place("inc-1"), **SYNC)
+    await redis.delete("rm:thread:{inc-1}:heads")
+    assert (await graph.aget_state(place("inc-1"))).values["told"] == [0, 1, 2]
+    assert (await graph.ainvoke({"told": [9]}, place("inc-1"), **SYNC))["told"] == [0, 1, 2, 9, 1, 2]
+
+
+async def test_when_the_latest_is_deleted_the_one_before_it_is_the_latest(redis: Redis) -> None:
+    saver = RedisSaver(redis)
+    at: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    first = await saver.aput(at, empty_checkpoint(), {}, {})
+    await saver.aput({**first, "metadata": {"run_id": "gone"}}, empty_checkpoint(), {"run_id": "gone"}, {})
+    await saver.adelete_for_runs(["gone"])
+    row = await saver.aget_tuple(at)
+    assert row
+    assert row.config["configurable"]["checkpoint_id"] == first["configurable"]["checkpoint_id"]
 
 
 async def test_pruning_keeps_the_latest_whole_and_nothing_else(redis: Redis) -> None:
