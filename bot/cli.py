@@ -11,16 +11,21 @@ from bot.terminal.edge import answer, fail, run
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Config, Inventory, Json, Sandbox
 
+BEGIN, BOT, ASK = "Begin here", "The bot", "Ask from a terminal; changes nothing on any host"
+KNOWN, BRAKES, MEASURE = "What RackMedic knows", "Brakes and audit", "Measure"
+"""Groups of commands in `--help`, in the order in which they are met."""
+
 app = typer.Typer(
     name="rackmedic",
     help="Finds out why GPU training broke: looks at the nodes, says what is wrong with the lines that prove it.",
+    epilog="`rackmedic COMMAND --help` tells more of one. Remedies run only where people approve them in Slack.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0) -> None:
     """A simulated GPU cluster, a local Slack page and the real bot, until Ctrl-C."""
     from bot.settings import environment
@@ -32,7 +37,50 @@ def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a fre
     run(lambda: play(environment(), port))
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
+def settings(config: Config = None, json: Json = False) -> None:
+    """Every setting: its default, what is set, and what it is for. Exit 2 where what is set cannot be used."""
+    from bot.settings import BadSettings, load
+    from bot.terminal.catalogues import setting_rows, show
+
+    try:
+        show("Settings", setting_rows(load(config)), json)
+    except BadSettings:
+        show("Settings", setting_rows(), json)
+        settings_of(config)
+
+
+@app.command(rich_help_panel=BEGIN)
+def doctor(
+    config: Config = None,
+    hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to try; default: all.")] = "",
+    json: Json = False,
+) -> None:
+    """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended."""
+    settings = settings_of(config)
+    from bot.terminal.doctor import examine
+
+    run(lambda: examine(settings, hosts, as_json=json))
+
+
+@app.command(rich_help_panel=BEGIN)
+def manifest() -> None:
+    """The Slack app manifest that matches this version; paste it at api.slack.com/apps."""
+    from bot.slack.manifest import as_yaml
+
+    typer.echo(as_yaml(), nl=False)
+
+
+@app.command(name="node-kit", rich_help_panel=BEGIN)
+def node_kit(out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write into.")] = Path("rackmedic-kit")) -> None:
+    """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""
+    from bot.terminal.node_kit import write_kit
+
+    for path in write_kit(out):
+        typer.echo(path)
+
+
+@app.command(rich_help_panel=BOT)
 def serve(
     config: Config = None,
     front: Annotated[bool, typer.Option("--front", help="Only listen: workers on the same Redis do the rest.")] = False,
@@ -52,7 +100,7 @@ def serve(
     run(lambda: listen(settings, worker, front=front))
 
 
-@app.command()
+@app.command(rich_help_panel=BOT)
 def worker(
     config: Config = None,
     name: Annotated[
@@ -67,10 +115,10 @@ def worker(
     run(lambda: work(settings, beside=beside, name=name))
 
 
-@app.command()
+@app.command(rich_help_panel=ASK, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004] -i inventory.yaml")
 def diagnose(
     text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
-    hosts: Annotated[str, typer.Option("--hosts", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
+    hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
     inventory: Inventory = None,
     attach: Annotated[
         list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")
@@ -90,7 +138,7 @@ def diagnose(
     run(lambda: diagnose_once(settings, request, as_json=json))
 
 
-@app.command()
+@app.command(rich_help_panel=ASK, epilog="Example: rackmedic look gpu-[001-128] smi dmesg")
 def look(
     hosts: Annotated[
         str, typer.Argument(metavar="HOSTS", help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")
@@ -102,7 +150,9 @@ def look(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Allow checks that take whole GPUs, on hosts where nobody uses them.")
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask the hosts anew; from the terminal that is always so.")] = True,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", show_default=False, help="Ask the hosts anew; from the terminal that is always so.")
+    ] = True,
     sandbox: Sandbox = None,
     config: Config = None,
     json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
@@ -117,7 +167,7 @@ def look(
     run(lambda: look_once(settings, request))
 
 
-@app.command()
+@app.command(rich_help_panel=ASK)
 def job(
     job_id: Annotated[str, typer.Argument(metavar="JOB", help="A Slurm job id such as 4711 or 4711_3.")],
     inventory: Inventory = None,
@@ -132,9 +182,9 @@ def job(
     run(lambda: job_once(settings, job_id, inventory, sandbox, as_json=json))
 
 
-@app.command()
+@app.command(rich_help_panel=ASK)
 def classify(
-    text: Annotated[str, typer.Argument(help="A report, with or without log lines; `-` reads stdin.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A report, with or without log lines; `-` reads stdin.")],
     most: Annotated[int, typer.Option("--most", min=1, help="Labels to print.")] = 10,
     config: Config = None,
     json: Json = False,
@@ -149,7 +199,7 @@ def classify(
     run(lambda: classify_text(settings, said, most, as_json=json))
 
 
-@app.command()
+@app.command(rich_help_panel=ASK, epilog="Example: dmesg | rackmedic parse dmesg")
 def parse(
     check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: Config = None
 ) -> None:
@@ -166,36 +216,8 @@ def parse(
         typer.echo(line)
 
 
-@app.command()
-def checks(config: Config = None, json: Json = False) -> None:
-    """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
-    kb_dir = settings_of(config).kb_dir
-    from bot.run.site import site_checks
-    from bot.terminal.catalogues import check_rows, show
-
-    show("Checks", check_rows(answer(lambda: site_checks(kb_dir))), json)
-
-
-@app.command()
-def taxonomy(config: Config = None, json: Json = False) -> None:
-    """Every label RackMedic can claim, and what decides it."""
-    kb_dir = settings_of(config).kb_dir
-    from bot.run.site import site_taxonomy
-    from bot.terminal.catalogues import show, taxonomy_rows
-
-    show("Taxonomy", taxonomy_rows(answer(lambda: site_taxonomy(kb_dir))), json)
-
-
-@app.command()
-def remedies(json: Json = False) -> None:
-    """Every remedy: what it does, its risk, what must be true, what proves it. None of them runs without approval."""
-    from bot.terminal.catalogues import remedy_rows, show
-
-    show("Remedies", remedy_rows(), json)
-
-
-@app.command(name="dry-run")
-def dryrun(
+@app.command(name="dry-run", rich_help_panel=ASK, epilog="Example: rackmedic dry-run gpu_reset gpu-017 bdf=0000:9b:00.0 -i inventory.yaml")
+def dry_run(
     remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="A remedy's id, see `rackmedic remedies`.")],
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host that would be changed.")],
     values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Its arguments: bdf=0000:9b:00.0.")] = None,
@@ -214,22 +236,75 @@ def dryrun(
     run(lambda: dry_run_once(settings, request))
 
 
-@app.command(name="node-kit")
-def node_kit(out: Annotated[Path, typer.Option("--out", help="Folder to write into.")] = Path("rackmedic-kit")) -> None:
-    """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""
-    from bot.terminal.node_kit import write_kit
+@app.command(rich_help_panel=KNOWN)
+def checks(config: Config = None, json: Json = False) -> None:
+    """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
+    kb_dir = settings_of(config).kb_dir
+    from bot.run.site import site_checks
+    from bot.terminal.catalogues import check_rows, show
 
-    for path in write_kit(out):
-        typer.echo(path)
+    show("Checks", check_rows(answer(lambda: site_checks(kb_dir))), json)
+
+
+@app.command(rich_help_panel=KNOWN)
+def remedies(json: Json = False) -> None:
+    """Every remedy: what it does, its risk, what must be true, what proves it. None of them runs without approval."""
+    from bot.terminal.catalogues import remedy_rows, show
+
+    show("Remedies", remedy_rows(), json)
+
+
+@app.command(rich_help_panel=KNOWN)
+def taxonomy(config: Config = None, json: Json = False) -> None:
+    """Every label RackMedic can claim, and what decides it."""
+    kb_dir = settings_of(config).kb_dir
+    from bot.run.site import site_taxonomy
+    from bot.terminal.catalogues import show, taxonomy_rows
+
+    show("Taxonomy", taxonomy_rows(answer(lambda: site_taxonomy(kb_dir))), json)
+
+
+@app.command(rich_help_panel=BRAKES)
+def stop(why: Annotated[str, typer.Argument(metavar="[WHY]", help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
+    """The kill switch: no remedy starts until `rackmedic resume`. What runs goes on and is reported."""
+    settings = settings_of(config)
+    from bot.terminal.ledger import stop as pull
+
+    run(lambda: pull(settings, why))
+
+
+@app.command(rich_help_panel=BRAKES)
+def resume(
+    group: Annotated[str, typer.Option("--breaker", metavar="GROUP", help="Reset this group's breaker instead.")] = "",
+    clock: Annotated[bool, typer.Option("--clock", help="Set the ledger's clock back to this machine's instead.")] = False,
+    config: Config = None,
+) -> None:
+    """Take the kill switch off, or reset a group's tripped breaker after looking, or the ledger's clock after a machine ran ahead."""
+    settings = settings_of(config)
+    from bot.terminal.ledger import resume as let_go
+    from bot.terminal.ledger import set_back
+
+    run(lambda: set_back(settings) if clock else let_go(settings, group))
+
+
+@app.command(rich_help_panel=BRAKES)
+def status(config: Config = None, json: Json = False) -> None:
+    """The brakes as they stand: kill switch, breakers, what runs, what is in doubt."""
+    settings = settings_of(config)
+    from bot.terminal.ledger import status as brakes
+
+    run(lambda: brakes(settings, as_json=json))
 
 
 audit = typer.Typer(name="audit", help="The audit log of approvals and actions: verify its chain, or export it.", no_args_is_help=True)
-app.add_typer(audit)
+app.add_typer(audit, rich_help_panel=BRAKES)
 
 
 @audit.command(name="verify")
 def audit_verify(
-    head: Annotated[list[str] | None, typer.Option("--head", help="A head from the log or a channel; a chain without it was cut.")] = None,
+    head: Annotated[
+        list[str] | None, typer.Option("--head", metavar="HASH", help="A head from the log or a channel; a chain without it was cut.")
+    ] = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -249,66 +324,7 @@ def audit_export(config: Config = None) -> None:
     run(lambda: export(settings))
 
 
-@app.command()
-def stop(why: Annotated[str, typer.Argument(help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
-    """The kill switch: no remedy starts until `rackmedic resume`. What runs goes on and is reported."""
-    settings = settings_of(config)
-    from bot.terminal.ledger import stop as pull
-
-    run(lambda: pull(settings, why))
-
-
-@app.command()
-def resume(
-    group: Annotated[str, typer.Option("--breaker", help="Reset this group's breaker instead.")] = "",
-    clock: Annotated[bool, typer.Option("--clock", help="Set the ledger's clock back to this machine's instead.")] = False,
-    config: Config = None,
-) -> None:
-    """Take the kill switch off, or reset a group's tripped breaker after looking, or the ledger's clock after a machine ran ahead."""
-    settings = settings_of(config)
-    from bot.terminal.ledger import resume as let_go
-    from bot.terminal.ledger import set_back
-
-    run(lambda: set_back(settings) if clock else let_go(settings, group))
-
-
-@app.command()
-def status(config: Config = None, json: Json = False) -> None:
-    """The brakes as they stand: kill switch, breakers, what runs, what is in doubt."""
-    settings = settings_of(config)
-    from bot.terminal.ledger import status as brakes
-
-    run(lambda: brakes(settings, as_json=json))
-
-
-@app.command()
-def settings(json: Json = False) -> None:
-    """Every setting, its default and what it is for."""
-    from bot.terminal.catalogues import setting_rows, show
-
-    show("Settings", setting_rows(), json)
-
-
-@app.command()
-def manifest() -> None:
-    """The Slack app manifest that matches this version; paste it at api.slack.com/apps."""
-    from bot.slack.manifest import as_yaml
-
-    typer.echo(as_yaml(), nl=False)
-
-
-@app.command()
-def doctor(
-    config: Config = None, hosts: Annotated[str, typer.Option("--hosts", help="Hosts to try; default: all.")] = "", json: Json = False
-) -> None:
-    """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended."""
-    settings = settings_of(config)
-    from bot.terminal.doctor import examine
-
-    run(lambda: examine(settings, hosts, as_json=json))
-
-
-app.add_typer(bench)
+app.add_typer(bench, rich_help_panel=MEASURE)
 
 
 def main() -> None:

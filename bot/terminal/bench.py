@@ -69,7 +69,7 @@ def bench_run(
 
 @bench.command(name="report")
 def bench_report(
-    results: Annotated[Path, typer.Argument(help="What `bench run` wrote.")],
+    results: Annotated[Path, typer.Argument(metavar="FILE", help="What `bench run` wrote.")],
     out: Annotated[Path, typer.Option("--out", help="The Markdown file; pictures go beside it.")] = Path("REPORT.md"),
     made_by: Annotated[str, typer.Option(help="The command that made the results; default: what they say themselves.")] = "",
     gates: Annotated[Path | None, typer.Option(metavar="FILE", help="What `bench gates --json` wrote.")] = None,
@@ -102,7 +102,7 @@ def bench_publish(
 
 @bench.command(name="new-case")
 def bench_new_case(
-    out: Annotated[Path, typer.Argument(help="The file to write.")],
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     layer: Annotated[str, typer.Option(help="easy, hard, composite, unseen or control.")] = "hard",
     fault: Annotated[str, typer.Option(help="A fault of the catalogue, for example N04.")] = "",
     seed: Annotated[str, typer.Option(help="Another seed, another case.")] = "1",
@@ -127,7 +127,7 @@ def bench_gates(
 
 
 @bench.command(name="lint")
-def bench_lint(cases: Annotated[Path, typer.Argument(help="A case file, or a folder of them.")]) -> None:
+def bench_lint(cases: Annotated[Path, typer.Argument(metavar="CASES", help="A case file, or a folder of them.")]) -> None:
     """Whether cases are well posed: readable, visible to some check, solved by the oracle. Exit 1 when one is not."""
     code = _bench()
     if _going_on(lambda: code.lint(cases, typer.echo)):

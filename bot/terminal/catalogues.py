@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pydantic import SecretStr
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from bot.settings import PREFIX, Settings
+from kb.redact import redact
 from kb.taxonomy.labels import Taxonomy
 from tools.acting.build import DRAINED
 from tools.action import Condition
@@ -26,6 +28,7 @@ PEOPLE: Mapping[str, tuple[str, ...]] = {
     "Checks": ("id", "asks", "commands", "seconds", "exclusive"),
     "Remedies": ("id", "does", "risk", "conditions", "proof", "blast"),
     "Taxonomy": ("id", "title", "owner", "decided_by"),
+    "Settings": ("id", "what", "default", "set"),
 }
 """Columns that people see where a row holds more than a line does; the second says what the row is."""
 
@@ -168,16 +171,23 @@ def taxonomy_rows(taxonomy: Taxonomy) -> Rows:
     ]
 
 
-def setting_rows() -> Rows:
-    """One object a setting."""
+def setting_rows(settings: Settings | None = None) -> Rows:
+    """One object a setting; `set` is what environment or file say of it, empty where they are silent. A secret is never told."""
     return [
         {
             "id": PREFIX + name.upper(),
-            "default": field.default if "token" not in name and "key" not in name else "",
+            "default": "" if isinstance(field.default, SecretStr) else field.default,
+            "set": _set(getattr(settings, name)) if settings and name in settings.model_fields_set else "",
             "what": field.description,
         }
         for name, field in Settings.model_fields.items()
     ]
+
+
+def _set(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return "a secret" if value.get_secret_value() else ""
+    return redact(",".join(value) if isinstance(value, tuple) else str(value))
 
 
 def parse_lines(check: Check, text: str) -> Iterator[str]:

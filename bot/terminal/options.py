@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-Config = Annotated[Path | None, typer.Option("--config", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
+Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="YAML file of settings; RACKMEDIC_* variables win over it.")]
 Inventory = Annotated[
-    Path | None, typer.Option("--inventory", "-i", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting.")
+    Path | None,
+    typer.Option("--inventory", "-i", metavar="FILE", help="The fleet's YAML, or slurm: kubernetes: ansible:FILE; default: the setting."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
 Sandbox = Annotated[

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bot.cli import app
 from tests.support.terminal import ROOT, rackmedic, rackmedic_process
 
 CASE = """
@@ -123,13 +124,43 @@ def test_tables_are_one_document_for_machines_and_a_table_for_people(table: str)
     assert document["items"][0]["id"] in rackmedic(table).stdout.replace("\n", "")
 
 
-@pytest.mark.parametrize("table", ["checks", "remedies", "taxonomy"])
+@pytest.mark.parametrize("table", ["checks", "remedies", "taxonomy", "settings"])
 def test_a_narrow_terminal_shows_a_row_as_a_paragraph(table: str) -> None:
     items = json.loads(rackmedic(table, "--json").stdout)["items"]
     lines = rackmedic(table, environ={"COLUMNS": "80"}).stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert [line for line in lines if line and not line.startswith(" ")][1:] == [row["id"] for row in items]
     assert not [line for line in lines if "│" in line or "┃" in line]
+
+
+def test_settings_tell_what_is_set_and_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("workers: 3\nmodel_api_key: sk-very-secret\n")
+    environ = {"RACKMEDIC_REDIS_URL": "redis://:hunter2@core:6379/0", "RACKMEDIC_CONFIG": str(tmp_path / "own.yaml")}
+    ran = rackmedic("settings", "--json", environ=environ)
+    rows = {row["id"]: row for row in json.loads(ran.stdout)["items"]}
+    assert rows["RACKMEDIC_WORKERS"] | {"what": ""} == {"id": "RACKMEDIC_WORKERS", "default": 1, "set": "3", "what": ""}
+    assert rows["RACKMEDIC_MODEL_API_KEY"]["set"] == "a secret"
+    assert rows["RACKMEDIC_REDIS_URL"]["set"] == "redis://:[redacted]@core:6379/0"
+    assert {row["set"] for row in rows.values()} == {"", "3", "a secret", "redis://:[redacted]@core:6379/0"}
+    assert "hunter2" not in ran.stdout + rackmedic("settings", environ=environ).stdout
+    assert "very-secret" not in ran.stdout
+
+
+def test_settings_are_listed_even_where_they_cannot_be_used() -> None:
+    """Who mistyped a name is sent here."""
+    ran = rackmedic("settings", environ={"RACKMEDIC_WORKER": "3"})
+    assert "RACKMEDIC_WORKERS" in ran.stdout
+    assert (ran.returncode, "RACKMEDIC_WORKER: no such setting" in ran.stderr) == (2, True)
+
+
+def test_every_command_stands_in_a_group_of_the_help_and_says_what_it_does() -> None:
+    pages = [("",), *((command.name or str(command.callback and command.callback.__name__),) for command in app.registered_commands)]
+    for words in pages:
+        shown = rackmedic(*filter(None, words), "--help").stdout
+        assert "Usage: rackmedic" in shown
+    groups = [row.rich_help_panel for row in app.registered_commands] + [row.rich_help_panel for row in app.registered_groups]
+    assert all(isinstance(group, str) for group in groups), groups
+    assert all(command.help or (command.callback and command.callback.__doc__) for command in app.registered_commands)
 
 
 def test_an_interrupted_look_says_what_it_did_not_get_to(tmp_path: Path) -> None:
