@@ -1,1 +1,1 @@
-"""What is known: labels, catalogues, past incidents, logs, redaction. Knows checks and remedies as strings only."""
+"""What is known: labels, catalogues, past incidents, logs, redaction. Knows checks and remedies as strings only; imports no other floor."""

@@ -22,7 +22,7 @@ Number = Annotated[float, Strict()]
 Flag = Annotated[bool, Strict()]
 
 
-class Shape(BaseModel):
+class StrictModel(BaseModel):
     """A mapping of a file: these fields and no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from kb.shapes import complaints, squashed
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-AnyShape = TypeVar("AnyShape", bound=BaseModel)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def read(path: Path, problems: Problems) -> Document | None:
     return None
 
 
-def shaped(document: Document, model: type[AnyShape], problems: Problems, context: Any = None) -> AnyShape | None:
+def validated(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
     """A document as `model`, or None with every reason noted."""
     try:
         return model.model_validate(document.plain, context=context)

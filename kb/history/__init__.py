@@ -1,1 +1,1 @@
-"""Room."""
+"""Past incidents, how alike a text is to them, and the index that finds them. May import kb.taxonomy and kb.yaml."""

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from kb.history.words import joined
-from kb.shapes import Shape, Text, Texts
-from kb.yaml import Problems, files_of, read, shaped
+from kb.shapes import StrictModel, Text, Texts
+from kb.yaml import Problems, files_of, read, validated
 
 SEEDS = Path(__file__).parent / "seed"
 
@@ -49,7 +49,7 @@ def load_seeds(folder: Path = SEEDS, labels: Collection[str] | None = None) -> t
     taken: set[str] = set()
     for document in filter(None, (read(path, problems) for path in files_of(folder))):
         document.note_taken("incidents", taken, problems, "{} stands twice")
-        file = shaped(document, _File, problems, labels)
+        file = validated(document, _File, problems, labels)
         found += [row.incident for row in file.incidents] if file else []
     if problems.found:
         raise BadSeeds(problems.found)
@@ -68,7 +68,7 @@ def _address(url: str) -> str:
     return url
 
 
-class _Incident(Shape):
+class _Incident(StrictModel):
     id: Text
     title: Text
     description: Text
@@ -85,5 +85,5 @@ class _Incident(Shape):
         return PastIncident(**self.model_dump())
 
 
-class _File(Shape):
+class _File(StrictModel):
     incidents: Annotated[tuple[_Incident, ...], Field(min_length=1)]

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, PlainValidator, Strict, model_validator
 
 from kb import keys
-from kb.shapes import Flag, Number, Shape, SomeTexts, Text, Texts, squashed
+from kb.shapes import Flag, Number, SomeTexts, StrictModel, Text, Texts, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
 from kb.taxonomy.labels import CATEGORIES, SLOT, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
-from kb.yaml import Document, Problems, Spot, files_of, read, shaped
+from kb.yaml import Document, Problems, Spot, files_of, read, validated
 
 BUILT_IN = Path(__file__).parent
 
@@ -57,7 +57,7 @@ def _folder(folder: Path, branches: dict[str, str], problems: Problems) -> dict[
     if not folder.is_dir():
         problems.note(Spot(folder), "there is no such folder")
     for document in filter(None, (read(path, problems) for path in files_of(folder))):
-        file = shaped(document, _File, problems)
+        file = validated(document, _File, problems)
         for label, found in (_leaves_of(document, file, branches) if file else _names_in(document)).items():
             if label in leaves:
                 problems.note(found.where, f"{label} stands also at {leaves[label].where}")
@@ -151,7 +151,7 @@ def _lower(word: str) -> str:
     return word
 
 
-class _Clue(Shape):
+class _Clue(StrictModel):
     id: Text
     key: Annotated[Text, AfterValidator(_key)]
     when: Annotated[Expression, PlainValidator(_when)]
@@ -190,7 +190,7 @@ _BranchName = Annotated[str, _like(r"[A-Z][A-Z0-9_]*", "branch {!r}: a branch is
 _Some = Field(min_length=1)
 
 
-class _Leaf(Shape):
+class _Leaf(StrictModel):
     title: Text
     description: Text
     scope: Scope
@@ -215,7 +215,7 @@ class _Leaf(Shape):
         return Leaf(label=label, evidence=tuple(row.clue for row in self.evidence), **given)
 
 
-class _File(Shape):
+class _File(StrictModel):
     category: Annotated[Text, AfterValidator(_category)]
     branches: dict[_BranchName, Text] = Field(default_factory=dict)
     leaves: Annotated[dict[_LeafName, _Leaf], _Some]

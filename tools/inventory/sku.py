@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 
 from kb.address import bdf
 from kb.keys import find
-from kb.shapes import Shape, SomeTexts, Text
-from kb.yaml import Problems, files_of, read, shaped
+from kb.shapes import SomeTexts, StrictModel, Text
+from kb.yaml import Problems, files_of, read, validated
 from tools.fact import Fact, Status, Value
 
 BUILT_IN = Path(__file__).parent / "profiles"
@@ -51,7 +51,7 @@ def load_skus(*dirs: Path) -> dict[str, Sku]:
     found: dict[str, Sku] = {}
     for path in (path for folder in (BUILT_IN, *dirs) for path in files_of(folder)):
         document = read(path, problems)
-        row = shaped(document, _Profile, problems) if document else None
+        row = validated(document, _Profile, problems) if document else None
         found |= {row.name: row.sku} if row else {}
     if problems.found:
         raise BadSku("\n".join(problems.found))
@@ -99,7 +99,7 @@ def _key(key: str) -> str:
 _Key = Annotated[Text, AfterValidator(_key)]
 
 
-class _Expect(Shape):
+class _Expect(StrictModel):
     key: _Key
     value: Any
     source: Text
@@ -120,7 +120,7 @@ class _Expect(Shape):
         return given
 
 
-class _Profile(Shape):
+class _Profile(StrictModel):
     name: Text
     title: Text
     products: SomeTexts

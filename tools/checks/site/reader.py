@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
 
-from kb.shapes import Number, Shape, Text, squashed
+from kb.shapes import Number, StrictModel, Text, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
-from kb.yaml import Problems, files_of, read, shaped
+from kb.yaml import Problems, files_of, read, validated
 from tools.checks.row import MIB, SLOTS, Check, Command, Format
 from tools.checks.site.readonly import refusals
 from tools.checks.site.values import KINDS, BadPath, BadPattern, ValueReader, json_path, pattern
@@ -40,7 +40,7 @@ def load_site_checks(*folders: Path, known: Collection[str] = ()) -> dict[str, C
         if document is None:
             continue
         document.note_taken("checks", taken, problems, "{}: there is a check of this id already")
-        file = shaped(document, _File, problems)
+        file = validated(document, _File, problems)
         found |= {row.id: row.check for row in file.checks} if file else {}
     if problems.found:
         raise BadChecks(problems.found)
@@ -117,7 +117,7 @@ def _wrong(given: Any) -> Expression | None:
         raise ValueError(f"wrong_when: {why}") from why
 
 
-class _Fact(Shape):
+class _Fact(StrictModel):
     key: Annotated[Text, AfterValidator(_key)]
     kind: Annotated[Text, AfterValidator(_kind)]
     unit: Text = ""
@@ -139,7 +139,7 @@ class _Fact(Shape):
         return ValueReader(check, self.key, self.kind, self.unit, *how, device=self.device, wrong=self.wrong_when, says=self.says)
 
 
-class _Check(Shape):
+class _Check(StrictModel):
     id: Annotated[Text, AfterValidator(_id)]
     asks: Text
     command: Annotated[tuple[str, ...], BeforeValidator(_command)]
@@ -170,5 +170,5 @@ class _Check(Shape):
         )
 
 
-class _File(Shape):
+class _File(StrictModel):
     checks: Annotated[tuple[_Check, ...], Field(min_length=1)]
