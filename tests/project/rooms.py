@@ -38,6 +38,12 @@ def sources(root: Path = ROOT, packages: Iterable[str] = PACKAGES) -> list[Sourc
     return [_source(root, path) for package in packages for path in sorted((root / package).rglob("*.py"))]
 
 
+def rooms(root: Path = ROOT, packages: Iterable[str] = PACKAGES) -> dict[str, Path]:
+    """Folder, dotted → the file that says what it is."""
+    found = [path for package in packages for path in sorted((root / package).rglob("__init__.py"))]
+    return {".".join(path.relative_to(root).parts[:-1]): path for path in found}
+
+
 def _source(root: Path, path: Path) -> Source:
     folder = ".".join(path.relative_to(root).parts[:-1])
     return Source(folder if path.stem == "__init__" else f"{folder}.{path.stem}", folder, ast.parse(path.read_text()))
