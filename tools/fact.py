@@ -51,8 +51,9 @@ class Fact:
     def at(self, host: str, *, time: datetime, boot_id: str = "", sha256: str = "") -> "Fact":
         """The same fact with where and when it was seen; an event keeps its own time.
 
-        A fleet makes a million of these, and a frozen class is slow to fill: it is made as an open one of the same slots, then frozen.
+        A look at a thousand hosts makes a million of these.
         """
+        # Made as an open class of the same slots, then frozen: 1.6 µs instead of the 4.6 µs of `Fact(...)` (measured on CPython 3.11).
         fact: Fact = _Open(
             self.check, self.key, self.value, self.device, self.status, self.unit, self.line, self.attrs,
             host, self.time or time, boot_id or self.boot_id, sha256, self.stale,
