@@ -1,6 +1,8 @@
 """A log that is longer than what may be taken of it: what matters is asked for, newest first, and what was left out is said."""
 
+import os
 import re
+import subprocess
 from collections.abc import Mapping
 
 import pytest
@@ -120,6 +122,20 @@ def test_every_line_that_the_reader_looks_at_is_asked_for_but_the_chronic_ones()
     assert not matters.search("pcieport 0000:80:01.0: AER: Multiple Corrected error received: 0000:81:00.0")
     assert matters.search("pcieport 0000:80:01.0: AER: Uncorrected (Non-Fatal) error received: 0000:81:00.0")
     assert matters.search("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.183.01")
+
+
+def test_the_pattern_means_to_perl_s_expressions_what_it_means_to_python_s() -> None:
+    lines = [*RING.splitlines(), *(f"[12.5] {needle} x" for needle in NEEDED), FLOOD.strip(), "usb 1-1: new device", "[UFW BLOCK] IN=eth0"]
+    asked = subprocess.run(
+        ["grep", "-P", MATTERS],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"LC_ALL": "C", "PATH": os.environ["PATH"]},
+    )  # journalctl and GNU grep use the same library for it
+    assert asked.stderr == ""
+    assert asked.stdout.splitlines() == [line for line in lines if re.search(MATTERS, line)]
 
 
 async def test_a_gpu_s_error_is_found_under_a_day_of_an_adapter_s_complaints() -> None:

@@ -10,6 +10,7 @@ from tests.support.fakes_nodekit import SHELLS, Node
 from tests.tools.test_checks_surroundings import values
 from tools.checks import CHECKS
 from tools.checks.containers import answers
+from tools.checks.kernel import MATTERS
 from tools.checks.row import Check, Command, Format
 from tools.fact import Status
 from tools.nodekit.generate import BadRow, kit_files
@@ -148,6 +149,13 @@ def test_the_program_for_python_arrives_word_for_word(node: Node) -> None:
     look(node, "vers.images")
     probe = next(command for command in CHECKS["vers"].commands if command.name == "images").argv[-1]
     assert any(call.endswith(f"{FULL} python3 -c {probe}") for call in node.calls)
+
+
+def test_the_pattern_for_the_journal_arrives_word_for_word(node: Node) -> None:
+    node.stub("journalctl", "echo '-- No entries --'")
+    for question in ("newest", "recent"):
+        assert look(node, f"dmesg.{question}") == "-- No entries --"
+    assert [call.partition(" --grep=")[2] for call in node.calls if "journalctl" in call] == [f"{MATTERS} _TRANSPORT=kernel"] * 2
 
 
 def test_containers_are_inspected_once_each_and_odd_names_never(node: Node) -> None:
