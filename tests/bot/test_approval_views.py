@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from bot.cards import blocks, text
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import edit_modal, reject_modal
-from bot.cards.approvals import outcomes as outcome
+from bot.cards.approvals import edit_modal, outcomes, reject_modal
 from bot.cards.approvals import words as action_words
 from bot.cards.approvals.card import BUTTONS, Click, Shown
 from bot.cards.blocks import Card
@@ -118,8 +117,8 @@ def test_a_card_is_whole_or_cannot_be_approved_and_mentions_only_the_approvers(
     seen = [ConditionSeen("idle", True, says), ConditionSeen(device, None, host)]
     for card in (
         approval.render(Shown(record, GROUP, {}, seen, T0, T0, says, [says] * 30, says)),
-        outcome.render(Shown(record, GROUP, tail=[says])),
-        outcome.remind(Shown(record, GROUP)),
+        outcomes.render(Shown(record, GROUP, tail=[says])),
+        outcomes.remind(Shown(record, GROUP)),
     ):
         assert is_safe(card)
         assert fits(card)
@@ -280,7 +279,7 @@ def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> 
 )
 def test_an_outcome_says_what_is_known(changes: dict[str, Any], words: str) -> None:
     record = record_of(state=State.DONE, **changes)
-    for card in (approval.render(Shown(record)), outcome.render(Shown(record))):
+    for card in (approval.render(Shown(record)), outcomes.render(Shown(record))):
         assert words in str(card.blocks)
 
 

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from bot.cards import text
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import outcomes, tally
+from bot.cards.approvals import outcomes, shared_card, tally, whole
 from bot.cards.approvals import row as approval_row
-from bot.cards.approvals import shared_card as approval_batch
-from bot.cards.approvals import whole as approval_all
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card, weight
 from bot.cards.buttons import Stale
@@ -40,7 +38,7 @@ def rows_of(count: int, **changes: Any) -> list[Record]:
 
 
 def render(records: list[Record], brakes: Brakes | None = None, **more: Any) -> Card:
-    return approval_batch.render([Shown(record, GROUP, **more) for record in records], brakes or Brakes())
+    return shared_card.render([Shown(record, GROUP, **more) for record in records], brakes or Brakes())
 
 
 def sections(card: Card) -> list[str]:
@@ -94,7 +92,7 @@ def test_each_row_offers_what_its_own_state_allows() -> None:
 )
 def test_a_row_says_in_a_word_where_its_action_stands(changes: dict[str, Any], held: str, word: str) -> None:
     first, second = rows_of(2)
-    card = approval_batch.render([Shown(replace(first, **changes), GROUP, held=held), Shown(second, GROUP)], Brakes())
+    card = shared_card.render([Shown(replace(first, **changes), GROUP, held=held), Shown(second, GROUP)], Brakes())
     assert any(f"`gpu-001` · *{word}*" in row and held in row for row in sections(card))
 
 
@@ -122,10 +120,10 @@ def test_approve_all_names_every_pending_action_with_its_whole_digest_and_no_oth
 
 def test_the_dialog_folds_hosts_that_would_not_fit_and_never_cuts_one() -> None:
     long = [replace(row, action=replace(row.action, target=f"h200-rack-07-row-b-{row.action.target}")) for row in rows_of(MOST)]
-    told = str(approval_batch._told(long))
+    told = str(shared_card._told(long))
     assert "h200-rack-07-row-b-gpu-[001-010]" in told
     far = [replace(row, action=replace(row.action, target=f"{'x' * 90}{n}y{n * 7}z")) for n, row in enumerate(long)]
-    told = approval_batch._told(far)
+    told = shared_card._told(far)
     assert "read them on the card" in told
     assert "xx" not in told
 
@@ -167,14 +165,14 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
         return
     seen = [ConditionSeen(kept[0].says or "idle", None, kept[0].says)] * 4
     shown = [Shown(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says) for record in kept]
-    for card in (approval_batch.render(shown, Brakes()), outcomes.render_all(shown)):
+    for card in (shared_card.render(shown, Brakes()), outcomes.render_all(shown)):
         assert is_safe(card)
         assert fits(card)
-    words = sections(approval_batch.render(shown, Brakes()))
+    words = sections(shared_card.render(shown, Brakes()))
     for record in kept:
         row = f"```\n{text.exact(approval.command(record.action))}\n```"
         assert any(row in one and f"`{text.exact(record.action.target)}`" in one and record.digest[:16] in one for one in words)
-    assert not view_problems(view := approval_all.render(kept))
+    assert not view_problems(view := whole.render(kept))
     assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)
 
 

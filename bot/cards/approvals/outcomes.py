@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from bot.cards import blocks
-from bot.cards.approvals import parts, words
-from bot.cards.approvals import shared_card as batch
+from bot.cards.approvals import parts, shared_card, words
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
 from bot.cards.text import Line, Part, bold, code, exact_code, moment, utc
@@ -41,7 +40,7 @@ def remind(shown: Shown) -> Card:
 def render_all(shown: Sequence[Shown]) -> Card:
     """How all of them ended: the hosts by where they stand, and what is known."""
     records = [one.record for one in shown]
-    head = batch.headline(records)
+    head = shared_card.headline(records)
     return blocks.card(head, [blocks.section((bold(head),)), blocks.section(*_by_standing(records)), _known_by(records)])
 
 
@@ -51,7 +50,7 @@ def remind_all(shown: Sequence[Shown]) -> Card:
     hosts, by = words.folded([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
     asks: Line = (code(waiting[0].action.remedy), " on ", exact_code(hosts), f" still wait{'s' if len(waiting) == 1 else ''} above: ")
     until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", moment(by), f" ({utc(by)}).")
-    head = f"⏳ Still to be decided: {batch.headline(waiting)}"
+    head = f"⏳ Still to be decided: {shared_card.headline(waiting)}"
     return blocks.card(head, [blocks.section(("⏳ ", *parts.mentioned(shown[0].group), *asks, *until))])
 
 

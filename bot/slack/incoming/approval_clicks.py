@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import edit_modal, reject_modal, tally
-from bot.cards.approvals import whole as approval_all
+from bot.cards.approvals import edit_modal, reject_modal, tally, whole
 from bot.cards.approvals.card import Click
 from bot.cards.buttons import Stale
 from bot.refusal import Refusal
@@ -102,7 +101,7 @@ async def _show_all(on: Pressed, click: Click) -> None:
                 records.append(await approvals_of(on.surface).book.record(name))
     if any(record.action.incident != on.record.action.incident for record in records):
         raise Stale
-    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=approval_all.render(records))
+    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=whole.render(records))
 
 
 async def _reject_form(on: Pressed, click: Click) -> None:

@@ -16,7 +16,7 @@ from bot.actions.decisions import Decisions
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, Stale
 from bot.cards.incidents import notes
-from bot.policy import channels as policy
+from bot.policy import channels
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import said
@@ -116,7 +116,7 @@ async def about(surface: Surface, payload: Payload, name: str) -> Pressed:
 
 async def admit(on: Pressed) -> None:
     if on.voter.team != on.origin.team:
-        raise policy.NotAllowed(policy.NOT_OURS)
+        raise channels.NotAllowed(channels.NOT_OURS)
     await on.surface.admit(Place(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
 
 
@@ -124,5 +124,5 @@ def _voter(payload: Payload) -> Voter:
     """Never from the context that Bolt makes up, never from what a text says."""
     user = payload.get("user") or {}
     if not user.get("id") or not user.get("team_id"):
-        raise policy.NotAllowed(policy.NOT_OURS)
+        raise channels.NotAllowed(channels.NOT_OURS)
     return Voter(str(user["team_id"]), str(user["id"]))

@@ -17,12 +17,11 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import outcomes
-from bot.cards.approvals import shared_card as approval_batch
+from bot.cards.approvals import outcomes, shared_card
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
 from bot.cards.incidents import notes
-from bot.policy import channels as policy
+from bot.policy import channels
 from bot.policy.approvals import Rights
 from bot.policy.channels import Place
 from bot.slack.client import said
@@ -118,11 +117,11 @@ class ActionCards:
     async def _tell(self, origin: Origin, own: Shown, shown: Sequence[Shown], batch: str) -> None:
         """By itself and at once what wants somebody's eyes; the others of a card together, when the last of them has ended."""
         record, records = own.record, [one.record for one in shown]
-        incident, together = record.action.incident, f"together:{approval_batch.phase(records)}"
+        incident, together = record.action.incident, f"together:{shared_card.phase(records)}"
         known = bool(await self._cards.get(incident, f"{together}:{batch}"))
-        if not _replaced(record) and (len(shown) == 1 or known or approval_batch.wants_eyes(record)):
+        if not _replaced(record) and (len(shown) == 1 or known or shared_card.wants_eyes(record)):
             await self._post(origin, record, _ended(record), record.approval, outcomes.render(own, among_others=len(shown) > 1))
-        if known or len(shown) == 1 or not approval_batch.all_over(records) or all(map(approval_batch.wants_eyes, records)):
+        if known or len(shown) == 1 or not shared_card.all_over(records) or all(map(shared_card.wants_eyes, records)):
             return
         ts = await self._post(origin, record, together, batch, outcomes.render_all(shown))
         for row in records:
@@ -136,9 +135,7 @@ class ActionCards:
             before = await self._cards.get(incident, name)
             if not before and all(one.record.state in TERMINAL for one in shown):
                 return
-            card = await self._for(
-                origin, approval.render(shown[0]) if len(shown) == 1 else approval_batch.render(shown, self.sources.brakes)
-            )
+            card = await self._for(origin, approval.render(shown[0]) if len(shown) == 1 else shared_card.render(shown, self.sources.brakes))
             looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
             if looks == painted:
                 return
@@ -174,8 +171,8 @@ class ActionCards:
         """The card, unless the channel is no place for it: then that is said, and nothing of the inside."""
         try:
             shared = await self._people.shared(origin.channel)
-            policy.serve(Place(origin.team, origin.channel, shared=shared), self.sources.bound)
-        except policy.NotServed as no:
+            channels.serve(Place(origin.team, origin.channel, shared=shared), self.sources.bound)
+        except channels.NotServed as no:
             return notes.refused(str(no))
         return card
 
@@ -230,7 +227,7 @@ def cards_over(
             record_of=book.record,
             of_incident=book.of_incident,
             origin_of=origin_of,
-            bound=policy.bindings(ports.inventory.channels),
+            bound=channels.bindings(ports.inventory.channels),
             group_of=rights.group_of,
             evidence=ports.evidence,
             clock=ports.clock,
