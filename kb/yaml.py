@@ -74,7 +74,7 @@ def files_of(folder: Path) -> list[Path]:
 def read(path: Path, problems: Problems) -> Document | None:
     """The document of a file, or None with the reason noted. Names that stand twice and values that are not plain data are noted too."""
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
+        root = yaml.compose(_bounded(path.read_text(encoding="utf-8")), Loader=_LOADER)
         if root is not None:
             return Document(path, _Plain(path, problems).of(root), root)
         problems.note(Spot(path), "the file is empty")
@@ -86,9 +86,22 @@ def read(path: Path, problems: Problems) -> Document | None:
     except yaml.YAMLError as why:
         mark = getattr(why, "problem_mark", None)
         problems.note(Spot(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(why, 'problem', None) or squashed(str(why))}")
-    except RecursionError:
-        problems.note(Spot(path), "is nested too deeply")
     return None
+
+
+DEEPEST = 64
+"""Levels that may lie in each other. Measured: libyaml's composer ends the whole process somewhere above 20,000."""
+
+
+def _bounded(text: str) -> str:
+    """The same text. Raises YAMLError at the line where it is nested too deeply."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            mark: Any = event.start_mark  # libyaml's own mark, which the stubs take for another
+            raise yaml.MarkedYAMLError(problem=f"nested more than {DEEPEST} levels deep", problem_mark=mark)
+    return text
 
 
 def validated(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:

@@ -38,7 +38,7 @@ def list_argv(inventory: Path, config: Path = NO_CONFIG) -> tuple[str, ...]:
     """The question for a whole inventory. BadSource where the path could be read as a list of hosts."""
     if "," in str(inventory):
         raise BadSource([f"{inventory}: a path with a comma is a list of hosts to Ansible"])
-    settings = (f"ANSIBLE_CONFIG={config}", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=True", "ANSIBLE_NOCOLOR=True")
+    settings = ("LC_ALL=C.UTF-8", f"ANSIBLE_CONFIG={config}", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=True", "ANSIBLE_NOCOLOR=True")
     return ("env", *settings, "ansible-inventory", f"--inventory={inventory}", "--list")
 
 

@@ -17,7 +17,8 @@ async def here(argv: Sequence[str]) -> str:
 async def ran_here(argv: Sequence[str]) -> tuple[int | None, bytes, bytes]:
     """Exit status, stdout and stderr of a command on this machine. Raises BadSource where it does not run or does not end in time."""
     try:
-        process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL  # without a terminal nobody is asked for a password
+        process = await asyncio.create_subprocess_exec(*argv, stdin=nothing, stdout=pipe, stderr=pipe)
     except OSError as why:
         raise BadSource([f"{argv[0]}: cannot be run here: {why.strerror}"]) from why
     try:
