@@ -76,7 +76,7 @@ def node_kit(out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="
     """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""
     from bot.terminal.node_kit import write_kit
 
-    for path in write_kit(out):
+    for path in answer(lambda: write_kit(out)):
         typer.echo(path)
 
 

@@ -10,15 +10,18 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 from redis.exceptions import RedisError, ResponseError
 
 from bot.settings import Settings
-from bot.store.closed import ClosedIncidents
 from bot.store.private_redis import rotate_log
 from tools.clock import Clock
 from tools.retention import Pruned, prune
+
+if TYPE_CHECKING:  # it knows the graph's keys, and with them LangGraph: `doctor` only reads the note
+    from bot.store.closed import ClosedIncidents
 
 log = structlog.get_logger()
 EVERY = 3600.0
@@ -53,7 +56,7 @@ class Retention:
         self,
         settings: Settings,
         open_incidents: Callable[[], Awaitable[list[str]]],
-        closed: ClosedIncidents,
+        closed: "ClosedIncidents",
         clock: Clock,
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,

@@ -12,17 +12,21 @@ from rich.text import Text
 
 from bot.refusal import Refusal
 from bot.run.logs import set_up_logs
-from bot.run.world import WallClock, site_inventory
+from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.store.ledger import open_ledger
 from bot.store.store import StoreUnavailable, open_store
 from kb.redact import visible
+from tools.inventory.hosts import Inventory
 from tools.ledger.brakes import BrakeStatus
 from tools.ledger.ledger import Ledger
+
+NO_HOSTS = Inventory(hosts={}, groups={})
 
 
 @contextlib.asynccontextmanager
 async def _ledger(settings: Settings) -> AsyncIterator[Ledger]:
+    """The ledger, whatever the inventory says: a kill switch must work beside a broken one, and nothing here starts a remedy."""
     set_up_logs(settings.log_level, settings.log_format)
     try:
         store = await open_store(settings.redis_url or None, settings.data_dir)
@@ -31,8 +35,7 @@ async def _ledger(settings: Settings) -> AsyncIterator[Ledger]:
     try:
         if store.forgets:
             raise Refusal("there is no Redis with a ledger here: set RACKMEDIC_REDIS_URL to the one that `rackmedic serve` uses")
-        inventory = await site_inventory(settings)
-        yield await open_ledger(settings, store, inventory, WallClock())
+        yield await open_ledger(settings, store, NO_HOSTS, WallClock())
     finally:
         await store.aclose()
 
@@ -77,9 +80,14 @@ async def stop(settings: Settings, why: str) -> int:
 async def resume(settings: Settings, group: str) -> int:
     """Kill switch off, or a group's breaker reset."""
     async with _ledger(settings) as ledger:
+        tripped = group in (await ledger.status()).breakers
         await (ledger.reset_breaker(group, who()) if group else ledger.resume(who()))
-    print(f"the breaker of {group} is reset" if group else "resumed: approved remedies may start again")
+    print(_let_go(group, tripped) if group else "resumed: approved remedies may start again")
     return 0
+
+
+def _let_go(group: str, tripped: bool) -> str:
+    return f"the breaker of {group} is reset" if tripped else f"no breaker of {group} was open; what is counted of that group begins anew"
 
 
 async def set_back(settings: Settings) -> int:

@@ -133,6 +133,14 @@ def test_a_narrow_terminal_shows_a_row_as_a_paragraph(table: str) -> None:
     assert not [line for line in lines if "│" in line or "┃" in line]
 
 
+def test_a_kit_that_cannot_be_written_is_refused_with_the_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ran = rackmedic("node-kit", "--out", str(tmp_path / "file" / "kit"))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "--out" in ran.stderr
+    assert "Not a directory" in ran.stderr
+
+
 def test_settings_tell_what_is_set_and_no_secret(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("workers: 3\nmodel_api_key: sk-very-secret\n")
     environ = {"RACKMEDIC_REDIS_URL": "redis://:hunter2@core:6379/0", "RACKMEDIC_CONFIG": str(tmp_path / "own.yaml")}
@@ -212,6 +220,14 @@ def test_serve_says_which_redis_it_cannot_reach(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert "RACKMEDIC_REDIS_URL" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_the_doctor_tries_every_part(tmp_path: Path) -> None:
+    ran = rackmedic("doctor", "--json", environ={"RACKMEDIC_DATA_DIR": str(tmp_path)})
+    rows = json.loads(ran.stdout)["items"]
+    assert {row["part"] for row in rows} == {"redis", "slack", "taxonomy", "checks", "sku", "evidence", "model", "inventory"}
+    assert {row["state"] for row in rows if row["part"] in ("taxonomy", "checks", "sku", "evidence")} == {"ok"}
+    assert {row["part"]: bool(row["mend"]) for row in rows if row["state"] == "off"} == dict.fromkeys(("slack", "model", "inventory"), True)
 
 
 def test_the_doctor_says_how_to_mend_what_fails(tmp_path: Path) -> None:

@@ -38,6 +38,19 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
     assert "cut" in cut.stdout
 
 
+@needs_redis
+def test_the_kill_switch_works_beside_a_broken_inventory(tmp_path: Path) -> None:
+    environ = {"RACKMEDIC_DATA_DIR": str(tmp_path), "RACKMEDIC_INVENTORY": str(tmp_path / "absent.yaml")}
+    ran = rackmedic("stop", "all of it", environ=environ)
+    assert (ran.returncode, "stopped" in ran.stdout) == (0, True), ran.stderr
+
+
+@needs_redis
+def test_a_breaker_that_was_not_open_is_not_called_reset(tmp_path: Path) -> None:
+    ran = rackmedic("resume", "--breaker", "nope", environ={"RACKMEDIC_DATA_DIR": str(tmp_path)})
+    assert (ran.returncode, ran.stdout) == (0, "no breaker of nope was open; what is counted of that group begins anew\n")
+
+
 async def stop_by_a_hasty_clock(folder: Path) -> None:
     """What a machine that lives in another century leaves in the ledger."""
     store = await open_store(None, folder)

@@ -34,6 +34,8 @@ LATER = (
     (("diagnose", "--sandbox", "hosts.yaml"), "hosts.yaml is no usable case"),
     (("look", "n9", "--inventory", "hosts.yaml"), "not in the inventory: n9"),
     (("look", "n1", "sim", "--inventory", "hosts.yaml"), "there is no check 'sim'"),
+    (("doctor", "--config", "absent.yaml"), "absent.yaml: cannot be read"),
+    (("serve", "--config", "absent.yaml"), "absent.yaml: cannot be read"),
     (("job", "4711", "--inventory", "hosts.yaml"), "no scheduler can be asked"),
     (("dry-run", "pray", "n1", "--inventory", "hosts.yaml"), "there is no remedy 'pray'"),
     (("dry-run", "reboot", "n9", "--inventory", "hosts.yaml"), "n9 is not in the inventory"),
