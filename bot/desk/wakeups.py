@@ -17,7 +17,7 @@ from taskiq.receiver import Receiver
 from taskiq_redis import RedisStreamBroker
 
 from bot.store.keys import WAKEUPS
-from bot.tasks import AGAIN_AFTER, end
+from bot.tasks import end
 
 log = structlog.get_logger()
 Advance = Callable[[str], Awaitable[None]]
@@ -29,6 +29,8 @@ AWAY_PAUSE = 1.0
 """Seconds before a Redis that is away is asked again."""
 UNACKNOWLEDGED_MS = 15_000
 """After so long a wake-up whose receiver died over it goes to another: no sooner than the sweeper sends one anyway."""
+HANG_UP_AGAIN = 0.1
+"""Seconds: taskiq's listening begins anew once on a connection that broke."""
 STOP_WITHIN = 5.0
 """Seconds that running wake-ups may take to end once we stop; the desk has been drained by then."""
 
@@ -103,7 +105,7 @@ class StreamWakeups:
         self._task = self._broker.register_task(self._caller(), task_name="advance")
         self._at_once = at_once
         self._advance: Advance | None = None
-        self._finish = asyncio.Event()
+        self._stopping, self._finish = asyncio.Event(), asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     async def start(self, advance: Advance) -> None:
@@ -121,7 +123,7 @@ class StreamWakeups:
 
     async def aclose(self) -> None:
         """Stop receiving. What runs is the desk's to drain, before or after."""
-        self._finish.set()
+        self._stopping.set()
         if self._listening is not None:
             await self._hang_up(self._listening)
         await self._broker.shutdown()
@@ -135,26 +137,28 @@ class StreamWakeups:
 
     async def _listen(self) -> None:
         """Until told to stop. An outage ends taskiq's receiver; then the group, which Redis may have lost, is asked for again."""
-        while not self._finish.is_set():
+        while not self._stopping.is_set():
             try:
                 await self._broker.startup()
                 await self._receiver().listen(self._finish)
             except Exception as e:
-                log.warning("wakeups.cut_off", error=_first(e))
+                if not self._stopping.is_set():
+                    log.warning("wakeups.cut_off", error=_first(e))
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._finish.wait(), AWAY_PAUSE)
+                    await asyncio.wait_for(self._stopping.wait(), AWAY_PAUSE)
 
     def _receiver(self) -> Receiver:
         received = AcknowledgeType.WHEN_RECEIVED
         return Receiver(self._broker, run_startup=False, max_async_tasks=self._at_once, wait_tasks_timeout=STOP_WITHIN, ack_type=received)
 
     async def _hang_up(self, listening: asyncio.Task[None]) -> None:
-        """On Python 3.11 a cancelled read may come back as if nothing had happened (see `bot.tasks.end`), and taskiq then waits for the
-        next wake-up before it stops (measured: 11 stops of 150). So its connections are taken away."""
+        """Its connections are taken away: the read fails, and the receiver ends as in an outage. Told to finish it would cancel the read,
+        which on Python 3.11 may come back as if nothing had happened (see `bot.tasks.end`; measured: 11 stops of 150)."""
+        full = asyncio.get_running_loop().call_later(STOP_WITHIN, self._finish.set)  # it does not read while all its places are taken
         while not listening.done():
-            await asyncio.wait({listening}, timeout=AGAIN_AFTER)
-            if not listening.done():
-                await self._broker.connection_pool.disconnect()
+            await self._broker.connection_pool.disconnect()
+            await asyncio.wait({listening}, timeout=HANG_UP_AGAIN)
+        full.cancel()
 
 
 def _first(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
 from bot.run.actions import ActingNeeds, open_actions
 from bot.run.retention import Retention
-from bot.run.world import World
+from bot.run.world import WallClock, World
 from bot.settings import Settings
 from bot.slack.client import slack_client
 from bot.slack.context import Surface
@@ -85,7 +85,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             tasks=background,
             approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
         )
-        retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), ports.clock)
+        retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
         chores = (Sweeper(inbox, wakeups).run, retention.run) if works else ()
         async with _working(desk, wakeups, chores), _listening(settings, surface, role):
             yield desk

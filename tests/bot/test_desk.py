@@ -16,7 +16,7 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
-from bot.store.keys import Names
+from bot.store.keys import WAKEUPS, Names
 from bot.tasks import end
 from graph.state import Report
 from tests.support.clock import PATIENCE, T0, SetClock
@@ -448,3 +448,21 @@ async def test_a_receiver_outlives_redis(durable_server: RealServer) -> None:
             await end(*late)
             await wakeups.wake("inc-1")
     await wakeups.aclose()
+
+
+async def test_a_wake_up_whose_receiver_died_before_acknowledging_it_goes_to_another(redis_server: RealServer, real_redis: Redis) -> None:
+    front, woken = StreamWakeups(redis_server.url, receive=False), asyncio.Queue[str]()
+    await front.start(no_advance)
+    await front.wake("inc-1")
+    rows: Any = await real_redis.xreadgroup("workers", "dead", {WAKEUPS: ">"})
+    [[_, [(taken, _)]]] = rows
+    await real_redis.xclaim(WAKEUPS, "workers", "dead", 0, [taken], idle=60_000)  # a minute ago
+    other = StreamWakeups(redis_server.url, name="other")
+    await other.start(woken.put)
+    await front.wake("inc-2")
+    async with asyncio.timeout(20):
+        assert {await woken.get(), await woken.get()} == {"inc-1", "inc-2"}
+    for each in (other, front):
+        await each.aclose()
+    pending: Any = await real_redis.xpending(WAKEUPS, "workers")
+    assert pending["pending"] == 0
