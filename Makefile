@@ -47,7 +47,7 @@ check: $(STAMP) ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 fix: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
