@@ -1,4 +1,4 @@
-"""Shared by all tests: where captures lie, that nothing skips silently in CI, how the suite is spread over workers, and Hypothesis without a clock."""
+"""Shared by all tests: where captures lie, that nothing skips silently in CI, which tests start processes, and Hypothesis without a clock."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.processes import fixtures, starts_processes, starts_the_bot
+from tests.support.processes import starts_processes
 
 CAPTURES = Path(os.environ.get("RACKMEDIC_CAPTURES", Path(__file__).parents[2] / "shared" / "captures"))
 MAY_SKIP = ("captures", "incidents")
@@ -16,22 +16,11 @@ settings.register_profile("rackmedic", deadline=None, database=None, suppress_he
 settings.load_profile("rackmedic")  # a loaded machine is no finding, and a run leaves nothing behind that changes the next
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes, and keep together what shares a set-up or needs the machine for itself."""
+    """Mark what starts processes."""
     for item in items:
-        if isinstance(item, pytest.Function):
-            if starts_processes(item):
-                item.add_marker("processes")
-            if group := _group(item):
-                item.add_marker(pytest.mark.xdist_group(group))
-
-
-def _group(item: pytest.Function) -> str:
-    """Tests of one group run on one worker, one after another: stories of the whole bot, and modules that share a set-up."""
-    if starts_the_bot(item):
-        return "whole bot"
-    return item.path.stem if any(row.scope == "module" for row in fixtures(item)) else ""
+        if isinstance(item, pytest.Function) and starts_processes(item):
+            item.add_marker("processes")
 
 
 @pytest.hookimpl(wrapper=True)

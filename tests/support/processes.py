@@ -28,22 +28,9 @@ OURS = ("tests.", "deploy.")
 def starts_processes(item: pytest.Function) -> bool:
     """True if the test, a fixture of its, or a helper that one of them calls starts a process, or it runs on a real Redis."""
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return "redis-server" in map(str, given) or any(_says(one) for one in _all_reached(item))
-
-
-def starts_the_bot(item: pytest.Function) -> bool:
-    """True if it starts the whole bot as processes (`deploy.sandbox.demo.bot`)."""
-    return any((one.__module__, one.__name__) == ("deploy.sandbox.demo", "bot") for one in _all_reached(item))
-
-
-def fixtures(item: pytest.Function) -> Iterator[pytest.FixtureDef[Any]]:
-    """Every fixture that the test uses, at whatever remove. No public way leads to them."""
-    return (row for rows in item._fixtureinfo.name2fixturedefs.values() for row in rows)
-
-
-def _all_reached(item: pytest.Function) -> Iterator[FunctionType]:
-    for function in (item.function, *(row.func for row in fixtures(item))):
-        yield from _reached(function)
+    fixtures = (row.func for rows in item._fixtureinfo.name2fixturedefs.values() for row in rows)  # no public way leads to them
+    reached = (one for function in (item.function, *fixtures) for one in _reached(function))
+    return "redis-server" in map(str, given) or any(map(_says, reached))
 
 
 @cache
