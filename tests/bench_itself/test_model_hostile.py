@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.sandbox.cluster.cases.reader import parse_case
@@ -80,7 +80,7 @@ async def _asked(text: str) -> tuple[Any, ...]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(texts())
 def test_of_any_answer_only_offered_ids_are_taken(text: str) -> None:
     guess, ranking, judgement, questions = asyncio.run(_asked(text))
@@ -128,7 +128,7 @@ def _sound(done: Solved, raw: Mapping[str, Any]) -> None:
     assert done.unsafe == 0
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4)
 @given(st.lists(st.one_of(texts(), st.builds(Trouble, st.just("it broke"), st.booleans())), min_size=1, max_size=8))
 def test_an_incident_ends_whatever_its_model_says(said: list[str | Trouble]) -> None:
     turns = iter(said * 8)

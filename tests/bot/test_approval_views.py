@@ -109,7 +109,7 @@ def unescaped(shown: str) -> str:
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, st.lists(HOSTILE, min_size=1, max_size=4), STATES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_a_card_is_whole_or_cannot_be_approved_and_mentions_only_the_approvers(
     host: str, device: str, says: str, words: list[str], state: State
 ) -> None:
@@ -142,7 +142,7 @@ def is_whole(card: Card, wanted: Action) -> bool:
 
 
 @given(HOSTILE, HOSTILE)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_two_different_texts_never_look_the_same(one: str, two: str) -> None:
     assert (text.exact(one) == text.exact(two)) == (one == two)
     assert text.exact(one).replace("‹", "").replace("›", "").isascii()
@@ -170,7 +170,7 @@ def test_a_homoglyph_or_a_turned_host_shows_its_codes() -> None:
 
 
 @given(HOSTILE, STATES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_button_comes_back_as_what_it_was(host: str, state: State) -> None:
     record = record_of(target=host, state=state)
     card = approval.render(Shown(record))
@@ -299,7 +299,7 @@ def submitted(view: dict[str, Any], **values: str) -> dict[str, Any]:
 
 
 @given(HOSTILE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_forms_fit_and_come_back_as_what_they_were_opened_for(host: str) -> None:
     record = record_of(target=host, args={"bdf": host})
     for view in (reject_modal.render(record), edit_modal.render(record)):

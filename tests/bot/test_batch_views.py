@@ -151,7 +151,7 @@ def test_the_brakes_are_told_before_anybody_presses() -> None:
 
 
 @given(st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE, STATES), min_size=2, max_size=MOST), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list[tuple[str, str, str, State]], voted: bool) -> None:
     made = [
         record_of(
@@ -197,7 +197,7 @@ def test_ten_ordinary_actions_share_one_card() -> None:
 
 
 @given(st.lists(HOSTILE, min_size=2, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_button_comes_back_with_the_action_of_its_own_row(hosts: list[str]) -> None:
     made = within([record_of(target=host, via=host, command=("true",), approval=f"apr-{n}") for n, host in enumerate(hosts)], ())
     if len(made) < 2:

@@ -53,7 +53,7 @@ def accepted(block: blocks.Block) -> bool:
 
 
 @given(HOSTILE, HOSTILE)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_text_escapes_from_any_shape_and_every_shape_fits(one: str, two: str) -> None:
     shapes = [
         blocks.header(one),
@@ -74,7 +74,7 @@ def test_no_text_escapes_from_any_shape_and_every_shape_fits(one: str, two: str)
 
 
 @given(HOSTILE)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_fence_holds_whatever_is_put_into_it(row: str) -> None:
     shown = text.pre([row, row], 3000)
     assert shown.count("`") == 6
@@ -83,7 +83,7 @@ def test_a_fence_holds_whatever_is_put_into_it(row: str) -> None:
 
 
 @given(st.lists(HOSTILE, max_size=6), st.integers(60, 400))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_lines_keep_to_their_limit(rows: list[str], limit: int) -> None:
     assert text.size(text.stack([(text.bold(row), row) for row in rows], limit)) <= limit
     assert text.size(text.pre(rows, limit)) <= limit
@@ -135,7 +135,7 @@ def test_ids_and_values_are_refused_rather_than_cut() -> None:
 
 
 @given(st.integers(0, 120), st.integers(0, 3), st.integers(1, 3000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_card_of_any_size_fits_and_keeps_its_buttons(lines: int, rows: int, width: int) -> None:
     buttons = [blocks.actions(blocks.button("x", f"a.{n}", "v")) for n in range(rows)]
     fitted = blocks.fit([blocks.header("top"), *[blocks.say("y" * width)] * lines, *buttons])

@@ -119,7 +119,7 @@ def test_questions_tell_how_to_answer() -> None:
 
 
 @given(st.lists(st.text(max_size=500), max_size=80), st.text(max_size=4000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_report_of_any_size_is_a_card_that_slack_takes(lines: list[str], words: str) -> None:
     causes = tuple(FELL.model_copy(update={"because": words, "evidence": (XID.model_copy(update={"line": line}),) * 12}) for line in lines)
     card = diagnosis.render("i1", REPORT.model_copy(update={"root_causes": causes, "headline": words, "next_step": words}))

@@ -293,7 +293,7 @@ SUPPORT = (
 
 
 @given(st.sets(st.sampled_from(range(3))), st.sampled_from(range(3)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_removing_a_supporting_fact_never_raises_confidence(kept: set[int], removed: int) -> None:
     base = [row for row in healthy(*HOSTS) if (row.host, row.device, row.key) != ("n2", "gpu3", "pcie.rev_ff")]
     more = look([*base, *(SUPPORT[n] for n in kept | {removed})])
@@ -313,7 +313,7 @@ NOISE = st.lists(
 
 
 @given(NOISE)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_irrelevant_noise_does_not_flip_a_verdict(noise: list[Fact]) -> None:
     sick = instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, "gpu3"))
     assert labels(look([*sick, *noise])) == [LOST]

@@ -13,7 +13,7 @@ from tools.checks.row import Check
 from tools.fact import Fact, Status
 
 EVERY = [pytest.param(check, id=check.id) for check in CHECKS.values()]
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 JUNK = st.text(alphabet=st.sampled_from("\0\t\n\r :=<>|[]{}\"'0123456789abcxGPUN/A,.-%\x1bé"), max_size=12)
 
 

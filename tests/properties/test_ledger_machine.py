@@ -12,9 +12,7 @@ from tools.ledger.states import OPEN, TABLE, TERMINAL, State, Transition
 RUNS = settings(
     max_examples=10,
     stateful_step_count=8,
-    deadline=None,
     derandomize=True,
-    database=None,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )

@@ -35,7 +35,7 @@ SAID = st.lists(
     ),
     max_size=6,
 )
-CALM = settings(max_examples=60, deadline=None)
+CALM = settings(max_examples=60)
 Verdict = list[tuple[str, tuple[str, ...], tuple[str, ...], float]]
 
 

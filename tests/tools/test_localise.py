@@ -120,7 +120,7 @@ def test_a_leaf_with_a_slow_uplink_is_named_where_a_third_one_can_tell(count: in
         assert (located.hosts, located.pairs, located.leaves) == ((), (), guilty)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_whatever_the_outcomes_are_it_ends_and_accuses_only_who_was_never_well(data: st.DataObject) -> None:
     hosts = names(data.draw(st.integers(2, 33)))

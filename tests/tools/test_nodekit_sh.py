@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.clock import PATIENCE
@@ -357,7 +357,7 @@ def test_sh_admits_exactly_what_python_admits(tmp_path: Path) -> None:
         scripts[shell] = (*argv, "-c", f'set -fu; LC_ALL=C; export LC_ALL\n{body}\nfor value in "$@"; do {asks} echo; done', "sh")
 
     @given(st.lists(st.one_of(_values(), st.sampled_from(NASTY)), min_size=1, max_size=40))
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @example(list(NASTY))
     def agree(values: list[str]) -> None:
         told = [":".join([*(name for name in names if _admits(name, value)), ""]) for value in values]
@@ -385,7 +385,7 @@ def test_nothing_runs_for_arguments_that_are_not_admitted(tmp_path: Path) -> Non
     words = st.one_of(_values(), st.sampled_from([*NASTY, *REMEDIES, BOOT, ONE, BDF, "4711", "start", "settle"]))
 
     @given(st.sampled_from([*REMEDIES, "sh", "", "*", "gpu_reset)"]), st.lists(words, max_size=4))
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60)
     def refused(remedy: str, given: list[str]) -> None:
         row = REMEDIES.get(remedy)
         if row and row.at != "fleet" and len(given) == len(row.args) and all(map(_admits, row.args.values(), given)):
