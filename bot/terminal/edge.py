@@ -8,7 +8,7 @@ import typer
 
 from bot.refusal import Refusal
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -17,7 +17,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
-def answer(ask: Callable[[], Value]) -> Value:
+def answer(ask: Callable[[], T]) -> T:
     """Its value; a refusal is its sentence and its exit code."""
     try:
         return ask()

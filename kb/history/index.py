@@ -71,8 +71,14 @@ class History:
         await asyncio.to_thread(self._locked, self._remove, incident_id)
 
     async def close(self) -> None:
-        """Let go of the index."""
-        await asyncio.to_thread(self._locked, self._close)
+        """Let go of the index; where it was never asked, there is none, and its client is not even imported."""
+        await asyncio.to_thread(self._let_go)
+
+    def _let_go(self) -> None:
+        with self._lock:
+            asked = self._client is not None
+        if asked:
+            self._locked(self._close)
 
     def _locked(self, act: Any, *args: Any) -> Any:
         from qdrant_client.http.exceptions import ApiException  # the client costs seconds to import

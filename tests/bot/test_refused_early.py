@@ -74,7 +74,7 @@ def test_what_only_settings_or_inventory_tell_is_refused_before_the_graph_is_imp
     for (words, told), (code, out, err, imported) in zip(LATER, refused(tmp_path, [words for words, _ in LATER]), strict=True):
         assert (code, out) == (2, ""), (words, err)
         assert told in err, words
-        assert not imported & {"langgraph", "langchain_core", "fakeredis"}, words
+        assert not imported & {"langgraph", "langchain_core", "fakeredis", "qdrant_client"}, words
 
 
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
