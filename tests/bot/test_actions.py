@@ -20,10 +20,11 @@ from bot.desk.wakeups import LocalWakeups
 from bot.policy.approvals import STALLED, policy_hash, quorum, terms
 from bot.policy.channels import NotAllowed
 from tests.support.clock import SetClock
-from tests.support.fakes_actions import ANN, BDF, BOB, CID, TAXONOMY, Office, Plan, Site, die, hung, inventory, well
+from tests.support.fakes_actions import ANN, BDF, BOB, CID, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import SLOW_LINK, Killed, fact
 from tests.support.fakes_graph import TAXONOMY as EVERYDAY
 from tests.support.fakes_ledger import action
+from tests.support.inventories import inventory
 from tools.acting.build import DRAINED
 from tools.action import Action, Condition
 from tools.fact import Fact

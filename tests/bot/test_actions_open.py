@@ -23,13 +23,13 @@ from graph.memory.checkpoint import RedisSaver
 from graph.ports import Progress
 from graph.state import Incident, Item, Origin, Report
 from tests.support.clock import PATIENCE
-from tests.support.fakes_actions import ANN, CHANNEL, KIT_GROUPS, TEAM, Office, PeopleOfList, Site, Wall, well
+from tests.support.fakes_actions import ANN, CHANNEL, TEAM, Office, PeopleOfList, Site, Wall, well
 from tests.support.fakes_graph import fact
-from tools.inventory.hosts import parse_inventory
+from tests.support.inventories import inventory
 from tools.ledger.record import Record
 from tools.ledger.states import State
 
-LOOPBACK = parse_inventory(KIT_GROUPS | {"hosts": {name: {"address": "127.0.0.1"} for name in ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")}})
+LOOPBACK = inventory(hosts={name: {"address": "127.0.0.1"} for name in ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")})
 
 
 class Watched(Wall):
@@ -169,7 +169,7 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
 async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path: Path) -> None:
     site, wall = slow_site(), Watched()
     bot = Bot(store, site, wall, settings(tmp_path, RACKMEDIC_ACCEPT_FORGETFUL_LEDGER="true"))
-    async with bot.acting(parse_inventory(KIT_GROUPS)) as acting:
+    async with bot.acting(inventory()) as acting:
         await bot.work(acting)
         await bot.mention()
         approval = await wall.until("card")

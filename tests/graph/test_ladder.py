@@ -20,8 +20,9 @@ from graph.rows import read_ladders, write_ladders
 from graph.state import Hypothesis, Incident, Ladder
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
-from tests.support.fakes_actions import BDF, BROKEN, FABRIC, HUNG, LOOSE, ORPHAN, SLOW, TAXONOMY, hung, inventory, well
+from tests.support.fakes_actions import BDF, BROKEN, FABRIC, HUNG, LOOSE, ORPHAN, SLOW, TAXONOMY, hung, well
 from tests.support.fakes_graph import fact
+from tests.support.inventories import inventory
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
 from tools.remedies import REMEDIES

@@ -11,8 +11,9 @@ from graph.ladders.steps import ARGUMENTS, WORDS, Step, steps_of
 from graph.state import Hypothesis, Ladder
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0
-from tests.support.fakes_actions import BDF, inventory, well
+from tests.support.fakes_actions import BDF, well
 from tests.support.fakes_graph import fact
+from tests.support.inventories import inventory
 from tools.fact import Fact
 from tools.remedies import REMEDIES
 

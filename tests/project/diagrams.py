@@ -12,7 +12,8 @@ from graph.ladders.ends import settled
 from graph.ladders.moves import RESULTS, News, moved
 from graph.state import Hypothesis, Ladder
 from tests.support.clock import T0
-from tests.support.fakes_actions import HUNG, TAXONOMY, inventory, well
+from tests.support.fakes_actions import HUNG, TAXONOMY, well
+from tests.support.inventories import inventory
 from tools.ledger.states import OPEN, TABLE, State
 
 Edges = Mapping[tuple[str, str], Iterable[str]]

@@ -35,13 +35,14 @@ from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_graph import CHECKS as EVERYDAY
 from tests.support.fakes_graph import FakeFleet, FakeHistory, Killed, check, clue, fact, healthy, leaf
+from tests.support.inventories import inventory
 from tools.acting.build import catalogue_hash
 from tools.acting.kit import current_version
 from tools.checks.row import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import Ask, Seen, Wave
-from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.hosts import Inventory
 from tools.inventory.sku import Sku
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
@@ -108,21 +109,12 @@ TAXONOMY = Taxonomy(
     },
     {"GPU": "GPU"},
 )
-KIT_GROUPS: dict[str, Any] = {
-    "defaults": {"kit": True, "sku": "small"},
-    "groups": {"g": {"hosts": "n[1-4]", "controller": "ctl"}, "bare": {"hosts": "m[1-2]"}, "ctl": {"hosts": "ctl"}},
-    "channels": [{"channel": CHANNEL, "kind": "operators", "groups": ["g", "bare"], "approvers": GROUP}],
-}
 
 Point = Callable[[str], None]
 
 
 def nothing_happens(point: str) -> None:
     """No fault is injected."""
-
-
-def inventory(**groups: Any) -> Inventory:
-    return parse_inventory(KIT_GROUPS | groups)
 
 
 class LivingFleet(FakeFleet):

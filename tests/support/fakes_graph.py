@@ -13,11 +13,12 @@ from graph.state import Brief, Hypothesis, Item, ItemKind
 from kb.taxonomy.expressions import Expression
 from kb.taxonomy.labels import Clue, Leaf, Taxonomy
 from tests.support.clock import T0, SetClock
+from tests.support.inventories import inventory
 from tools.checks.row import Check, Command, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value, blind
 from tools.fleet.answers import Answer, Ask, Seen, Wave
-from tools.inventory.hosts import Inventory, parse_inventory
+from tools.inventory.hosts import Inventory
 from tools.inventory.sku import Sku
 
 
@@ -278,7 +279,7 @@ class World:
 
     @property
     def inventory(self) -> Inventory:
-        return parse_inventory({"defaults": {"sku": "small"}, "groups": {"g": {"hosts": self.hosts}}})
+        return inventory(defaults={"sku": "small"}, groups={"g": {"hosts": self.hosts}}, channels=[])
 
     async def _peek(self, incident: str) -> Sequence[Item]:
         answers = sum(row.stage == "execute" for row in self.progress)

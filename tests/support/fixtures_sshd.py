@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import PATIENCE
-from tools.inventory.hosts import Inventory, parse_inventory
+from tests.support.inventories import inventory
+from tools.inventory.hosts import Inventory
 
 SSHD = shutil.which("sshd") or ("/usr/sbin/sshd" if Path("/usr/sbin/sshd").exists() else None)
 needs_sshd = pytest.mark.skipif(SSHD is None, reason="openssh-server is not installed: apt-get install openssh-server (make setup-system)")
@@ -31,7 +32,7 @@ class Sshd:
         """An inventory of this one host."""
         row: dict[str, object] = {"address": "127.0.0.1", "port": self.port, "user": getpass.getuser()}
         row |= {"key": str(self.directory / "client"), "known_hosts": str(self.directory / "known_hosts")}
-        return parse_inventory({"groups": {"g": {"hosts": name}}, "hosts": {name: row | reach}})
+        return inventory(defaults={}, groups={"g": {"hosts": name}}, hosts={name: row | reach}, channels=[])
 
 
 def free_port() -> int:
