@@ -460,7 +460,7 @@ async def test_a_wake_up_whose_receiver_died_before_acknowledging_it_goes_to_ano
     other = StreamWakeups(redis_server.url, name="other")
     await other.start(woken.put)
     await front.wake("inc-2")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert {await woken.get(), await woken.get()} == {"inc-1", "inc-2"}
     for each in (other, front):
         await each.aclose()

@@ -14,7 +14,7 @@ from bot.desk.inbox import Inbox
 from bot.desk.sweeper import Sweeper
 from bot.desk.wakeups import StreamWakeups
 from bot.store.keys import WAKEUPS
-from tests.support.clock import WallClock
+from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import item, origin
 from tests.support.redis_server import RealServer
 
@@ -45,7 +45,7 @@ class Front:
         """A mention is stored and its wake-up lost; one sweep later a worker has answered it."""
         incident = (await self._inbox.open(origin(name), name, lambda incident: item(incident, name))).incident
         assert await Sweeper(self._inbox, self.wakeups).sweep() == 1
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await self._inbox.peek(incident):  # noqa: ASYNC110  another process answers
                 await asyncio.sleep(0.02)
         assert await self._redis.zscore("asked", name) == 1

@@ -60,7 +60,7 @@ class Behind:
 @asynccontextmanager
 async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface) -> AsyncIterator[Behind]:
     """The bot connected to a workspace that grants exactly what its manifest asks for; `dress` puts more behind it."""
-    patience = Patience(ack=20.0, retries=(0.0, 0.0, 0.0), offline=5.0)
+    patience = Patience(ack=5.0, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=manifest(), patience=patience) as slack:
         client = slack_client(slack.bot_token, slack.api_url)
         server, background = FakeServer(), Background()
