@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bot.cli import app
-from tests.support.terminal import ROOT, rackmedic, rackmedic_process
+from tests.support.terminal import ROOT, environment, rackmedic, rackmedic_process
 
 CASE = """
 id: t1
@@ -179,7 +179,7 @@ def test_an_interrupted_look_says_what_it_did_not_get_to(tmp_path: Path) -> None
         host = f"n1: {{address: 127.0.0.1, port: {silent.getsockname()[1]}, known_hosts: {tmp_path / 'known_hosts'}}}"
         (tmp_path / "inventory.yaml").write_text(f"groups: {{g: {{hosts: n1}}}}\nhosts: {{{host}}}\n")
         words = (sys.executable, "-m", "bot.cli", "look", "n1", "smi", "-i", str(tmp_path / "inventory.yaml"))
-        with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+        with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as command:
             try:
                 reached, _ = silent.accept()
                 with reached:

@@ -28,7 +28,7 @@ def rackmedic(*words: str, stdin: str = "", environ: dict[str, str] | None = Non
     others = dict.fromkeys(name for name in os.environ if name.startswith("RACKMEDIC_"))
     thresholds = gc.get_threshold()
     try:
-        ran = CliRunner().invoke(app, words, input=stdin, env=others | _environment(environ), catch_exceptions=False)
+        ran = CliRunner().invoke(app, words, input=stdin, env=others | environment(environ), catch_exceptions=False)
     finally:
         gc.set_threshold(*thresholds)
         structlog.reset_defaults()  # what a command set up writes to this run's stderr
@@ -43,11 +43,12 @@ def rackmedic_process(*words: str, stdin: str = "", environ: dict[str, str] | No
         input=stdin,
         capture_output=True,
         text=True,
-        env=_environment(environ),
+        env=environment(environ),
         check=False,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-def _environment(environ: dict[str, str] | None) -> dict[str, str]:
+def environment(environ: dict[str, str] | None = None) -> dict[str, str]:
+    """What a command sees of a person's environment: nothing of this run's own."""
     return {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "COLUMNS": "160"} | (environ or {})
