@@ -31,6 +31,8 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
         await expect(thread).to_contain_text("GPU fell off the PCIe bus")
         await expect(thread).to_contain_text("gpu-003/gpu")
         await expect(thread).to_contain_text("Xid (PCI:")
+        await expect(thread).to_contain_text("Approve?")  # comes last, and would scroll the diagnosis away
+        await thread.get_by_text("GPU fell off the PCIe bus").first.evaluate("text => text.scrollIntoView({block: 'start'})")
         await shot(page, "2-diagnosis")
 
         await page.get_by_test_id("thread-composer").fill("why")
