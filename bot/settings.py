@@ -107,7 +107,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _files(self) -> "Settings":
         if self.kb_dir and not self.kb_dir.is_dir():
-            raise ValueError(f"kb_dir: {self.kb_dir} is no folder; create it or unset {PREFIX}KB_DIR")
+            raise ValueError(f"KB_DIR: {self.kb_dir} is no folder; create it or unset {PREFIX}KB_DIR")
         return self
 
 
@@ -141,7 +141,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _say(error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
-    return f"{PREFIX}{where.upper()}: {message}" if where else f"{PREFIX}{message[:1].upper()}{message[1:]}"
+    return f"{PREFIX}{where.upper()}: {message}" if where else f"{PREFIX}{message}"
 
 
 def missing_for_serve(settings: Settings) -> list[str]:

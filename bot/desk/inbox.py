@@ -18,6 +18,7 @@ from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.memory.fence import LostLease
 from graph.state import Item, Lifecycle, Origin
+from kb.redact import redact
 from tools.clock import Clock
 
 SEEN_FOR = timedelta(days=8)
@@ -201,10 +202,11 @@ class Inbox:
 
 
 def _element(item: Item) -> str:
-    """An item as the list holds it: its id on a line of its own, so that scripts compare ids and never parse JSON."""
+    """An item as the list holds it: its id on a line of its own, so that scripts compare ids and never parse JSON; no secret gets into Redis."""
     if "\n" in item.id:
         raise ValueError(f"item id {item.id!r}: must be one line")
-    return f"{item.id}\n{item.model_dump_json()}"
+    told = {name: redact(value) if isinstance(value, str) else value for name, value in item.data.items()}
+    return f"{item.id}\n{item.model_copy(update={'text': redact(item.text), 'data': told}).model_dump_json()}"
 
 
 def _item(row: bytes) -> Item:

@@ -31,7 +31,7 @@ DESCRIPTION = "Finds out why GPU training broke, with evidence"
 LONG = (
     "Mention RackMedic in the incident channel with what is wrong. It looks at the machines over SSH without changing anything, and "
     "answers in the thread with the root cause, the host and device, the lines of output that prove it, what was ruled out, and what it "
-    "could not look at. It knows hundreds of GPU, driver, fabric and framework faults and works without a language model. When it "
+    "could not look at. It knows some ninety GPU, driver, fabric and framework faults and works without a language model. When it "
     "cannot tell, or when somebody presses Hand off, the thread becomes a ticket with all the evidence."
 )
 

@@ -46,15 +46,18 @@ class Heat:
         """One host's values; None where nothing is known."""
         return [self._values.get((host, gpu)) for gpu in self.gpus]
 
-    def spread(self) -> tuple[float, float, float]:
-        """Least, median and largest value; zeros of an empty map."""
-        known = list(self._values.values()) or [0.0]
-        return min(known), median(known), max(known)
+    def spread(self) -> tuple[float, float, float] | None:
+        """Least, median and largest value; None where nothing is known."""
+        known = list(self._values.values())
+        return (min(known), median(known), max(known)) if known else None
 
 
 def heat_table(heat: Heat) -> Table:
     """The map in the terminal: the hosts farthest from the median, coloured from blue over the median to red."""
-    low, middle, high = heat.spread()
+    spread = heat.spread()
+    if spread is None:
+        return Table("host", title=f"{heat.key}: no value was read", caption=f"no value: {fold(heat.hosts)}", title_justify="left")
+    low, middle, high = spread
     gpus = heat.gpus
     rows = {host: heat.row(host) for host in heat.hosts}
     known = {host: row for host, row in rows.items() if any(value is not None for value in row)}

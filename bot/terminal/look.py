@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -41,9 +42,16 @@ async def look_at(world: World, request: LookRequest) -> int:
         async for answer in _answers(world, hosts, checks):
             show.add(answer)
     if request.out and isinstance(show, _Screen) and show.heat:
-        draw(show.heat, request.out)
-        Console(stderr=True).print(Text(f"heat map written to {request.out}"))
+        Console(stderr=True).print(Text(_drawn(show.heat, request.out)))
     return int(not show.looked)
+
+
+def _drawn(heat: Heat, out: Path) -> str:
+    """What became of the picture: there is none of nothing."""
+    if heat.spread() is None:
+        return f"no heat map: {heat.key} was read nowhere"
+    draw(heat, out)
+    return f"heat map written to {out}"
 
 
 async def _ranges(world: World, hosts: str) -> str:

@@ -122,7 +122,8 @@ def _invite(world: Sandbox, log: Path, seconds: float) -> None:
 
     1. Choose "Break something" and break a node, for example G07 on gpu-003.
     2. In #gpu-incidents write:  @rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]
-    3. Watch the card, read the diagnosis, answer in the thread, press Hand off; take and close the ticket as somebody else.
+    3. Watch the card, read the diagnosis, ask "why" in the thread. Approve the fix as Priya (choose who you are at the top right) and
+       watch it run and be proved; or press Hand off, and take and close the ticket as somebody else.
 
   The nodes are simulated, each behind an SSH server of its own; the bot is the real one (its log: {log}).
   Ctrl-C stops everything and leaves nothing behind.

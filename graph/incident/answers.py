@@ -62,7 +62,11 @@ def _hand_off(case: Case, now: Assessment) -> Concluded:
 
 
 def _take(case: Case, now: Assessment) -> Concluded:
-    report = _report(case, f"Taken by {case.item.user}.", "handed_off")
+    before = case.ticket.taken_by if case.ticket and case.ticket.state == "taken" else ""
+    if before == case.item.user:
+        return Concluded(_report(case, ""))  # two clicks are one
+    says = f"Taken over by {case.item.user} from {before}." if before else f"Taken by {case.item.user}."
+    report = _report(case, says, "handed_off")
     ticket = hand_over(case, now, report).model_copy(update={"state": "taken", "taken_by": case.item.user})
     return Concluded(report, becomes(case.lifecycle, Came.TAKEN), ticket=ticket)
 

@@ -132,7 +132,7 @@ def _in_words(brief: Brief) -> str:
     parts = [f"hosts {', '.join(brief.hosts[:6])}" if brief.hosts else "no host named"]
     parts += [f"job {brief.job}"] if brief.job else []
     parts += [f"symptoms {', '.join(brief.symptoms)}"] if brief.symptoms else []
-    return "understood: " + "; ".join(parts)
+    return "; ".join(parts)
 
 
 def after_summarise(state: Incident) -> str:

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from bot.desk.inbox import Due, Inbox
 from bot.desk.lease import Leases
 from bot.store.keys import Names
+from bot.tasks import awaited
 from graph.memory.fence import LostLease
 from graph.state import Item
 from tests.support.clock import T0, SetClock
@@ -54,6 +55,16 @@ async def test_what_slack_delivers_twice_is_stored_once(inbox: Inbox) -> None:
     assert again.incident == first.incident
     assert not await inbox.enqueue(item(first.incident), "T.C.1")
     assert len(await inbox.peek(first.incident)) == 1
+
+
+async def test_no_secret_gets_into_redis_with_what_people_write(inbox: Inbox, redis: Redis) -> None:
+    token = "xoxb-123456789012-abcdefghijklmnop"
+    written = {"text": f"it said token={token} on gpu-003", "data": {"root_cause": f"leaked {token}", "hosts": "gpu-003"}}
+    first = await inbox.open(origin(), "T.C.1", lambda i: item(i).model_copy(update=written))
+    await inbox.enqueue(item(first.incident, "T.C.2").model_copy(update=written), "T.C.2")
+    kept = b"".join(await awaited(redis.lrange(Names().of(first.incident, "inbox"), 0, -1)))
+    assert token.encode() not in kept
+    assert [(one.data["hosts"], "gpu-003" in one.text) for one in await inbox.peek(first.incident)] == [("gpu-003", True)] * 2
 
 
 async def test_a_delivery_is_remembered_for_more_than_a_week(inbox: Inbox, redis: Redis) -> None:

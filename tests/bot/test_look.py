@@ -228,6 +228,18 @@ def test_what_is_not_known_is_not_zero(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "map.svg").read_text()
 
 
+def test_where_nothing_was_read_no_number_is_told_and_no_picture_made(tmp_path: Path) -> None:
+    (tmp_path / "known_hosts").touch()
+    (tmp_path / "inventory.yaml").write_text(
+        f"groups: {{g: {{hosts: n1}}}}\nhosts: {{n1: {{address: 127.0.0.1, port: 1, known_hosts: {tmp_path / 'known_hosts'}}}}}\n"
+    )
+    ran = rackmedic("look", "n1", "--heat", "gpu.temp.core", "--out", str(tmp_path / "x.png"), "-i", str(tmp_path / "inventory.yaml"))
+    assert "no value was read" in ran.stdout
+    assert "median" not in ran.stdout
+    assert "no heat map" in ran.stderr
+    assert not (tmp_path / "x.png").exists()
+
+
 def test_a_map_of_nothing_can_still_be_drawn(tmp_path: Path) -> None:
     draw(Heat("gpu.temp.core", ("n1",)), tmp_path / "map.svg")
     with pytest.raises(Refusal, match="no folder"):

@@ -313,6 +313,18 @@ async def test_people_can_ask_take_and_close() -> None:
     assert state["done_items"] == ["mention-1", "status-1", "why-1", "hand_off-1", "take-1", "close-1"]
 
 
+async def test_a_ticket_is_taken_once_and_who_takes_it_over_is_said() -> None:
+    desk = Desk(world(LOST_ON_N2))
+    await desk.turn(item("n2 is broken"))
+    await desk.turn(item("", "hand_off"))
+    said = [
+        (await desk.turn(item("", "take", id=f"take-{n}").model_copy(update={"user": user}))).reply
+        for n, user in enumerate(("U1", "U1", "U2"))
+    ]
+    assert said == ["Taken by U1.", "", "Taken over by U2 from U1."]
+    assert (await desk.state())["ticket"]["taken_by"] == "U2"
+
+
 async def test_recheck_looks_again_past_every_cache() -> None:
     desk = Desk(world(LOST_ON_N2))
     await desk.turn(item("n2 is broken"))

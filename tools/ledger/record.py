@@ -43,7 +43,7 @@ class TooLate(Refused):
 
 
 class NotOpen(Refused):
-    """The action is settled; nothing was changed."""
+    """It was decided before; nothing was changed now."""
 
 
 class BadTerms(Refused):
