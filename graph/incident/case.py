@@ -1,7 +1,7 @@
 """One incident as the nodes read it: rows instead of dicts, facts fetched by digest, the engine applied. Keeps nothing between calls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, cast
@@ -41,14 +41,15 @@ class Turn:
     cut: str = ""
     """Why looking ended early: somebody said stop, or news came."""
     questions: tuple[str, ...] = ()
-    asked_before: int = 0
-    """Turns that already ended with questions."""
+    asked: tuple[str, ...] = ()
+    """Questions that people were asked so far: what was answered is not asked again."""
     began: str = ""
 
     @classmethod
     def read(cls, state: Incident) -> "Turn":
+        """What older versions stored beside it is passed over."""
         stored: dict[str, Any] = state.get("turn") or {}
-        return cls(**{name: _frozen(value) for name, value in stored.items()})
+        return cls(**{row.name: _frozen(stored[row.name]) for row in fields(cls) if row.name in stored})
 
     def write(self) -> dict[str, Any]:
         """Plain JSON, defaults left out."""

@@ -23,8 +23,10 @@ from graph.reading.logs import handful
 from graph.state import Hypothesis, Incident, Outcome, Report, Stats
 from tools.inventory.ranges import fold
 
-MOST_BLIND, MOST_DONE, MOST_TURNS_OF_QUESTIONS = 20, 50, 1
+MOST_BLIND, MOST_DONE, MOST_ASKED = 20, 50, 12
 LONGEST_REASON = 120
+ANSWER = "Answer the questions, or hand the incident over."
+TELL_MORE = "I have no more questions: tell me anything new, say recheck, or hand the incident over."
 
 
 async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def _cost(case: Case, ports: Ports) -> Stats:
 def _diagnosis(case: Case, now: Assessment) -> Concluded:
     turn, roots = case.turn, now.root_causes()
     outcome = _outcome(case, now)
+    questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions
     report = Report(
         item=case.item.id,
         outcome=outcome,
@@ -69,44 +72,46 @@ def _diagnosis(case: Case, now: Assessment) -> Concluded:
             row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]}) for row in now.ruled_out()
         ),
         could_not_look=now.could_not_look()[:MOST_BLIND],
-        questions=() if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions,
+        questions=questions,
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         without_model=turn.without_model,
-        next_step=_next_step(now, roots, outcome),
+        next_step=_next_step(now, roots, outcome, questions),
         logs=handful(case.logs if roots else logs_of(case)),
     )
     return Concluded(
         report,
         lifecycle=becomes(case.lifecycle, _came(case, report)),
-        turn=replace(turn, asked_before=turn.asked_before + bool(report.questions)),
+        turn=replace(turn, asked=(*turn.asked, *questions)[-MOST_ASKED:]),
         hypotheses=hypotheses_of(now, turn.past, "taxonomy"),
-        ticket=hand_over(case, now, report) if outcome == "handed_off" else None,
+        ticket=hand_over(case, now, report) if _with_people(case) else None,
     )
 
 
 def _outcome(case: Case, now: Assessment) -> Outcome:
-    """After questions were answered and still nothing is proven, a human takes over."""
-    if now.finding != "abstained" or case.turn.cut:
-        return now.finding if now.finding == "diagnosed" or not case.turn.cut else "abstained"
-    return "handed_off" if case.turn.asked_before >= MOST_TURNS_OF_QUESTIONS and case.item.kind != "recheck" else "abstained"
+    """What looking found. Where that is nothing people may hand the incident over; an answer of theirs never does."""
+    return "abstained" if case.turn.cut and now.finding != "diagnosed" else now.finding
+
+
+def _with_people(case: Case) -> bool:
+    """Whether a ticket of it lies with people: it stays there, brought up to date."""
+    return case.ticket is not None and case.ticket.state != "resolved"
 
 
 def _came(case: Case, report: Report) -> Came:
-    if report.outcome == "handed_off" or (case.ticket is not None and case.ticket.state != "resolved"):
+    if _with_people(case):
         return Came.TO_PEOPLE
     return Came.QUESTION if report.questions else Came.NOTHING_OPEN
 
 
-def _next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Outcome) -> str:
+def _next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Outcome, questions: Sequence[str]) -> str:
     if roots:
         return now.lens.taxonomy.leaf(roots[0].label).next_step
     if now.hidden and outcome == "abstained":
         look = now.hidden[0]
         return f"Let {look.names} look at {fold(look.hosts)}: approve it where it is put up for decision, or free the GPUs and say recheck."
-    return {
-        "no_fault": "Nothing to mend on these machines; tell me more if it happens again.",
-        "handed_off": "Take the ticket.",
-    }.get(outcome, "Answer the questions, or hand the incident over.")
+    if outcome == "no_fault":
+        return "Nothing to mend on these machines; tell me more if it happens again."
+    return ANSWER if questions else TELL_MORE
 
 
 def headline(case: Case, now: Assessment, outcome: Outcome) -> str:

@@ -16,7 +16,7 @@ class Came(StrEnum):
 
     NOTHING_OPEN = "diagnosed, no question"
     QUESTION = "a question"
-    TO_PEOPLE = "nothing proven, or the ticket is still open"
+    TO_PEOPLE = "the ticket is still open"
     HAND_OFF = "hand off"
     TAKEN = "taken"
     STOPPED = "stop"

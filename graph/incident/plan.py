@@ -134,7 +134,7 @@ async def _questioned(case: Case, now: Assessment, ports: Ports) -> Turn:
     if isinstance(answer, Declined):
         return replace(case.turn.declined(answer.reason), questions=own)
     asked = tuple(question.strip()[:240] for question in answer if question.strip())[:3]
-    return replace(case.turn, questions=asked or own)
+    return replace(case.turn, questions=tuple(question for question in asked if question not in case.turn.asked) or own)
 
 
 def _trimmed(priors: Mapping[str, float]) -> dict[str, float]:

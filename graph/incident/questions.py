@@ -14,8 +14,8 @@ LONGEST_DIGEST, LONGEST_LOGS, MOST_TEMPLATES = 2400, 1000, 8
 
 
 def questions_for(case: Case, now: Assessment) -> list[str]:
-    """In order of how much the answer would help."""
-    return list(dict.fromkeys(_candidates(case, now)))[:MOST]
+    """In order of how much the answer would help; what was asked before is not asked again."""
+    return [question for question in dict.fromkeys(_candidates(case, now)) if question not in case.turn.asked][:MOST]
 
 
 def _candidates(case: Case, now: Assessment) -> Iterable[str]:

@@ -27,7 +27,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     """Read the item that this turn answers."""
     ports = runtime.context
     case = await read_case(state, ports)
-    turn = Turn(asked_before=case.turn.asked_before, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
+    turn = Turn(asked=case.turn.asked, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
     if case.item.kind not in DIAGNOSED:
         return {"turn": turn.write()}
     await ports.progress(Progress(case.id, "summarise", "reading the report"))

@@ -116,15 +116,30 @@ async def test_no_host_known_asks_instead_of_looking_everywhere() -> None:
     assert (await desk.state())["lifecycle"] == "waiting"
 
 
-async def test_an_unanswered_case_is_handed_to_a_human_after_the_questions() -> None:
+async def test_an_answer_counts_as_evidence_is_not_asked_for_again_and_never_hands_over_by_itself() -> None:
     desk = Desk(world(fact("n1", "dmesg", "kernel.xid", 167, "gpu0")))
     first = await desk.turn(item("n1 is odd"))
     assert first.outcome == "abstained"
     assert 1 <= len(first.questions) <= 3
-    second = await desk.turn(item("nothing changed, it is just odd", "reply"))
-    assert second.outcome == "handed_off"
+    asked = list(first.questions)
+    for n, words in enumerate(("nothing changed, it is just odd", "no, never before", "no idea", "as I said", "still odd")):
+        report = await desk.turn(item(words, "reply", f"reply-{n}"))
+        assert (report.outcome, set(report.questions) & set(asked)) == ("abstained", set())
+        asked += report.questions
+    state = await desk.state()
+    assert (report.questions, state["lifecycle"], state.get("ticket")) == ((), "open", None)
+    assert "no more questions" in report.next_step
+    assert "no, never before" in state["brief"]["text"]
+
+
+async def test_who_hands_over_leaves_a_ticket_that_later_answers_bring_up_to_date() -> None:
+    desk = Desk(world(fact("n1", "dmesg", "kernel.xid", 167, "gpu0")))
+    await desk.turn(item("n1 is odd"))
+    await desk.turn(item("", "hand_off"))
+    await desk.turn(item("it began at noon", "reply"))
     state = await desk.state()
     assert state["lifecycle"] == "handed_off"
+    assert "it began at noon" in state["ticket"]["summary"]
     assert "kernel.xid 167 gpu0" in state["ticket"]["summary"]
     assert state["ticket"]["owner"] == "provider"
 

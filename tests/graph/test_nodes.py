@@ -198,7 +198,8 @@ def test_a_newer_answer_replaces_the_older_whole() -> None:
 
 
 def test_a_turn_survives_the_state() -> None:
-    turn = Turn(hosts="n[1-4]", priors={LOST: 1.5}, cut="stop", asked_before=1)
+    assert Turn.read({"turn": {"hosts": "n1", "asked_before": 1}}) == Turn(hosts="n1")
+    turn = Turn(hosts="n[1-4]", priors={LOST: 1.5}, cut="stop", asked=("When?",))
     assert Turn.read({"turn": turn.write()}) == turn
     assert Turn().write() == {}
 
