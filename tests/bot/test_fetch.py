@@ -10,6 +10,8 @@ from aiohttp import web
 
 from bot.slack.client import slack_client
 from bot.slack.incoming.files import Fetch, Unread, unpack
+from bot.slack.incoming.payloads import MOST_FILES
+from bot.slack.incoming.thread import MOST_TEXT, MOST_WORDS, told
 from deploy.sandbox.slack import SlackSandbox
 from graph.state import Item
 from tests.support.fakes_bot import OPS
@@ -51,6 +53,34 @@ async def test_a_mention_in_a_thread_brings_the_message_and_files_that_began_it(
     assert [a.name for a in got.attachments] == ["train.log"]
 
 
+async def test_a_mention_in_a_thread_reads_the_whole_thread_but_what_came_later_and_what_we_said(slack: SlackSandbox) -> None:
+    root = await slack.say("dmitri", OPS, "training died")
+    await slack.say("priya", OPS, "it was gpu-019, see the log", thread_ts=root, files=[("rank0.log", b"boom")])
+    ours = slack_client(slack.bot_token, slack.api_url)
+    await ours.chat_postMessage(channel=OPS, thread_ts=root, text="Mention me, for example: job 4711 hangs on gpu-[017-020].")
+    called = await slack.say("olga", OPS, "@rackmedic look", thread_ts=root)
+    await slack.say("olga", OPS, "and gpu-033?", thread_ts=root)
+    got, _ = await fetched(slack, item(root={"channel": OPS, "ts": root, "upto": called}))
+    assert got.text == "training died\n\nit was gpu-019, see the log\n\nlook"
+    assert [a.name for a in got.attachments] == ["rank0.log"]
+
+
+def test_of_a_long_thread_the_beginning_and_the_latest_are_read() -> None:
+    rows = [{"text": f"{n} " + "words " * 40} for n in range(100)]
+    said = told(rows).text
+    assert said.startswith("0 words")
+    assert said.rstrip().endswith(rows[-1]["text"].strip())
+    assert "[88 messages of this thread were left out here]" in said
+    assert len(said) < MOST_WORDS + 100
+    pasted = [{"text": f"see\n```\n{'x' * 3900}\n```"} for _ in range(20)]
+    assert told(pasted).text.count("```") == 40
+    assert len(told([{"text": f"see\n```\n{'x' * 3900}\n```"} for _ in range(200)]).text) <= MOST_TEXT + 1000
+
+
+def test_a_thread_with_many_files_brings_the_first_ones() -> None:
+    assert len(told([{"text": "a", "files": [{"id": f"F{n}", "name": "a.log"}]} for n in range(30)]).files) == MOST_FILES
+
+
 async def test_what_cannot_be_read_is_said_in_the_text(slack: SlackSandbox) -> None:
     rows = pointers(
         slack, await slack.say("olga", OPS, "see", files=[("core", b"\x7fELF\0\0"), ("big.log", b"x" * 3000), ("ok.log", b"fine")])
@@ -66,6 +96,13 @@ async def test_what_cannot_be_read_is_said_in_the_text(slack: SlackSandbox) -> N
         "[lied.log",
     ):
         assert words in got.text
+
+
+async def test_all_files_together_have_a_bound(slack: SlackSandbox) -> None:
+    rows = pointers(slack, await slack.say("olga", OPS, "see", files=[(f"{n}.log", b"x" * 100) for n in range(6)]))
+    got, _ = await fetched(slack, item(files=rows), largest=100)
+    assert [a.name for a in got.attachments] == ["0.log", "1.log", "2.log", "3.log"]
+    assert got.text.count("attach it by itself") == 2
 
 
 async def test_a_sign_in_page_is_not_a_log(slack: SlackSandbox) -> None:

@@ -74,12 +74,12 @@ async def test_a_closed_incident_hears_only_who_calls_it(bot: Behind) -> None:
     assert [later.text for later in await bot.inbox.peek(incident)] == [item.text, "it is back"]
 
 
-async def test_a_mention_inside_a_thread_points_to_how_the_thread_began(bot: Behind) -> None:
+async def test_a_mention_inside_a_thread_points_to_what_the_thread_said_before(bot: Behind) -> None:
     root = await bot.slack.say("dmitri", OPS, "training crashed on gpu-019", files=[("train.log", b"boom")])
-    await bot.slack.say("olga", OPS, "@rackmedic", thread_ts=root)
+    ts = await bot.slack.say("olga", OPS, "@rackmedic", thread_ts=root)
     await bot.settled()
     [item] = await bot.items()
-    assert item.data["root"] == {"channel": OPS, "ts": root}
+    assert item.data["root"] == {"channel": OPS, "ts": root, "upto": ts}
 
 
 async def test_files_come_as_pointers_so_that_the_ack_is_quick(bot: Behind) -> None:

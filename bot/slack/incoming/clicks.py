@@ -72,7 +72,7 @@ async def diagnose(surface: Surface, payload: Payload) -> None:
     root = str(message.get("thread_ts") or ts)
     data: dict[str, Any] = {"files": [file.to_json() for file in read_files(message)]}
     if root != ts:
-        data["root"] = {"channel": channel, "ts": root}
+        data["root"] = {"channel": channel, "ts": root, "upto": ts}
     key = f"{team}.{channel}.{ts}.diagnose"
     text = grammar.people_see(whole_text(message))
     async with storing():

@@ -5,20 +5,21 @@ Files are read with our token, from Slack's own hosts only; what cannot be read 
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from aiohttp import ClientSession, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.client import SLACK_TROUBLE
-from bot.slack.incoming.grammar import people_see
-from bot.slack.incoming.payloads import Sent, read_files, whole_text
+from bot.slack.incoming.payloads import Sent
+from bot.slack.incoming.thread import Earlier, earlier, short
 from graph.state import Attachment, Item
 from tools.evidence import EvidenceStore
 
 LARGEST = 25 << 20
+MOST_TOGETHER = 4
+"""So many times the largest file may all files of one item take."""
 
 
 class Unread(Exception):
@@ -26,45 +27,48 @@ class Unread(Exception):
 
 
 class Fetch:
-    """`await fetch(item)`: the same item with its thread's first message and its files."""
+    """`await fetch(item)`: the same item with what its thread said before, and its files."""
 
     def __init__(self, client: AsyncWebClient, evidence: EvidenceStore, *, largest: int = LARGEST) -> None:
         self._client = client
         self._evidence = evidence
         self._largest = largest
+        self._us = ""
 
     async def __call__(self, item: Item) -> Item:
-        root = await self._root(item.data.get("root"))
-        files = [Sent(**row) for row in item.data.get("files", [])] + list(read_files(root))
+        before = await self._before(item)
+        files = [Sent(**row) for row in item.data.get("files", [])] + list(before.files)
         attachments, notes = await self._files(item.incident, files)
-        before = people_see(whole_text(root))
-        text = "\n\n".join(part for part in (before, item.text, *notes) if part)
+        text = "\n\n".join(part for part in (before.text, item.text, *notes) if part)
         return item.model_copy(update={"text": text, "attachments": (*item.attachments, *attachments)})
 
-    async def _root(self, where: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """The message that began the thread in which somebody called us."""
-        if not where:
-            return {}
+    async def _before(self, item: Item) -> Earlier:
+        """The thread in which somebody called us, up to there, but for what we said in it."""
+        if "root" not in item.data:
+            return Earlier()
         try:
-            answer = await self._client.conversations_replies(channel=where["channel"], ts=where["ts"], limit=1)
+            self._us = self._us or str((await self._client.auth_test())["user_id"])
         except SLACK_TROUBLE as trouble:
-            return {"text": f"[the beginning of this thread could not be read: {_short(trouble)}]"}
-        messages: Sequence[Mapping[str, Any]] = answer.get("messages") or [{}]
-        return messages[0]
+            return Earlier(f"[the beginning of this thread could not be read: {short(trouble)}]")
+        return await earlier(self._client, item.data["root"], self._us)
 
     async def _files(self, incident: str, files: Sequence[Sent]) -> tuple[list[Attachment], list[str]]:
         attachments, notes = [], []
+        room = MOST_TOGETHER * self._largest
         for file in files:
             try:
-                text = await self._read(file)
+                text = await self._read(file, room)
+                room -= len(text)
                 attachments.append(Attachment(name=file.name, sha256=await self._evidence.put(incident, text)))
             except Unread as why:
                 notes.append(f"[{file.name} was not read: {why}]")
             except SLACK_TROUBLE as trouble:
-                notes.append(f"[{file.name} was not read: {_short(trouble)}]")
+                notes.append(f"[{file.name} was not read: {short(trouble)}]")
         return attachments, notes
 
-    async def _read(self, file: Sent) -> str:
+    async def _read(self, file: Sent, room: int) -> str:
+        if room <= 0:
+            raise Unread(f"the files before it are {MOST_TOGETHER * self._largest >> 20} MB already; attach it by itself")
         if file.size > self._largest:
             raise Unread(
                 f"{file.size >> 20} MB are more than the {self._largest >> 20} MB that I take; paste or attach the part around the first error"
@@ -105,7 +109,3 @@ def unpack(raw: bytes, most: int) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(raw, most)
     except zlib.error as wrong:
         raise Unread(f"it is a broken archive: {wrong}") from wrong
-
-
-def _short(trouble: BaseException) -> str:
-    return " ".join(str(trouble).split())[:120] or type(trouble).__name__

@@ -71,7 +71,7 @@ def _item(arrival: Arrival, said: Spoken, incident: str, kind: str) -> Item:
     if arrival.files:
         data["files"] = [file.to_json() for file in arrival.files]
     if kind == "mention" and arrival.in_thread:
-        data["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts}
+        data["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
     row = {"id": arrival.key, "kind": kind, "incident": incident, "at": arrival.at, "user": arrival.user, "text": said.text, "data": data}
     return Item.model_validate(row)
 
