@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from bot.actions.due import ActionIndex
 from bot.desk.lease import Lease, Leases
+from bot.policy.approvals import can_still_be_decided
 from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
 from graph.actions.flow import ActionProgress, ActionThreads
 from graph.memory.fence import Drained, LostLease
@@ -99,6 +100,8 @@ class Driver:
     deliver: Delivery
     show: Show
     state_of: StateOf
+    name_of: Callable[[str], Awaitable[str]]
+    """What people call `TEAM:USER`."""
     clock: Clock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -160,7 +163,8 @@ class Driver:
 
     async def _deliver(self, seen: Record, progress: ActionProgress) -> None:
         key = f"action:{seen.approval}:{seen.state.value}"
-        if await self.deliver.send(seen.action.incident, key, result_of(seen, progress, self.clock.now())):
+        who = await self.name_of(seen.ended_by) if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
+        if await self.deliver.send(seen.action.incident, key, result_of(seen, progress, self.clock.now(), who)):
             log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
 
     async def _tell(self, seen: Record, held: str) -> bool:
@@ -181,13 +185,13 @@ class Driver:
         told = await self.index.told(seen.approval)
         state = await self.state_of(seen.action.incident)
         over = seen.state not in OPEN and seen.state is not State.EXECUTING
-        looks, carded = f"{seen.state.value} {len(seen.votes)} {seen.outcome}", "card" in told
+        looks, carded, now = f"{seen.state.value} {len(seen.votes)} {seen.outcome}", "card" in told, self.clock.now()
         known = told.get("changed", told.get("card"))
         rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
             ("card", looks, seen.state in OPEN and not carded, lambda: self.show.approval(seen, state)),
             ("changed", looks, carded and known != looks, lambda: self.show.changed(seen)),
             ("held", held, bool(held), lambda: self.show.held(seen, held)),
-            ("remind", "done", seen.state is State.PENDING and self.clock.now() >= remind_at(seen), lambda: self.show.remind(seen)),
+            ("remind", "done", now >= remind_at(seen) and can_still_be_decided(seen, now), lambda: self.show.remind(seen)),
             ("outcome", f"{seen.state.value} {seen.outcome}", over, lambda: self.show.outcome(seen)),
         ]
         return [(what, said, show) for what, said, wanted, show in rows if wanted and told.get(what) != said]
@@ -212,15 +216,15 @@ def remind_at(seen: Record) -> datetime:
     return seen.decide_by - min(REMIND_BEFORE, (seen.decide_by - seen.proposed_at) / 3)
 
 
-def result_of(seen: Record, progress: ActionProgress, now: datetime) -> dict[str, Any]:
-    """What the incident hears of an action that is over (or in doubt)."""
+def result_of(seen: Record, progress: ActionProgress, now: datetime, who: str = "") -> dict[str, Any]:
+    """What the incident hears of an action that is over (or in doubt); `who` ended it, by name."""
     began = seen.state in (State.DONE, State.FAILED, State.UNKNOWN)
     return {
         "event": seen.state.value,
         "approval": seen.approval,
         "remedy": seen.action.remedy,
         "outcome": seen.outcome if began else _why(seen, progress),
-        "says": _says(seen, progress),
+        "says": _says(seen, progress, who),
         "ran": ran(seen) or seen.state is State.UNKNOWN,
         "since": (progress.get("since") or claimed_at(seen, now).isoformat()) if ran(seen) or seen.state is State.UNKNOWN else "",
         "facts": progress.get("facts", ""),
@@ -228,10 +232,9 @@ def result_of(seen: Record, progress: ActionProgress, now: datetime) -> dict[str
     }
 
 
-def _says(seen: Record, progress: ActionProgress) -> str:
-    who = f" ({seen.ended_by})" if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
+def _says(seen: Record, progress: ActionProgress, who: str) -> str:
     words = progress.get("says") if seen.state is State.DONE else ""
-    return f"{words or seen.says}{who}"
+    return f"{words or seen.says}{f' ({who})' if who else ''}"
 
 
 def _why(seen: Record, progress: ActionProgress) -> str:

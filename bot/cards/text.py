@@ -19,7 +19,8 @@ CUT, TAIL = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
 """Room kept for the words that say how much was cut."""
 
 SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
-LOOKALIKES, QUIET = str.maketrans("<>&", "‹›＆"), str.maketrans("*~`", "∗∼ˋ")
+LOOKALIKES, QUIET = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
+ENTITY = re.compile(r"&(?=(?:amp|lt|gt);)")
 SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
 
@@ -116,8 +117,9 @@ def defang(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text without markup for places that Slack does not parse (header, button, fallback); angle brackets become look-alikes."""
-    return _one_line(_seen(text)).translate(LOOKALIKES)
+    """Text without markup for places that Slack does not parse (header, button, fallback); angle brackets become look-alikes, and so does
+    an ampersand where it could be read as an escape. Any other stays: a command with `&&` is shown as it is."""
+    return ENTITY.sub("＆", _one_line(_seen(text)).translate(LOOKALIKES))
 
 
 def _seen(text: str) -> str:

@@ -7,14 +7,17 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from bot.policy.channels import NOT_OURS, NotAllowed, Person, colleague
+from bot.refusal import Refusal
 from graph.state import Origin
 from tools.acting.build import DRAINED
 from tools.action import Action, Condition, Risk
 from tools.inventory.hosts import ChannelRow, Inventory
 from tools.ledger.record import Record, Terms, requesters_of
+from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
 RULES = 1
@@ -66,6 +69,12 @@ def may_still_approve(record: Record, voter: str) -> bool:
     return voter in record.terms.approvers and voter not in requesters_of(record.action) | heard
 
 
+def can_still_be_decided(record: Record, now: datetime) -> bool:
+    """Whether enough approvers are left who have not spoken, in time: nobody else is worth calling."""
+    left = sum(may_still_approve(record, voter) for voter in record.terms.approvers)
+    return record.state is State.PENDING and now < record.decide_by and record.approvals + left >= record.terms.quorum
+
+
 class Directory(Protocol):
     """People as Slack knows them (`bot.slack.people`). Raises a Refusal where Slack does not say."""
 
@@ -106,6 +115,14 @@ class Rights:
         named = [await self.directory.person(user) for user in self.fallback]
         found = await self.directory.approvers(group, origin.team)
         return found | {f"{who.team}:{who.id}" for who in named if who.human and who.team == origin.team}
+
+    async def name(self, who: str) -> str:
+        """What people call `TEAM:USER`, for what they read; the user's id alone where nobody says."""
+        user = who.rpartition(":")[2]
+        try:
+            return (await self.directory.person(user)).name or user
+        except Refusal:
+            return user
 
     async def admit(self, voter: str) -> None:
         """Refuses everybody but an active human full member of the team that their click names."""

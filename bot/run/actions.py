@@ -102,7 +102,7 @@ async def _built(needs: ActingNeeds) -> Acting:
     leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds)
     index = ActionIndex(store.redis, ports.clock)
     deliver = Delivery(needs.inbox, needs.wake, ports.clock)
-    driver = Driver(ledger, threads, leases, index, deliver, cards, state_of, ports.clock)
+    driver = Driver(ledger, threads, leases, index, deliver, cards, state_of, rights.name, ports.clock)
     proposer = Proposer(transport, ports.inventory, rights, outside.catalogue, outside.facts_of)
     tender = Tender(ledger, threads, leases, index, deliver, proposer, ports.evidence, state_of, wake, ports.clock)
     actions = Actions(ledger, driver, tender, index, wake)

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from bot.actions.decisions import CannotAsk, Contradiction
 from bot.actions.driver import remind_at
+from bot.policy.approvals import can_still_be_decided
 from bot.actions.due import ActionIndex
 from bot.actions.edits import edited
 from bot.actions.proposer import is_stalled
@@ -278,7 +279,7 @@ async def test_a_no_ends_the_ladder_and_says_who_and_why(store: Redis) -> None:
     await office.click(row, BOB, "deny", "the node is wanted at eight")
     await office.settle(incident)
     state = await office.turns.state(incident)
-    assert state["report"]["reply"] == "Hung on n1: denied, the node is wanted at eight (T1:BOB)"
+    assert state["report"]["reply"] == "Hung on n1: denied, the node is wanted at eight (BOB)"
     assert await office.pending(incident) == []
     assert office.site.effects == []
 
@@ -299,6 +300,21 @@ async def test_an_undecided_card_is_reminded_of_expires_and_comes_again_so_many_
     assert (await one_ladder(office, incident))["outcome"] == "undecided"
     assert await office.pending(incident) == []
     assert office.site.effects == []
+
+
+async def test_nobody_is_called_where_nobody_is_left_who_could_decide(store: Redis) -> None:
+    office = Office(store, site())
+    incident = await office.mention()
+    (row,) = await office.pending(incident)
+    alone = replace(row, terms=replace(row.terms, approvers=frozenset({"T1:BOB"})))
+    before = row.decide_by - timedelta(seconds=1)
+    assert can_still_be_decided(row, before)
+    assert can_still_be_decided(alone, before)
+    assert not can_still_be_decided(alone, row.decide_by)
+    assert not can_still_be_decided(replace(alone, terms=replace(alone.terms, approvers=frozenset())), before)
+    assert not can_still_be_decided(replace(alone, action=replace(row.action, requested_by="T1:BOB")), before)
+    assert not can_still_be_decided(replace(alone, terms=replace(alone.terms, quorum=2)), before)
+    assert not can_still_be_decided(replace(row, state=State.EXPIRED), before)
 
 
 async def test_asking_again_gives_one_fresh_card_however_often_it_is_pressed(store: Redis) -> None:

@@ -22,7 +22,7 @@ from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
 from bot.cards.incidents import notes
 from bot.policy import channels
-from bot.policy.approvals import Rights
+from bot.policy.approvals import Rights, can_still_be_decided
 from bot.policy.channels import Place
 from bot.slack.client import said
 from bot.slack.outgoing.approval_view import Sources, Viewer
@@ -109,7 +109,7 @@ class ActionCards:
             return
         shown = await self._all(origin, record, batch)
         own = next((one for one in shown if one.record.approval == record.approval), shown[0])
-        if what == REMIND and own.record.state is State.PENDING:
+        if what == REMIND and can_still_be_decided(own.record, self.sources.clock.now()):
             await self._post(origin, record, REMIND, batch, outcomes.remind(own) if len(shown) == 1 else outcomes.remind_all(shown))
         if what == OUTCOME:
             await self._tell(origin, own, shown, batch)
