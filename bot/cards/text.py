@@ -60,6 +60,11 @@ def mention_group(group: str) -> Span:
     return Span(f"<!subteam^{_slack_id(group)}>", "token")
 
 
+def channel_name(channel: str) -> Span:
+    """A channel by its name, as far as each reader may know it."""
+    return Span(f"<#{_slack_id(channel)}>", "token")
+
+
 def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
     """A link to a thread of our own workspace: the only link RackMedic ever makes."""
     if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):

@@ -14,21 +14,24 @@ from tools.inventory.hosts import ChannelRow
 ChannelType = Literal["channel", "group", "im", "mpim", "app_home", ""]
 
 WHY_NOT: Mapping[str, str] = {
-    "im": "I do not take incidents in direct messages, because nobody else would see them. Mention me in the operators' incident channel.",
-    "shared": "This channel is shared with another organisation, so I say nothing about hosts here. Mention me in the operators' channel.",
-    "tenant": "This channel belongs to a customer. I serve the operators' channels only, so please mention me there.",
-    "unbound": "I do not know this channel. Add it under `channels:` of the inventory as `kind: operators`, or mention me in one that is.",
+    "im": "I do not take incidents in direct messages, because nobody else would see them. Mention me in the incident channel.",
+    "shared": "This channel is shared with another organisation, so I stay silent here. Mention me in a channel of your own that I work in.",
+    "tenant": "I do not answer in this channel yet. Please write to the people who run the machines for you; they can mention me in theirs.",
+    "unbound": "I do not know this channel, so I do nothing here. Mention me in the incident channel; whoever runs me can let me in here too.",
 }
-NOT_A_MEMBER = "I show incidents to people of the operators' channels only. Ask to be added to one."
-NOT_OURS = "I answer full members of this workspace only, not guests, apps or other organisations."
+"""For strangers' eyes: which hosts, groups and customers there are is none of their business."""
+NOT_A_MEMBER = "I show incidents to people of the incident channels only. Ask to be added to one."
+NOT_OURS = "I answer full members of this workspace only, not guests, apps or other organisations. A full member can ask me for you."
+MOST_NAMED = 3
 
 
 class NotServed(Refusal):
-    """RackMedic does not work in this channel."""
+    """RackMedic does not work in this channel. `instead`: ids of channels to go to, where whoever asks is one of us."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, instead: Iterable[str] = ()) -> None:
         super().__init__(WHY_NOT[why])
         self.why = why
+        self.instead = tuple(channel for channel in instead if why in ("im", "unbound") and not channel.startswith("D"))[:MOST_NAMED]
 
 
 class NotAllowed(Refusal):
@@ -65,11 +68,11 @@ def serve(place: Place, bound: Mapping[str, ChannelRow]) -> ChannelRow:
     """The binding that serves this place, or NotServed. A binding to the operators does not open a channel that others can read."""
     row = bound.get(place.channel)
     if place.type in ("im", "mpim") or place.channel.startswith("D"):
-        raise NotServed("im")
+        raise NotServed("im", operators_channels(bound))
     if place.shared:
         raise NotServed("shared")
     if row is None:
-        raise NotServed("unbound")
+        raise NotServed("unbound", operators_channels(bound))
     if row.kind != "operators":
         raise NotServed("tenant")
     return row
@@ -81,10 +84,11 @@ def operators_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
 
 
 def person(user: Mapping[str, Any]) -> Person:
-    """A Slack user as we judge it. What Slack does not say counts against them."""
+    """A Slack user as we judge it. A flag that Slack leaves out is a doubt and counts against them, but for two that it tells of few."""
     profile = user.get("profile") or {}
-    doubts = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger", "is_workflow_bot")
-    human = bool(user.get("id")) and user.get("id") != "USLACKBOT" and not any(user.get(doubt) for doubt in doubts)
+    known = all(user.get(flag) is False for flag in ("deleted", "is_bot", "is_restricted", "is_ultra_restricted"))
+    human = known and not any(user.get(doubt) for doubt in ("is_stranger", "is_workflow_bot"))
+    human = human and bool(user.get("id")) and user.get("id") != "USLACKBOT"
     name = profile.get("display_name") or user.get("real_name") or profile.get("real_name") or user.get("name") or user.get("id", "")
     return Person(str(user.get("id", "")), str(user.get("team_id", "")), str(name), human)
 

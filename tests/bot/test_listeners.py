@@ -105,6 +105,7 @@ async def test_a_direct_message_is_sent_to_the_operators_channel(bot: Behind) ->
     await bot.settled()
     [said] = bot.texts(channel)
     assert "direct messages" in said
+    assert f"→ <#{OPS}>" in str([message["blocks"] for message in bot.slack.messages(channel, "olga") if message.get("bot_id")])
 
 
 async def test_help_is_said_once_and_opens_nothing(bot: Behind) -> None:
@@ -308,7 +309,7 @@ async def test_the_command_tells_nothing_in_a_customers_channel(bot: Behind) -> 
     incident, _ = await opened(bot)
     answer = await bot.slack.command("carla", ACME, "/rackmedic", "status")
     assert incident not in str(answer.payload)
-    assert "belongs to a customer" in str(answer.payload)
+    assert "do not answer in this channel" in str(answer.payload)
 
 
 async def test_home_shows_incidents_to_operators_and_a_sentence_to_guests(bot: Behind) -> None:

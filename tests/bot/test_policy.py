@@ -35,9 +35,17 @@ def test_every_other_place_is_refused_in_words_that_say_what_to_do(place: Place,
     with pytest.raises(NotServed, match=r"[Mm]ention me") as refused:
         policy.serve(place, BOUND)
     assert refused.value.why == why
+    assert refused.value.instead == (("C0OPS",) if why in ("im", "unbound") else ())
 
 
-USER = {"id": "U1", "team_id": "T1", "profile": {"display_name": "olga"}}
+def test_a_refusal_tells_strangers_nothing_of_what_there_is() -> None:
+    inside = ("inventory", "host", "group", "tenant", "customer", "operators", "kind:", "channels:", "acme")
+    for words in (*policy.WHY_NOT.values(), policy.NOT_A_MEMBER, policy.NOT_OURS):
+        assert not [word for word in inside if word in words.lower()]
+
+
+FLAGS = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted")
+USER = {"id": "U1", "team_id": "T1", "profile": {"display_name": "olga"}, **dict.fromkeys(FLAGS, False)}
 
 
 def test_a_full_member_is_a_colleague() -> None:
@@ -51,7 +59,9 @@ def test_a_full_member_is_a_colleague() -> None:
         {**USER, "team_id": "T2"},
         {**USER, "team_id": ""},
         {**USER, "id": "USLACKBOT"},
-        *({**USER, doubt: True} for doubt in ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")),
+        *({**USER, doubt: True} for doubt in (*FLAGS, "is_stranger", "is_workflow_bot")),
+        *({name: value for name, value in USER.items() if name != flag} for flag in FLAGS),
+        *({**USER, flag: None} for flag in FLAGS),
     ],
 )
 def test_nobody_else_is(user: dict[str, object]) -> None:

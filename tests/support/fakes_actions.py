@@ -396,7 +396,9 @@ class Office:
         self.threads = ActionThreads(RedisSaver(self.redis), self.acting)
         leases = Leases(self.redis, self.clock, owner=self.worker, names=ACTIONS)
         delivery = Delivery(self.inbox, self._wake, self.clock)
-        self.driver = Driver(self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.state, self.rights.name, self.clock)
+        self.driver = Driver(
+            self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.state, self.rights.name, self.clock
+        )
         proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of)
         self.tender = Tender(
             self.ledger, self.threads, leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock

@@ -1,8 +1,10 @@
 """Short cards that say one thing: what will not be done, that it goes on, that the store is away, that we have a bug."""
 
+from collections.abc import Sequence
+
 from bot.cards import blocks
 from bot.cards.blocks import Card
-from bot.cards.text import Line, bold, code
+from bot.cards.text import SLACK_ID, Line, bold, channel_name, code
 
 A_MESSAGE: Line = (
     "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
@@ -17,9 +19,10 @@ A_COMMAND: Line = ("I broke off in between, so it may have taken effect: ", code
 """What is known when something broke: behind a message, a decision about an action, a command."""
 
 
-def refused(words: str) -> Card:
-    """What will not be done, and what to do instead: `words` are a Refusal's."""
-    return blocks.card(words, [blocks.say(f"🚫 {words}")])
+def refused(words: str, instead: Sequence[str] = ()) -> Card:
+    """What will not be done, and what to do instead: `words` are a Refusal's, `instead` ids of channels to go to."""
+    where = [part for channel in instead if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
+    return blocks.card(words, [blocks.say(f"🚫 {words}", *((" →", *where) if where else ()))])
 
 
 def goes_on(words: str) -> Card:

@@ -25,6 +25,7 @@ from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm
 from bot.cards.incidents import close_modal, notes
 from bot.cards.text import Line
+from bot.policy.channels import NotServed
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface
@@ -76,7 +77,7 @@ class Listeners:
             await hear(self._surface, arrival)
         except Refusal as no:
             if arrival.mention and not arrival.twin:
-                self._say(arrival, notes.refused(str(no)))
+                self._say(arrival, _refusal(no))
         except StoreAway as away:
             log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
             if self._first(arrival.key):
@@ -141,7 +142,7 @@ class Listeners:
         try:
             await work
         except Refusal as no:
-            return notes.refused(str(no))
+            return _refusal(no)
         except StoreAway as away:
             log.warning("listeners.not_stored", error=str(away.__cause__))
             return notes.not_stored(will_retry=False)
@@ -178,6 +179,10 @@ async def slack_app(surface: Surface) -> AsyncApp:
     app = AsyncApp(client=client, authorize=authorize, process_before_response=True, raise_error_for_unhandled_request=False)
     Listeners(surface).register(app)
     return app
+
+
+def _refusal(no: Refusal) -> Card:
+    return notes.refused(str(no), no.instead if isinstance(no, NotServed) else ())
 
 
 def _known(body: Body) -> Line:
