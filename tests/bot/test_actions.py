@@ -12,13 +12,12 @@ from redis.asyncio import Redis
 
 from bot.actions.decisions import CannotAsk, Contradiction
 from bot.actions.driver import remind_at
-from bot.policy.approvals import can_still_be_decided
 from bot.actions.due import ActionIndex
 from bot.actions.edits import edited
 from bot.actions.proposer import is_stalled
 from bot.actions.worker import Actions
 from bot.desk.wakeups import LocalWakeups
-from bot.policy.approvals import STALLED, policy_hash, quorum, terms
+from bot.policy.approvals import STALLED, can_still_be_decided, policy_hash, quorum, terms
 from bot.policy.channels import NotAllowed
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import ANN, BDF, BOB, CID, TAXONOMY, Office, Plan, Site, die, hung, well
