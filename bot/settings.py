@@ -61,6 +61,9 @@ class Settings(BaseModel):
     approvers: tuple[str, ...] = Field(
         (), description="Slack user ids, separated by commas, who may approve beside the user groups that the inventory's channels name"
     )
+    alert_bots: tuple[str, ...] = Field(
+        (), description="Slack bot ids (B…), separated by commas, of alert sources whose messages open incidents; other bots open nothing"
+    )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
@@ -84,7 +87,7 @@ class Settings(BaseModel):
             raise ValueError(f"must begin with {shape}; copy it from the app's page at api.slack.com/apps")
         return value
 
-    @field_validator("approvers", mode="before")
+    @field_validator("approvers", "alert_bots", mode="before")
     @classmethod
     def _ids(cls, value: Any) -> Any:
         return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value

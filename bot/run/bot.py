@@ -83,6 +83,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             offered=choices((leaf.label, leaf.title) for leaf in ports.taxonomy.leaves.values()),
             clock=ports.clock,
             tasks=background,
+            alert_bots=frozenset(settings.alert_bots),
             approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
         )
         retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), WallClock())

@@ -54,6 +54,8 @@ class Surface:
     """Labels to choose from when closing."""
     clock: Clock
     tasks: Background
+    alert_bots: frozenset[str] = frozenset()
+    """Bot ids of the alert sources that may open incidents."""
     approvals: Approvals | None = None
     """Where remedies may be approved; without it nothing is ever repaired."""
     patience: float = STORE_SECONDS

@@ -40,6 +40,23 @@ def test_what_nobody_said_is_nothing(event: dict[str, Any]) -> None:
     assert read_message(body(**event), BOT) is None
 
 
+def test_of_bots_only_the_named_alert_sources_are_heard() -> None:
+    alert = {
+        "subtype": "bot_message",
+        "bot_id": "B0ALERT",
+        "user": None,
+        "text": "",
+        "attachments": [{"title": "GPU down", "text": "gpu-017"}],
+    }
+    assert read_message(body(**alert), BOT) is None
+    assert read_message(body(**alert), BOT, {"B0OTHER"}) is None
+    heard = read_message(body(**alert), BOT, {"B0ALERT"})
+    assert heard
+    assert (heard.alert, heard.mention, heard.user, heard.raw) == (True, True, "B0ALERT", "GPU down\ngpu-017")
+    assert read_message(body(**alert | {"subtype": "message_changed"}), BOT, {"B0ALERT"}) is None
+    assert read_message(body(**alert | {"user": BOT}), BOT, {"B0ALERT"}) is None
+
+
 def test_a_direct_message_needs_no_mention() -> None:
     arrival = read_message(body(channel_type="im", channel="D1"), BOT)
     assert arrival

@@ -8,6 +8,8 @@ import structlog
 from bot.cards.incidents import close_modal, diagnosis, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.slack.client import post
+from bot.slack.incoming.messages import hear
+from bot.slack.incoming.payloads import read_message
 from graph.state import Hypothesis, Incident, Report
 from tests.support.fakes_bot import ACME, OPS, RANDOM, TEAM, Behind, slack_side
 
@@ -183,6 +185,36 @@ async def test_a_guest_may_read_along_but_not_click(bot: Behind) -> None:
     await bot.settled()
     assert len(await bot.inbox.peek(incident)) == 1
     assert "full members" in str(bot.slack.whispers("gus"))
+
+
+@pytest.mark.parametrize(("person", "change"), [("gus", {}), ("olga", {"is_ultra_restricted": True}), ("olga", {"team_id": "T0ELSE"})])
+async def test_who_is_no_full_member_opens_nothing_and_is_told_so(bot: Behind, person: str, change: dict[str, object]) -> None:
+    user = bot.slack.ws.user(person)
+    for name, value in change.items():
+        setattr(user, name, value)
+    await bot.slack.say(person, OPS, "@rackmedic gpu-017 is sick")
+    await bot.settled()
+    assert await bot.items() == []
+    [said] = bot.texts(OPS, person)
+    assert "full members" in said
+
+
+async def test_a_guests_facts_are_heard_but_not_their_commands(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    for words in ("stop", "it smells burnt", "@rackmedic hand off"):
+        await bot.slack.say("gus", OPS, words, thread_ts=ts)
+    await bot.settled()
+    assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["it smells burnt"]
+
+
+async def test_a_named_alert_source_opens_an_incident_without_a_mention_and_other_bots_none(bot: Behind) -> None:
+    event = {"type": "message", "subtype": "bot_message", "channel": OPS, "ts": "1700000000.000100", "text": "GPU down on gpu-017"}
+    for source in ("B0OTHER", "B0ALERT"):
+        arrival = read_message({"team_id": TEAM, "event": event | {"bot_id": source}}, "U0RACKMED", {"B0ALERT"})
+        if arrival:
+            await hear(bot.surface, arrival)
+    [item] = await bot.items()
+    assert (item.kind, item.user, item.text) == ("mention", "B0ALERT", "GPU down on gpu-017")
 
 
 async def test_a_button_counts_only_in_its_own_thread(bot: Behind) -> None:

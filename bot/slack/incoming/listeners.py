@@ -70,13 +70,13 @@ class Listeners:
         app.error(self.bug)
 
     async def message(self, body: Body, context: AsyncBoltContext, ack: AsyncAck) -> BoltResponse:
-        arrival = read_message(body, context.bot_user_id or "")
+        arrival = read_message(body, context.bot_user_id or "", self._surface.alert_bots)
         if arrival is None:
             return await ack()
         try:
             await hear(self._surface, arrival)
         except Refusal as no:
-            if arrival.mention and not arrival.twin:
+            if arrival.mention and not arrival.twin and not arrival.alert:
                 self._say(arrival, _refusal(no))
         except StoreAway as away:
             log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))

@@ -34,7 +34,9 @@ async def hear(surface: Surface, arrival: Arrival) -> Heard:
     if closed or (incident is None and not arrival.mention):
         return Heard()
     policy.serve(arrival.place, surface.bound)
-    said = grammar.read_reply(arrival.raw)
+    said = Spoken("reply", grammar.people_see(arrival.raw)) if arrival.alert else grammar.read_reply(arrival.raw)
+    if not arrival.alert and (arrival.mention or said.kind != "reply"):
+        policy.colleague(await surface.people.person(arrival.user), arrival.team)
     if said.kind == "help":
         return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     if incident is not None:

@@ -3,7 +3,7 @@
 A mention comes twice, as `app_mention` and as `message`; both give the same `key`, which is what makes them one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -34,7 +34,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message that somebody wrote. `twin`: it comes a second time, as the other event."""
+    """A message that somebody wrote. `twin`: it comes a second time, as the other event; `alert`: an alert source wrote it."""
 
     team: str
     place: Place
@@ -45,6 +45,7 @@ class Arrival:
     mention: bool
     twin: bool
     files: tuple[Sent, ...] = field(default=())
+    alert: bool = False
 
     @property
     def key(self) -> str:
@@ -74,15 +75,19 @@ def moment(ts: str) -> datetime:
     return datetime.fromtimestamp(float(ts), UTC)
 
 
-def read_message(body: Mapping[str, Any], bot_user: str) -> Arrival | None:
-    """An Events API payload of type `message` or `app_mention`, unless nobody spoke to be heard."""
+def read_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[str] = ()) -> Arrival | None:
+    """An Events API payload of type `message` or `app_mention`, unless nobody spoke to be heard. Of bots only `alert_bots` are heard, and
+    what they say is meant for us."""
     event: Mapping[str, Any] = body.get("event") or {}
-    user, ts, channel = (str(event.get(key) or "") for key in ("user", "ts", "channel"))
-    if not (user and ts and channel) or event.get("bot_id") or user == bot_user or str(event.get("subtype") or "") not in SPOKEN:
+    bot, ts, channel = (str(event.get(key) or "") for key in ("bot_id", "ts", "channel"))
+    user = str(event.get("user") or bot)
+    alert = bot in alert_bots
+    spoken = str(event.get("subtype") or "") in (SPOKEN | {"bot_message"} if alert else SPOKEN)
+    if not (user and ts and channel and spoken) or user == bot_user or (bot and not alert):
         return None
     team = str(body.get("team_id") or event.get("team") or "")
     kind = str(event.get("channel_type") or "")
-    raw = str(event.get("text") or "")
+    raw = whole_text(event) if alert else str(event.get("text") or "")
     called = event.get("type") == "app_mention"
     return Arrival(
         team=team,
@@ -91,9 +96,10 @@ def read_message(body: Mapping[str, Any], bot_user: str) -> Arrival | None:
         thread_ts=str(event.get("thread_ts") or ""),
         user=user,
         raw=raw,
-        mention=called or f"<@{bot_user}>" in raw or kind == "im",
+        mention=alert or called or f"<@{bot_user}>" in raw or kind == "im",
         twin=not called and f"<@{bot_user}>" in raw and kind not in ("im", "mpim"),
         files=read_files(event),
+        alert=alert,
     )
 
 
