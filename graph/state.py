@@ -9,6 +9,8 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
+from tools.inventory.nearest import UnknownName
+
 GRAPH_VERSION = 1
 """Bump when a node is renamed or a channel changes meaning: stored incidents are then re-planned from their summary and facts."""
 
@@ -61,7 +63,7 @@ class Origin(Stored):
 
 
 class Brief(Stored):
-    """What `summarise` understood. Hosts are inventory names only; anything else the reporter named is in `unknown_hosts`."""
+    """What `summarise` understood. Hosts are inventory names only; what else was named and is not cleared up yet is in `unknown_hosts`."""
 
     text: str = ""
     symptoms: tuple[str, ...] = ()
@@ -255,6 +257,10 @@ class Report(Stored):
     """What people must do, because no remedy can or because a value that it needs is not known."""
     logs: tuple[LogDigest, ...] = ()
     """A handful of the most telling templates of the logs."""
+    unknown_hosts: tuple[UnknownName, ...] = ()
+    """What was named as a host and is none that may be spoken of, with those that may be meant."""
+    unknown_job: str = ""
+    """A job that was named and that no scheduler could place: it replaced nothing."""
 
 
 class Incident(TypedDict, total=False):

@@ -21,6 +21,7 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "root_causes": [_cause(cause) for cause in report.root_causes],
         "ruled_out": [{"label": row.label, "because": row.because} for row in report.ruled_out],
         "could_not_look": [row.model_dump() for row in report.could_not_look],
+        "unknown_hosts": [{"name": row.name, "nearest": list(row.nearest)} for row in report.unknown_hosts],
         "questions": list(report.questions),
         "actions": [row.model_dump(include=ACTION) for row in report.actions],
         "ticket": {"summary": ticket.summary, "owner": ticket.owner} if ticket else None,

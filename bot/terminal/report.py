@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
+from graph.incident.unknown import said_in
 from graph.reading.logs import in_words
 from graph.rows import IncidentRows
 from graph.state import Hypothesis, Incident, PlannedAction, Report, Stats
@@ -19,6 +20,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     """The whole report as one renderable."""
     rows = IncidentRows(state)
     parts: list[RenderableType] = [Rule(rows.id), Text(report.headline or report.outcome, style=COLOURS[report.outcome])]
+    parts += [Text(visible(line), style="yellow") for line in said_in(report)]
     if report.reply:
         parts.append(Text(visible(report.reply)))
     for cause in report.root_causes:

@@ -8,19 +8,32 @@ from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.tickets import hand_over
+from graph.incident.unknown import said_in
 from graph.ladders.ends import describe
 from graph.state import ItemKind, Outcome, Report
+from tools.inventory.nearest import unknown_names
 
 
 def answer(case: Case, now: Assessment) -> Concluded:
     """The answer to the turn's item."""
-    return ANSWERS[case.item.kind](case, now)
+    return _unknown(case) if case.stands else ANSWERS[case.item.kind](case, now)
+
+
+def _unknown(case: Case) -> Concluded:
+    """Only names that nobody knows: what stands stays."""
+    turn = case.turn
+    report = _report(case, "").model_copy(
+        update={"unknown_hosts": unknown_names(turn.unknown, case.visible), "unknown_job": turn.unknown_job}
+    )
+    reply = " ".join((*said_in(report), "I looked at nothing, and nothing else has changed."))
+    return Concluded(report.model_copy(update={"reply": reply}))
 
 
 def _report(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     """The report so far under the new item's id, with a direct reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
-    return last.model_copy(update={"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome})
+    said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome, "unknown_hosts": (), "unknown_job": ""}
+    return last.model_copy(update=said)
 
 
 def _status(case: Case, now: Assessment) -> Concluded:

@@ -44,6 +44,14 @@ class Turn:
     asked: tuple[str, ...] = ()
     """Questions that people were asked so far: what was answered is not asked again."""
     began: str = ""
+    only: bool = False
+    """People named these hosts as the only ones: no others are looked at."""
+    unknown: tuple[str, ...] = ()
+    """What was named as a host and is none of the visible ones."""
+    unknown_job: str = ""
+    """A job that was named and that no scheduler could place."""
+    refused: bool = False
+    """Nothing of what was asked about is known: nothing is looked at, and nothing changes."""
 
     @classmethod
     def read(cls, state: Incident) -> "Turn":
@@ -72,6 +80,18 @@ class Case(IncidentRows):
     snapshot: str = ""
     """Digest of `facts`."""
     facts: Sequence[Fact] = ()
+
+    @property
+    def in_question(self) -> tuple[str, ...]:
+        """The hosts that people named, else a small channel's whole fleet; none where somebody named only hosts that nobody knows."""
+        if self.brief.hosts or self.brief.unknown_hosts:
+            return self.brief.hosts
+        return self.visible if len(self.visible) <= MOST_UNNAMED else ()
+
+    @property
+    def stands(self) -> bool:
+        """The item names only what nobody knows, and something was reported before: that stays as it is."""
+        return self.turn.refused and self.report is not None
 
     @property
     def opened(self) -> datetime:

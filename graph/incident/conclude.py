@@ -18,9 +18,11 @@ from graph.incident.questions import logs_of, suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.summarise import DIAGNOSED
 from graph.incident.tickets import hand_over
+from graph.incident.unknown import hosts_said
 from graph.ports import Ports, Progress
 from graph.reading.logs import handful
 from graph.state import Hypothesis, Incident, Outcome, Report, Stats
+from tools.inventory.nearest import unknown_names
 from tools.inventory.ranges import fold
 
 MOST_BLIND, MOST_DONE, MOST_ASKED = 20, 50, 12
@@ -35,7 +37,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await with_results(await read_case(state, ports), ports)
     now = weigh(case, ports)
     diagnosing = case.item.kind in DIAGNOSED or is_look(case.item)
-    concluded = with_fixes(_diagnosis(case, now) if diagnosing else answer(case, now), case, now, ports)
+    concluded = with_fixes(_diagnosis(case, now) if diagnosing and not case.stands else answer(case, now), case, now, ports)
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     return {
         **concluded.write(),
@@ -77,11 +79,13 @@ def _diagnosis(case: Case, now: Assessment) -> Concluded:
         without_model=turn.without_model,
         next_step=_next_step(now, roots, outcome, questions),
         logs=handful(case.logs if roots else logs_of(case)),
+        unknown_hosts=unknown_names(turn.unknown, case.visible),
+        unknown_job=turn.unknown_job,
     )
     return Concluded(
         report,
         lifecycle=becomes(case.lifecycle, _came(case, report)),
-        turn=replace(turn, asked=(*turn.asked, *questions)[-MOST_ASKED:]),
+        turn=replace(turn, asked=(*turn.asked, *questions)[-MOST_ASKED:], hosts=fold(case.in_question) if turn.only else turn.hosts),
         hypotheses=hypotheses_of(now, turn.past, "taxonomy"),
         ticket=hand_over(case, now, report) if _with_people(case) else None,
     )
@@ -95,6 +99,11 @@ def _outcome(case: Case, now: Assessment) -> Outcome:
 def _with_people(case: Case) -> bool:
     """Whether a ticket of it lies with people: it stays there, brought up to date."""
     return case.ticket is not None and case.ticket.state != "resolved"
+
+
+def _nowhere(case: Case) -> bool:
+    """Only hosts were named that nobody knows."""
+    return bool(case.turn.unknown) and not case.hosts
 
 
 def _came(case: Case, report: Report) -> Came:
@@ -119,6 +128,8 @@ def headline(case: Case, now: Assessment, outcome: Outcome) -> str:
     roots = now.root_causes()
     if roots:
         return "; ".join(_named(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
+    if _nowhere(case):
+        return f"{hosts_said(unknown_names(case.turn.unknown, case.visible))} I looked at no machine."
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
         return f"{what}: {_looked(now)}, no cause proven so far."

@@ -15,7 +15,7 @@ from graph.engine.prior import past_priors, ranked_priors, together, word_priors
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
-from graph.incident.questions import digest_of, logs_of, questions_for
+from graph.incident.questions import digest_of, logs_of, questions_for, which_hosts
 from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
@@ -56,8 +56,11 @@ async def plan(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
 
 
 async def _open(case: Case, ports: Ports) -> Chosen:
-    """First round: priors from words and history, and the one wave that all hypotheses share."""
-    hosts = case.brief.hosts or (case.visible if len(case.visible) <= MOST_UNNAMED else ())
+    """First round: priors from words and history, and the one wave that all hypotheses share. Where only hosts that nobody knows were
+    named there is nothing to look at."""
+    if case.turn.unknown and not case.brief.hosts:
+        return Chosen(replace(case.turn, hosts="", named=True, questions=(which_hosts(case.turn.unknown),)), Walk(), "done")
+    hosts = case.hosts if case.turn.only else case.in_question
     similar = [(past.label, past.score) for past in await ports.history.similar(case.brief.text, 2)] if case.brief.text else []
     known = [(label, score) for label, score in similar if label in ports.taxonomy.leaves]
     priors = _trimmed(together(word_priors(ports.taxonomy, case.brief), past_priors(known)))
@@ -88,8 +91,13 @@ async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
 
 
 async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
-    """The next hosts to look at. People may blame the wrong host, and one cause may hide another: the rest of a small fleet is
-    looked at too. In a large one only hosts that run the same job, and those that its errors name, which costs nobody anything."""
+    """The next hosts to look at; none beside those that people called the only ones, or where they named some that nobody knows.
+
+    People may blame the wrong host, and one cause may hide another: the rest of a small fleet is looked at too. In a
+    large one only hosts that run the same job, and those that its errors name, which costs nobody anything.
+    """
+    if case.turn.only or case.brief.unknown_hosts:
+        return ()
     few = MOST_BESIDE if now.finding == "diagnosed" else MOST_UNNAMED
     near = case.visible if case.hosts and len(case.visible) <= few else await _near(case, ports)
     return tuple(host for host in near if host not in case.hosts)

@@ -20,10 +20,10 @@ def questions_for(case: Case, now: Assessment) -> list[str]:
 
 def _candidates(case: Case, now: Assessment) -> Iterable[str]:
     brief = case.brief
-    if not case.hosts:
-        yield "Which hosts does the job run on? I look at no machine that nobody named."
     if brief.unknown_hosts:
-        yield f"I do not know {', '.join(brief.unknown_hosts[:4])}. Which hosts of the inventory are meant?"
+        yield which_hosts(brief.unknown_hosts)
+    elif not case.hosts:
+        yield "Which hosts does the job run on? I look at no machine that nobody named."
     for hidden in now.hidden[:1]:
         yield f"When can {fold(hidden.hosts)} be without jobs for a while? {hidden.leaf.title} would show in {hidden.names} alone."
     unreached = sorted({host for host, check, _ in now.coverage.blind_spots() if check == "smi"})
@@ -37,6 +37,11 @@ def _candidates(case: Case, now: Assessment) -> Iterable[str]:
     if brief.since is None:
         yield "When did it last work, and what changed since (image, driver, configuration, number of nodes)?"
     yield "Does it happen again on other hosts, or only on these?"
+
+
+def which_hosts(unknown: Sequence[str]) -> str:
+    """About names that nobody knows."""
+    return f"Which hosts of the inventory are meant by {', '.join(unknown[:4])}{' …' if len(unknown) > 4 else ''}?"
 
 
 def suggestions_for(now: Assessment) -> list[str]:

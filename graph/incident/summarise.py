@@ -8,14 +8,16 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.incident.case import Case, Turn, merged, read_case
+from graph.incident.concerned import Concerned, asks_scheduler, concerned
 from graph.model.reasoner import BriefGuess, Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted
-from graph.reading.reports import understand
+from graph.reading.reports import Understanding, understand
 from graph.state import Brief, Incident, ItemKind, LogDigest
 from tools.fact import Fact
+from tools.inventory.ranges import fold
 
 DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
 """Items that make us look; all others are answered from what is known."""
@@ -32,9 +34,19 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         return {"turn": turn.write()}
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs = await _read_attachments(case, ports)
-    brief = await _with_hosts_of_job(_understood(case, pasted), case, ports)
+    new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))
+    named = concerned(case.item, case.brief, new, await _hosts_of_job(asks_scheduler(case.brief, new), case, ports))
+    turn = replace(turn, only=bool(named.looked_at), unknown=named.unknown, unknown_job=named.unknown_job, refused=named.refused)
+    if named.refused and case.report:
+        return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
+    brief = _understood(case, new, named, pasted)
     brief, unhelped = await _guessed(case, brief, ports)
-    turn = replace(turn, without_model=unhelped, asked_model=() if unhelped or not ports.model else ("brief",))
+    turn = replace(
+        turn,
+        hosts=fold(named.looked_at) or turn.hosts,
+        without_model=unhelped,
+        asked_model=() if unhelped or not ports.model else ("brief",),
+    )
     await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
     return {
         "turn": turn.write(),
@@ -64,28 +76,25 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
     return "\n".join(texts), facts, logs
 
 
-def _understood(case: Case, pasted: str) -> Brief:
+def _understood(case: Case, new: Understanding, named: Concerned, pasted: str) -> Brief:
     """The brief so far with what this item adds. A log names many hosts that nobody complains about, so it names none."""
-    old, new = case.brief, understand(case.item.text, case.visible, case.item.at)
+    old = case.brief
     logs = understand(pasted, (), case.item.at) if pasted else Brief()
     return Brief(
         text="\n".join(filter(None, (old.text, case.item.text)))[-LONGEST_BRIEF:],
         symptoms=_clear(_union(old.symptoms, new.symptoms, logs.symptoms)),
         signatures=_union(old.signatures, new.signatures, logs.signatures)[:12],
-        hosts=tuple(host for host in _union(old.hosts, new.hosts) if host in case.visible),
-        unknown_hosts=_union(old.unknown_hosts, new.unknown_hosts)[:12],
-        job=new.job or old.job,
+        hosts=tuple(host for host in named.hosts if host in case.visible),
+        unknown_hosts=named.unknown[:12],
+        job=named.job,
         since=old.since or new.since,
         until=new.until or old.until,
     )
 
 
-async def _with_hosts_of_job(brief: Brief, case: Case, ports: Ports) -> Brief:
-    """Who names a job and no host means the job's hosts, as far as the place of the incident may see them."""
-    if brief.hosts or not brief.job:
-        return brief
-    named = hosts_in(" ".join(await ports.job_hosts(brief.job)), case.visible)
-    return brief.model_copy(update={"hosts": named.hosts})
+async def _hosts_of_job(job: str, case: Case, ports: Ports) -> tuple[str, ...]:
+    """The job's hosts, as far as the place of the incident may see them."""
+    return hosts_in(" ".join(await ports.job_hosts(job)), case.visible).hosts if job else ()
 
 
 def _union(*parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -98,10 +107,10 @@ def _clear(symptoms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _guessed(case: Case, brief: Brief, ports: Ports) -> tuple[Brief, str]:
-    """A model reads only what the rules could not, and only names hosts that may be looked at."""
+    """A model reads only what the rules could not, and only names hosts that may be looked at; where people named others it guesses none."""
     if ports.model is None:
         return brief, "no model is configured"
-    if not case.item.text.strip() or (set(brief.symptoms) - {"vague"} and brief.hosts):
+    if not case.item.text.strip() or brief.unknown_hosts or (set(brief.symptoms) - {"vague"} and brief.hosts):
         return brief, ""
     answer = await ports.model.brief(case.id, brief.text, case.visible)
     if isinstance(answer, Declined):
@@ -129,12 +138,13 @@ def _remember(case: Case) -> list[Mapping[str, Any]]:
 
 
 def _in_words(brief: Brief) -> str:
-    parts = [f"hosts {', '.join(brief.hosts[:6])}" if brief.hosts else "no host named"]
+    parts = [f"hosts {', '.join(brief.hosts[:6])}" if brief.hosts else "no host known" if brief.unknown_hosts else "no host named"]
     parts += [f"job {brief.job}"] if brief.job else []
     parts += [f"symptoms {', '.join(brief.symptoms)}"] if brief.symptoms else []
     return "; ".join(parts)
 
 
 def after_summarise(state: Incident) -> str:
-    """Items that only want an answer go straight to it."""
-    return "plan" if state["item"]["kind"] in DIAGNOSED else "conclude"
+    """Items that only want an answer go straight to it, and so do those that name only what nobody knows."""
+    refused = state.get("turn", {}).get("refused") and state.get("report")
+    return "plan" if state["item"]["kind"] in DIAGNOSED and not refused else "conclude"

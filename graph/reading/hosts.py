@@ -1,9 +1,13 @@
-"""Which hosts and which job a text names. Hosts match as whole words against those that are known; ranges may be written in any way. Pure."""
+"""Which hosts and which job a text names. Hosts match as whole words against those that are known; ranges may be written in any way. Pure.
+
+What looks like a host and is none of the known ones is named as such, in the spelling of the text: it is never taken for another.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from tools.inventory.nearest import slips
 from tools.inventory.ranges import BadRange, expand
 
 _TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?(?![A-Za-z0-9])")
@@ -27,6 +31,13 @@ _CALLED = re.compile(
 )
 _NO_HOST = re.compile(r"(?:gb|[habvlpt]|rtx|gtx|mi|mlx|cuda|gpu|gpus|ib|eth|ens|enp|nvme|xid|rank|cx)[_-]?\d+[a-z]*$", re.IGNORECASE)
 """GPU models, devices and other things that are numbered like hosts."""
+_HOST_WORD = re.compile(
+    r"(?:gpu|node|host|srv|server|compute|machine)(?:[-_](?:0\d{1,3}|\d{3,4})|0\d{1,3})$|[dh]gx[-_]?0\d{1,3}$", re.IGNORECASE
+)
+"""Names that are hosts in any fleet: a word for one and a number that counts no devices."""
+_PRIVATE = frozenset({"local", "localdomain", "internal", "intranet", "lan", "corp", "private", "cluster"})
+"""Last labels that no two sites share, so that they say nothing about whose host it is."""
+_FILES = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
 _NUMBER = re.compile(r"^(.*?)(\d+)$")
 _JOB = (
     re.compile(
@@ -52,9 +63,13 @@ class Named:
     unknown: tuple[str, ...]
 
 
-def hosts_in(text: str, known: Collection[str]) -> Named:
-    """Known hosts the text names, and names that look like hosts but are not known."""
-    book = _KnownHosts(known)
+def hosts_in(text: str, known: Collection[str], domains: Collection[str] | None = None) -> Named:
+    """Known hosts the text names, and names and ranges that look like hosts but are not known.
+
+    `domains` are those of the known hosts: a full name of another domain is another host. None where any is believed, as in what
+    our own machines print.
+    """
+    book = _KnownHosts(known, domains)
     found: list[tuple[int, str]] = []
     rest = text
     for pattern, names in ((_BRACKETS, _bracketed), (_SPAN, _spanned), (_LIST, _listed)):
@@ -64,7 +79,7 @@ def hosts_in(text: str, known: Collection[str]) -> Named:
                 found += [(match.start(), name) for name in members]
                 rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
     found += [(match.start(), name) for match in _NODES.finditer(rest) for name in _numbered(match, book)]
-    found += [(match.start(), match[0]) for match in _TOKEN.finditer(rest) if book.knows(match[0]) or book.resembles(match[0])]
+    found += [(match.start(), match[0]) for match in _TOKEN.finditer(rest) if book.knows(match[0]) or book.looks_like_one(match[0])]
     found += [
         (match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if known and not _NO_HOST.match(match["name"])
     ]
@@ -80,18 +95,31 @@ def job_in(text: str) -> str:
 class _KnownHosts:
     """The known hosts under the spellings people use: any case, short or full name, a number without its zeros where that is unambiguous."""
 
-    def __init__(self, known: Collection[str]) -> None:
+    def __init__(self, known: Collection[str], domains: Collection[str] | None) -> None:
+        self._domains = domains
         self._exact = {host.lower(): host for host in known}
         self._short = _unique((host.partition(".")[0].lower(), host) for host in known)
         self._numbered = _unique((key, host) for host in known if (key := _key(host.partition(".")[0])))
         self.stems = {stem for host in known if (stem := _stem(host))}
+        self._letters = {_letters(stem) for stem in self.stems}
+        self._numbers = {number for host in known if (number := _digits(host))}
+        self._widths = {len(number) for number in self._numbers}
 
     def knows(self, name: str) -> str | None:
         """The known host of this name."""
         lowered = name.lower().rstrip(".")
-        short = lowered.partition(".")[0]
-        found = self._exact.get(lowered) or self._short.get(lowered) or (self._short.get(short) if "." in lowered else None)
-        return found or self._without_zeros(short)
+        short, _, domain = lowered.partition(".")
+        found = self._exact.get(lowered) or self._short.get(lowered)
+        if found or not self._ours(domain):
+            return found
+        return (self._short.get(short) if domain else None) or self._without_zeros(short)
+
+    def _ours(self, domain: str) -> bool:
+        """Whether a short name with this behind it may be one of the known hosts. A file is called after a host, too."""
+        if self._domains is None or "." not in domain or domain in self._domains:
+            return True
+        last = domain.rpartition(".")[2]
+        return last in _FILES or (not self._domains and last in _PRIVATE)
 
     def _without_zeros(self, short: str) -> str | None:
         host = self._numbered.get(_key(short)) if _key(short) else None
@@ -104,6 +132,19 @@ class _KnownHosts:
     def resembles(self, name: str) -> bool:
         """It is numbered like the known hosts."""
         return _stem(name) in self.stems
+
+    def looks_like_one(self, name: str) -> bool:
+        """Numbered like the known hosts, spelt almost like one of them, or called what hosts are called anywhere."""
+        return self.resembles(name) or self._misspelt(name) or bool(self._exact and _HOST_WORD.match(name.partition(".")[0]))
+
+    def _misspelt(self, name: str) -> bool:
+        """Other separators, or one slip in the letters before the very number of a known host. `gpu3` and `gpu-12` are devices."""
+        letters, digits = _letters(_stem(name)), _digits(name)
+        if len(letters) < 2 or len(digits) < 2 or (_NO_HOST.match(name) and not digits.startswith("0")):
+            return False
+        if letters in self._letters:
+            return len(digits) in self._widths
+        return digits in self._numbers and any(len(theirs) > 2 and slips(letters, theirs) == 1 for theirs in self._letters)
 
     def numbered(self, number: int) -> str | None:
         """The host of this number, where all hosts share one stem."""
@@ -124,14 +165,25 @@ def _stem(name: str) -> str:
     return found[1] if found and found[1] else ""
 
 
+def _digits(name: str) -> str:
+    found = _NUMBER.match(name.partition(".")[0])
+    return found[2] if found else ""
+
+
+def _letters(stem: str) -> str:
+    return re.sub(r"[-_]", "", stem)
+
+
 def _key(short: str) -> str:
     found = _NUMBER.match(short.lower())
     return f"{found[1]}{int(found[2])}" if found and found[1] and len(found[2]) < 10 else ""
 
 
 def _bracketed(match: re.Match[str], book: _KnownHosts) -> list[str]:
-    text = match[0].replace("{", "[").replace("}", "]").replace("...", "-").replace("..", "-").replace(" ", "")
-    return _expanded(text, book)
+    """The range's hosts; the range itself where it is one of the known hosts' and cannot be read."""
+    text = match[0].replace("{", "[").replace("}", "]").replace("...", "-").replace("..", "-").replace(" ", "").rstrip(".-")
+    ours = text.partition("[")[0].lower() in book.stems
+    return _expanded(text, book) or ([text] if ours else [])
 
 
 def _spanned(match: re.Match[str], book: _KnownHosts) -> list[str]:

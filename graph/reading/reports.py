@@ -40,12 +40,14 @@ class Understanding:
     signatures: tuple[str, ...] = ()
 
 
-def understand(text: str, known_hosts: Collection[str], now: datetime) -> Understanding:
-    """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures."""
+def understand(text: str, known_hosts: Collection[str], now: datetime, domains: Collection[str] | None = None) -> Understanding:
+    """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures. `domains` as of
+    `hosts_in`.
+    """
     text = text[:LONGEST]
     prose = _prose(text)
     signatures = _signatures(text, now)
-    named = hosts_in(text[:_LONGEST_WORDS], known_hosts)
+    named = hosts_in(text[:_LONGEST_WORDS], known_hosts, domains)
     since, until = window(prose, now)
     symptoms = tuple(dict.fromkeys((*symptoms_in(prose), *symptoms_of(signatures))))
     return Understanding(

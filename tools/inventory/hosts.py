@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kb.shapes import Loc, complaints
 from kb.yaml import Document, Problems, read
 from tools.checks.row import SLOTS, URL
+from tools.inventory.nearest import in_words, unknown_names
 from tools.inventory.ranges import BadRange, expand
 
 
@@ -153,8 +154,14 @@ class Inventory(BaseModel):
             wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
         unknown = [name for name in wanted if name not in self.hosts]
         if unknown:
-            raise BadRange(f"not in the inventory: {', '.join(unknown[:8])}" + (" …" if len(unknown) > 8 else ""))
+            raise BadRange(in_words(unknown_names(unknown, self.hosts)))
         return tuple(self.hosts[name] for name in wanted)
+
+    def domains(self, names: Iterable[str]) -> frozenset[str]:
+        """The domains that these hosts have by name or address, as `dc1.example`; none where all are short names or numbers."""
+        written = [text.lower() for name in names for text in (name, self.hosts[name].address)]
+        found = {text.partition(".")[2] for text in written}
+        return frozenset(domain for domain in found if domain and not domain.rpartition(".")[2].isdigit())
 
     @property
     def workers(self) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ class BadRange(ValueError):
 def expand(text: str) -> list[str]:
     """`gpu-[001-003],n5` → `gpu-001 gpu-002 gpu-003 n5`, in order, without repeats. Width of the first number is kept.
 
-    Raises BadRange for unbalanced brackets, descending ranges, names that are no host names, or more than MOST hosts.
+    Raises BadRange for unbalanced brackets, descending ranges, ends that are padded to different widths, names that are no host names, or
+    more than MOST hosts.
     """
     names: dict[str, None] = {}
     for part in _split(text):
@@ -64,6 +65,8 @@ def _numbers(body: str, room: int) -> list[str]:
         first, last = match.group(1), match.group(2) or match.group(1)
         if int(last) < int(first):
             raise BadRange(f"{part!r} runs backwards")
+        if last.startswith("0") and len(last) != len(first):
+            raise BadRange(f"the ends of {part!r} are not written with the same number of digits")
         if int(last) - int(first) >= room:
             raise BadRange(f"[{body[:60]}] names more than {MOST} hosts")
         found += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]

@@ -9,6 +9,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import question, rows
 from bot.cards.text import Line, bold, italic
+from graph.incident.unknown import said_in
 from graph.state import Outcome, Report, Stats
 
 HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
@@ -32,6 +33,7 @@ def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
         headline,
         [
             blocks.header(headline),
+            *[blocks.say(f"❓ {line}") for line in said_in(report)],
             *_causes(report),
             *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
             *_titled("Could not look", rows.could_not_look(report.could_not_look)),

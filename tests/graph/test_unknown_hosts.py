@@ -1,0 +1,207 @@
+"""A name that nobody knows is said, never dropped and never taken for another; what a command names, it means exactly."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.model.reasoner import BriefGuess
+from graph.reading.hosts import hosts_in
+from graph.state import Attachment, Incident, Item, Origin, Report
+from tests.support.fakes_graph import DESYNC, LOST, FakeFleet, FakeModel, World, fact, healthy, instead, item
+from tests.support.inventories import inventory
+from tools.fact import Fact
+from tools.inventory.hosts import Inventory
+
+FLEET = tuple(f"gpu-{n:03}" for n in range(1, 9))
+LOST_ON_3 = fact("gpu-003", "dmesg", "kernel.xid", 79, "gpu3")
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "unknown"),
+    [
+        ("gpu-099 hangs", (), ("gpu-099",)),
+        ("gpu003 hangs", (), ("gpu003",)),
+        ("gpu-003.other.example.com hangs", (), ("gpu-003.other.example.com",)),
+        ("gpu-003.cluster.local hangs", ("gpu-003",), ()),
+        ("see gpu-003.log.gz", ("gpu-003",), ()),
+        ("gpu-[003-0010] hang", (), ("gpu-[003-0010]",)),
+        ("they hang on gpu-[003-005].", ("gpu-003", "gpu-004", "gpu-005"), ()),
+        ("gup-003 and gpu-002", ("gpu-002",), ("gup-003",)),
+        ("node-117 hangs", (), ("node-117",)),
+        ("GPU 3, gpu3 and gpu-12 of 16, step-0400, rank-003, sm-90, cuda-12", (), ("gpu-12",)),
+    ],
+)
+def test_names_that_nobody_knows_are_told_from_known_ones(text: str, hosts: tuple[str, ...], unknown: tuple[str, ...]) -> None:
+    named = hosts_in(text, FLEET, domains=())
+    assert (named.hosts, named.unknown) == (hosts, unknown)
+
+
+def test_a_full_name_is_ours_where_its_domain_is() -> None:
+    named = hosts_in("gpu-003.dc1.example and gpu-004.dc2.example", FLEET, domains=("dc1.example",))
+    assert (named.hosts, named.unknown) == (("gpu-003",), ("gpu-004.dc2.example",))
+
+
+@dataclass
+class Thread:
+    """One incident in a fleet of eight, of which jobs are known to a scheduler."""
+
+    sick: Sequence[Fact] = (LOST_ON_3,)
+    jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    site: Inventory | None = None
+    model: FakeModel | None = None
+
+    def __post_init__(self) -> None:
+        self.world = World(fleet=FakeFleet(instead(healthy(*FLEET), *self.sick)), hosts="gpu-[001-008]", model=self.model)
+        self.graph = build_incident_graph(InMemorySaver())
+        self.origin: Origin | None = None
+        self.count = 0
+
+    async def _hosts_of(self, job: str) -> tuple[str, ...]:
+        return self.jobs.get(job, ())
+
+    async def say(self, text: str, kind: str = "", **more: object) -> Report:
+        self.world.fleet.asked.clear()
+        self.count += 1
+        ports = replace(self.world.ports(), job_hosts=self._hosts_of)
+        ports = replace(ports, inventory=self.site) if self.site else ports
+        given: Item = item(text, kind or ("mention" if self.count == 1 else "reply"), id=f"i{self.count}", **more)  # type: ignore[arg-type]
+        return await run_turn(self.graph, ports, given, self.origin)
+
+    @property
+    def looked_at(self) -> set[str]:
+        return {ask.host for ask in self.world.fleet.asked}
+
+    async def state(self) -> Incident:
+        return (await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values  # type: ignore[return-value]
+
+    async def hosts(self) -> tuple[str, ...]:
+        return tuple((await self.state())["brief"]["hosts"])
+
+
+async def test_an_unknown_host_is_said_and_no_other_is_looked_at() -> None:
+    thread = Thread()
+    report = await thread.say("gpu-099 hangs")
+    assert (report.outcome, report.root_causes, thread.looked_at) == ("abstained", (), set())
+    assert report.headline == "Not in the inventory: gpu-099 (did you mean gpu-008, gpu-007 or gpu-006?). I looked at no machine."
+    assert report.questions == ("Which hosts of the inventory are meant by gpu-099?",)
+    assert [row.name for row in report.unknown_hosts] == ["gpu-099"]
+    assert (await thread.state())["lifecycle"] == "waiting"
+
+
+async def test_asking_again_without_a_known_host_never_becomes_a_ticket() -> None:
+    thread = Thread()
+    await thread.say("gpu-099 hangs")
+    report = await thread.say("since 02:40")
+    assert (report.outcome, thread.looked_at) == ("abstained", set())
+    assert report.headline.startswith("Not in the inventory: gpu-099")
+    report = await thread.say("gpu-098")
+    assert report.reply.startswith("Not in the inventory: gpu-098")
+    assert (await thread.state()).get("ticket") is None
+
+
+async def test_the_host_that_was_meant_is_looked_at_once_it_is_named() -> None:
+    thread = Thread()
+    await thread.say("gpu003 hangs")
+    report = await thread.say("hosts gpu-003", data={"hosts": "gpu-003"})
+    assert [(row.label, row.hosts) for row in report.root_causes] == [(LOST, ("gpu-003",))]
+    assert (thread.looked_at, report.unknown_hosts) == ({"gpu-003"}, ())
+
+
+async def test_of_known_and_unknown_hosts_the_known_ones_alone_are_looked_at() -> None:
+    thread = Thread()
+    report = await thread.say("gpu-001 and gpu-099 hang")
+    assert (thread.looked_at, [row.name for row in report.unknown_hosts]) == ({"gpu-001"}, ["gpu-099"])
+    assert report.root_causes == ()
+
+
+async def test_a_model_does_not_guess_where_people_named_an_unknown_host() -> None:
+    thread = Thread(model=FakeModel(guess=BriefGuess(hosts=("gpu-003",))))
+    await thread.say("gpu-099 hangs")
+    assert (thread.looked_at, await thread.hosts()) == (set(), ())
+
+
+async def test_a_log_is_read_though_the_host_is_unknown() -> None:
+    log = Attachment(name="rank0.log", text="joblog: job.error rank7 collective_desync")
+    thread = Thread()
+    report = await thread.say("gpu-099 hangs", attachments=(log,))
+    assert ([row.label for row in report.root_causes], thread.looked_at) == ([DESYNC], set())
+
+
+async def test_another_tenants_host_reads_like_one_that_does_not_exist() -> None:
+    site = inventory(
+        groups={"a": {"hosts": "gpu-[001-004]", "tenant": "acme"}, "b": {"hosts": "gpu-[005-008]", "tenant": "blue"}},
+        channels=[{"channel": "C1", "kind": "tenant", "tenant": "acme"}],
+    )
+    origin = Origin(kind="slack", channel="C1", tenant="acme")
+    said = []
+    for name in ("gpu-007", "gpu-009"):
+        thread = Thread(site=site)
+        thread.origin = origin
+        report = await thread.say(f"{name} hangs")
+        assert thread.looked_at == set()
+        assert not {host for row in report.unknown_hosts for host in row.nearest} & {"gpu-005", "gpu-006", "gpu-007", "gpu-008"}
+        said.append(report.headline.replace(name, "X"))
+    assert said[0] == said[1]
+
+
+async def test_recheck_looks_at_the_hosts_that_it_names_only() -> None:
+    thread = Thread()
+    await thread.say("gpu-001 and gpu-003 are odd")
+    report = await thread.say("recheck gpu-003", "recheck", data={"hosts": "gpu-003"})
+    assert thread.looked_at == {"gpu-003"}
+    assert [row.label for row in report.root_causes] == [LOST]
+    assert await thread.hosts() == ("gpu-001", "gpu-003")
+    await thread.say("recheck", "recheck")
+    assert thread.looked_at >= {"gpu-001", "gpu-003"}
+
+
+async def test_recheck_of_an_unknown_host_looks_at_nothing_and_changes_nothing() -> None:
+    thread = Thread()
+    before = await thread.say("gpu-003 is odd")
+    stood = await thread.state()
+    report = await thread.say("recheck gpu-099", "recheck", data={"hosts": "gpu-099"})
+    assert report.reply.startswith("Not in the inventory: gpu-099 (did you mean ")
+    assert report.reply.endswith("I looked at nothing, and nothing else has changed.")
+    assert (thread.looked_at, report.root_causes) == (set(), before.root_causes)
+    now = await thread.state()
+    assert [now[name] for name in ("brief", "lifecycle", "hypotheses", "facts")] == [
+        stood[name] for name in ("brief", "lifecycle", "hypotheses", "facts")
+    ]
+
+
+async def test_hosts_narrows_and_widens_to_what_it_names() -> None:
+    thread = Thread(sick=())
+    await thread.say("gpu-001, gpu-002 and gpu-003 are slow")
+    await thread.say("hosts gpu-002", data={"hosts": "gpu-002"})
+    assert (thread.looked_at, await thread.hosts()) == ({"gpu-002"}, ("gpu-002",))
+    await thread.say("hosts gpu-[002-004]", data={"hosts": "gpu-[002-004]"})
+    assert (thread.looked_at, await thread.hosts()) == ({"gpu-002", "gpu-003", "gpu-004"}, ("gpu-002", "gpu-003", "gpu-004"))
+
+
+async def test_hosts_that_nobody_knows_replace_nothing() -> None:
+    thread = Thread()
+    await thread.say("gpu-003 is odd")
+    report = await thread.say("hosts gpu-[003-0010]", data={"hosts": "gpu-[003-0010]"})
+    assert "gpu-[003-0010] (did you mean gpu-[003-008]?) cannot be read" in report.reply
+    assert (thread.looked_at, await thread.hosts()) == (set(), ("gpu-003",))
+
+
+async def test_a_job_that_nobody_knows_replaces_nothing_and_is_said() -> None:
+    thread = Thread(jobs={"4711": ("gpu-002", "gpu-003")})
+    await thread.say("job 4711 hangs")
+    report = await thread.say("job 9999", data={"job": "9999"})
+    assert report.reply.startswith("No scheduler could tell me where job 9999 runs, so it replaces nothing.")
+    assert (thread.looked_at, await thread.hosts(), (await thread.state())["brief"]["job"]) == (set(), ("gpu-002", "gpu-003"), "4711")
+    report = await thread.say("does job 9999 hang too?")
+    assert (report.unknown_job, (await thread.state())["brief"]["job"]) == ("9999", "4711")
+
+
+async def test_a_job_that_is_known_replaces_the_hosts() -> None:
+    thread = Thread(jobs={"4711": ("gpu-001",), "4712": ("gpu-003", "gpu-004")})
+    await thread.say("job 4711 hangs")
+    report = await thread.say("job 4712", data={"job": "4712"})
+    assert (await thread.hosts(), (await thread.state())["brief"]["job"]) == (("gpu-003", "gpu-004"), "4712")
+    assert [row.label for row in report.root_causes] == [LOST]

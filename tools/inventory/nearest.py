@@ -1,0 +1,111 @@
+"""Names that no host has: which of the known hosts may have been meant, and how that is said. Pure; nothing is ever taken for another name.
+
+Whoever asks gives the hosts that may be spoken of, so that a host of somebody else reads like one that does not exist.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from tools.inventory.ranges import BadRange, expand, fold
+
+MOST, MOST_SAID = 3, 8
+"""Hosts offered for one name, and names said before the rest is counted."""
+LONGEST = 64
+"""Characters of a name that are compared."""
+FAR = 2
+"""Slips of the finger beyond which two names are not alike."""
+_NUMBER = re.compile(r"(.*?)(\d{1,9})$")
+_SPAN = re.compile(r"(\d{1,6})-(\d{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownName:
+    """A name or range as it was written, hosts (or one range) that may be meant, and why it cannot even be read, if so."""
+
+    name: str
+    nearest: tuple[str, ...] = ()
+    why: str = ""
+
+
+def unknown_names(names: Iterable[str], known: Collection[str]) -> tuple[UnknownName, ...]:
+    """What is said of names that are not among the known hosts, in their order."""
+    return tuple(_unknown(name, known) for name in dict.fromkeys(names))
+
+
+def in_words(unknown: Sequence[UnknownName]) -> str:
+    """`not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?)`: the same sentence wherever it is refused; empty without any."""
+    absent = [_offered(row.name, row.nearest) for row in unknown if not row.why]
+    parts = [f"{_offered(row.name, row.nearest)} cannot be read: {row.why}" for row in unknown if row.why]
+    more = f", … {len(absent) - MOST_SAID} more" if len(absent) > MOST_SAID else ""
+    return "; ".join(([f"not in the inventory: {', '.join(absent[:MOST_SAID])}{more}"] if absent else []) + parts[:MOST_SAID])
+
+
+def _offered(name: str, nearest: Sequence[str]) -> str:
+    if not nearest:
+        return name
+    first, last = ", ".join(nearest[:-1]), nearest[-1]
+    return f"{name} (did you mean {f'{first} or {last}' if first else last}?)"
+
+
+def _unknown(name: str, known: Collection[str]) -> UnknownName:
+    if "[" not in name:
+        return UnknownName(name, nearest(name, known))
+    try:
+        whole = expand(name)
+    except BadRange as why:
+        return UnknownName(name, _mended(name, known), str(why))
+    return UnknownName(name, (), f"{len(whole)} hosts are too many at once")
+
+
+def nearest(name: str, known: Collection[str]) -> tuple[str, ...]:
+    """The known hosts most like it, at most MOST: letters and number spelt otherwise, else the fewest slips, then the closest number."""
+    stem, number, digits = _parts(name)
+    found: list[tuple[int, int, str]] = []
+    for host in known:
+        theirs, their_number, their_digits = _parts(host)
+        if stem != theirs and number != their_number:
+            continue
+        far = 0 if (stem, number) == (theirs, their_number) else slips(f"{stem}{digits}", f"{theirs}{their_digits}")
+        if far <= FAR:
+            found.append((far, abs(number - their_number), host))
+    least = min(found, default=(0, 0, ""))[0]
+    return tuple(host for far, _, host in sorted(found)[:MOST] if far == least)
+
+
+def _parts(name: str) -> tuple[str, int, str]:
+    """Letters without separators, the number, and its digits as written; -1 where there is none. A full name counts by its first label."""
+    short = name[:LONGEST].lower().partition(".")[0]
+    found = _NUMBER.match(short)
+    stem, digits = (found[1], found[2]) if found else (short, "")
+    return re.sub(r"[-_]", "", stem), int(digits) if digits else -1, digits
+
+
+def slips(one: str, other: str) -> int:
+    """Letters to add, leave out, change, or swap with their neighbour, to make one of the other."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        above, row = row, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a != b))
+            if before and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before = above
+    return row[-1]
+
+
+def _mended(text: str, known: Collection[str]) -> tuple[str, ...]:
+    """The range with both ends as wide as the first, lowest first, as far as its hosts are known."""
+    try:
+        names = expand(_SPAN.sub(lambda ends: _span(ends[1], ends[2]), text))
+    except BadRange:
+        return ()
+    real = [name for name in names if name in known]
+    return (fold(real),) if real else ()
+
+
+def _span(first: str, last: str) -> str:
+    low, high = sorted((int(first), int(last)))
+    return f"{str(low).zfill(len(first))}-{str(high).zfill(len(first))}"
