@@ -18,6 +18,7 @@ from typing import Protocol
 import structlog
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
+from bot.desk.concern import concern_after
 from bot.desk.inbox import Inbox
 from bot.desk.known import known
 from bot.desk.lease import Lease, Leases
@@ -207,7 +208,7 @@ class Desk:
         keep = self._limits.keep_closed
         await self._turns.tidy(item.incident, keep if lifecycle == "closed" else None)
         timers = self._timers(state, report, item, self._clock.now())
-        await self._inbox.finish(item.incident, lease.token, item.id, lifecycle, timers, keep=keep)
+        await self._inbox.finish(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, about=concern_after(state))
         return None
 
     async def _post(self, lease: Lease, item: Item, state: Incident, report: Report) -> datetime | None:

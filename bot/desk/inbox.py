@@ -6,7 +6,7 @@ and nothing of an open incident ever expires.
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, cast
@@ -14,6 +14,7 @@ from typing import Literal, cast
 from redis.asyncio import Redis
 
 from bot.desk import lua as scripts
+from bot.desk.concern import Concern
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.memory.fence import LostLease
@@ -24,15 +25,23 @@ from tools.clock import Clock
 SEEN_FOR = timedelta(days=8)
 """Slack may deliver again for hours; we remember for more than a week."""
 WORK = "work"
+NOTHING = Concern()
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Where an item went. `duplicate`: it had been stored before; `opened`: it was the first of a new incident."""
+    """Where an item went. `duplicate`: it had been stored before; `opened`: it was the first of a new incident; `joined`: the incident is
+    of another thread and concerns the same."""
 
     incident: str
     duplicate: bool = False
     opened: bool = False
+    joined: bool = False
+
+
+async def stands_alone(incident: str) -> bool:
+    """Join nothing."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +84,32 @@ class Inbox:
 
     # Coming in
 
-    async def open(self, origin: Origin, dedupe_key: str, make: Callable[[str], Item]) -> Received:
-        """Store an item of a thread, opening an incident with it where the thread has none. `make` gets the incident's id."""
+    async def open(
+        self,
+        origin: Origin,
+        dedupe_key: str,
+        make: Callable[[str], Item],
+        *,
+        about: Concern = NOTHING,
+        joins: Callable[[str], Awaitable[bool]] = stands_alone,
+    ) -> Received:
+        """Store an item of a thread, opening an incident with it where the thread has none. `make` gets the incident's id. Of open
+        incidents that concern the same (`about`) the oldest that it may join (`joins`, by id) gets the item as a reply instead."""
         thread = self._names.thread(origin.team, origin.channel, origin.thread_ts)
         incident = await self._bound(thread) or self._new_id()
+        beside: list[str] = []
         while True:
-            keys = [self._names.seen(dedupe_key), thread, *self._receiving(incident)]
+            concerns = [self._names.of(incident, "concerns"), *self._concerned(about)]
+            keys = [self._names.seen(dedupe_key), thread, *self._receiving(incident), *concerns]
             args = [incident, _element(make(incident)), self._now(), _seconds(SEEN_FOR), origin.model_dump_json(), thread]
-            raw, outcome = await self._open(keys=keys, args=args)
+            raw, outcome = await self._open(keys=keys, args=[*args, len(about.hosts), *beside])
             found = raw.decode()
             match outcome:
+                case scripts.CONCERNED:
+                    same = found.split()
+                    if (known := await _first(same, joins)) is not None:
+                        return await self._join(known, make(known).model_copy(update={"kind": "reply"}), dedupe_key, about.alert)
+                    beside += same
                 case scripts.DUPLICATE:
                     return Received(found, duplicate=True)
                 case scripts.TAKEN:  # the id is in use by another thread, which six hex digits allow
@@ -93,6 +118,17 @@ class Inbox:
                     incident = found
                 case _:
                     return Received(found, opened=outcome == scripts.OPENED)
+
+    async def _join(self, incident: str, reply: Item, dedupe_key: str, alert: str) -> Received:
+        """The reply stored, unless it is an alert that this incident has heard before: of a storm each is heard once."""
+        concerns, key = self._names.of(incident, "concerns"), self._names.concern("alert", alert)
+        if alert and await awaited(self._redis.sismember(concerns, key)):
+            return Received(incident, duplicate=True, joined=True)
+        new = await self.enqueue(reply, dedupe_key)
+        if alert and new:
+            await self._redis.zadd(key, {incident: self._clock.now().timestamp()})
+            await awaited(self._redis.sadd(concerns, key))
+        return Received(incident, duplicate=not new, joined=True)
 
     async def enqueue(self, item: Item, dedupe_key: str) -> bool:
         """Store an item of a known incident; False when it had been stored before."""
@@ -150,15 +186,24 @@ class Inbox:
         await self._mark(incident, token, item, "posted")
 
     async def finish(
-        self, incident: str, token: str, item: str, lifecycle: Lifecycle, timers: Mapping[str, datetime], *, keep: timedelta
+        self,
+        incident: str,
+        token: str,
+        item: str,
+        lifecycle: Lifecycle,
+        timers: Mapping[str, datetime],
+        *,
+        keep: timedelta,
+        about: Concern = NOTHING,
     ) -> None:
-        """The turn is over: in one step the item leaves, the timers are replaced, and a closed incident's lifetime (`keep`) starts."""
+        """The turn is over: in one step the item leaves, the timers and what the incident concerns are replaced, and a closed incident's
+        lifetime (`keep`) starts."""
         due = [word for why, at in timers.items() for word in (why, _score(at))]
-        await self._leave(incident, token, item, "", [lifecycle, _seconds(keep), *due])
+        await self._leave(incident, token, item, "", [lifecycle, _seconds(keep), *due], about)
 
     async def give_up(self, incident: str, token: str, item: str, letter: str) -> None:
         """Set the item aside as a dead letter; timers stay as they were."""
-        await self._leave(incident, token, item, letter, [])
+        await self._leave(incident, token, item, letter, [], NOTHING)
 
     # Timers
 
@@ -176,10 +221,10 @@ class Inbox:
         keys = [self._names.of(due.incident, "timers"), *self._receiving(due.incident)]
         return bool(await self._fire(keys=keys, args=[due.incident, due.why, due.score, _element(item), _score(now)]))
 
-    async def _leave(self, incident: str, token: str, item: str, letter: str, rest: Sequence[str]) -> None:
+    async def _leave(self, incident: str, token: str, item: str, letter: str, rest: Sequence[str], about: Concern) -> None:
         parts = ("inbox", "timers", "tries", "threads", "posted")
         keys = [self._names.lease(incident), self._names.of(incident), *(self._names.of(incident, part) for part in parts)]
-        keys += [self._names.due, self._names.open, self._names.dead]
+        keys += [self._names.due, self._names.open, self._names.dead, self._names.of(incident, "concerns"), *self._concerned(about)]
         if await self._finish(keys=keys, args=[token, incident, item, letter, *rest]) == scripts.LOST:
             raise LostLease(f"{incident}: another worker has it; {item} stays for them")
 
@@ -197,8 +242,20 @@ class Inbox:
         of = self._names.of
         return [of(incident), of(incident, "inbox"), of(incident, "threads"), of(incident, "posted"), self._names.due, self._names.open]
 
+    def _concerned(self, about: Concern) -> list[str]:
+        """Of hosts first, then of job and alert."""
+        others = [self._names.concern(kind, name) for kind, name in (("job", about.job), ("alert", about.alert)) if name]
+        return [self._names.concern("host", host) for host in about.hosts] + others
+
     def _now(self) -> str:
         return _score(self._clock.now())
+
+
+async def _first(incidents: Sequence[str], wanted: Callable[[str], Awaitable[bool]]) -> str | None:
+    for incident in incidents:
+        if await wanted(incident):
+            return incident
+    return None
 
 
 def _element(item: Item) -> str:

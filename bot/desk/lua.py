@@ -3,8 +3,9 @@
 Plain strings only (no JSON is ever decoded or re-encoded here). Members of the due-index are `INCIDENT WHY`.
 """
 
-DUPLICATE, APPENDED, OPENED, OTHER, TAKEN = 0, 1, 2, 3, 4
-"""What OPEN answers beside the incident's id. OTHER: the thread belongs to that incident, build the item for it."""
+DUPLICATE, APPENDED, OPENED, OTHER, TAKEN, CONCERNED = 0, 1, 2, 3, 4, 5
+"""What OPEN answers beside the incident's id. OTHER: the thread belongs to that incident, build the item for it. CONCERNED: these open
+incidents (oldest first, a blank between) concern the same; nothing was stored."""
 LOST = -1
 
 _RECEIVE = """
@@ -21,26 +22,59 @@ end
 """
 """Store an element; an incident that was closed lives again."""
 
+_CONCERNED = """
+local function concerned(open, hosts, others, considered)
+  local count, rows, known = {}, {}, {}
+  for _, id in ipairs(considered) do known[id] = true end
+  local function note(id)
+    if known[id] then return end
+    known[id] = true
+    rows[#rows + 1] = {id, tonumber(redis.call('ZSCORE', open, id))}
+  end
+  local function each(key, see)
+    for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      if redis.call('ZSCORE', open, id) then see(id) else redis.call('ZREM', key, id) end
+    end
+  end
+  for _, key in ipairs(hosts) do each(key, function(id) count[id] = (count[id] or 0) + 1 end) end
+  for id, n in pairs(count) do if n == #hosts then note(id) end end
+  for _, key in ipairs(others) do each(key, note) end
+  table.sort(rows, function(a, b) return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1]) end)
+  for at, row in ipairs(rows) do rows[at] = row[1] end
+  return table.concat(rows, ' ')
+end
+"""
+"""Open incidents of the same job or alert, or that concern every one of the hosts."""
+
 OPEN = (
     _RECEIVE
+    + _CONCERNED
     + """
-local incident, element, now, ttl, origin, name = unpack(ARGV)
+local incident, element, now, ttl, origin, name, count = unpack(ARGV)
 local seen = redis.call('GET', KEYS[1])
 if seen then return {seen, 0} end
 local bound = redis.call('GET', KEYS[2])
 if bound and bound ~= incident then return {bound, 3} end
 if not bound then
   if redis.call('EXISTS', KEYS[3]) == 1 then return {incident, 4} end
+  local hosts = {unpack(KEYS, 10, 9 + count)}
+  local same = concerned(KEYS[8], hosts, {unpack(KEYS, 10 + count)}, {unpack(ARGV, 8)})
+  if same ~= '' then return {same, 5} end
+  for at = 10, #KEYS do
+    redis.call('ZADD', KEYS[at], now, incident)
+    redis.call('SADD', KEYS[9], KEYS[at])
+  end
   redis.call('SET', KEYS[2], incident)
   redis.call('HSET', KEYS[3], 'origin', origin, 'opened', now, 'lifecycle', 'open')
   redis.call('SADD', KEYS[5], name)
 end
 redis.call('SET', KEYS[1], incident, 'EX', ttl)
-receive(incident, element, now, unpack(KEYS, 3))
+receive(incident, element, now, unpack(KEYS, 3, 8))
 return {incident, bound and 1 or 2}
 """
 )
-"""KEYS seen, thread, hash, inbox, threads, posted, due, open."""
+"""KEYS seen, thread, hash, inbox, threads, posted, due, open, concerns, then those of `count` hosts, then of job and alert. ARGV ends with
+the incidents that were considered and that this is to stand beside."""
 
 ENQUEUE = (
     _RECEIVE
@@ -78,7 +112,7 @@ return 1
 
 FINISH = """
 local token, incident, item, letter, lifecycle, keep = unpack(ARGV, 1, 6)
-local lease, hash, inbox, timers, tries, threads, posted, due, open, dead = unpack(KEYS)
+local lease, hash, inbox, timers, tries, threads, posted, due, open, dead, concerns = unpack(KEYS, 1, 11)
 if redis.call('GET', lease) ~= token then return -1 end
 local head = redis.call('LINDEX', inbox, 0)
 if not head or string.sub(head, 1, #item + 1) ~= item .. '\\n' then return 0 end
@@ -97,7 +131,21 @@ for at = 7, #ARGV, 2 do
   redis.call('ZADD', due, ARGV[at + 1], incident .. ' ' .. ARGV[at])
   redis.call('SADD', timers, ARGV[at])
 end
+local kept = {}
+for at = 12, #KEYS do kept[KEYS[at]] = true end
+for _, key in ipairs(redis.call('SMEMBERS', concerns)) do
+  if not kept[key] and not string.find(key, ':concern:alert:', 1, true) then
+    redis.call('ZREM', key, incident)
+    redis.call('SREM', concerns, key)
+  end
+end
+for key in pairs(kept) do
+  redis.call('ZADD', key, 'NX', redis.call('HGET', hash, 'opened') or 0, incident)
+  redis.call('SADD', concerns, key)
+end
 if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 then
+  for _, key in ipairs(redis.call('SMEMBERS', concerns)) do redis.call('ZREM', key, incident) end
+  redis.call('DEL', concerns)
   redis.call('ZREM', open, incident)
   for _, key in ipairs({hash, threads, posted, hash .. ':spent'}) do redis.call('EXPIRE', key, keep) end
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('EXPIRE', thread, keep) end

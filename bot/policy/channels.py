@@ -78,6 +78,15 @@ def serve(place: Place, bound: Mapping[str, ChannelRow]) -> ChannelRow:
     return row
 
 
+def may_read(reader: ChannelRow, other: ChannelRow) -> bool:
+    """Whether what is said in `other` may be told, and linked to, in `reader`: within one tenant or among operators, and where that speaks
+    of no hosts that this may not (a row without groups speaks of all)."""
+    if reader.channel == other.channel:
+        return True
+    among = (reader.kind, reader.tenant) == (other.kind, other.tenant) and (reader.kind == "operators" or bool(reader.tenant))
+    return among and (not reader.groups or (bool(other.groups) and set(other.groups) <= set(reader.groups)))
+
+
 def operators_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
     """The channels whose members are operators."""
     return tuple(sorted(channel for channel, row in bound.items() if row.kind == "operators"))

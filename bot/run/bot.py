@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 
 from bot.actions.decisions import Approvals
@@ -37,6 +38,7 @@ from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
 from bot.store.store import Store
 from bot.tasks import Background, end
 from graph.incident.turns import IncidentTurns
+from graph.incident.visible import visible_hosts
 from graph.memory.checkpoint import RedisSaver
 from tools.clock import Clock
 
@@ -80,6 +82,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             state_of=turns.state,
             people=people,
             bound=bindings(ports.inventory.channels),
+            hosts_of=partial(visible_hosts, ports.inventory),
             offered=choices((leaf.label, leaf.title) for leaf in ports.taxonomy.leaves.values()),
             clock=ports.clock,
             tasks=background,

@@ -2,7 +2,7 @@
 a refusal."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from bot.refusal import Refusal
 from bot.slack.people import People
 from bot.tasks import Background
 from graph.ports import Progress
-from graph.state import Incident
+from graph.state import Incident, Origin
 from tools.clock import Clock
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.record import Refused
@@ -50,6 +50,8 @@ class Surface:
     state_of: Callable[[str], Awaitable[Incident]]
     people: People
     bound: Mapping[str, ChannelRow]
+    hosts_of: Callable[[Origin], Collection[str]]
+    """The hosts that a place may speak of."""
     offered: Choices
     """Labels to choose from when closing."""
     clock: Clock

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.desk.inbox import Due, Inbox
+from bot.desk.concern import Concern, concern_of
+from bot.desk.inbox import Due, Inbox, Received
 from bot.desk.lease import Leases
 from bot.store.keys import Names
 from bot.tasks import awaited
@@ -237,6 +238,81 @@ async def test_a_turn_replaces_all_timers_of_its_incident(inbox: Inbox, leases: 
     [due] = await inbox.come_due(timedelta(seconds=60))
     assert due.why == "auto_close"
     assert not await inbox.fire(Due(incident, "remind", due.score))
+
+
+async def anything(incident: str) -> bool:
+    return True
+
+
+async def test_a_second_report_of_the_same_host_or_job_joins_the_open_incident(inbox: Inbox) -> None:
+    first = await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"), about=Concern(("n1", "n2"), "4711"), joins=anything)
+    assert first.opened
+    for n, about in enumerate((Concern(("n1",)), Concern(("n2", "n1")), Concern(("n9",), "4711"))):
+        again = await inbox.open(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), about=about, joins=anything)  # type: ignore[misc]
+        assert (again.incident, again.joined, again.opened, again.duplicate) == (first.incident, True, False, False)
+    assert [(waiting.id, waiting.kind) for waiting in await inbox.peek(first.incident)] == [
+        ("a", "mention"),
+        ("b0", "reply"),
+        ("b1", "reply"),
+        ("b2", "reply"),
+    ]
+    twin = await inbox.open(origin("2.0"), "b0", lambda i: item(i, "b0"), about=Concern(("n1",)), joins=anything)
+    assert (twin.incident, twin.duplicate) == (first.incident, True)
+    for n, about in enumerate((Concern(("n1", "n3")), Concern(("n4",)), Concern((), "4712"), Concern())):
+        other = await inbox.open(origin(f"3.{n}"), f"c{n}", lambda i, n=n: item(i, f"c{n}"), about=about, joins=anything)  # type: ignore[misc]
+        assert other.opened
+
+
+async def test_who_may_not_join_gets_an_incident_of_their_own(inbox: Inbox) -> None:
+    first = await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"), about=Concern(("n1",)))
+    second = await inbox.open(origin("2.0"), "b", lambda i: item(i, "b"), about=Concern(("n1",)))
+    assert (first.opened, second.opened) == (True, True)
+    asked: list[str] = []
+
+    async def second_only(incident: str) -> bool:
+        asked.append(incident)
+        return incident == second.incident
+
+    third = await inbox.open(origin("3.0"), "c", lambda i: item(i, "c"), about=Concern(("n1",)), joins=second_only)
+    assert (third.incident, third.joined) == (second.incident, True)
+    assert asked[-1:] == [second.incident]
+    assert set(asked) <= {first.incident, second.incident}
+
+
+async def test_of_many_reports_of_one_host_at_once_one_opens_and_the_others_join(inbox: Inbox) -> None:
+    async def report(n: int) -> Received:
+        return await inbox.open(origin(f"{n}.0"), f"k{n}", lambda i: item(i, f"k{n}"), about=Concern(("n1",)), joins=anything)
+
+    got = await asyncio.gather(*(report(n) for n in range(8)))
+    assert sum(one.opened for one in got) == 1
+    assert len({one.incident for one in got}) == 1
+    assert len(await inbox.peek(got[0].incident)) == 8
+
+
+async def test_what_an_incident_concerns_follows_its_turns_and_ends_with_it(inbox: Inbox, leases: Leases, redis: Redis) -> None:
+    incident = (await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"), about=Concern(("n1",), "", "f00d"), joins=anything)).incident
+    lease = await leases.take(incident)
+    assert lease
+    await inbox.finish(incident, lease.token, "a", "open", {}, keep=KEEP, about=Concern(("n2",), "4711"))
+    for n, (about, joined) in enumerate(((Concern(("n2",)), True), (Concern((), "4711"), True), (Concern((), "", "f00d"), True))):
+        got = await inbox.open(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), about=about, joins=anything)  # type: ignore[misc]
+        assert got.joined == joined
+    for n in range(3):
+        await inbox.finish(incident, lease.token, f"b{n}", "closed", {}, keep=KEEP, about=Concern(("n2",), "4711"))
+    assert await inbox.lifecycle(incident) == "closed"
+    assert [key async for key in redis.scan_iter(match="rm:concern:*")] == []
+    anew = await inbox.open(origin("3.0"), "c", lambda i: item(i, "c"), about=Concern(("n2",)), joins=anything)
+    assert anew.opened
+
+
+def test_an_alert_is_known_by_its_words_without_values_and_times() -> None:
+    one = concern_of("2026-05-20T03:10:00Z GPU 3 temp 91.5C on gpu-017", ("gpu-017",), alert=True)
+    two = concern_of("2026-05-20T03:11:00Z GPU 3 temp 92C on gpu-017", ("gpu-017",), alert=True)
+    other = concern_of("2026-05-20T03:11:00Z GPU 3 temp 92C on gpu-018", ("gpu-017",), alert=True)
+    assert one == two
+    assert one.hosts == ("gpu-017",)
+    assert one.alert != other.alert
+    assert concern_of("job 4711 hangs on gpu-[017-018]", ("gpu-017", "gpu-018")) == Concern(("gpu-017", "gpu-018"), "4711")
 
 
 async def test_an_item_id_of_two_lines_is_refused(inbox: Inbox) -> None:

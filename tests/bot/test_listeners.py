@@ -217,6 +217,55 @@ async def test_a_named_alert_source_opens_an_incident_without_a_mention_and_othe
     assert (item.kind, item.user, item.text) == ("mention", "B0ALERT", "GPU down on gpu-017")
 
 
+async def test_a_second_mention_of_the_same_hosts_joins_the_first_thread_and_is_told_so_once(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer, anybody?")
+    await bot.settled()
+    assert await bot.inbox.open_incidents() == [incident]
+    assert [(item.kind, item.user, item.text) for item in (await bot.inbox.peek(incident))[1:]] == [
+        ("reply", "U0PRIYA", "gpu-018 does not answer, anybody?")
+    ]
+    assert await bot.inbox.find(TEAM, OPS, again) is None
+    [told] = [message for message in bot.slack.messages(OPS, "priya") if message.get("bot_id")]
+    assert (told["thread_ts"], "I am on this already" in told["text"]) == (again, True)
+    assert f"thread/{OPS}-{ts}|" in str(told["blocks"])
+    assert "<@" not in str(told["blocks"])
+    assert "<!" not in str(told["blocks"])
+    assert [news.stage for news in bot.news] == ["queued"]
+
+
+async def test_diagnose_this_about_the_same_job_joins_as_well(bot: Behind) -> None:
+    incident, _ = await opened(bot)
+    ts = await bot.slack.say("dmitri", OPS, "is job 4711 stuck for anybody else?")
+    await bot.slack.shortcut("olga", OPS, ts, "diagnose_this")
+    await bot.settled()
+    assert await bot.inbox.open_incidents() == [incident]
+    assert any("I am on this already" in said for said in bot.texts(OPS))
+
+
+async def test_a_mention_of_other_hosts_or_of_none_opens_its_own_incident(bot: Behind) -> None:
+    await opened(bot)
+    for text in ("@rackmedic gpu-[020-021] are slow", "@rackmedic everything is slow"):
+        await bot.slack.say("priya", OPS, text)
+    await bot.settled()
+    assert len(await bot.inbox.open_incidents()) == 3
+
+
+async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot: Behind) -> None:
+    for n in range(60):
+        what = ("temperature of GPU 3 is {}C on gpu-017", "no answer for {}s from gpu-017", "queue depth is {}")[n % 3].format(80 + n)
+        event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"1700000000.{n:06}", "text": what}
+        arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
+        assert arrival
+        await hear(bot.surface, arrival)
+    assert [item.text for item in await bot.items()] == [
+        "temperature of GPU 3 is 80C on gpu-017",
+        "no answer for 81s from gpu-017",
+        "queue depth is 82",
+    ]
+    assert bot.texts(OPS) == []
+
+
 async def test_a_button_counts_only_in_its_own_thread(bot: Behind) -> None:
     incident, _ = await opened(bot)
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")

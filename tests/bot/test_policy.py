@@ -44,6 +44,24 @@ def test_a_refusal_tells_strangers_nothing_of_what_there_is() -> None:
         assert not [word for word in inside if word in words.lower()]
 
 
+ROWS = {
+    "ops": ChannelRow(channel="C0OPS"),
+    "train": ChannelRow(channel="C0TRAIN", groups=("train",)),
+    "infer": ChannelRow(channel="C0INFER", groups=("infer",)),
+    "acme": ChannelRow(channel="C0ACME", kind="tenant", tenant="acme"),
+    "acme too": ChannelRow(channel="C0ACME2", kind="tenant", tenant="acme"),
+    "globex": ChannelRow(channel="C0GLOB", kind="tenant", tenant="globex"),
+    "nobody": ChannelRow(channel="C0NONE", kind="tenant"),
+    "nobody too": ChannelRow(channel="C0NONE2", kind="tenant"),
+}
+
+
+def test_a_thread_is_joined_and_linked_to_only_where_its_hosts_may_be_spoken_of() -> None:
+    allowed = {(reader, other) for reader in ROWS for other in ROWS if reader != other and policy.may_read(ROWS[reader], ROWS[other])}
+    assert allowed == {("ops", "train"), ("ops", "infer"), ("acme", "acme too"), ("acme too", "acme")}
+    assert all(policy.may_read(row, row) for row in ROWS.values())
+
+
 FLAGS = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted")
 USER = {"id": "U1", "team_id": "T1", "profile": {"display_name": "olga"}, **dict.fromkeys(FLAGS, False)}
 

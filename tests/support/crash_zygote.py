@@ -16,8 +16,9 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
+from bot.desk.concern import Concern
 from bot.desk.desk import Desk
-from bot.desk.inbox import Inbox
+from bot.desk.inbox import NOTHING, Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups
@@ -50,10 +51,18 @@ class DoomedInbox(Inbox):
         await self.doom.at("posted")
 
     async def finish(
-        self, incident: str, token: str, item: str, lifecycle: Lifecycle, timers: Mapping[str, datetime], *, keep: timedelta
+        self,
+        incident: str,
+        token: str,
+        item: str,
+        lifecycle: Lifecycle,
+        timers: Mapping[str, datetime],
+        *,
+        keep: timedelta,
+        about: Concern = NOTHING,
     ) -> None:
         await self.doom.at("finish:begin")
-        await super().finish(incident, token, item, lifecycle, timers, keep=keep)
+        await super().finish(incident, token, item, lifecycle, timers, keep=keep, about=about)
         await self.doom.at("finish:end")
 
 

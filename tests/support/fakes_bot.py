@@ -24,6 +24,7 @@ from tests.support.clock import WallClock
 from tools.inventory.hosts import ChannelRow
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
+HOSTS = tuple(f"gpu-{n:03}" for n in range(1, 41))
 BOUND = policy.bindings(
     (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
 )
@@ -77,7 +78,7 @@ async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambd
         async def state_of(incident: str) -> Incident:
             return made[0].states.get(incident, cast(Incident, {}))
 
-        surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, OFFERED, WallClock(), background)
+        surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, lambda _: HOSTS, OFFERED, WallClock(), background)
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:

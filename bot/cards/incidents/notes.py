@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bot.cards import blocks
 from bot.cards.blocks import Card
-from bot.cards.text import SLACK_ID, Line, bold, channel_name, code
+from bot.cards.text import SLACK_ID, Line, bold, channel_name, code, thread_link
 
 A_MESSAGE: Line = (
     "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
@@ -23,6 +23,12 @@ def refused(words: str, instead: Sequence[str] = ()) -> Card:
     """What will not be done, and what to do instead: `words` are a Refusal's, `instead` ids of channels to go to."""
     where = [part for channel in instead if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
     return blocks.card(words, [blocks.say(f"🚫 {words}", *((" →", *where) if where else ()))])
+
+
+def joined(team: str, channel: str, thread_ts: str) -> Card:
+    """It is being worked on in another thread, and what was written here is added there."""
+    words = "I am on this already. What you wrote is added there, and I answer there:"
+    return blocks.card(words, [blocks.say(f"🔗 {words} ", thread_link(team, channel, thread_ts, "that thread"), ".")])
 
 
 def goes_on(words: str) -> Card:

@@ -14,6 +14,7 @@ from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
+from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
 from graph.rows import IncidentRows
 from graph.state import Item, Origin, Ticket
@@ -78,12 +79,9 @@ async def diagnose(surface: Surface, payload: Payload) -> None:
     async with storing():
         if await surface.inbox.find(team, channel, root):
             raise Refusal(ALREADY)
-        received = await surface.inbox.open(
-            Origin(kind="slack", team=team, channel=channel, thread_ts=root, user=user),
-            key,
-            lambda incident: Item(id=key, kind="mention", incident=incident, at=moment(ts), user=user, text=text, data=data),
-        )
-    surface.stored(received.incident, opened=received.opened)
+    origin = Origin(kind="slack", team=team, channel=channel, thread_ts=root, user=user)
+    made = Item(id=key, kind="mention", incident="", at=moment(ts), user=user, text=text, data=data)
+    await take_in(surface, origin, key, text, lambda incident: made.model_copy(update={"incident": incident}))
 
 
 async def _open_form(surface: Surface, incident: str, trigger: str) -> None:

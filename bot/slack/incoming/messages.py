@@ -1,6 +1,7 @@
 """A message → the inbox, or an answer that needs no turn. Everything that must not be lost is stored before `hear` returns."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bot.cards.blocks import Card, card
@@ -11,6 +12,7 @@ from bot.slack.client import post
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.grammar import Spoken
+from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.open_work import open_incidents
 from bot.slack.incoming.payloads import Arrival
 from graph.state import Item, Origin
@@ -47,7 +49,7 @@ async def hear(surface: Surface, arrival: Arrival) -> Heard:
 async def _reply(surface: Surface, arrival: Arrival, said: Spoken, incident: str) -> Heard:
     silent = not said.text and not arrival.files
     async with storing():
-        new = await surface.inbox.enqueue(_item(arrival, said, incident, "status" if silent else said.kind), arrival.key)
+        new = await surface.inbox.enqueue(_item(arrival, said, incident, kind="status" if silent else said.kind), arrival.key)
     if new:
         surface.stored(incident)
     return Heard(incident)
@@ -61,14 +63,12 @@ async def _open(surface: Surface, arrival: Arrival, said: Spoken) -> Heard:
     if not said.text and not arrival.files and not arrival.in_thread:
         return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     origin = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
-    async with storing():
-        received = await surface.inbox.open(origin, arrival.key, lambda incident: _item(arrival, said, incident, "mention"))
-    if not received.duplicate:
-        surface.stored(received.incident, opened=received.opened)
+    make = partial(_item, arrival, said, kind="mention")
+    received = await take_in(surface, origin, arrival.key, said.text, make, alert=arrival.alert)
     return Heard(received.incident, received.opened)
 
 
-def _item(arrival: Arrival, said: Spoken, incident: str, kind: str) -> Item:
+def _item(arrival: Arrival, said: Spoken, incident: str, *, kind: str) -> Item:
     data: dict[str, Any] = dict(said.data)
     if arrival.files:
         data["files"] = [file.to_json() for file in arrival.files]

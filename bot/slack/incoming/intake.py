@@ -1,0 +1,43 @@
+"""A report → its own incident, or the open one that concerns the same and that whoever asks may read about.
+
+Whoever joins is told so, once, with a link; it pings nobody. An alert that repeats is noted and neither told nor looked at again.
+"""
+
+from collections.abc import Callable
+
+from bot.cards.incidents import notes
+from bot.desk.concern import Concern, concern_of
+from bot.desk.inbox import Received
+from bot.policy import channels as policy
+from bot.slack.client import post
+from bot.slack.context import Surface, storing
+from graph.state import Item, Origin
+
+
+async def take_in(surface: Surface, origin: Origin, key: str, text: str, make: Callable[[str], Item], *, alert: bool = False) -> Received:
+    """Store what `make` makes for the incident it goes to, and wake somebody. `text` is what was written."""
+    about = concern_of(text, surface.hosts_of(origin), alert=alert)
+
+    async def joins(incident: str) -> bool:
+        other = await surface.inbox.origin(incident)
+        return other is not None and _may_join(surface, origin, other)
+
+    async with storing():
+        received = await surface.inbox.open(origin, key, make, about=about, joins=joins)
+    if not received.duplicate:
+        surface.stored(received.incident, opened=received.opened)
+        if received.joined and not alert:
+            surface.tasks.spawn("joined", _tell(surface, origin, received.incident, about))
+    return received
+
+
+def _may_join(surface: Surface, origin: Origin, other: Origin) -> bool:
+    here, there = surface.bound.get(origin.channel), surface.bound.get(other.channel)
+    return other.kind == "slack" and origin.team == other.team and here is not None and there is not None and policy.may_read(here, there)
+
+
+async def _tell(surface: Surface, origin: Origin, incident: str, about: Concern) -> None:
+    """The link, where it may be followed: that was asked before joining."""
+    other = await surface.inbox.origin(incident)
+    if other is not None:
+        await post(surface.client, origin.channel, origin.thread_ts, notes.joined(other.team, other.channel, other.thread_ts))
