@@ -106,6 +106,19 @@ class Decisions:
         await self._deliver.send(seen.action.incident, f"again:{approval}", {"event": "again", "approval": approval, "ladder": ladder.id})
         return found
 
+    async def let_go(self, approval: str, digest: str, human: str) -> Record:
+        """The next wave of the same cause may be put up though a host of an earlier one did not pass: an approver has looked."""
+        seen = await self._current(approval, digest)
+        incident = seen.action.incident
+        await self._rights.admit(human)
+        if human not in await self._rights.approvers(incident, fresh=True):
+            raise NotAnApprover(NotAnApprover.__doc__)
+        ladders = IncidentRows(await self._state_of(incident)).ladders
+        await self._tender.queues.let_go(incident, seen.action.proves, ladders, human)
+        await self._index.look_at(incident)
+        await self._wake(incident)
+        return seen
+
     async def edit(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> Record:
         """The same remedy with other arguments as a new action, which the editor may not approve; the old one is superseded."""
         seen = await self._current(approval, digest)

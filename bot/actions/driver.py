@@ -15,6 +15,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from bot.actions.due import ActionIndex
+from bot.actions.queue import behind
 from bot.desk.lease import Lease, Leases
 from bot.policy.approvals import can_still_be_decided
 from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
@@ -185,7 +186,8 @@ class Driver:
         told = await self.index.told(seen.approval)
         state = await self.state_of(seen.action.incident)
         over = seen.state not in OPEN and seen.state is not State.EXECUTING
-        looks, carded, now = f"{seen.state.value} {len(seen.votes)} {seen.outcome}", "card" in told, self.clock.now()
+        queued = behind(await self.index.told(seen.action.incident), seen.action.proves, [seen.approval])
+        looks, carded, now = f"{seen.state.value} {len(seen.votes)} {seen.outcome}{queued}", "card" in told, self.clock.now()
         known = told.get("changed", told.get("card"))
         rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
             ("card", looks, seen.state in OPEN and not carded, lambda: self.show.approval(seen, state)),

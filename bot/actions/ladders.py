@@ -14,6 +14,7 @@ import structlog
 from bot.actions.driver import Delivery, StateOf
 from bot.actions.due import ActionIndex
 from bot.actions.proposer import Proposer, Withheld, drained
+from bot.actions.queue import Queues
 from bot.desk.lease import Leases
 from bot.refusal import Refusal
 from graph.actions.flow import ActionThreads
@@ -60,6 +61,11 @@ class Tender:
     wake: Callable[[str], Awaitable[None]]
     clock: Clock
 
+    @property
+    def queues(self) -> Queues:
+        """Whose turn it is."""
+        return Queues(self.ledger, self.index, self.proposer.inventory, self.clock)
+
     async def tend(self, incident: str) -> None:
         """Look after everything that this incident's fixes wait for."""
         lease = await self.leases.take(incident)
@@ -81,9 +87,13 @@ class Tender:
         ladders = IncidentRows(state).ladders
         records = {row.approval: row for row in await self.ledger.of_incident(incident)}
         await self._withdraw(state, ladders, records.values())
-        going = [row for row in ladders if row.open and state.get("lifecycle") != "closed"]
+        late = await self.queues.late(incident, ladders, records.values())
+        going = [row for row in ladders if row.open and row.id not in late and state.get("lifecycle") != "closed"]
         proposed = [await self._carefully(incident, ladder, records) for ladder in going]
-        for approval in filter(None, proposed):  # only now, so that whoever shows the first finds the others beside it
+        told = await self.queues.note(incident, ladders)
+        for approval in dict.fromkeys(
+            filter(None, (*proposed, *told))
+        ):  # only now, so that the first to be shown finds the others beside it
             await self.wake(approval)
         await self._quiet(incident, state, ladders)
         await self.index.settle(incident, mark, next_look(state, ladders, self.clock.now()))

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Literal
 
 from bot.actions.decisions import Approvals
+from bot.actions.due import ActionIndex
 from bot.cards.incidents.close_modal import choices
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
 from bot.desk.inbox import Inbox
@@ -68,7 +69,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         state_of=turns.state,
         inbox=inbox,
         people=people,
-        show=cards_over(client, cards, people, inbox.origin, ports, world.transport),
+        show=cards_over(client, cards, people, inbox.origin, ActionIndex(store.redis, ports.clock).told, ports, world.transport),
         wake=wakeups.wake,
         wakeups=of_actions,
     )

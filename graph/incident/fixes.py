@@ -22,7 +22,8 @@ from graph.state import Item, Ladder, Ticket
 
 TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
 STUCK = frozenset({"hang", "nccl_timeout"})
-MOST_KEPT = 16
+MOST_KEPT = 80
+"""Ladders that are remembered: whether the first of many passed decides about those that wait."""
 QUIET = "quiet"
 
 

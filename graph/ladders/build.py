@@ -17,7 +17,8 @@ from tools.fact import Fact
 from tools.inventory.hosts import Host, Inventory
 from tools.remedies import REMEDIES
 
-MOST_LADDERS = 12
+MOST_LADDERS = 64
+"""Fixes of one incident. They are put up for decision in waves (`bot.actions.waves`), so that many are not many at once."""
 SCOPES = frozenset({"node", "gpu", "hca"})
 """Causes that a host itself can be mended of. What is wrong with a switch, a rack or a job is nobody's host's fault."""
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bot.cards import text
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import outcomes, shared_card, tally, whole
+from bot.cards.approvals import outcomes, shared_card, tally, waiting, whole
 from bot.cards.approvals import row as approval_row
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card, weight
@@ -164,7 +164,10 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
     if len(kept) < 2:
         return
     seen = [ConditionSeen(kept[0].says or "idle", None, kept[0].says)] * 4
-    shown = [Shown(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says) for record in kept]
+    queued = waiting.Queued(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
+    shown = [
+        Shown(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says, queued) for record in kept
+    ]
     for card in (shared_card.render(shown, Brakes()), outcomes.render_all(shown)):
         assert is_safe(card)
         assert fits(card)

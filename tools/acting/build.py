@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 
 from tools.acting.conditions import filled
 from tools.action import Action, Condition, new_approval_id, plain
@@ -134,8 +135,10 @@ def _exclusive() -> str:
     return ", ".join(check.id for check in CHECKS.values() if check.exclusive)
 
 
+@cache
 def catalogue_hash() -> str:
-    """Changes when any row, any kind of argument or the kit's script does: an action approved under another catalogue does not run."""
+    """Changes when any row, any kind of argument or the kit's script does: an action approved under another catalogue does not run.
+    Hashed once a process: the tables are constants, and a plan of sixty actions asks sixty times."""
     return hash_of(REMEDIES, KINDS)
 
 

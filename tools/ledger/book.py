@@ -3,6 +3,7 @@ kill switch and breakers. What changes the state of an action is in `tools.ledge
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -11,11 +12,11 @@ from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, older, record
-from tools.ledger.brakes import Brakes, BrakeStatus
+from tools.ledger.brakes import Brakes, BrakeStatus, Used
 from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record
-from tools.ledger.seal import Seal, milliseconds, read_record
+from tools.ledger.seal import Seal, milliseconds, moment, read_record
 
 MOST_WORDS = 500
 
@@ -118,6 +119,20 @@ class Book:
         breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
         return BrakeStatus(*older.stopped_by(brakes), tuple(breakers), executing, unknown)
 
+    async def used(self, incident: str, group: str) -> Used:
+        """What counts now against the brakes of an incident and of a group, as the claim script would count it."""
+        async with within_reach():
+            pipe = self._redis.pipeline(transaction=True)
+            for name in (f"blast:{incident}", f"window:{group}", f"busy:{group}"):
+                pipe.zrange(f"{self._prefix}{name}", 0, -1, withscores=True)
+            blast, window, busy = await pipe.execute()
+        now, brakes = self._clock.now(), self._brakes
+        return Used(
+            _still(blast, timedelta(seconds=brakes.blast_seconds), now),
+            _still(window, timedelta(seconds=brakes.window_seconds), now),
+            frozenset(text_of(host) for host, _ in busy),
+        )
+
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _look(self, clock: Whose = "the later") -> JournalHead:
@@ -131,6 +146,11 @@ class Book:
     async def _write(self, script: str, seen: Record, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
         look = await self._look()
         return await self._journal.run(script, look, parts(seen), line_of(event, seen.action, by, look, **more), *rest)
+
+
+def _still(rows: Iterable[tuple[Any, float]], lasts: timedelta, now: datetime) -> dict[str, datetime]:
+    """Hosts that still count, and until when."""
+    return {text_of(host): at + lasts for host, score in rows if (at := moment(score)) and at + lasts > now}
 
 
 def parts(seen: Record) -> KeyParts:

@@ -1,6 +1,8 @@
 """How much may be changed before somebody has to look. The numbers are the site's; the scripts enforce them at the claim."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +47,15 @@ class BrakeStatus:
     def stopped(self) -> str:
         """Who stopped and why, in one line; empty while nothing is stopped."""
         return f"{self.stopped_by}: {self.why}" if self.stopped_by else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What of the brakes is used up: the hosts that count against each, and until when (`busy`: until their action is over)."""
+
+    blast: Mapping[str, datetime]
+    """Changed by the incident."""
+    window: Mapping[str, datetime]
+    """Changed in the group, by whichever incident."""
+    busy: frozenset[str]
+    """Under change in the group now."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from bot.cards import blocks
-from bot.cards.approvals import parts, words
+from bot.cards.approvals import parts, waiting, words
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import Stale
 from bot.cards.text import Part, bold, exact, exact_code, plain, size
@@ -21,7 +21,7 @@ from tools.ledger.record import Record, is_digest
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
-Does = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all"]
+Does = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all", "let_go"]
 APPROVE, REJECT, EDIT, REVOKE = "approval.approve", "approval.reject", "approval.edit", "approval.revoke"
 ASK_AGAIN, RAN, NOT_RAN = "approval.ask_again", "approval.ran", "approval.not_ran"
 APPROVE_ALL, SHOW_ALL = "approval.approve_all", "approval.show_all"
@@ -35,6 +35,7 @@ BUTTONS: Mapping[str, Does] = {
     NOT_RAN: "not_ran",
     APPROVE_ALL: "approve_all",
     SHOW_ALL: "show_all",
+    waiting.LET_GO: "let_go",
 }
 OF_SEVERAL = frozenset({APPROVE_ALL, SHOW_ALL})
 """Buttons that name every action that they are about."""
@@ -74,6 +75,8 @@ class Shown:
     """The last lines of its output."""
     warning: str = ""
     """Said on every card, for example that the ledger's store may forget."""
+    queued: waiting.Queued | None = None
+    """What waits for its turn behind this card."""
 
 
 def render(shown: Shown) -> Card:
@@ -88,6 +91,7 @@ def render(shown: Shown) -> Card:
         [
             blocks.header(_head(record)),
             *parts.asked(record, shown.group),
+            *waiting.render(shown.queued, 1, carry(record)),
             *core,
             *parts.warned(shown.warning),
             *parts.stands(record, shown.names, shown.began, shown.held),

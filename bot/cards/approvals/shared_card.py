@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from bot.cards import blocks
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import parts, words
+from bot.cards.approvals import parts, waiting, words
 from bot.cards.approvals import row as approval_row
 from bot.cards.approvals.card import APPROVE_ALL, SHOW_ALL, Shown
 from bot.cards.blocks import Block, Card
@@ -36,6 +36,7 @@ def render(shown: Sequence[Shown], brakes: Brakes) -> Card:
         [
             blocks.header(head),
             *_asked(records, shown[0].group),
+            *waiting.render(shown[0].queued, len(shown), approval.carry(records[0])),
             _what(shown),
             *parts.warned(shown[0].warning[:WARNING]),
             *_too_many(records, brakes),

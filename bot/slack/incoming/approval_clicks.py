@@ -129,6 +129,11 @@ async def _ask_again(on: Pressed, click: Click) -> None:
     await decide(on, on.decisions.ask_again(click.approval, click.digest, str(on.voter)))
 
 
+async def _let_go(on: Pressed, click: Click) -> None:
+    _same(on.record, click.digest)
+    await decide(on, on.decisions.let_go(click.approval, click.digest, str(on.voter)))
+
+
 async def _reconcile(on: Pressed, click: Click) -> None:
     _same(on.record, click.digest)
     ran = click.does == "ran"
@@ -153,4 +158,5 @@ _DOES: Mapping[approval.Does, Callable[[Pressed, Click], Awaitable[None]]] = {
     "not_ran": _reconcile,
     "approve_all": _approve_all,
     "show_all": _show_all,
+    "let_go": _let_go,
 }

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from bot.actions.queue import behind
+from bot.cards.approvals import waiting
 from bot.cards.approvals.card import Shown
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import OriginOf
@@ -25,6 +27,12 @@ from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import State
 
 MOST_TAIL = 12
+Told = Callable[[str], Awaitable[Mapping[str, str]]]
+
+
+async def nothing_told(incident: str) -> Mapping[str, str]:
+    """Nobody waits."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,8 @@ class Sources:
     evidence: EvidenceStore
     clock: Clock
     dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
+    told: Told = nothing_told
+    """What is noted of an incident: here what waits for its turn."""
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
 
@@ -65,6 +75,11 @@ class Viewer:
             tail=await self._tail(record),
             warning=self.sources.warning,
         )
+
+    async def queued(self, records: Sequence[Record]) -> waiting.Queued | None:
+        """What waits for its turn behind a card with these actions."""
+        first = records[0].action
+        return waiting.read(behind(await self.sources.told(first.incident), first.proves, [record.approval for record in records]))
 
     async def look(self, record: Record) -> None:
         """A dry run of its conditions, once."""

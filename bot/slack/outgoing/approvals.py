@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 import structlog
@@ -25,7 +26,7 @@ from bot.policy import channels
 from bot.policy.approvals import Rights, can_still_be_decided
 from bot.policy.channels import Place
 from bot.slack.client import said
-from bot.slack.outgoing.approval_view import Sources, Viewer
+from bot.slack.outgoing.approval_view import Sources, Told, Viewer
 from bot.slack.outgoing.posts import POSTING, Once, PostedCards
 from bot.slack.outgoing.progress import OriginOf
 from bot.slack.outgoing.shared_cards import Batches
@@ -180,7 +181,9 @@ class ActionCards:
 
     async def _all(self, origin: Origin, record: Record, batch: str) -> list[Shown]:
         """Every action on the card, as it is now."""
-        return [await self._viewer.shown(origin, row) for row in await self._rows(record, batch)]
+        rows = await self._rows(record, batch)
+        queued = await self._viewer.queued(rows)
+        return [replace(await self._viewer.shown(origin, row), queued=queued) for row in rows]
 
     async def _rows(self, record: Record, batch: str) -> list[Record]:
         """Their records as the ledger has them now. One that cannot be read is left out, unless it is the one that we were told of."""
@@ -218,7 +221,7 @@ def _replaced(record: Record) -> bool:
 
 
 def cards_over(
-    client: AsyncWebClient, cards: PostedCards, people: People, origin_of: OriginOf, ports: Ports, transport: Transport
+    client: AsyncWebClient, cards: PostedCards, people: People, origin_of: OriginOf, told: Told, ports: Ports, transport: Transport
 ) -> Callable[[Book, Rights, str], ActionCards]:
     """The cards, once the ledger is open (`bot.run.actions.ShowOf`)."""
 
@@ -232,6 +235,7 @@ def cards_over(
             evidence=ports.evidence,
             clock=ports.clock,
             dry_run=lambda action: dry_run(action, transport, ports.inventory),
+            told=told,
             brakes=book.brakes,
             warning=warning,
         )

@@ -1,0 +1,135 @@
+"""Many hosts of one fault: they are put up in waves as large as the brakes leave, and one that does not pass stops the next."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+
+from bot.actions.queue import QUEUE, behind
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import shared_card, waiting
+from bot.cards.approvals.card import Shown
+from tests.bot.test_actions import slow
+from tests.bot.test_approval_views import GROUP, fits
+from tests.bot.test_batch_views import rows_of
+from tests.support.fakes_actions import ANN, SLOW, Office, Site, well
+from tests.support.inventories import inventory
+from tools.ledger.brakes import Brakes
+from tools.ledger.record import Record
+
+SIXTY = [f"n{number}" for number in range(1, 61)]
+ROWS = {
+    "groups": {"g": {"hosts": "n[1-60]", "controller": "ctl"}, "ctl": {"hosts": "ctl"}},
+    "channels": [{"channel": "C0OPS", "kind": "operators", "groups": ["g"], "approvers": "S0APPROVE"}],
+}
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Redis]:
+    async with FakeAsyncRedis() as redis:
+        yield redis
+
+
+def sixty(store: Redis, brakes: Brakes | None = None) -> Office:
+    """Sixty hosts with the same fault."""
+    site = Site(facts=well(*SIXTY, "ctl"))
+    site.sick(*(slow(host) for host in SIXTY))
+    return Office(store, site, rows=inventory(**ROWS), brakes=brakes)
+
+
+async def note(office: Office, incident: str) -> str:
+    return (await office.index.told(incident)).get(f"{QUEUE}{SLOW}", "")
+
+
+async def mention(office: Office) -> str:
+    return await office.mention("n[1-60] are slow since noon")
+
+
+async def approve(office: Office, rows: list[Record]) -> None:
+    await office.decisions.approve_each([(row.approval, row.digest) for row in rows], ANN, delivery=f"press-{rows[0].approval}")
+
+
+async def test_the_first_wave_is_as_large_as_the_brakes_leave_and_nothing_is_put_up_for_the_others(store: Redis) -> None:
+    office = sixty(store)
+    incident = await mention(office)
+    assert len(await office.ladders(incident)) == 60
+    assert len(await office.pending(incident)) == 3
+    assert len(await office.ledger.of_incident(incident)) == 3
+
+
+async def work(office: Office, incident: str, rows: list[Record]) -> None:
+    """These are approved, run and are proved; the incident hears of it and is tended."""
+    await approve(office, rows)
+    for row in rows:
+        await office.actions.drive(row.approval)
+    await office.turns_of(incident)
+    await office.actions.propose_due(incident)
+
+
+async def test_all_sixty_are_mended_in_waves_and_no_wave_is_larger_than_the_brakes(store: Redis) -> None:
+    office = sixty(store)
+    incident = await mention(office)
+    waves: list[int] = []
+    while rows := await office.pending(incident):
+        waves.append(len(rows))
+        await work(office, incident, rows)
+        assert await office.pending(incident) == [], "the next wave waits until the hour's allowance is back"
+        office.clock.go(minutes=61)
+        await office.actions.propose_due(incident)
+        await office.turns_of(incident)
+    assert waves == [3] * 20
+    assert sorted(host for host, _, _ in office.site.effects) == sorted(SIXTY)
+    assert not (await office.ledger.status()).breakers
+    assert {row.get("outcome") or row["waiting_for"] for row in await office.ladders(incident)} <= {"proof", "cured"}
+    assert await note(office, incident) == ""
+
+
+async def test_a_next_wave_counts_what_other_incidents_used_up_and_says_when_the_allowance_is_back(store: Redis) -> None:
+    office = sixty(store)
+    incident = await mention(office)
+    first = await office.pending(incident)
+    await work(office, incident, first)
+    queued = waiting.read(await note(office, incident))
+    assert queued is not None
+    assert (queued.begun, queued.waits, queued.next, queued.why, queued.failed) == (3, 57, 3, "allowance", ())
+    assert queued.at is not None
+    assert timedelta(minutes=50) < queued.at - office.clock.now() <= timedelta(minutes=60)
+    newest = {row.approval for row in first if behind(await office.index.told(incident), SLOW, [row.approval])}
+    assert len(newest) == 1, "one card tells of it"
+
+
+def test_who_waits_stands_on_the_card_and_the_button_is_there_only_for_a_human_to_let_them_go() -> None:
+    at = datetime(2026, 5, 20, 4, 10, tzinfo=UTC)
+    for why, said, button in (
+        ("wave", "3 of 60 now · 57 wait*: the next 3 are put up when these have passed", False),
+        ("allowance", "3 of 60 now · 57 wait*: the next 3 are put up <!date", False),
+        ("failed", "3 of 60 now · 57 wait* for a human: 1 of the first 3 did not pass (gpu-001)", True),
+    ):
+        queued = waiting.Queued(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
+        shown = [Shown(record, GROUP, queued=queued) for record in rows_of(3)]
+        card = shared_card.render(shown, Brakes())
+        assert fits(card)
+        assert said in str(card.blocks)
+        assert (waiting.LET_GO in str(card.blocks)) is button
+        single = approval.render(replace(shown[0], queued=replace(queued, begun=1, waits=59)))
+        assert fits(single)
+        assert "1 of 60 now · 59 wait" in str(single.blocks)
+
+
+async def test_one_that_does_not_pass_stops_the_next_wave_until_a_human_lets_it_go(store: Redis) -> None:
+    office = sixty(store)
+    incident = await mention(office)
+    rows = await office.pending(incident)
+    await office.click(rows[0], ANN, "deny", "not this one")
+    await approve(office, rows[1:])
+    await office.settle(incident)
+    office.clock.go(minutes=61)
+    await office.settle(incident)
+    assert await office.pending(incident) == []
+    assert '"why":"failed"' in await note(office, incident)
+    await office.decisions.let_go(rows[0].approval, rows[0].digest, ANN)
+    await office.settle(incident)
+    assert len(await office.pending(incident)) == 3
