@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
+from tools.action import FaultCondition
 from tools.inventory.nearest import UnknownName
 
 GRAPH_VERSION = 1
@@ -182,6 +183,8 @@ class Ladder(Stored):
     """The plan that it belonged to."""
     since: datetime | None = None
     """When the last remedy that changes the host itself was claimed: what the host said before counts no more."""
+    fault: FaultCondition | None = None
+    """What its rungs are for, as the last diagnosis showed it: each that changes something needs it to be there still."""
     outcome: LadderOutcome = ""
     says: str = ""
     """Where it stands, in one sentence."""

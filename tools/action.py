@@ -30,6 +30,35 @@ class Condition:
     """What it is known by where something is decided by it; empty for the others. Records from before there were ids have none."""
 
 
+Lasts = Literal["read", "boot", "silence", "proved"]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultCondition:
+    """What the remedy is for, as a condition of its own: it is read again just before the claim, by checks that disturb nobody.
+
+    `keys` and `devices` (`host/gpuN`) are what decided, `checks` what told it. `lasts` says how one knows that it is still there: `read`, by
+    what the host says now; `boot`, a line of the log that has no state of its own stands until the host boots again; `silence`, until the
+    host answers; `proved`, no reading without load can tell, so it stands as it was proved. One that comes and goes is gone only after `reads` clean readings.
+    """
+
+    label: str
+    host: str
+    says: str
+    keys: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    boot_id: str = ""
+    lasts: Lasts = "proved"
+    reads: int = 1
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "FaultCondition":
+        """From plain JSON."""
+        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+        return cls(**values)
+
+
 def plain(row: Any) -> dict[str, Any]:
     """A row with its conditions as plain values; an empty id is left out, so that what was written before there were ids reads the same."""
     values: dict[str, Any] = asdict(row)
@@ -66,10 +95,15 @@ class Action:
     catalogue: str = ""
     requested_by: str = ""
     """Who asked for it in words or edited it; empty when RackMedic itself proposed it."""
+    fault: FaultCondition | None = None
+    """What must still be there for it to start; None for what is right without a fault. Records from before it was read again have none."""
 
     def canonical(self) -> str:
         """One line of JSON, keys sorted, no blanks: the bytes that are hashed, stored and compared."""
-        return json.dumps(plain(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        values = plain(self)
+        if self.fault is None:
+            del values["fault"]
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     @property
     def digest(self) -> str:
@@ -81,8 +115,9 @@ class Action:
         """The inverse of `canonical`."""
         row: dict[str, Any] = json.loads(text)
         conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c.get("id", "")) for c in row.pop("conditions"))
+        fault = FaultCondition.of(row.pop("fault")) if "fault" in row else None
         lists = {k: tuple(v) for k, v in row.items() if isinstance(v, list)}
-        return cls(**{**row, **lists, "conditions": conditions})
+        return cls(**{**row, **lists, "conditions": conditions, "fault": fault})
 
 
 def new_approval_id() -> str:

@@ -128,7 +128,8 @@ class Decisions:
         facts = await self._facts_of(seen.action.incident)
         rung = edited(seen.action, args, facts)
         asked = ",".join(sorted(requesters_of(seen.action) | {editor}))
-        ladder = Ladder(id="edit", label=seen.action.proves, target=seen.action.target, rungs=(rung,), approval=new_approval_id())
+        ladder = Ladder(id="edit", label=seen.action.proves, target=seen.action.target, rungs=(rung,), fault=seen.action.fault)
+        ladder = ladder.model_copy(update={"approval": new_approval_id()})
         found = await self._proposed(seen.action.incident, ladder, requested_by=asked)
         try:
             says = f"edited by {editor}: {found.approval}"

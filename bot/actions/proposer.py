@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bot.policy.approvals import STALLED, Rights, terms
+from graph.ladders.fault import guard_of
 from graph.state import Ladder, Rung
 from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, build_check, via_of
 from tools.acting.conditions import ConditionSeen, filled, job_forgotten, process_start, see, unmet
@@ -53,7 +54,7 @@ class Proposer:
         rung = ladder.now
         if rung is None:
             raise Withheld("cannot", "no rung is left")
-        wanted = ActionWanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by)
+        wanted = ActionWanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by, fault=guard_of(ladder))
         approvers = await self.rights.approvers(incident)
         try:
             if rung.remedy == "run_check":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from graph.actions.fault import fault_now
 from graph.ports import Ports
 from tools.acting.conditions import unmet
 from tools.acting.identity import boot_id, fingerprint
@@ -80,6 +81,7 @@ async def begin(seen: Record, ports: ActionPorts) -> Claim:
         if one.ok is None:
             raise NotNow(f"could not see whether {one.says}: {one.saw}")
         raise Changed("conditions", f"not so any more: {one.says} (it says {one.saw[:80]!r})")
+    await _still_there(seen, ports)
     try:
         authorised = await ports.authorised(seen)
         return await ports.ledger.claim(
@@ -103,6 +105,19 @@ async def _same_host(action: Action, ports: ActionPorts) -> None:
         boot = await boot_id(action.via, ports.transport)
         if boot != action.boot_id:
             raise Changed("rebooted", f"{action.via} was rebooted since this was proposed")
+
+
+async def _still_there(seen: Record, ports: ActionPorts) -> None:
+    """The fault that people approved this for is there now: a remedy for what is mended already could only harm."""
+    fault = seen.action.fault
+    if fault is None:
+        return
+    incident = seen.action.incident
+    found = await fault_now(fault, incident, seen.proposed_at, await ports.facts_of(incident), ports.reading, ports.transport)
+    if found.answer == "unseen":
+        raise NotNow(f"could not see whether the fault is still there: {found.says}")
+    if found.answer == "gone":
+        raise Changed("fault_gone", f"the fault is gone, so nothing is done about it: {found.says}")
 
 
 def _controller(action: Action, ports: ActionPorts) -> str:

@@ -9,9 +9,8 @@ from datetime import datetime
 
 from graph.engine.after_repairs import after_repairs, skews_of
 from graph.engine.assess import Assessment, assess
-from graph.engine.belief import Belief
-from graph.engine.reference import Lens, is_text
-from graph.engine.verdict import WORTH_SAYING
+from graph.engine.reference import Lens
+from graph.engine.shown import shown
 from graph.ladders.build import SCOPES
 from tools.acting.conditions import filled
 from tools.action import Action, Condition
@@ -102,26 +101,14 @@ def _label(action: Action, now: Assessment, lens: Lens) -> Proof:
     leaf = lens.taxonomy.leaves.get(action.proves)
     if leaf is None:
         return Proof("passes_now", "the command succeeded")
-    rows = [row for row in now.rows if row.label == leaf.label and _concerns(action, row.subject.named)]
-    still = next((row for row in rows if row in now.roots), None) or next((row for row in rows if row.proven or _shows(row)), None)
-    if still is not None:
-        later = REMEDIES[action.remedy].then if action.remedy in REMEDIES else ""
-        return Proof("unchanged", f"as expected, it counts from {later} on" if later else f"still there: {still.deciding[0].says}")
-    blind, _ = now.coverage.gaps(leaf)
-    if blind:
-        return Proof("unchanged", f"could not be proved: {blind[0]}", looked=False)
-    if not now.coverage.decidable(leaf):
-        return Proof("unchanged", "could not be proved: no check that was run can decide it", looked=False)
-    likely = next((row for row in rows if row.posterior >= WORTH_SAYING and row.support), None)
-    if likely is not None:
-        return Proof("unchanged", f"still likely: {likely.support[0].says}")
-    return Proof("passes_now", f"{leaf.title} shows no more on {', '.join(action.devices) or action.target}")
-
-
-def _shows(row: Belief) -> bool:
-    """Whether the host itself still says what decides for it, however rare the fault: alone, a host has nobody to be compared with."""
-    return any(not is_text(match.fact.key) for match in row.deciding)
-
-
-def _concerns(action: Action, named: Sequence[str]) -> bool:
-    return not action.devices or not named or bool(set(named) & set(action.devices))
+    seen = shown(leaf, action.devices, now)
+    match seen.answer:
+        case "shown":
+            later = REMEDIES[action.remedy].then if action.remedy in REMEDIES else ""
+            return Proof("unchanged", f"as expected, it counts from {later} on" if later else f"still there: {seen.says}")
+        case "likely":
+            return Proof("unchanged", seen.says)
+        case "unseen":
+            return Proof("unchanged", f"could not be proved: {seen.says}", looked=False)
+        case "gone":
+            return Proof("passes_now", seen.says)

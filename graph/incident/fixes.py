@@ -3,22 +3,25 @@
 Touches nothing but the evidence store; proposing and running is for those who tend the ladders between turns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from graph.engine.after_repairs import after_repairs, cursors
-from graph.engine.assess import Assessment
-from graph.incident.case import Case, merged
+from graph.engine.assess import Assessment, assess
+from graph.incident.case import Case, lens_of, merged
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, all_cured, becomes, of_fixes
 from graph.incident.tickets import hand_over
 from graph.ladders.build import Yard, ladders_for, mended_on
 from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
+from graph.ladders.fault import rests_on
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ports import Ports
 from graph.state import Item, Ladder, Ticket
+from tools.action import FaultCondition
+from tools.fact import Fact
 
 TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
 STUCK = frozenset({"hang", "nccl_timeout"})
@@ -85,11 +88,32 @@ def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: A
     kept = withdrawn(known, believed) if report.outcome in ("diagnosed", "no_fault") else known
     built = ladders_for(report.root_causes, yard, kept, anew=case.item.kind == "recheck")
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
-    ladders = settled([*kept, *built.ladders, *looks], yard)
+    ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)
     if not ladders and not built.by_hand:
         return concluded
     report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
     return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=becomes(concluded.lifecycle or "open", of_fixes(ladders)))
+
+
+def _resting(ladders: Sequence[Ladder], believed: Collection[tuple[str, str]], case: Case, ports: Ports) -> list[Ladder]:
+    """Those whose cause this turn has shown, with what it rests on."""
+    return [
+        row.model_copy(update={"fault": _rests_on(row, case, ports)}) if row.open and (row.label, row.target) in believed else row
+        for row in ladders
+    ]
+
+
+def _rests_on(ladder: Ladder, case: Case, ports: Ports) -> FaultCondition:
+    """A fault that once was seen to come and go is read as often from then on."""
+    facts, alone = alone_on(ladder.target, case, ports)
+    found = rests_on(ladder, alone, facts, comes_and_goes=case.turn.again > 0)
+    return replace(found, reads=max(found.reads, ladder.fault.reads)) if ladder.fault and found.lasts == "read" else found
+
+
+def alone_on(host: str, case: Case, ports: Ports) -> tuple[list[Fact], Assessment]:
+    """What a host says of itself, as a later look at it alone will be judged."""
+    facts = [fact for fact in case.facts if fact.host == host]
+    return facts, assess(facts, lens_of(ports, case.facts), [host])
 
 
 def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:

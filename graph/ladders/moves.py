@@ -128,6 +128,8 @@ def _superseded(ladder: Ladder, news: News, yard: Yard) -> Ladder:
         return waiting(ladder, "node_back", yard, news.says)
     if news.outcome == "host_key":
         return ended(ladder, "ticket", news.says)
+    if news.outcome == "fault_gone":
+        return _needless(ladder, news, yard)
     return ask_again(ladder, news.says, yard)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from graph.ladders.build import Yard, approval_of
+from graph.ladders.fault import guard_of
 from graph.state import Ladder, PlannedAction
 from tools.acting.build import ActionWanted, HostSeen, build, build_check, catalogue_hash, via_of
 from tools.action import Action
@@ -30,7 +31,7 @@ def planned(ladder: Ladder, yard: Yard) -> Action | None:
     rung, target = ladder.now, yard.inventory.hosts.get(ladder.target)
     if rung is None:
         return None
-    wanted = ActionWanted(rung.remedy, rung.args, yard.incident, ladder.label, rung.devices)
+    wanted = ActionWanted(rung.remedy, rung.args, yard.incident, ladder.label, rung.devices, fault=guard_of(ladder))
     if rung.remedy == "run_check":
         return build_check(wanted, ladder.target.split(","), policy="", catalogue=catalogue_hash())
     if target is None:

@@ -25,7 +25,7 @@ from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
 from tests.support.fakes_ledger import action
 from tools.acting.conditions import ConditionSeen
-from tools.action import Action
+from tools.action import Action, FaultCondition
 from tools.ledger.record import Record, Terms, Vote
 from tools.ledger.states import State
 
@@ -366,3 +366,14 @@ def test_a_moment_is_shown_by_the_readers_clock_and_in_utc_where_slack_cannot() 
 )
 def test_the_card_says_what_takes_it_back(remedy: str, undo: str, said: str) -> None:
     assert action_words.undo(replace(action(), remedy=remedy, undo=undo)) == said
+
+
+def test_the_fault_is_the_first_thing_that_must_hold() -> None:
+    fault = FaultCondition(
+        "GPU.X", "gpu-017", "the clocks of gpu5 are low", ("gpu.clock.app",), ("gpu-017/gpu5",), ("smi",), "8d3a1c52-0b1f", "read"
+    )
+    card = approval.render(Shown(record_of(fault=fault)))
+    (held,) = [line for line in strings(card.blocks) if "Must hold" in line]
+    assert "• the fault is still there: the clocks of gpu5 are low (read again by smi)\n• no process uses this GPU" in held
+    several = replace(fault, reads=3, lasts="boot")
+    assert "told by smi; stands for boot 8d3a1c52" in "".join(strings(approval.render(Shown(record_of(fault=several))).blocks))

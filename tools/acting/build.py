@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from tools.acting.conditions import filled
-from tools.action import Action, Condition, new_approval_id, plain
+from tools.action import Action, Condition, FaultCondition, new_approval_id, plain
 from tools.checks import CHECKS
 from tools.inventory.hosts import Host
 from tools.nodekit.generate import template
@@ -47,6 +47,8 @@ class ActionWanted:
     requested_by: str = ""
     needs_drained: bool = False
     """The quorum was relaxed because the target is drained: then it must still be when the action starts."""
+    fault: FaultCondition | None = None
+    """What it is for, where that must still be there when the action starts."""
 
 
 def via_of(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
@@ -87,6 +89,7 @@ def build(wanted: ActionWanted, target: Host, via: Host, seen: HostSeen, *, poli
         policy=policy,
         catalogue=catalogue,
         requested_by=wanted.requested_by,
+        fault=wanted.fault,
     )
 
 

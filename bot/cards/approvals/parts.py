@@ -108,15 +108,17 @@ def output(tail: Sequence[str]) -> list[Block]:
 
 
 def conditions(record: Record, seen: Sequence[ConditionSeen], at: datetime | None) -> list[Block]:
-    """What must hold, and what a dry run saw of it."""
+    """What must hold, the fault first, and what a dry run saw of it."""
     if record.state not in OPEN:
         return []
+    fault = words.fault(record.action)
+    still: list[Line] = [(f"• {fault}",)] if fault else []
     if seen:
         when = f" (dry run at {utc(at)})" if at else ""
-        lines = [saw(one) for one in seen[:MOST_CONDITIONS]]
+        lines = still + [saw(one) for one in seen[:MOST_CONDITIONS]]
     else:
         when = ""
-        lines = [(f"• {condition.says}",) for condition in record.action.conditions[:MOST_CONDITIONS]]
+        lines = still + [(f"• {condition.says}",) for condition in record.action.conditions[:MOST_CONDITIONS]]
     if not lines:
         return _check(record)
     rest = max(len(seen), len(record.action.conditions)) - MOST_CONDITIONS

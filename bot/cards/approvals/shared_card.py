@@ -176,6 +176,7 @@ def _must_hold(shown: Sequence[Shown]) -> list[Block]:
         return []
     seen = dict.fromkeys(condition.says for one in waiting for condition in one.seen)
     said = seen or dict.fromkeys(condition.says for one in waiting for condition in one.record.action.conditions)
+    said = dict.fromkeys(filter(None, (words.fault(one.record.action) for one in waiting))) | said
     if not said:
         return []
     when = next((f" (dry run at {utc(one.seen_at)})" for one in waiting if one.seen_at), "")

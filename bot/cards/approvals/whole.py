@@ -25,7 +25,7 @@ def _one(record: Record) -> Block:
     above: list[Line] = [(f"{mark} ", *words.place(action), " · ", bold(word)), ("digest ", exact_code(action.digest))]
     below: list[Line] = [
         (parts.count(record), f" · {action.risk} · time limit {action.limit_seconds} s · {action.approval}"),
-        *((f"• {condition.says}",) for condition in action.conditions),
+        *((f"• {says}",) for says in filter(None, (words.fault(action), *(condition.says for condition in action.conditions)))),
         (italic(f"boot {action.boot_id or '–'}"),),
     ]
     try:

@@ -177,6 +177,21 @@ def what(action: Action) -> str:
     return f"{does(action)} · {exact(targets(action))}{devices} · {action.risk}"
 
 
+def fault(action: Action) -> str:
+    """What it is for, as the condition that it is: what decided, and how it is looked for again. Empty where nothing is asked of it."""
+    found = action.fault
+    if found is None:
+        return ""
+    told = f" by {', '.join(map(exact, found.checks))}" if found.checks else ""
+    how = {
+        "read": f"read again{told}" + (f", {found.reads} times, for it comes and goes" if found.reads > 1 else ""),
+        "boot": f"told{told}; stands for boot {exact(found.boot_id[:8])}",
+        "silence": f"{exact(found.host)} still does not answer",
+        "proved": f"as it was proved{told}",
+    }[found.lasts]
+    return f"the fault is still there: {found.says} ({how})"
+
+
 def undo(action: Action) -> str:
     """What takes it back: a remedy of its own, or what a person would do by hand, or nothing."""
     if action.undo:

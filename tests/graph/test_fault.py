@@ -1,0 +1,243 @@
+"""The fault is a condition of its own remedy: no approval, however fresh, treats what is not there any more."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+
+from graph.actions.carry_out import Changed, NotNow, begin
+from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
+from graph.state import Ladder, Rung
+from tests.support.clock import T0
+from tests.support.fakes_actions import ANN, BDF, BOB, HUNG, SLOW, Office, Site, hung, well
+from tests.support.fakes_graph import fact
+from tests.support.fakes_ledger import action
+from tools.action import Action, FaultCondition
+from tools.fact import Fact, Status, blind
+from tools.ledger.record import Record, Terms
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
+
+HOSTS = ("n1", "n2", "m1", "ctl")
+LOW = "gpu.throttle.applications_clocks"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Redis]:
+    async with FakeAsyncRedis() as redis:
+        yield redis
+
+
+def slow(value: bool = True, host: str = "m1") -> Fact:
+    return fact(host, "smi", LOW, value, "gpu3")
+
+
+def boot(host: str = "m1", number: int = 0) -> Fact:
+    return fact(host, "dmesg", "host.boot_id", f"boot-of-{host}-{number}")
+
+
+def site(*sick: Fact) -> Site:
+    made = Site(facts=[*well(*HOSTS), *(boot(host) for host in HOSTS)])
+    made.sick(*sick)
+    return made
+
+
+async def approved(office: Office, text: str = "job 4711 is slow on m1") -> Record:
+    incident = await office.mention(text)
+    (row,) = await office.pending(incident)
+    for who in (ANN, BOB)[: row.terms.quorum]:
+        row = await office.ledger.vote(row.approval, row.digest, who, "approve", f"click-{who}")
+    return row
+
+
+async def ladder_of(office: Office, row: Record) -> dict[str, Any]:
+    (ladder,) = await office.ladders(row.action.incident)
+    return ladder
+
+
+# What the action says of its fault
+
+
+async def test_what_decided_is_part_of_the_action_and_of_its_digest(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    found = (await approved(office)).action
+    assert found.fault is not None
+    assert (found.fault.keys, found.fault.devices, found.fault.checks) == ((LOW,), ("m1/gpu3",), ("smi",))
+    assert (found.fault.lasts, found.fault.reads, found.fault.boot_id) == ("read", 1, "boot-of-m1-0")
+    other = replace(found, fault=replace(found.fault, keys=("gpu.count",)))
+    assert other.digest != found.digest
+    assert Action.from_canonical(found.canonical()) == found
+
+
+def test_an_action_without_a_fault_has_the_bytes_it_always_had() -> None:
+    plain = action()
+    assert '"fault"' not in plain.canonical()
+    assert Action.from_canonical(plain.canonical()) == plain
+
+
+async def test_a_line_of_the_kernel_stands_for_its_boot(store: Redis) -> None:
+    office = Office(store, site(hung("m1")))
+    found = (await approved(office)).action.fault
+    assert found is not None
+    assert (found.lasts, found.keys, found.boot_id) == ("boot", ("kernel.xid",), "boot-of-m1-0")
+
+
+# Mended by hand between the card and the start
+
+
+async def test_what_was_mended_by_hand_is_not_reset_and_nobody_claims_the_cure(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    row = await approved(office)
+    office.site.sick(slow(False))
+    await office.settle(row.action.incident)
+    row = await office.ledger.record(row.approval)
+    assert (row.state, row.outcome, office.site.effects) == (State.SUPERSEDED, "", [])
+    assert row.says == "the fault is gone, so nothing is done about it: Slow shows no more on m1/gpu3"
+    ladder = await ladder_of(office, row)
+    assert (ladder["outcome"], ladder["says"]) == ("withdrawn", row.says)
+
+
+async def test_a_healed_node_is_not_drained_from_an_old_card(store: Redis) -> None:
+    office = Office(store, site(fact("n1", "sysd", "service.state", "failed", "nvidia-fabricmanager")))
+    row = await approved(office, "job 4711 is slow on n1")
+    assert row.action.remedy == "drain_node"
+    office.clock.go(seconds=120)
+    office.site.sick(fact("n1", "sysd", "service.state", "active", "nvidia-fabricmanager"))
+    await office.settle(row.action.incident)
+    assert (office.site.effects, office.site.slurm) == ([], {})
+    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+
+
+async def test_what_cannot_be_looked_at_is_not_started_now_and_started_when_it_can(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    row = await approved(office)
+    there = office.site.facts
+    office.site.facts = [one for one in there if (one.host, one.check) != ("m1", "smi")]
+    office.site.facts.append(blind("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
+    with pytest.raises(NotNow, match="could not see whether the fault is still there"):
+        await begin(row, office.acting)
+    assert (await office.ledger.record(row.approval)).state is State.APPROVED
+    office.site.facts = there
+    await office.threads.go_on(row)
+    assert office.site.counts() == {"reset_clocks": 1}
+
+
+async def test_what_only_a_log_told_starts_in_its_boot_and_never_in_another(store: Redis) -> None:
+    office = Office(store, site(hung("n1")))
+    row = await approved(office, "job 4711 is slow on n1")
+    office.site.boots["n1"] = "another-boot"  # the drain runs on the controller, whose boot is the same
+    with pytest.raises(Changed, match="n1 has booted since") as gone:
+        await begin(row, office.acting)
+    assert gone.value.why == "fault_gone"
+    office.site.silent.add("n1")
+    with pytest.raises(NotNow, match="n1 does not answer"):
+        await begin(row, office.acting)
+    office.site.silent.clear()
+    del office.site.boots["n1"]
+    await office.threads.go_on(row)
+    assert office.site.counts() == {"drain_node": 1}
+
+
+async def test_one_that_comes_and_goes_is_gone_after_so_many_clean_readings(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    found = (await approved(office)).action
+    assert found.fault is not None
+    row = await proposed(office, replace(found, approval="apr-0000000000aa", fault=replace(found.fault, reads=CLEAN_READS)))
+    looks: list[str] = []
+
+    def comes(point: str) -> None:
+        looks.append(point) if point == "look" else None
+        office.site.sick(slow(len(looks) == CLEAN_READS))
+
+    office.site.at = comes
+    await begin(row, office.acting)
+    assert len(looks) == CLEAN_READS
+    office.site.at = lambda point: office.site.sick(slow(False))
+    again = await proposed(office, replace(row.action, approval="apr-0000000000ab"))
+    with pytest.raises(Changed, match="the fault is gone"):
+        await begin(again, office.acting)
+
+
+# Every remedy with every kind of fault
+
+KINDS = ("read", "boot", "silence", "proved")
+ANSWERS = ("there", "gone", "unseen")
+EXPECTED = {
+    ("read", "there"): "starts",
+    ("read", "gone"): "fault_gone",
+    ("read", "unseen"): "not now",
+    ("boot", "there"): "starts",
+    ("boot", "gone"): "fault_gone",
+    ("boot", "unseen"): "not now",
+    ("silence", "there"): "starts",
+    ("silence", "gone"): "fault_gone",
+    ("silence", "unseen"): "starts",  # not answering is what it is
+    ("proved", "there"): "starts",
+    ("proved", "gone"): "starts",  # no passive reading can tell
+    ("proved", "unseen"): "starts",
+}
+
+
+def fault(kind: Any) -> FaultCondition:
+    label = HUNG if kind == "boot" else SLOW
+    return FaultCondition(label, "m1", "it shows", (LOW,), ("m1/gpu3",), ("smi",), "boot-of-m1-0", kind)
+
+
+def world(kind: str, answer: str) -> Site:
+    """m1 as it is when the action is to start; everything else of it answers."""
+    made = site(slow(kind == "read" and answer == "there"))
+    if kind == "boot" and answer == "gone":
+        made.boots["m1"] = "another-boot"
+    if (kind, answer) == ("silence", "there") or answer == "unseen":
+        made.silent.add("m1")
+    return made
+
+
+async def proposed(office: Office, wanted: Action) -> Record:
+    terms = Terms(frozenset({ANN, BOB}), 1, group="h100", group_size=4)
+    row = await office.ledger.propose(wanted, terms)
+    return await office.ledger.vote(row.approval, row.digest, ANN, "approve", f"click-{row.approval}")
+
+
+async def everybody(seen: Record) -> frozenset[str]:
+    return seen.terms.approvers
+
+
+async def starting(office: Office, row: Record) -> str:
+    try:
+        await begin(row, replace(office.acting, authorised=everybody))
+    except Changed as why:
+        return why.why
+    except NotNow:
+        return "not now"
+    return "starts"
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("remedy", REMEDIES)
+async def test_every_remedy_with_every_kind_of_fault(store: Redis, remedy: str, kind: str, answer: str) -> None:
+    office = Office(store, world(kind, answer))
+    rung = Rung(remedy=remedy, args={"bdf": BDF["gpu3"]}, part="fix")
+    guard = guard_of(Ladder(id="l", label=SLOW, target="m1", rungs=(rung,), fault=fault(kind)))
+    assert (guard is None) == (remedy in NEEDS_NO_FAULT)
+    wanted = action(
+        incident="inc-1", remedy=remedy, args={"bdf": BDF["gpu3"]}, target="m1", via="ctl", boot_id="", host_key="", conditions=(),
+        policy=office.rights.policy(), catalogue=office.acting.catalogue, fault=guard,
+    )  # fmt: skip
+    wanted = replace(wanted, approval="apr-0123456789ab")
+    assert await starting(office, await proposed(office, wanted)) == ("starts" if guard is None else EXPECTED[kind, answer])
+
+
+def test_what_the_ladder_treated_before_is_judged_by_its_proof_and_not_by_what_shows() -> None:
+    drain, mig = Rung(remedy="drain_node", part="prepare"), Rung(remedy="mig_off", part="prepare", devices=("m1/gpu3",))
+    first, other = (Rung(remedy="gpu_reset", devices=(f"m1/{name}",)) for name in ("gpu3", "gpu5"))
+    reboot = Rung(remedy="reboot", plan=1)
+    row = Ladder(id="l", label=SLOW, target="m1", rungs=(drain, mig, first, other, reboot), fault=fault("read"))
+    asked = [guard_of(row.model_copy(update={"rung": n})) is not None for n in range(5)]
+    assert asked == [True, True, False, True, False]
+    row = row.model_copy(update={"since": T0})
+    assert [guard_of(row.model_copy(update={"rung": n})) is not None for n in range(5)] == [True, True, False, True, False]
