@@ -8,6 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from graph.actions import carry_out
 from graph.actions.carry_out import Changed, NotNow, begin
 from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
 from graph.state import Ladder, Rung
@@ -241,3 +242,44 @@ def test_what_the_ladder_treated_before_is_judged_by_its_proof_and_not_by_what_s
     assert asked == [True, True, False, True, False]
     row = row.model_copy(update={"since": T0})
     assert [guard_of(row.model_copy(update={"rung": n})) is not None for n in range(5)] == [True, True, False, True, False]
+
+
+# Stories that are told to copies with a bug as well
+
+
+@pytest.fixture
+def steps() -> Any:
+    return carry_out
+
+
+async def starts(office: Office, steps: Any, row: Record) -> str:
+    """How `begin` of these steps ends."""
+    try:
+        await steps.begin(row, office.acting)
+    except steps.Changed as why:
+        return str(why.why)
+    except steps.NotNow:
+        return "not now"
+    return "starts"
+
+
+async def test_what_is_mended_before_the_start_is_not_treated(store: Redis, steps: Any) -> None:
+    office = Office(store, site(slow()))
+    row = await approved(office)
+    office.site.sick(slow(False))
+    assert await starts(office, steps, row) == "fault_gone"
+
+
+async def test_what_cannot_be_looked_at_does_not_start(store: Redis, steps: Any) -> None:
+    office = Office(store, site(slow()))
+    row = await approved(office)
+    office.site.facts = [one for one in office.site.facts if (one.host, one.check) != ("m1", "smi")]
+    office.site.facts.append(blind("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
+    assert await starts(office, steps, row) == "not now"
+
+
+async def test_a_line_of_the_log_is_no_fault_of_another_boot(store: Redis, steps: Any) -> None:
+    office = Office(store, site(hung("n1")))
+    row = await approved(office, "job 4711 is slow on n1")
+    office.site.boots["n1"] = "another-boot"
+    assert await starts(office, steps, row) == "fault_gone"

@@ -1,7 +1,7 @@
 """Safety bugs, seeded one at a time into a copy of the ledger. Each must be caught by the machine or by the story named beside it.
 
 A mutant is a change of source text, loaded as a package of its own: the product is never patched. `python -m tests.properties.mutants_ledger --table`
-kills them all and prints what killed which; `--markdown` prints the table of SECURITY.md.
+kills them all and prints what killed which; the table of SECURITY.md is printed by `tests.properties.mutants_actions`.
 """
 
 import asyncio
@@ -274,7 +274,7 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def __init__(self, package: str, sources: Mapping[str, str]) -> None:
         self._package = package
         self._texts = {f"{package}.{name}": text for name, text in sources.items()}
-        self._packages = {package, f"{package}.acting", f"{package}.ledger"}
+        self._packages = {package, *(name.rpartition(".")[0] for name in self._texts)}
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
         known = fullname in self._texts or fullname in self._packages
@@ -399,10 +399,9 @@ HEADER = ("| seeded bug | breaks | killed by |", "|---|---|---|")
 
 
 def main(words: list[str]) -> int:
-    """`--markdown` prints the table without running anything, `--table` kills them all and adds the seconds; 1 when one survives."""
-    if "--markdown" in words:
-        print("\n".join([*HEADER, *map(row_of, MUTANTS)]))
-        return 0
+    """`--table` kills them all and says how many seconds each took; 1 when one survives."""
+    if words != ["--table"]:
+        return 2
     print(f"{HEADER[0]} seconds |\n{HEADER[1]}---|")
     survived = 0
     for mutant in MUTANTS:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.properties.mutants_ledger import HEADER, MUTANTS, Mutant, changed, control, kill, row_of
+from graph.actions import carry_out
+from tests.properties.mutants_actions import ACTION_MUTANTS, steps_of, table, tell
+from tests.properties.mutants_ledger import MUTANTS, Mutant, changed, control, kill
 
 BEGIN, END = "<!-- mutants: begin -->", "<!-- mutants: end -->"
 SECURITY = Path(__file__).parents[2] / "SECURITY.md"
-INVARIANTS = ("I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I15", "I19", "I21")
+INVARIANTS = ("I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I15", "I19", "I21")
 
 
 def test_the_ledger_itself_pleases_every_killer() -> None:
@@ -21,9 +23,16 @@ def test_is_killed(mutant: Mutant) -> None:
     assert kill(mutant).killed_by, f"survived: {mutant.name} ({mutant.breaks})"
 
 
+@pytest.mark.parametrize("mutant", ACTION_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_bug_in_the_steps_of_an_action_is_killed(mutant: Mutant) -> None:
+    assert tell(carry_out, mutant.killer) == ""
+    with steps_of(mutant) as steps:
+        assert tell(steps, mutant.killer), f"survived: {mutant.name} ({mutant.breaks})"
+
+
 @pytest.mark.parametrize("invariant", INVARIANTS)
 def test_each_invariant_has_a_bug_that_breaks_it(invariant: str) -> None:
-    assert any(invariant in mutant.breaks.split() for mutant in MUTANTS)
+    assert any(invariant in mutant.breaks.split() for mutant in (*MUTANTS, *ACTION_MUTANTS))
 
 
 def test_an_edit_that_fits_nowhere_any_more_is_an_error() -> None:
@@ -35,7 +44,7 @@ def test_an_edit_that_fits_nowhere_any_more_is_an_error() -> None:
 def test_security_md_shows_the_table_of_the_code() -> None:
     text = SECURITY.read_text()
     shown = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip()
-    assert shown == "\n".join([*HEADER, *map(row_of, MUTANTS)]), "python -m tests.properties.mutants_ledger --markdown prints it"
+    assert shown == table(), "`python -m tests.properties.mutants_actions` prints it"
 
 
 def test_security_md_names_only_tests_that_exist() -> None:
