@@ -34,7 +34,7 @@ async def play(world: Sandbox, fault: str) -> list[str]:
     world.cluster.heal()
     world.cluster.break_(fault, node, **how)
     before = set(world.cluster.executions)
-    ts = await world.slack.say("U0OLGA", "C0GPUINC", f"<@U0RACKMED> job 4711 has trouble on {node} ({fault})")
+    ts = await world.slack.say("U0OLGA", "C0GPUINC", f"<@U0RACKMED> training has trouble on {node} ({fault})")
     clicked: set[tuple[str, str]] = set()
 
     def next_click() -> tuple[str, str] | bool:

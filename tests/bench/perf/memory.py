@@ -61,7 +61,7 @@ async def measured(world: Sandbox, incidents: int, log: Path) -> dict[str, Any]:
         for number in range(incidents):
             if number == incidents // 2:
                 world.cluster.break_("G07", "gpu-003", gpu=5)
-            threads.append(await world.slack.say(PERSON, CHANNEL, f"<@U0RACKMED> job 4711 hangs on gpu-[001-004] ({number})"))
+            threads.append(await world.slack.say(PERSON, CHANNEL, f"<@U0RACKMED> training hangs here as well ({number})"))
             if number % 8 == 7 or number == incidents - 1:  # people do not all ask in the same second; a queue is not what is measured
                 await world.slack.wait_for(lambda: all(reported(world, ts) for ts in threads), REPORT_WITHIN)
         await world.slack.quiet(60)

@@ -84,7 +84,7 @@ async def answered(slack: SlackSandbox, number: int) -> tuple[float, float]:
 
 async def mention(slack: SlackSandbox, number: int) -> str:
     """Ask, and wait for a sign of life."""
-    ts = await slack.say(PERSON, CHANNEL, f"<@U0RACKMED> job 4711 hangs on gpu-[001-004] ({number})")
+    ts = await slack.say(PERSON, CHANNEL, f"<@U0RACKMED> training hangs here as well ({number})")
     await slack.wait_for(lambda: len(slack.thread(CHANNEL, ts)) > 1, 60)
     return ts
 
