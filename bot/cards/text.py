@@ -100,8 +100,10 @@ def exact_code(text: str) -> Span:
 
 
 def exact_pre(text: str) -> str:
-    """`exact` as a block of its own, never cut."""
-    return f"```\n{_escape(exact(text))}\n```"
+    """`exact` as a block of its own, never cut. Lines are lines, each end marked `↵`, for a line that is wrapped must not look like two;
+    a blank that a display would swallow is `·`. Both marks are no ASCII, so no text of anybody's shows them."""
+    lines = exact(text).replace("‹U+000A›", "↵\n").replace("‹U+0020›", "·")
+    return f"```\n{_escape(lines)}\n```"
 
 
 def _slack_id(value: str) -> str:

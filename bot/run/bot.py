@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
+from bot.actions.asked import KnownFacts
 from bot.actions.decisions import Approvals
 from bot.actions.due import ActionIndex
 from bot.cards.incidents.close_modal import choices
@@ -29,6 +30,7 @@ from bot.settings import Settings
 from bot.slack.client import slack_client
 from bot.slack.context import Surface
 from bot.slack.incoming.files import Fetch
+from bot.slack.outgoing.approval_view import Known
 from bot.slack.outgoing.approvals import cards_over
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import ProgressCards
@@ -61,6 +63,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
+    known = Known(ActionIndex(store.redis, ports.clock).told, KnownFacts(ports.evidence, turns.state))
     needs = ActingNeeds(
         settings,
         store,
@@ -69,7 +72,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         state_of=turns.state,
         inbox=inbox,
         people=people,
-        show=cards_over(client, cards, people, inbox.origin, ActionIndex(store.redis, ports.clock).told, ports, world.transport),
+        show=cards_over(client, cards, people, inbox.origin, known, ports, world.transport),
         wake=wakeups.wake,
         wakeups=of_actions,
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bot.cards import blocks, text
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import edit_modal, outcomes, reject_modal
+from bot.cards.approvals import edit_modal, outcomes, process, reject_modal
 from bot.cards.approvals import words as action_words
 from bot.cards.approvals.card import BUTTONS, Click, Shown
 from bot.cards.blocks import Card
@@ -26,6 +26,7 @@ from tests.support.fakes_bot import TEAM
 from tests.support.fakes_ledger import action
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action, FaultCondition
+from tools.fact import Fact
 from tools.ledger.record import Record, Terms, Vote
 from tools.ledger.states import State
 
@@ -151,10 +152,10 @@ def test_a_card_is_whole_or_cannot_be_approved_and_mentions_only_the_approvers(
 def is_whole(card: Card, wanted: Action) -> bool:
     """Host, command and digest each stand in one text of the card, in a form that nothing else has."""
     shown = [unescaped(t) for t in strings(card.blocks)]
-    host, command = text.exact(wanted.target), text.exact(shlex.join(wanted.command))
+    host, command = text.exact(wanted.target), unescaped(text.exact_pre(shlex.join(wanted.command)))
     return (
         any(f"`{host}`" in t for t in shown)
-        and f"```\n{command}\n```" in shown
+        and command in shown
         and f"digest `{wanted.digest}`" in shown
         and not any("… (+" in t for t in shown if command in t)
     )
@@ -377,3 +378,48 @@ def test_the_fault_is_the_first_thing_that_must_hold() -> None:
     assert "• the fault is still there: the clocks of gpu5 are low (read again by smi)\n• no process uses this GPU" in held
     several = replace(fault, reads=3, lasts="boot")
     assert "told by smi; stands for boot 8d3a1c52" in "".join(strings(approval.render(Shown(record_of(fault=several))).blocks))
+
+
+def test_a_command_of_several_lines_is_shown_as_lines() -> None:
+    script = "for unit in a b; do\n  systemctl stop $unit\ndone"
+    words = str(approval.render(Shown(record_of(command=("sh", "-c", script)))).blocks[2:5])
+    assert "do↵\\n··systemctl stop $unit↵\\ndone" in words
+    assert text.exact_pre("a↵\nb") != text.exact_pre("a\nb")
+    assert text.exact_pre("a·b") != text.exact_pre("a  b")
+
+
+def process_facts(**attrs: Any) -> list[Fact]:
+    own = {
+        "pid": 41233,
+        "user": "alice",
+        "job": "4711",
+        "seconds": 90113,
+        "args": "python3 train.py --token=ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    }
+    return [
+        Fact("procs", "proc.orphan", 61234, "gpu5", host="gpu-017", attrs=own | {"why": "its parent is gone and no job holds it"} | attrs)
+    ]
+
+
+def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() -> None:
+    record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
+    known = process.known_of(record.action, process_facts())
+    card = approval.render(Shown(record, GROUP, known=known))
+    words = str(card.blocks)
+    for said in ("owner *alice*", "age *1 d 1 h*", "job *4711*", "GPU memory *61,234 MiB*", "its parent is gone", "python3 train.py"):
+        assert said in words
+    assert "ghp_abc" not in words
+    assert fits(card)
+    assert is_whole(card, record.action)
+    elsewhere = [replace(fact, host="gpu-018") for fact in process_facts()]
+    assert "did not list it" in str(process.known_of(record.action, elsewhere))
+    assert process.known_of(record_of().action, process_facts()) == ()
+
+
+@given(HOSTILE, HOSTILE)
+def test_what_a_tenant_calls_a_process_breaks_no_card(user: str, args: str) -> None:
+    record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
+    card = approval.render(Shown(record, GROUP, known=process.known_of(record.action, process_facts(user=user, args=args * 9))))
+    assert is_safe(card)
+    assert fits(card)
+    assert is_whole(card, record.action)

@@ -173,7 +173,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
         assert fits(card)
     words = sections(shared_card.render(shown, Brakes()))
     for record in kept:
-        row = f"```\n{text.exact(approval.command(record.action))}\n```"
+        row = unescaped(text.exact_pre(approval.command(record.action)))
         assert any(row in one and f"`{text.exact(record.action.target)}`" in one and record.digest[:16] in one for one in words)
     assert not view_problems(view := whole.render(kept))
     assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)

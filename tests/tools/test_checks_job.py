@@ -21,6 +21,7 @@ def test_every_gpu_process_gets_its_user_and_job() -> None:
     assert facts[41233].value == 61234
     assert facts[41233].device == "0000:9b:00.0"
     assert (facts[50000].attrs["user"], facts[50000].attrs["job"], facts[50000].attrs["ppid"]) == ("bob", "813", 900)
+    assert (facts[41233].attrs["seconds"], facts[41233].attrs["args"]) == (900, "python3 train.py")
     assert facts[70000].status is Status.ABSENT
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kb.address import bdf
+from kb.redact import redact
 from tools.checks.cells import number
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
@@ -29,6 +30,7 @@ _JOB = re.compile(
 )
 _SERVICE = re.compile(r"/system\.slice/[^/]{1,100}\.service")
 _COMM = 32
+_ARGS = 300
 _ROWS = "rows"
 
 
@@ -40,6 +42,10 @@ class Process(NamedTuple):
     state: str
     cgroup: str
     comm: str
+    seconds: int = 0
+    """How long it has run."""
+    args: str = ""
+    """Its command line, cut; the tenant's own words."""
 
     @property
     def job(self) -> str:
@@ -86,7 +92,7 @@ def parse_listing(text: str) -> Sequence[Fact]:
         thread = args.startswith("[") and row[2] in ("0", "2")
         found += _stuck(row, comm, args, thread)
         if not thread:
-            rows[row[1]] = list(Process(int(row[2]), row[3], row[4], row[7][:300], comm))
+            rows[row[1]] = list(Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_ARGS]))
     told = {fact.key for fact in found}
     found += [
         Fact(CHECK, key, status=Status.ABSENT, line="none is listed") for key in ("proc.blocked", "proc.busy_kernel") if key not in told
@@ -140,7 +146,8 @@ def _known(fact: Fact, rows: Mapping[int, Process]) -> Fact:
     process = rows.get(int(fact.attrs.get("pid", -1)))
     if process is None:
         return fact
-    own = {"ppid": process.ppid, "user": process.user, "job": process.job, "state": process.state}
+    own = {"ppid": process.ppid, "user": process.user, "job": process.job, "state": process.state, "seconds": process.seconds}
+    own |= {"args": redact(process.args)} if process.args else {}
     return replace(fact, attrs={**fact.attrs, **own})
 
 

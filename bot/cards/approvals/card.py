@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from bot.cards import blocks
-from bot.cards.approvals import parts, waiting, words
+from bot.cards.approvals import parts, process, waiting, words
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import Stale
 from bot.cards.text import Part, bold, exact, exact_code, plain, size
@@ -42,6 +42,7 @@ OF_SEVERAL = frozenset({APPROVE_ALL, SHOW_ALL})
 NOT_EDITABLE = frozenset({"node", "approval"})
 """Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
 CONFIRM = 300
+KNOWN = 700
 MOST_EACH = 20
 """Actions that one button can name: with their digests whole they still fit into its value."""
 
@@ -77,6 +78,8 @@ class Shown:
     """Said on every card, for example that the ledger's store may forget."""
     queued: waiting.Queued | None = None
     """What waits for its turn behind this card."""
+    known: process.Rows = ()
+    """What is known of the process that it ends."""
 
 
 def render(shown: Shown) -> Card:
@@ -93,6 +96,7 @@ def render(shown: Shown) -> Card:
             *parts.asked(record, shown.group),
             *waiting.render(shown.queued, 1, carry(record)),
             *core,
+            *_known(shown),
             *parts.warned(shown.warning),
             *parts.stands(record, shown.names, shown.began, shown.held),
             *parts.output(shown.tail),
@@ -158,6 +162,11 @@ def _core(action: Action) -> list[Block]:
         blocks.verbatim(command(action)),
         blocks.whole(("digest ", exact_code(action.digest))),
     ]
+
+
+def _known(shown: Shown) -> list[Block]:
+    lines = process.lines(shown.known)
+    return [blocks.short(*lines, room=KNOWN)] if lines else []
 
 
 def _too_large(shown: Shown, why: str) -> Card:

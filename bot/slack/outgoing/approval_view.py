@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.actions.queue import behind
-from bot.cards.approvals import waiting
+from bot.cards.approvals import process, waiting
 from bot.cards.approvals.card import Shown
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import OriginOf
@@ -21,18 +21,31 @@ from tools.acting.conditions import ConditionSeen
 from tools.action import Action
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
+from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import State
 
 MOST_TAIL = 12
-Told = Callable[[str], Awaitable[Mapping[str, str]]]
 
 
 async def nothing_told(incident: str) -> Mapping[str, str]:
     """Nobody waits."""
     return {}
+
+
+async def nothing_known(incident: str) -> Sequence[Fact]:
+    """No facts."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an incident: `told` what is noted of it (here what waits for its turn), `facts_of` what it stands on."""
+
+    told: Callable[[str], Awaitable[Mapping[str, str]]] = nothing_told
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +60,7 @@ class Sources:
     evidence: EvidenceStore
     clock: Clock
     dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
-    told: Told = nothing_told
-    """What is noted of an incident: here what waits for its turn."""
+    known: Known = field(default_factory=Known)
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
 
@@ -73,16 +85,20 @@ class Viewer:
             began=await self._began(record),
             held=await self.note(record, "held") if record.state is State.APPROVED else "",
             tail=await self._tail(record),
+            known=json.loads(await self.note(record, "known") or "[]"),
             warning=self.sources.warning,
         )
 
     async def queued(self, records: Sequence[Record]) -> waiting.Queued | None:
         """What waits for its turn behind a card with these actions."""
         first = records[0].action
-        return waiting.read(behind(await self.sources.told(first.incident), first.proves, [record.approval for record in records]))
+        return waiting.read(behind(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records]))
 
     async def look(self, record: Record) -> None:
-        """A dry run of its conditions, once."""
+        """A dry run of its conditions, and what is known of the process that it ends; once."""
+        if record.action.remedy in process.ENDS and not await self.note(record, "known"):
+            known = process.known_of(record.action, await self.sources.known.facts_of(record.action.incident))
+            await self.keep(record, "known", json.dumps(known))
         if not await self.note(record, "seen"):
             rows = await self.sources.dry_run(record.action)
             at = self.sources.clock.now().isoformat()

@@ -26,7 +26,7 @@ from bot.policy import channels
 from bot.policy.approvals import Rights, can_still_be_decided
 from bot.policy.channels import Place
 from bot.slack.client import said
-from bot.slack.outgoing.approval_view import Sources, Told, Viewer
+from bot.slack.outgoing.approval_view import Known, Sources, Viewer
 from bot.slack.outgoing.posts import POSTING, Once, PostedCards
 from bot.slack.outgoing.progress import OriginOf
 from bot.slack.outgoing.shared_cards import Batches
@@ -221,7 +221,13 @@ def _replaced(record: Record) -> bool:
 
 
 def cards_over(
-    client: AsyncWebClient, cards: PostedCards, people: People, origin_of: OriginOf, told: Told, ports: Ports, transport: Transport
+    client: AsyncWebClient,
+    cards: PostedCards,
+    people: People,
+    origin_of: OriginOf,
+    known: Known,
+    ports: Ports,
+    transport: Transport,
 ) -> Callable[[Book, Rights, str], ActionCards]:
     """The cards, once the ledger is open (`bot.run.actions.ShowOf`)."""
 
@@ -235,7 +241,7 @@ def cards_over(
             evidence=ports.evidence,
             clock=ports.clock,
             dry_run=lambda action: dry_run(action, transport, ports.inventory),
-            told=told,
+            known=known,
             brakes=book.brakes,
             warning=warning,
         )
