@@ -238,6 +238,23 @@ class LogDigest(Stored):
     templates: tuple[LogTemplate, ...] = ()
 
 
+Found = Literal["fault", "odd", "blind", "nothing"]
+
+
+class AboutHosts(Stored):
+    """What is known of the hosts that somebody asked about. `nothing` abnormal is said only where all of them were looked at whole."""
+
+    hosts: tuple[str, ...]
+    found: Found
+    checks: int = 0
+    """Different ones that could look."""
+    read: datetime | None = None
+    blind: tuple[str, ...] = ()
+    """Checks that could not look."""
+    line: str = ""
+    """The first abnormal line."""
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -260,6 +277,10 @@ class Report(Stored):
     """What people must do, because no remedy can or because a value that it needs is not known."""
     logs: tuple[LogDigest, ...] = ()
     """A handful of the most telling templates of the logs."""
+    about: AboutHosts | None = None
+    """The hosts that somebody asked about, where what was found is not the whole answer."""
+    also_seen: tuple[str, ...] = ()
+    """Labels of the root causes that are on other hosts than those asked about."""
     unknown_hosts: tuple[UnknownName, ...] = ()
     """What was named as a host and is none that may be spoken of, with those that may be meant."""
     unknown_job: str = ""

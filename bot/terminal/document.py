@@ -19,6 +19,8 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "outcome": report.outcome,
         "headline": report.headline,
         "root_causes": [_cause(cause) for cause in report.root_causes],
+        "about": report.about.model_dump(mode="json") if report.about else None,
+        "also_seen": list(report.also_seen),
         "ruled_out": [{"label": row.label, "because": row.because} for row in report.ruled_out],
         "could_not_look": [row.model_dump() for row in report.could_not_look],
         "unknown_hosts": [{"name": row.name, "nearest": list(row.nearest)} for row in report.unknown_hosts],

@@ -1,6 +1,7 @@
 """A report for the terminal: headline first, evidence as it was printed, next step last. Host text is shown literally, never as markup."""
 
 import shlex
+from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 from rich.rule import Rule
@@ -9,22 +10,26 @@ from rich.text import Text
 from graph.incident.unknown import said_in
 from graph.reading.logs import in_words
 from graph.rows import IncidentRows
-from graph.state import Hypothesis, Incident, PlannedAction, Report, Stats
+from graph.state import Found, Hypothesis, Incident, PlannedAction, Report, Stats
 from kb.redact import visible
 from tools.inventory.ranges import fold
 
 COLOURS = {"diagnosed": "bold red", "no_fault": "bold green", "abstained": "bold yellow", "handed_off": "bold magenta"}
 
+OF_ASKED: Mapping[Found, str] = {"fault": "bold red", "nothing": "bold green", "odd": "bold yellow", "blind": "bold yellow"}
+
 
 def report_text(state: Incident, report: Report) -> RenderableType:
     """The whole report as one renderable."""
     rows = IncidentRows(state)
-    parts: list[RenderableType] = [Rule(rows.id), Text(report.headline or report.outcome, style=COLOURS[report.outcome])]
+    parts: list[RenderableType] = [Rule(rows.id), Text(report.headline or report.outcome, style=_colour(report))]
     parts += [Text(visible(line), style="yellow") for line in said_in(report)]
     if report.reply:
         parts.append(Text(visible(report.reply)))
-    for cause in report.root_causes:
-        parts += _cause(cause)
+    parts += [part for cause in report.root_causes if cause.label not in report.also_seen for part in _cause(cause)]
+    if report.also_seen:
+        parts.append(Text("\nalso seen", style="bold"))
+        parts += [part for cause in report.root_causes if cause.label in report.also_seen for part in _cause(cause)]
     parts += _list("would be put up for approval, in this order (a terminal approves nothing)", [_action(row) for row in report.actions])
     parts += _list("for people to do", report.by_hand)
     parts += _list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
@@ -36,6 +41,11 @@ def report_text(state: Incident, report: Report) -> RenderableType:
         parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))
     parts.append(Text(_cost(rows.stats, report), style="dim"))
     return Group(*parts)
+
+
+def _colour(report: Report) -> str:
+    """That of the answer to what was asked."""
+    return OF_ASKED[report.about.found] if report.about else COLOURS[report.outcome]
 
 
 def _cause(cause: Hypothesis) -> list[RenderableType]:

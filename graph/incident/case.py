@@ -44,6 +44,10 @@ class Turn:
     asked: tuple[str, ...] = ()
     """Questions that people were asked so far: what was answered is not asked again."""
     began: str = ""
+    about: str = ""
+    """Folded names of the hosts that the item asks about for their own sake."""
+    question: bool = False
+    """Whether it asks how they are."""
     only: bool = False
     """People named these hosts as the only ones: no others are looked at."""
     unknown: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.engine.assess import Assessment
+from graph.incident.about import about_hosts, asked_first
+from graph.incident.about import in_words as about_in_words
 from graph.incident.answers import answer
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
@@ -21,9 +23,9 @@ from graph.incident.tickets import hand_over
 from graph.incident.unknown import hosts_said
 from graph.ports import Ports, Progress
 from graph.reading.logs import handful
-from graph.state import Hypothesis, Incident, Outcome, Report, Stats
+from graph.state import AboutHosts, Hypothesis, Incident, Outcome, Report, Stats
 from tools.inventory.nearest import unknown_names
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import expand, fold
 
 MOST_BLIND, MOST_DONE, MOST_ASKED = 20, 50, 12
 LONGEST_REASON = 120
@@ -62,13 +64,14 @@ def _cost(case: Case, ports: Ports) -> Stats:
 
 
 def _diagnosis(case: Case, now: Assessment) -> Concluded:
-    turn, roots = case.turn, now.root_causes()
-    outcome = _outcome(case, now)
+    turn, outcome = case.turn, _outcome(case, now)
+    here, elsewhere = asked_first(now.root_causes(), expand(turn.about))
+    about, roots = about_hosts(case, now), (*here, *elsewhere)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in ENDS else turn.questions
     report = Report(
         item=case.item.id,
         outcome=outcome,
-        headline=headline(case, now, outcome),
+        headline=headline(case, now, outcome, here, about),
         root_causes=roots,
         ruled_out=tuple(
             row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:LONGEST_REASON]}) for row in now.ruled_out()
@@ -77,8 +80,10 @@ def _diagnosis(case: Case, now: Assessment) -> Concluded:
         questions=questions,
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         without_model=turn.without_model,
-        next_step=_next_step(now, roots, outcome, questions),
+        next_step=_next_step(now, roots, outcome, questions) if here or not elsewhere else _elsewhere(now, elsewhere[0]),
         logs=handful(case.logs if roots else logs_of(case)),
+        about=about,
+        also_seen=tuple(row.label for row in elsewhere),
         unknown_hosts=unknown_names(turn.unknown, case.visible),
         unknown_job=turn.unknown_job,
     )
@@ -123,9 +128,14 @@ def _next_step(now: Assessment, roots: Sequence[Hypothesis], outcome: Outcome, q
     return ANSWER if questions else TELL_MORE
 
 
-def headline(case: Case, now: Assessment, outcome: Outcome) -> str:
-    """One sentence."""
-    roots = now.root_causes()
+def _elsewhere(now: Assessment, row: Hypothesis) -> str:
+    return f"For {_named(now, row)}: {now.lens.taxonomy.leaf(row.label).next_step}"
+
+
+def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypothesis], about: AboutHosts | None) -> str:
+    """One sentence. `roots` are the causes on the hosts asked about: what was seen elsewhere is never the headline of a question."""
+    if about and not roots and not case.turn.cut:
+        return about_in_words(about, case.item.at)
     if roots:
         return "; ".join(_named(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _nowhere(case):

@@ -11,6 +11,7 @@ from graph.incident.case import Case, Turn, merged, read_case
 from graph.incident.concerned import Concerned, asks_scheduler, concerned
 from graph.model.reasoner import BriefGuess, Declined
 from graph.ports import Ports, Progress
+from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted
@@ -36,7 +37,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     pasted, facts, logs = await _read_attachments(case, ports)
     new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))
     named = concerned(case.item, case.brief, new, await _hosts_of_job(asks_scheduler(case.brief, new), case, ports))
-    turn = replace(turn, only=bool(named.looked_at), unknown=named.unknown, unknown_job=named.unknown_job, refused=named.refused)
+    turn = _named(turn, case.item.text, new, named)
     if named.refused and case.report:
         return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
     brief = _understood(case, new, named, pasted)
@@ -74,6 +75,19 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
         logs += [digest] if digest else []
         texts.append(text[:LONGEST_READ])
     return "\n".join(texts), facts, logs
+
+
+def _named(turn: Turn, text: str, new: Understanding, named: Concerned) -> Turn:
+    """The turn with what its item names and asks."""
+    return replace(
+        turn,
+        about=fold(named.looked_at or hosts_asked_about(text, new)),
+        question=bool(named.looked_at) or asks_how_they_are(text),
+        only=bool(named.looked_at),
+        unknown=named.unknown,
+        unknown_job=named.unknown_job,
+        refused=named.refused,
+    )
 
 
 def _understood(case: Case, new: Understanding, named: Concerned, pasted: str) -> Brief:

@@ -1,6 +1,6 @@
 """The report of a turn: root cause first, where, the lines that prove it, what else was thought of, the next step last."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -10,7 +10,7 @@ from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import question, rows
 from bot.cards.text import Line, bold, italic
 from graph.incident.unknown import said_in
-from graph.state import Outcome, Report, Stats
+from graph.state import Found, Hypothesis, Outcome, Report, Stats
 
 HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
 BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck"}
@@ -22,19 +22,24 @@ HEADLINES: Mapping[Outcome, tuple[str, str]] = {
     "handed_off": ("🎫", "Handed to a human"),
 }
 
+OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "🟢", "odd": "🟡", "blind": "🟡"}
+"""What stands before the answer to a question about hosts."""
+
 
 def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
     """The whole report; a turn that answered a question shows the answer alone, for the rest was said before."""
     if report.reply:
         return blocks.card(report.reply, [*_answer(report.reply), _small_print(incident, report, None)])
     icon, words = HEADLINES[report.outcome]
+    icon = OF_ASKED[report.about.found] if report.about else icon
     headline = f"{icon} {report.headline or words}"
     return blocks.card(
         headline,
         [
             blocks.header(headline),
             *[blocks.say(f"❓ {line}") for line in said_in(report)],
-            *_causes(report),
+            *_causes(row for row in report.root_causes if row.label not in report.also_seen),
+            *_also_seen(report),
             *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
             *_titled("Could not look", rows.could_not_look(report.could_not_look)),
             *_logs(report),
@@ -61,9 +66,15 @@ def _answer(reply: str) -> list[Block]:
     return parts
 
 
-def _causes(report: Report) -> list[Block]:
+def _also_seen(report: Report) -> list[Block]:
+    """What is wrong elsewhere than on the hosts that somebody asked about."""
+    parts = _causes(row for row in report.root_causes if row.label in report.also_seen)
+    return [blocks.say(bold("Also seen")), *parts] if parts else []
+
+
+def _causes(causes: Iterable[Hypothesis]) -> list[Block]:
     parts: list[Block] = []
-    for h in report.root_causes:
+    for h in causes:
         parts.append(blocks.section(*rows.cause(h)))
         parts += [blocks.quote(rows.evidence(h.evidence))] if h.evidence else []
     return parts

@@ -1,0 +1,122 @@
+"""The question asked is answered first: a fault elsewhere never takes the headline of a question about a host, and is never left out."""
+
+from datetime import UTC, datetime
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graph.incident.about import asked_first, in_words
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.reading.asked import asks_how_they_are, hosts_asked_about
+from graph.reading.reports import understand
+from graph.state import AboutHosts, Evidence, Hypothesis, Report
+from tests.support.clock import T0
+from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
+from tools.fact import Fact
+
+HOSTS = ("n1", "n2", "n3", "n4")
+LOST_ON_N3, KILLED_ON_N1 = fact("n3", "dmesg", "kernel.xid", 79, "gpu3"), fact("n1", "dmesg", "kernel.oom_kill", "python3")
+
+
+async def run(text: str, *sick: Fact, dark: dict[str, str] | None = None) -> Report:
+    world = World(fleet=FakeFleet(instead(healthy(*HOSTS), *sick), dark=dark or {}))
+    return await run_turn(build_incident_graph(InMemorySaver()), world.ports(), item(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "is n2 healthy?",
+        "@rackmedic how is n2 doing",
+        "Job 4711 hangs. Is node n2 ok?",
+        "what about n2?",
+        "can you check n2",
+        "anything wrong with `n2`?",
+        "what's the state of n2",
+        "could you tell me whether n2 is fine, thanks",
+        "Is the node n2.cluster.local broken?",
+        "n2 ok?",
+    ],
+)
+def test_a_question_about_a_host_is_one(text: str) -> None:
+    assert asks_how_they_are(text)
+    assert hosts_asked_about(text, understand(text, HOSTS, T0)) == ("n2",)
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("n2 is slow", ("n2",)),
+        ("n2 and n3 hang", ("n2", "n3")),
+        ("n2 killed my job", ()),
+        ("job 4711 hangs on n2", ()),
+        ("NCCL timeout on n[1-4]", ()),
+        ("the training on n2 crashed", ()),
+        ("everything is slow", ()),
+        ("what is wrong with our jobs on n2", ()),
+    ],
+)
+def test_a_report_is_about_its_hosts_unless_it_is_about_a_job(text: str, hosts: tuple[str, ...]) -> None:
+    assert not asks_how_they_are(text)
+    assert hosts_asked_about(text, understand(text, HOSTS, T0)) == hosts
+
+
+def test_causes_on_the_hosts_asked_about_come_first() -> None:
+    here = Hypothesis(label="A", hosts=("n2", "n4"))
+    shown = Hypothesis(label="B", evidence=(Evidence(host="n2", check="joblog", line="x"),))
+    told = Hypothesis(label="C", evidence=(Evidence(check="joblog", line="x"),))
+    there, foreign = Hypothesis(label="D", hosts=("n3",)), Hypothesis(label="E", evidence=(Evidence(host="n3", check="joblog", line="x"),))
+    assert asked_first((there, here, foreign, shown, told), ("n2",)) == ([here, shown, told], [there, foreign])
+    assert asked_first((there, here), ()) == ([there, here], [])
+
+
+async def test_a_healthy_host_is_answered_first_and_the_sick_one_is_also_seen() -> None:
+    report = await run("is n2 healthy?", LOST_ON_N3)
+    assert report.headline == "n2: 7 checks, read 03:01, nothing abnormal."
+    assert (report.outcome, [row.label for row in report.root_causes], report.also_seen) == ("diagnosed", [LOST], (LOST,))
+    assert report.about
+    assert (report.about.hosts, report.about.found) == (("n2",), "nothing")
+    assert report.next_step == f"For Lost (n3/gpu3): mend {LOST}"
+
+
+async def test_the_fault_of_the_host_asked_about_comes_before_others() -> None:
+    report = await run("is n1 healthy?", LOST_ON_N3, KILLED_ON_N1)
+    assert (report.headline, report.also_seen) == ("Oom (n1)", (LOST,))
+    assert [row.label for row in report.root_causes] == [OOM, LOST]
+    assert report.next_step == f"mend {OOM}"
+
+
+async def test_a_healthy_fleet_still_answers_about_the_host() -> None:
+    report = await run("is n2 healthy?")
+    assert (report.outcome, report.headline) == ("no_fault", "n2: 7 checks, read 03:01, nothing abnormal.")
+
+
+async def test_what_could_not_be_seen_of_the_host_is_never_called_well() -> None:
+    report = await run("is n2 healthy?", LOST_ON_N3, dark={"n2/smi": "no answer within 20 s"})
+    assert report.headline == "n2: 6 checks, read 03:01, nothing abnormal; could not look with smi."
+    assert report.about
+    assert report.about.found == "blind"
+    report = await run("is n2 healthy?", dark={"n2": "connection timed out"})
+    assert report.headline == "n2: could not be looked at."
+
+
+async def test_what_is_abnormal_and_unexplained_there_is_said() -> None:
+    report = await run("is n2 healthy?", LOST_ON_N3, fact("n2", "dmesg", "kernel.xid", 167, "gpu0"))
+    assert report.headline == "n2: 7 checks, read 03:01, abnormal: kernel.xid 167 gpu0."
+    assert report.about
+    assert report.about.found == "odd"
+
+
+async def test_a_report_of_trouble_on_a_healthy_host_does_not_blame_it_on_another() -> None:
+    report = await run("n2 is slow", LOST_ON_N3)
+    assert (report.headline, report.also_seen) == ("n2: 7 checks, read 03:01, nothing abnormal.", (LOST,))
+
+
+async def test_in_a_jobs_trouble_the_guilty_host_comes_first_whichever_was_named() -> None:
+    report = await run("job 4711 hangs on n2", LOST_ON_N3)
+    assert (report.headline, report.also_seen, report.about) == ("Lost (n3/gpu3)", (), None)
+
+
+def test_the_time_of_another_day_has_its_date() -> None:
+    about = AboutHosts(hosts=("n2",), found="nothing", checks=1, read=datetime(2026, 5, 19, 8, 17, tzinfo=UTC))
+    assert in_words(about, T0) == "n2: 1 check, read 05-19 08:17, nothing abnormal."
