@@ -17,9 +17,11 @@ from bot.actions.proposer import Proposer, Withheld, drained
 from bot.actions.queue import Queues
 from bot.desk.lease import Leases
 from bot.refusal import Refusal
+from graph.actions.carry_out import claimed_at, ran
 from graph.actions.flow import ActionThreads
 from graph.incident.fixes import QUIET
 from graph.incident.lifecycle import all_cured
+from graph.ladders.fault import guard_of
 from graph.memory.fence import LostLease
 from graph.rows import IncidentRows
 from graph.state import Incident, Ladder
@@ -27,14 +29,13 @@ from tools.acting.identity import boot_id
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import NotOpen, Record, Refused, WrongDigest
+from tools.ledger.record import NotFound, NotOpen, Record, Refused, Twin, WrongDigest
 from tools.ledger.states import OPEN, TERMINAL, Transition
 from tools.transport import Unreachable
 
 log = structlog.get_logger()
 GRACE = timedelta(minutes=2)
 """What was proposed this lately may be ahead of the stored ladders."""
-LONG_AGO = timedelta(days=30)
 PATIENCE = timedelta(seconds=60)
 EVERY: Mapping[str, timedelta] = {
     "approval": timedelta(minutes=1),
@@ -123,7 +124,7 @@ class Tender:
     async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
         match ladder.waiting_for:
             case "approval":
-                return await self._ask(incident, ladder, records) if ladder.approval not in records else ""
+                return await self._ask(incident, ladder) if ladder.approval not in records else ""
             case "idle":
                 await self._idle(incident, ladder)
             case "node_back":
@@ -132,29 +133,28 @@ class Tender:
                 await self._reprove(incident, ladder, records)
         return ""
 
-    async def _ask(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
-        """Put it up, unless it was before and the fault has since gone by itself: nobody is called again for what is not there."""
-        if gone := await self._gone(ladder, records):
+    async def _ask(self, incident: str, ladder: Ladder) -> str:
+        """Put it up, unless the fault has gone by itself since it was found: nobody is called for what is not there."""
+        if gone := await self._gone(incident, ladder):
             await self._hear(incident, ladder, "needless", says=gone)
             return ""
         return await self.propose(incident, ladder)
 
-    async def _gone(self, ladder: Ladder, records: Mapping[str, Record]) -> str:
-        """What a look at the host says where it shows the fault no more. What the kernel said long ago counts as showing it."""
-        rung = ladder.now
-        if rung is None or rung.part != "fix" or ladder.attempt == 1 or ladder.drained:
+    async def _gone(self, incident: str, ladder: Ladder) -> str:
+        """What a look at the host says where it shows the fault no more. The turn that built the ladder has just looked."""
+        guard = guard_of(ladder)
+        if guard is None or (ladder.rung == 0 and ladder.attempt == 1):
             return ""
-        same = (ladder.target, ladder.label, rung.remedy)
-        before = [row for row in records.values() if (row.action.target, row.action.proves, row.action.remedy) == same]
-        if not before or rung.remedy == "run_check":
-            return ""
-        proof, _ = await self.threads.again(before[-1], ladder.since or before[-1].proposed_at - LONG_AGO)
-        return proof.says if proof.looked and proof.outcome == "passes_now" else ""
+        found = await self.threads.fault_now(guard, incident, self.clock.now())
+        return found.says if found.answer == "gone" else ""
 
     async def propose(self, incident: str, ladder: Ladder) -> str:
         """Put the present rung up for decision, its approval id; where it is withheld the ladder hears why."""
         try:
             return (await self.put_up(incident, ladder)).approval
+        except Twin as other:
+            await self._hear(incident, ladder, "joined", says="the same is decided in another incident", replaced_by=other.approval)
+            return ""
         except Withheld as why:
             log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
             await self._hear(incident, ladder, why.event, says=str(why))
@@ -165,7 +165,7 @@ class Tender:
         await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
         made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by)
         try:
-            seen = await self.ledger.propose(made.action, made.terms)
+            seen = await self.ledger.propose(made.action, made.terms, single=True)
         except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
             seen = await self.ledger.record(ladder.approval)
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
@@ -182,6 +182,9 @@ class Tender:
     async def _back(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
         """After another action covered ours, when that one is over; otherwise when the host answers again."""
         own = records.get(ladder.approval)
+        if own is None and (joined := await self._elsewhere(ladder.approval)):
+            await self._after(incident, ladder, joined)
+            return
         if own and own.covered_by:
             covering = await self.ledger.record(own.covered_by)
             if covering.state not in TERMINAL:
@@ -200,9 +203,31 @@ class Tender:
             return
         await self._hear(incident, ladder, "back")
 
+    async def _after(self, incident: str, ladder: Ladder, other: Record) -> None:
+        """Another incident decided about the same: once that is over, what the host shows says whether anything is left to do."""
+        if other.state not in TERMINAL:
+            return
+        did = ran(other)
+        since = claimed_at(other, self.clock.now()) if did else self.clock.now()
+        found = await self.threads.fault_now(ladder.fault, incident, since, changed=did) if ladder.fault else None
+        if found is None or found.answer in ("shown", "likely"):
+            await self._hear(incident, ladder, "back")
+        elif found.answer == "gone" and did and ladder.now and ladder.now.part == "fix":
+            await self._hear(incident, ladder, "back", outcome="passes_now", says=found.says)
+        elif found.answer == "gone":
+            await self._hear(incident, ladder, "needless", says=found.says)
+
+    async def _elsewhere(self, approval: str) -> Record | None:
+        """An action of another incident, where the ladder goes by one."""
+        try:
+            return await self.ledger.record(approval) if approval else None
+        except NotFound:
+            return None
+
     async def _reprove(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
         """The second proof. Where nobody could look it is tried again later."""
-        own = records.get(ladder.proven or ladder.approval)
+        name = ladder.proven or ladder.approval
+        own = records.get(name) or await self._elsewhere(name)
         if own is None or not self._past(ladder):
             return
         proof, facts = await self.threads.again(own, ladder.since or own.proposed_at)

@@ -15,12 +15,15 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
 from graph.actions.carry_out import ActionPorts, Changed, StillRunning, begin, carry_out, claimed_at, ran, supersede
+from graph.actions.fault import fault_now
 from graph.actions.proof import Proof, asked_of_scheduler, checks_for
 from graph.actions.proof import prove as verdict
+from graph.engine.shown import Presence
 from graph.incident.case import lens_of
 from graph.memory.checkpoint import RedisSaver
 from graph.memory.resume import cut_off
 from tools.acting.conditions import job_forgotten, see
+from tools.action import FaultCondition
 from tools.fact import Fact
 from tools.fleet.answers import Ask
 from tools.ledger import record
@@ -189,6 +192,11 @@ class ActionThreads:
     async def again(self, seen: Record, since: datetime) -> tuple[Proof, list[Fact]]:
         """Prove a finished action once more, outside its thread."""
         return await proof_of(seen, since, self._ports)
+
+    async def fault_now(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> Presence:
+        """What a fault is at this moment, as a claim would see it."""
+        known = await self._ports.facts_of(incident)
+        return await fault_now(fault, incident, since, known, self._ports.reading, self._ports.transport, changed=changed)
 
 
 def _left_in_doubt(values: Any, seen: Record) -> bool:

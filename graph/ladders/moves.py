@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from graph.ladders.build import Yard, asking, build_ladder
+from graph.ladders.build import Yard, asking, build_ladder, enter
 from graph.ladders.ends import ended, settled
 from graph.ladders.next_rung import anew, ask_again, heavier, next_rung, present, waiting, watch
 from graph.state import Ladder, WaitingFor
@@ -188,8 +188,16 @@ def _over(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 
 def _needless(ladder: Ladder, news: News, yard: Yard) -> Ladder:
-    """What was to be changed is gone by itself."""
+    """What was to be changed is gone by itself. A node that was drained for it is offered back."""
+    back = next((n for n, rung in enumerate(ladder.rungs) if rung.part == "restore"), None)
+    if ladder.drained and back is not None:
+        return enter(ladder, back, yard).model_copy(update={"says": news.says})
     return ended(ladder, "withdrawn", news.says)
+
+
+def _joined(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    """Somebody else put the same up for the same host: what becomes of that decides."""
+    return waiting(ladder.model_copy(update={"approval": news.replaced_by}), "node_back", yard, news.says)
 
 
 def _not_idle(ladder: Ladder, news: News, yard: Yard) -> Ladder:
@@ -244,6 +252,7 @@ MOVES: Mapping[str, LadderMove] = {
     "cannot":      LadderMove(_cannot),
     "over":        LadderMove(_over),
     "needless":    LadderMove(_needless),
+    "joined":      LadderMove(_joined,    "approval"),
     # what the second proof found
     "cured":       LadderMove(_cured,     "proof"),
     "recurred":    LadderMove(_recurred,  "proof"),

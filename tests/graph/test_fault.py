@@ -1,5 +1,6 @@
 """The fault is a condition of its own remedy: no approval, however fresh, treats what is not there any more."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -160,6 +161,54 @@ async def test_one_that_comes_and_goes_is_gone_after_so_many_clean_readings(stor
     again = await proposed(office, replace(row.action, approval="apr-0000000000ab"))
     with pytest.raises(Changed, match="the fault is gone"):
         await begin(again, office.acting)
+
+
+# Two incidents about one fault
+
+
+async def test_a_second_incident_goes_by_the_card_that_is_there_and_runs_nothing_of_its_own(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    first, second = [await office.mention("job 4711 is slow on m1", thread) for thread in ("1.0", "2.0")]
+    (row,) = await office.pending(first)
+    assert await office.ledger.of_incident(second) == []
+    (waits,) = await office.ladders(second)
+    assert (waits["approval"], waits["waiting_for"]) == (row.approval, "node_back")
+    await office.approve(first, "reset_clocks")
+    office.clock.go(seconds=3)
+    await office.settle(second)
+    assert office.site.counts() == {"reset_clocks": 1}
+    assert await office.ledger.of_incident(second) == []
+    (ladder,) = await office.ladders(second)
+    assert ladder["waiting_for"] == "proof", "it passes there too, and is proved again later"
+
+
+async def test_when_the_other_card_is_refused_the_second_incident_asks_itself(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    first, second = [await office.mention("job 4711 is slow on m1", thread) for thread in ("1.0", "2.0")]
+    (row,) = await office.pending(first)
+    await office.click(row, ANN, "deny", "not now")
+    await office.settle(first)
+    await office.settle(second)
+    assert [one.action.remedy for one in await office.pending(second)] == ["reset_clocks"]
+
+
+async def test_what_just_ran_and_passed_is_not_run_again_from_a_card_beside_it(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    row = await approved(office)
+    twin = await proposed(office, replace(row.action, approval="apr-0000000000aa"))  # as before there was one card for both
+    await office.threads.go_on(row)
+    office.clock.go(seconds=3)
+    await office.threads.go_on(twin)
+    assert office.site.counts() == {"reset_clocks": 1}
+    assert (await office.ledger.record(twin.approval)).state is State.SUPERSEDED
+
+
+async def test_two_proposals_at_once_make_one_card(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    row = await approved(office)
+    both = [replace(row.action, approval=f"apr-00000000000{n}", args={"bdf": BDF["gpu5"]}) for n in "ab"]
+    ends = await asyncio.gather(*(office.ledger.propose(one, row.terms, single=True) for one in both), return_exceptions=True)
+    assert sorted(type(end).__name__ for end in ends) == ["Record", "Twin"]
 
 
 # Every remedy with every kind of fault

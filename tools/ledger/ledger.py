@@ -15,8 +15,8 @@ from tools.ledger import audit, record
 from tools.ledger.book import Book, kept_words, line_of, parts
 from tools.ledger.claim import Claim, issue
 from tools.ledger.journal import KeyParts, insist, key_parts
-from tools.ledger.reach import texts_of, within_reach
-from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, targets_of
+from tools.ledger.reach import text_of, texts_of, within_reach
+from tools.ledger.record import Record, Refused, Terms, Vote, approving, check_terms, requesters_of, same_effect, targets_of
 from tools.ledger.seal import milliseconds
 from tools.ledger.states import OPEN, State, Transition, after
 
@@ -30,14 +30,19 @@ class Ledger(Book):
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
-    async def propose(self, action: Action, terms: Terms) -> Record:
-        """Put an action up for decision. Proposing the same approval id again returns what is there, unchanged."""
+    async def propose(self, action: Action, terms: Terms, *, single: bool = False) -> Record:
+        """Put an action up for decision. Proposing the same approval id again returns what is there, unchanged.
+
+        `single`: Twin where the same, of whichever incident, is open or runs. Two at once make one, for each builds on the other's entry.
+        """
         check_terms(action, terms)
         canonical, request = action.canonical(), terms.canonical()
         about = {"digest": action.digest, "remedy": action.remedy, "target": action.target, "quorum": terms.quorum}
 
         async def attempt() -> str:
             look = await self._look()
+            if single and (twin := await self._twin(action)):
+                raise record.Twin(twin)
             decide_by = milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
             mac = self._seal.request(canonical, request, milliseconds(look.now), decide_by)
             line = line_of("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about)
@@ -49,6 +54,25 @@ class Ledger(Book):
         if found.digest != action.digest:
             raise record.WrongDigest(record.WrongDigest.__doc__)
         return found
+
+    async def _twin(self, action: Action) -> str:
+        """An action that is open, runs or is in doubt and would do the same; none once this one is there itself."""
+        names = set[str]()
+        for target in targets_of(action):
+            async with within_reach():
+                names |= set(texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}"))))
+                holder = text_of(await self._redis.get(f"{self._prefix}target:{target}"))
+            names |= {holder} if holder else set()
+        if action.approval in names:
+            return ""
+        return next(iter([name for name in sorted(names) if await self._does_the_same(name, action)]), "")
+
+    async def _does_the_same(self, approval: str, action: Action) -> bool:
+        try:
+            other = await self.record(approval)
+        except record.Tampered:
+            return False  # nothing will ever run on it
+        return other.state in {*OPEN, State.EXECUTING, State.UNKNOWN} and same_effect(other.action, action)
 
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""

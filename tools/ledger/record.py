@@ -22,6 +22,14 @@ class NotFound(Refused):
     """There is no such approval."""
 
 
+class Twin(Refused):
+    """The same is up for decision, or runs, on that target already; it goes by that one."""
+
+    def __init__(self, approval: str) -> None:
+        super().__init__(f"{Twin.__doc__} ({approval})")
+        self.approval = approval
+
+
 class WrongDigest(Refused):
     """The card shows another action than the one that is waiting; look for the newest card."""
 
@@ -222,6 +230,15 @@ _PERSON = re.compile(r"[^\s:,]+:[^\s:,]+")
 def targets_of(action: Action) -> tuple[str, ...]:
     """The hosts an action holds while it runs: its target, or every host of a set (`a,b,c`)."""
     return tuple(dict.fromkeys(action.target.split(",")))
+
+
+def same_effect(one: Action, other: Action) -> bool:
+    """Whether two actions would do the same to the same target; whose they are and what they are called makes no difference."""
+    return (one.remedy, one.target, _wanted(one)) == (other.remedy, other.target, _wanted(other))
+
+
+def _wanted(action: Action) -> dict[str, str]:
+    return {name: value for name, value in action.args.items() if name != "approval"}
 
 
 def requesters_of(action: Action) -> frozenset[str]:
