@@ -125,6 +125,11 @@ async def test_whoever_is_no_approver_changes_nothing(place: Ward) -> None:
     await refused(place, await place.ask(), "olga", "not among the approvers")
 
 
+async def test_whoever_may_not_approve_hears_by_name_who_may(place: Ward) -> None:
+    await refused(place, await place.ask(), "olga", "Those who may: anton, priya.")
+    assert "U0PRIYA" not in place.whispered("olga")
+
+
 async def test_whoever_left_the_group_after_the_card_was_shown_changes_nothing(place: Ward) -> None:
     record = await place.ask()
     place.bot.slack.ws.groups["S0GPUAPPR"].users = ["U0ANTON"]

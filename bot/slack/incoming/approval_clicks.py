@@ -12,9 +12,9 @@ from bot.cards.approvals.card import Click
 from bot.cards.buttons import Stale
 from bot.refusal import Refusal
 from bot.slack.context import LedgerSays, Surface, approvals_of, storing
-from bot.slack.incoming.clicker import Pressed, Voter, about, admit, decide, painted, whisper
+from bot.slack.incoming.clicker import Pressed, Voter, about, admit, decide, not_an_approver, painted, whisper
 from bot.slack.incoming.payloads import Payload
-from tools.ledger.record import NotAnApprover, Record, Refused, WrongDigest
+from tools.ledger.record import Record, Refused, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.row import BadArgument
 
@@ -108,7 +108,7 @@ async def _reject_form(on: Pressed, click: Click) -> None:
     _same(on.record, click.digest)
     _open(on.record, State.PENDING)
     if str(on.voter) not in on.record.terms.approvers:
-        raise LedgerSays(NotAnApprover(NotAnApprover.__doc__))
+        raise LedgerSays(await not_an_approver(on))
     await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=reject_modal.render(on.record))
 
 

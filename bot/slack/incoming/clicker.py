@@ -23,10 +23,11 @@ from bot.slack.client import said
 from bot.slack.context import StoreAway, Surface, approvals_of, ledger, storing
 from bot.slack.incoming.payloads import Payload
 from graph.state import Origin
-from tools.ledger.record import Record
+from tools.ledger.record import NotAnApprover, Record
 
 log = structlog.get_logger()
 NOT_YET = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
+MOST_NAMED = 5
 LONGEST = 120.0
 """Seconds after which the store counts as away, once Slack has its answer."""
 
@@ -69,7 +70,7 @@ def _paint(on: Pressed) -> None:
 
 async def decide(on: Pressed, work: Awaitable[object]) -> None:
     """Wait as long as Slack waits for us. What takes longer (a host is asked) goes on by itself, and is told if it is refused."""
-    task = asyncio.ensure_future(_patiently(work))
+    task = asyncio.ensure_future(_patiently(on, work))
     await asyncio.wait({task}, timeout=on.surface.patience)
     if task.done():
         task.result()
@@ -78,9 +79,21 @@ async def decide(on: Pressed, work: Awaitable[object]) -> None:
         on.surface.tasks.spawn("decision", _later(on, task))
 
 
-async def _patiently(work: Awaitable[object]) -> None:
+async def _patiently(on: Pressed, work: Awaitable[object]) -> None:
     async with storing(LONGEST), ledger():
-        await work
+        try:
+            await work
+        except NotAnApprover as no:
+            raise await not_an_approver(on) from no
+
+
+async def not_an_approver(on: Pressed) -> NotAnApprover:
+    """The refusal, and who may instead: by name, which mentions nobody."""
+    users = sorted(who.partition(":")[2] for who in on.record.terms.approvers - {str(on.voter)})
+    names = [await on.surface.people.name(user) for user in users[:MOST_NAMED]]
+    rest = [f"{len(users) - MOST_NAMED} more"] if len(users) > MOST_NAMED else []
+    may = f" Those who may: {', '.join(names + rest)}." if names else ""
+    return NotAnApprover(f"{NotAnApprover.__doc__}{may}")
 
 
 async def _later(on: Pressed, task: Awaitable[None]) -> None:
