@@ -298,6 +298,8 @@ class Incident(TypedDict, total=False):
     item: dict[str, Any]
     """The inbox item this turn answers."""
     done_items: list[str]
+    turns: int
+    """How many turns have ended; what was put up for decision before a turn is wanted after it or taken back."""
     said: list[dict[str, Any]]
     """What people said, redacted: {user, text, at, attachments}."""
     brief: dict[str, Any]

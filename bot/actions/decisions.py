@@ -189,7 +189,7 @@ class Decisions:
         except NotFound:
             pass
         try:
-            found = await self._tender.put_up(incident, ladder, requested_by=requested_by)
+            found = await self._tender.put_up(incident, ladder, requested_by=requested_by, ahead=True)
         except Withheld as why:
             raise CannotAsk(f"It cannot be proposed now: {why}.") from why
         await self._wake(found.approval)

@@ -67,6 +67,8 @@ class Post(Protocol):
 
     async def enqueue(self, item: Item, dedupe_key: str) -> bool: ...
 
+    async def peek(self, incident: str) -> list[Item]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -75,6 +77,10 @@ class Delivery:
     inbox: Post
     wake: Callable[[str], Awaitable[None]]
     clock: Clock
+
+    async def waiting(self, incident: str) -> int:
+        """How many items have their turns before the next one that is sent."""
+        return len(await self.inbox.peek(incident))
 
     async def send(self, incident: str, key: str, data: dict[str, Any]) -> bool:
         """Once for each key; an item stored before only wakes again."""

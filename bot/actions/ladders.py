@@ -5,7 +5,7 @@ itself, and doing it twice does nothing more.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,8 +34,6 @@ from tools.ledger.states import OPEN, TERMINAL, Transition
 from tools.transport import Unreachable
 
 log = structlog.get_logger()
-GRACE = timedelta(minutes=2)
-"""What was proposed this lately may be ahead of the stored ladders."""
 PATIENCE = timedelta(seconds=60)
 EVERY: Mapping[str, timedelta] = {
     "approval": timedelta(minutes=1),
@@ -103,8 +101,8 @@ class Tender:
         """What no ladder waits for is taken back."""
         wanted = set() if state.get("lifecycle") == "closed" else {row.approval for row in ladders if row.open}
         for seen in records:
-            fresh = seen.proposed_at + GRACE > self.clock.now()
-            if seen.state in OPEN and seen.approval not in wanted and not fresh:
+            wanted |= {seen.replaced_by} if seen.approval in wanted else set()
+            if seen.state in OPEN and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
                 try:
                     await self.ledger.end(
                         seen.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
@@ -160,12 +158,15 @@ class Tender:
             await self._hear(incident, ladder, why.event, says=str(why))
             return ""
 
-    async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "") -> Record:
-        """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld."""
+    async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "", ahead: bool = False) -> Record:
+        """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld.
+
+        `ahead`: the incident has yet to hear of it, in the turn after all that wait."""
+        turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.waiting(incident) if ahead else 0)
         await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
         made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by)
         try:
-            seen = await self.ledger.propose(made.action, made.terms, single=True)
+            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
         except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
             seen = await self.ledger.record(ladder.approval)
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
@@ -258,19 +259,12 @@ class Tender:
 def next_look(state: Incident, ladders: Sequence[Ladder], now: datetime) -> datetime | None:
     """When an incident's ladders want to be looked at again; None when they wait for nothing."""
     if state.get("lifecycle") == "closed":
-        return now + GRACE if any(row.outcome == "stopped" for row in ladders) and _lately(state, now) else None
+        return None
     times = [_next(row, now) for row in ladders if row.open]
     times += [max(row.due, now + EVERY["none"]) for row in ladders if row.outcome == "cured" and row.due]
-    times += [now + GRACE] if ladders and not times and _lately(state, now) else []
     return min(times, default=None)
 
 
 def _next(ladder: Ladder, now: datetime) -> datetime:
     soon = now + EVERY[ladder.waiting_for]
     return max(soon, ladder.due) if ladder.waiting_for == "proof" and ladder.due else soon
-
-
-def _lately(state: Incident, now: datetime) -> bool:
-    """Whether a turn ended within the grace: then something proposed at that time may still have to be taken back."""
-    item = state.get("item") or {}
-    return bool(item.get("at")) and datetime.fromisoformat(str(item["at"])) + 2 * GRACE > now

@@ -45,6 +45,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         **concluded.write(),
         "facts": case.snapshot,
         "stats": _cost(case, ports).model_dump(mode="json"),
+        "turns": case.stored.get("turns", 0) + 1,
         "done_items": [*case.done_items, case.item.id][-MOST_DONE:],
         "to_look": [],
         "tier": "done",

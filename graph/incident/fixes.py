@@ -15,11 +15,11 @@ from graph.incident.tickets import hand_over
 from graph.ladders.build import Yard, ladders_for, mended_on
 from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
-from graph.ladders.fault import rests_on
+from graph.ladders.fault import contradicted, rests_on
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ports import Ports
-from graph.state import Item, Ladder, Ticket
+from graph.state import Item, Ladder, Report, Ticket
 from tools.action import FaultCondition
 from tools.fact import Fact
 
@@ -85,7 +85,7 @@ def yard_of(case: Case, ports: Ports) -> Yard:
 def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: Assessment, ports: Ports) -> Concluded:
     report, yard = concluded.report, yard_of(case, ports)
     believed = {(cause.label, host) for cause in report.root_causes for host in mended_on(cause, yard)}
-    kept = withdrawn(known, believed) if report.outcome in ("diagnosed", "no_fault") else known
+    kept = withdrawn(known, believed | _undenied(known, report, case, now, ports))
     built = ladders_for(report.root_causes, yard, kept, anew=case.item.kind == "recheck")
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)
@@ -93,6 +93,19 @@ def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: A
         return concluded
     report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
     return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=becomes(concluded.lifecycle or "open", of_fixes(ladders)))
+
+
+def _undenied(known: Sequence[Ladder], report: Report, case: Case, now: Assessment, ports: Ports) -> set[tuple[str, str]]:
+    """Causes that were not shown in this turn, and that nothing denies: where one could not look, what was found before stands."""
+    sure = report.outcome in ("diagnosed", "no_fault")
+    return {(row.label, row.target) for row in known if row.open and not (_denied(row, case, now, ports) if row.fault else sure)}
+
+
+def _denied(ladder: Ladder, case: Case, now: Assessment, ports: Ports) -> bool:
+    """Whether the facts contradict a cause: on all hosts (something else explains it, or nothing shows it), or on its own."""
+    standing = now.standings.get(ladder.label)
+    rejected = standing is not None and standing.verdict == "rejected"
+    return rejected or contradicted(ladder, alone_on(ladder.target, case, ports)[1])
 
 
 def _resting(ladders: Sequence[Ladder], believed: Collection[tuple[str, str]], case: Case, ports: Ports) -> list[Ladder]:

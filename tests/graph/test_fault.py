@@ -23,7 +23,7 @@ from tools.ledger.record import Record, Terms
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
-HOSTS = ("n1", "n2", "m1", "ctl")
+HOSTS = ("n1", "n2", "m1", "m2", "ctl")
 LOW = "gpu.throttle.applications_clocks"
 
 
@@ -161,6 +161,44 @@ async def test_one_that_comes_and_goes_is_gone_after_so_many_clean_readings(stor
     again = await proposed(office, replace(row.action, approval="apr-0000000000ab"))
     with pytest.raises(Changed, match="the fault is gone"):
         await begin(again, office.acting)
+
+
+# The turn that contradicts a cause
+
+
+async def test_the_turn_in_which_facts_contradict_a_cause_takes_its_card_back_at_once(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    incident = await office.mention("job 4711 is slow on m1")
+    (row,) = await office.pending(incident)
+    office.site.sick(slow(False))
+    await office.say(incident, "recheck")
+    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    assert (await ladder_of(office, row))["outcome"] == "withdrawn"
+
+
+async def test_a_turn_that_could_not_look_takes_no_card_back(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    incident = await office.mention("job 4711 is slow on m1")
+    (row,) = await office.pending(incident)
+    office.site.facts = [one for one in office.site.facts if (one.host, one.check) != ("m1", "smi")]
+    office.site.facts.append(blind("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
+    office.site.sick(fact("m2", "smi", LOW, True, "gpu5"))  # another cause stands, so the turn has a diagnosis
+    await office.say(incident, "recheck")
+    assert (await office.turns.state(incident))["report"]["outcome"] == "diagnosed"
+    assert (await office.ledger.record(row.approval)).state is State.PENDING
+
+
+async def test_what_is_asked_for_ahead_of_its_turn_outlives_every_turn_before_it(store: Redis) -> None:
+    office = Office(store, site(slow()))
+    incident = await office.mention("job 4711 is slow on m1")
+    (row,) = await office.pending(incident)
+    office.clock.go(minutes=16)
+    await office.actions.drive(row.approval)  # it has expired; its ladder has not heard of that yet
+    again = await office.decisions.ask_again(row.approval, row.digest, ANN)
+    await office.actions.propose_due(incident)
+    assert (await office.ledger.record(again.approval)).state is State.PENDING
+    await office.settle(incident)
+    assert [one.approval for one in await office.pending(incident)] == [again.approval]
 
 
 # Two incidents about one fault

@@ -129,9 +129,14 @@ class Terms:
     changes: bool = True
     """False for what only looks (an exclusive check): it holds its targets and obeys the kill switch, but uses up no blast radius."""
 
+    turn: int = 0
+    """The turn of its incident that it is of: once that has ended without wanting it, it is taken back. Records of before have none."""
+
     def canonical(self) -> str:
         """One line of JSON: what is signed together with the action."""
         row = asdict(self) | {"approvers": sorted(self.approvers)}
+        if not self.turn:
+            del row["turn"]
         return json.dumps(row, sort_keys=True, separators=(",", ":"))
 
     @classmethod
