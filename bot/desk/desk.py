@@ -202,13 +202,15 @@ class Desk:
     async def _tell(self, lease: Lease, item: Item, report: Report) -> datetime | None:
         """Post the report, then let the item go. A report that cannot be posted keeps its item, and is posted later."""
         state = await self._turns.state(item.incident)
+        about = concern_after(state)
+        await self._inbox.concerns(item.incident, about)  # before people read it: whoever does may report the same at once
         if (again_at := await self._post(lease, item, state, report)) is not None:
             return again_at
         lifecycle: Lifecycle = state.get("lifecycle", "open")
         keep = self._limits.keep_closed
         await self._turns.tidy(item.incident, keep if lifecycle == "closed" else None)
         timers = self._timers(state, report, item, self._clock.now())
-        await self._inbox.finish(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, about=concern_after(state))
+        await self._inbox.finish(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, about=about)
         return None
 
     async def _post(self, lease: Lease, item: Item, state: Incident, report: Report) -> datetime | None:

@@ -205,6 +205,16 @@ class Inbox:
         """Set the item aside as a dead letter; timers stay as they were."""
         await self._leave(incident, token, item, letter, [], NOTHING)
 
+    async def concerns(self, incident: str, about: Concern) -> None:
+        """Under the lease: a second report of this joins from now on; `finish` takes away what it concerns no more."""
+        if keys := self._concerned(about):
+            score = self._clock.now().timestamp()
+            async with self._redis.pipeline(transaction=True) as pipe:
+                for key in keys:
+                    pipe.zadd(key, {incident: score}, nx=True)
+                pipe.sadd(self._names.of(incident, "concerns"), *keys)
+                await pipe.execute()
+
     # Timers
 
     async def come_due(self, patience: timedelta, limit: int = 200) -> list[Due]:

@@ -305,6 +305,15 @@ async def test_what_an_incident_concerns_follows_its_turns_and_ends_with_it(inbo
     assert anew.opened
 
 
+async def test_what_a_turn_found_is_joined_before_the_turn_has_ended(inbox: Inbox, redis: Redis) -> None:
+    incident = (await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"))).incident
+    await inbox.concerns(incident, Concern())
+    assert [key async for key in redis.scan_iter(match="rm:concern:*")] == []
+    await inbox.concerns(incident, Concern(("n3",)))
+    got = await inbox.open(origin("2.0"), "b", lambda i: item(i, "b"), about=Concern(("n3",)), joins=anything)
+    assert (got.incident, got.joined) == (incident, True)
+
+
 def test_an_alert_is_known_by_its_words_without_values_and_times() -> None:
     one = concern_of("2026-05-20T03:10:00Z GPU 3 temp 91.5C on gpu-017", ("gpu-017",), alert=True)
     two = concern_of("2026-05-20T03:11:00Z GPU 3 temp 92C on gpu-017", ("gpu-017",), alert=True)
