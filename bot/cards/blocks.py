@@ -168,6 +168,12 @@ def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -
     return element | ({"initial_option": chosen} if chosen else {})
 
 
+def choice(action_id: str, carried: str, placeholder: str, groups: Mapping[str, Sequence[tuple[str, str]]]) -> Block:
+    """A select in a message. A choice has no value beside its own, so the block's id is what `carried` comes back as, whole."""
+    element = select(groups) | {"action_id": _whole("action_id", action_id, ACTION_ID), "placeholder": _plain(placeholder, OPTION)}
+    return {"type": "actions", "block_id": _whole("block_id", carried, ACTION_ID), "elements": [element]}
+
+
 def _hundreds(name: str, rows: Sequence[tuple[str, str]]) -> list[tuple[str, Sequence[tuple[str, str]]]]:
     parts = [rows[i : i + OPTIONS] for i in range(0, len(rows), OPTIONS)]
     return [(name if n == 0 else f"{name} ({n + 1})", part) for n, part in enumerate(parts)]

@@ -42,6 +42,8 @@ class Press:
     does: str
     incident: str
     item: str = ""
+    chosen: str = ""
+    """What was chosen of a select."""
 
 
 def carry(incident: str, item: str = "") -> str:
@@ -55,6 +57,17 @@ def read_press(payload: Mapping[str, Any], buttons: Mapping[str, str]) -> Press:
         action = payload["actions"][0]
         carried = json.loads(action["value"])
         return Press(buttons[action["action_id"]], str(carried["incident"]), str(carried["item"]))
+    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+        raise OldButton from wrong
+
+
+def read_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) -> Press:
+    """The same of a select, whose block carries what a button's value does."""
+    try:
+        action = payload["actions"][0]
+        carried = json.loads(action["block_id"])
+        chosen = str(action["selected_option"]["value"])
+        return Press(choices[action["action_id"]], str(carried["incident"]), str(carried["item"]), chosen)
     except (KeyError, IndexError, TypeError, ValueError) as wrong:
         raise OldButton from wrong
 

@@ -23,7 +23,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     """The whole report as one renderable."""
     rows = IncidentRows(state)
     parts: list[RenderableType] = [Rule(rows.id), Text(report.headline or report.outcome, style=_colour(report))]
-    parts += [Text(visible(line), style="yellow") for line in said_in(report)]
+    parts += [Text(visible(line), style="yellow") for line in said_in(report) if line not in report.headline + report.reply]
     if report.reply:
         parts.append(Text(visible(report.reply)))
     parts += [part for cause in report.root_causes if cause.label not in report.also_seen for part in _cause(cause)]

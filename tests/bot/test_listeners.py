@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 import structlog
 
-from bot.cards.incidents import close_modal, diagnosis, ticket
+from bot.cards.incidents import close_modal, diagnosis, question, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.slack.client import post
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import read_message
 from graph.state import Hypothesis, Incident, Report
 from tests.support.fakes_bot import ACME, OPS, RANDOM, TEAM, Behind, slack_side
+from tools.inventory.nearest import UnknownName
 
 
 @pytest.fixture
@@ -177,6 +178,16 @@ async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kin
     assert delivery.acked
     assert (last.kind, last.user, last.data) == (kind, "U0PRIYA", {"report": "x"})
     assert bot.woken == [incident, incident]
+
+
+async def test_the_host_that_was_meant_is_said_in_the_thread_by_whoever_chose_it(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    report = REPORT.model_copy(update={"unknown_hosts": (UnknownName("gpu-099", ("gpu-019", "gpu-009")),)})
+    card = await post(bot.surface.client, OPS, ts, diagnosis.render(incident, report))
+    await bot.slack.click("priya", card, question.MEANT, value="gpu-009")
+    await bot.settled()
+    last = (await bot.inbox.peek(incident))[-1]
+    assert (last.kind, last.user, last.text, last.data) == ("reply", "U0PRIYA", "gpu-009", {"report": "x"})
 
 
 async def test_a_guest_may_read_along_but_not_click(bot: Behind) -> None:

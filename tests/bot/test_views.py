@@ -14,8 +14,9 @@ from bot.cards.incidents import close_modal, diagnosis, home, notes, progress, q
 from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
 from bot.slack.incoming import grammar
 from graph.ports import Progress
-from graph.state import Blind, Evidence, Hypothesis, Incident, Report, Stats, Ticket
+from graph.state import AboutHosts, Blind, Evidence, Hypothesis, Incident, Report, Stats, Ticket
 from tools.fact import Fact
+from tools.inventory.nearest import UnknownName
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 XID = Evidence(
@@ -116,6 +117,42 @@ def test_questions_tell_how_to_answer() -> None:
     assert "Answer in this thread in your own words" in words
     assert "Try a smaller batch" in words
     assert valid(question.render(report.questions, report.suggestions))
+
+
+UNKNOWN = (UnknownName("gpu-099", ("gpu-019", "gpu-009")), UnknownName("foo-12"))
+
+
+@pytest.mark.parametrize("reply", ["", "Not in the inventory: gpu-099."])
+def test_of_an_unknown_host_the_nearest_are_offered_and_a_choice_is_a_new_fact(reply: str) -> None:
+    card = diagnosis.render("i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN, "reply": reply}))
+    assert valid(card)
+    [block] = [b for b in card.blocks if b["type"] == "actions" and b["elements"][0]["type"] == "static_select"]
+    [select] = block["elements"]
+    options = [option for group in select["option_groups"] for option in group["options"]]
+    assert [option["value"] for option in options] == ["gpu-019", "gpu-009"]
+    chosen = {"action_id": select["action_id"], "block_id": block["block_id"], "selected_option": options[1]}
+    assert question.read({"type": "block_actions", "actions": [chosen]}) == Press("reply", "i1", "T1.C1.1", "gpu-009")
+    assert reply or "Not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?), foo-12." in shown(card.blocks)
+
+
+def test_a_choice_that_is_none_of_ours_is_refused() -> None:
+    assert not question.meant("i1", "T1", (UnknownName("foo-12"),))
+    for actions in (
+        [],
+        [{"action_id": question.MEANT, "block_id": "x"}],
+        [{"action_id": "other", "block_id": "{}", "selected_option": {}}],
+    ):
+        with pytest.raises(OldButton, match="older version"):
+            question.read({"actions": actions})
+
+
+def test_what_was_asked_is_answered_above_what_else_was_seen() -> None:
+    about = AboutHosts(hosts=("gpu-002",), found="nothing", checks=22)
+    words = "gpu-002: 22 checks, nothing abnormal."
+    card = diagnosis.render("i1", REPORT.model_copy(update={"about": about, "also_seen": (FELL.label,), "headline": words}))
+    told = shown(card.blocks)
+    assert told.startswith(f"🟢 {words}")
+    assert told.index("Also seen") < told.index("*gpu-017/gpu5*")
 
 
 @given(st.lists(st.text(max_size=500), max_size=80), st.text(max_size=4000))

@@ -29,7 +29,7 @@ OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "🟢", "odd": "�
 def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
     """The whole report; a turn that answered a question shows the answer alone, for the rest was said before."""
     if report.reply:
-        return blocks.card(report.reply, [*_answer(report.reply), _small_print(incident, report, None)])
+        return blocks.card(report.reply, [*_answer(report.reply), *_meant(incident, report), _small_print(incident, report, None)])
     icon, words = HEADLINES[report.outcome]
     icon = OF_ASKED[report.about.found] if report.about else icon
     headline = f"{icon} {report.headline or words}"
@@ -37,7 +37,8 @@ def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
         headline,
         [
             blocks.header(headline),
-            *[blocks.say(f"❓ {line}") for line in said_in(report)],
+            *[blocks.say(f"❓ {line}") for line in said_in(report) if line not in report.headline],
+            *_meant(incident, report),
             *_causes(row for row in report.root_causes if row.label not in report.also_seen),
             *_also_seen(report),
             *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
@@ -55,6 +56,10 @@ def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
 def read(payload: Mapping[str, Any]) -> Press:
     """A click on one of the card's buttons."""
     return read_press(payload, BUTTONS)
+
+
+def _meant(incident: str, report: Report) -> list[Block]:
+    return question.meant(incident, report.item, report.unknown_hosts)
 
 
 def _answer(reply: str) -> list[Block]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.cards.buttons import OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, ticket
+from bot.cards.incidents import close_modal, diagnosis, question, ticket
 from bot.cards.incidents.close_modal import Closing
 from bot.cards.incidents.handoff import allow
 from bot.policy.channels import Place
@@ -21,6 +21,7 @@ from graph.state import Item, Origin, Ticket
 
 READERS: Mapping[str, Callable[[Payload], Press]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.read),
+    **dict.fromkeys(question.CHOICES, question.read),
     **dict.fromkeys(ticket.BUTTONS, ticket.read),
 }
 """Action id → the view that made the button."""
@@ -48,7 +49,7 @@ async def press(surface: Surface, payload: Payload) -> None:
         return
     ts = str(action.get("action_ts") or payload.get("trigger_id"))
     key = f"{team}.{channel}.{_thread(payload)}.{action['action_id']}.{user}.{ts}"
-    await _store(surface, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {})
+    await _store(surface, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {}, pressed.chosen)
 
 
 async def close(surface: Surface, payload: Payload) -> None:
@@ -97,8 +98,8 @@ async def _believed(surface: Surface, incident: str) -> Closing:
     return Closing(incident, best.label, best.because, best.hosts) if best else Closing(incident, "", "")
 
 
-async def _store(surface: Surface, key: str, kind: str, incident: str, user: str, data: dict[str, Any]) -> None:
-    row = {"id": key, "kind": kind, "incident": incident, "at": surface.clock.now(), "user": user, "data": data}
+async def _store(surface: Surface, key: str, kind: str, incident: str, user: str, data: dict[str, Any], text: str = "") -> None:
+    row = {"id": key, "kind": kind, "incident": incident, "at": surface.clock.now(), "user": user, "text": text, "data": data}
     async with storing():
         new = await surface.inbox.enqueue(Item.model_validate(row), key)
     if new:
