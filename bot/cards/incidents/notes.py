@@ -27,8 +27,9 @@ def refused(words: str, instead: Sequence[str] = ()) -> Card:
 
 def joined(team: str, channel: str, thread_ts: str) -> Card:
     """It is being worked on in another thread, and what was written here is added there."""
-    words = "I am on this already. What you wrote is added there, and I answer there:"
-    return blocks.card(words, [blocks.say(f"🔗 {words} ", thread_link(team, channel, thread_ts, "that thread"), ".")])
+    where, rest = "another thread", "What you wrote is added there, and I answer there."
+    link = thread_link(team, channel, thread_ts, where)
+    return blocks.card(f"I am on this already, in {where}. {rest}", [blocks.say("↪ I am on this already, in ", link, f". {rest}")])
 
 
 def goes_on(words: str) -> Card:
