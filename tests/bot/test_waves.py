@@ -99,6 +99,10 @@ async def test_a_next_wave_counts_what_other_incidents_used_up_and_says_when_the
     assert timedelta(minutes=50) < queued.at - office.clock.now() <= timedelta(minutes=60)
     newest = {row.approval for row in first if behind(await office.index.told(incident), SLOW, [row.approval])}
     assert len(newest) == 1, "one card tells of it"
+    office.wall.news.clear()
+    for name in newest & set(office.woken):
+        await office.actions.drive(name)
+    assert office.wall.news == [("changed done", *newest)], "and is painted anew once it changes"
 
 
 def test_who_waits_stands_on_the_card_and_the_button_is_there_only_for_a_human_to_let_them_go() -> None:
