@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from graph.incident.unknown import said_in
 from graph.reading.logs import in_words
+from graph.reading.unknown import said_in
 from graph.rows import IncidentRows
 from graph.state import Found, Hypothesis, Incident, PlannedAction, Report, Stats
 from kb.redact import visible

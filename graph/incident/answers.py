@@ -8,8 +8,8 @@ from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.tickets import hand_over
-from graph.incident.unknown import said_in
 from graph.ladders.ends import describe
+from graph.reading.unknown import said_in
 from graph.state import ItemKind, Outcome, Report
 from tools.inventory.nearest import unknown_names
 

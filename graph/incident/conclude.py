@@ -20,9 +20,9 @@ from graph.incident.questions import logs_of, suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.summarise import DIAGNOSED
 from graph.incident.tickets import hand_over
-from graph.incident.unknown import hosts_said
 from graph.ports import Ports, Progress
 from graph.reading.logs import handful
+from graph.reading.unknown import hosts_said
 from graph.state import AboutHosts, Hypothesis, Incident, Outcome, Report, Stats
 from tools.inventory.nearest import unknown_names
 from tools.inventory.ranges import expand, fold

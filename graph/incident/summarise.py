@@ -8,10 +8,10 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.incident.case import Case, Turn, merged, read_case
-from graph.incident.concerned import Concerned, asks_scheduler, concerned
 from graph.model.reasoner import BriefGuess, Declined
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
+from graph.reading.concerned import Concerned, asks_scheduler, concerned
 from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted

@@ -9,7 +9,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import question, rows
 from bot.cards.text import Line, bold, italic
-from graph.incident.unknown import said_in
+from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
 
 HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
