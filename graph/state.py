@@ -177,6 +177,7 @@ class Ladder(Stored):
     """The action of the present rung, also before the ledger has it."""
     drained: bool = False
     """We took the node out of service and have not returned it."""
+    drained_at: datetime | None = None
     proven: str = ""
     """The action after which the proof passed."""
     tried: int = 0

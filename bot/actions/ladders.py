@@ -35,6 +35,8 @@ from tools.transport import Unreachable
 
 log = structlog.get_logger()
 PATIENCE = timedelta(seconds=60)
+LATER = "later"
+"""Withheld, and nobody needs to hear of it: it is tried again."""
 EVERY: Mapping[str, timedelta] = {
     "approval": timedelta(minutes=1),
     "idle": timedelta(seconds=30),
@@ -155,8 +157,21 @@ class Tender:
             return ""
         except Withheld as why:
             log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
-            await self._hear(incident, ladder, why.event, says=str(why))
+            if why.event != LATER:
+                await self._hear(incident, ladder, why.event, says=str(why))
             return ""
+
+    async def _may_go_back(self, incident: str, ladder: Ladder) -> None:
+        """A node is offered back only while a fresh look shows the fault no more. Withheld says why it is not. What only a test under load
+        shows went by the proof of its remedy, which ran that test."""
+        fault, rung = ladder.fault, ladder.now
+        if fault is None or rung is None or rung.part != "restore" or (fault.lasts == "proved" and ladder.since):
+            return
+        found = await self.threads.fault_now(fault, incident, ladder.since or self.clock.now(), changed=ladder.since is not None)
+        if found.answer == "unseen":
+            raise Withheld(LATER, f"could not see whether the fault is gone: {found.says}")
+        if found.answer != "gone":
+            raise Withheld("shows", f"the fault is there: {found.says}")
 
     async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "", ahead: bool = False) -> Record:
         """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld.
@@ -164,6 +179,7 @@ class Tender:
         `ahead`: the incident has yet to hear of it, in the turn after all that wait."""
         turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.waiting(incident) if ahead else 0)
         await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
+        await self._may_go_back(incident, ladder)
         made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by)
         try:
             seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from graph.ladders.build import Yard, asking
 from graph.state import Ladder, LadderOutcome
+from kb.taxonomy.labels import Taxonomy
 from tools.remedies import REMEDIES
 from tools.remedies.row import fill
 
@@ -66,6 +67,17 @@ def held_by(ladders: Sequence[Ladder]) -> list[str]:
     said = [f"{row.target} is drained by RackMedic" for row in ladders if row.drained]
     said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in ladders if row.outcome == "unknown"]
     return list(dict.fromkeys(said))
+
+
+def held_for(ladders: Sequence[Ladder], taxonomy: Taxonomy) -> list[str]:
+    """One line for each node that we drained and that is not back: since when, for what, and where that stands."""
+    return [_held_for(row, taxonomy.title(row.label)) for row in ladders if row.drained]
+
+
+def _held_for(ladder: Ladder, title: str) -> str:
+    since = f" since {ladder.drained_at:%Y-%m-%d %H:%M} UTC" if ladder.drained_at else ""
+    why = ladder.says or (f"next: {does(ladder)}" if ladder.open else ladder.outcome)
+    return f"{ladder.target}: drained by RackMedic{since} for {title}; {why}"
 
 
 def describe(ladder: Ladder, title: str) -> str:

@@ -102,7 +102,7 @@ def _done(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if rung.part == "prepare":
         if news.outcome == "worse":
             return ended(ladder, "ticket", news.says)
-        held = {"drained": True} if rung.remedy == "drain_node" else {}
+        held = {"drained": True, "drained_at": news.since} if rung.remedy == "drain_node" else {}
         return next_rung(ladder.model_copy(update=held), yard)
     if rung.remedy == "run_check":
         return ended(ladder, "looked", news.says or "the check has answered")
@@ -134,6 +134,9 @@ def _superseded(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 
 def _expired(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    """A way back that nobody decided about calls nobody again: the node is held, and said to be, until somebody asks."""
+    if present(ladder).part == "restore":
+        return ended(ladder, "undecided", news.says or "nobody decided in time")
     return ask_again(ladder, news.says, yard)
 
 
@@ -195,6 +198,11 @@ def _needless(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     return ended(ladder, "withdrawn", news.says)
 
 
+def _shows(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    """It was to go back into service, and the host shows the fault again."""
+    return ended(ladder, "ticket", news.says) if present(ladder).part == "restore" else ladder
+
+
 def _joined(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """Somebody else put the same up for the same host: what becomes of that decides."""
     return waiting(ladder.model_copy(update={"approval": news.replaced_by}), "node_back", yard, news.says)
@@ -252,6 +260,7 @@ MOVES: Mapping[str, LadderMove] = {
     "cannot":      LadderMove(_cannot),
     "over":        LadderMove(_over),
     "needless":    LadderMove(_needless),
+    "shows":       LadderMove(_shows,     "approval"),
     "joined":      LadderMove(_joined,    "approval"),
     # what the second proof found
     "cured":       LadderMove(_cured,     "proof"),

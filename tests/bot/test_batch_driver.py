@@ -181,7 +181,8 @@ async def test_what_the_ledger_refuses_keeps_no_other_from_counting(store: Redis
 async def test_an_action_of_another_incident_is_not_counted(store: Redis) -> None:
     office = office_of(store, "n1")
     _, [here] = await asked(office, "n1")
-    [there] = await office.pending(await office.mention("n1 is slow", thread="2.0"))
+    office.site.sick(slow("n2"))
+    [there] = await office.pending(await office.mention("n2 is slow", thread="2.0"))
     votes = await press(office, [here, there])
     assert [type(vote.no) for vote in votes] == [type(None), WrongDigest]
     assert (await office.ledger.record(there.approval)).votes == ()

@@ -9,6 +9,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from bot.actions.decisions import CannotAsk
 from graph.actions import carry_out
 from graph.actions.carry_out import Changed, NotNow, begin
 from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
@@ -197,6 +198,55 @@ async def test_what_is_asked_for_ahead_of_its_turn_outlives_every_turn_before_it
     again = await office.decisions.ask_again(row.approval, row.digest, ANN)
     await office.actions.propose_due(incident)
     assert (await office.ledger.record(again.approval)).state is State.PENDING
+    await office.settle(incident)
+    assert [one.approval for one in await office.pending(incident)] == [again.approval]
+
+
+# Nodes that we hold
+
+
+def down(state: str = "failed") -> Fact:
+    return fact("n1", "sysd", "service.state", state, "nvidia-fabricmanager")
+
+
+async def held(office: Office) -> str:
+    """n1 is drained for a service that is down, and the service has come back by itself."""
+    incident = await office.mention("job 4711 is slow on n1")
+    await office.approve(incident, "drain_node")
+    office.site.sick(down("active"))
+    (row,) = await office.pending(incident)
+    await office.click(row)
+    await office.settle(incident)
+    assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
+    return incident
+
+
+async def test_a_node_whose_fault_is_gone_by_itself_is_offered_back(store: Redis) -> None:
+    office = Office(store, site(down()))
+    incident = await held(office)
+    assert [row.action.remedy for row in await office.pending(incident)] == ["resume_node"]
+    await office.say(incident, "status")
+    said = (await office.turns.state(incident))["report"]["reply"]
+    assert "Held:\n  n1: drained by RackMedic since 2026-05-20 03:10 UTC for Down; the fault is gone" in said
+    await office.approve(incident, "resume_node")
+    assert office.site.counts() == {"drain_node": 1, "resume_node": 1}
+    await office.say(incident, "status")
+    assert "Held:" not in (await office.turns.state(incident))["report"]["reply"]
+
+
+async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: Redis) -> None:
+    office = Office(store, site(down()))
+    incident = await held(office)
+    (row,) = await office.pending(incident)
+    office.clock.go(minutes=16)
+    await office.settle(incident)
+    assert await office.pending(incident) == []
+    assert (await office.ladders(incident))[0]["outcome"] == "undecided"
+    office.site.sick(down())
+    with pytest.raises(CannotAsk, match="the fault is there"):
+        await office.decisions.ask_again(row.approval, row.digest, ANN)
+    office.site.sick(down("active"))
+    again = await office.decisions.ask_again(row.approval, row.digest, ANN)
     await office.settle(incident)
     assert [one.approval for one in await office.pending(incident)] == [again.approval]
 
