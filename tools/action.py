@@ -39,7 +39,8 @@ class FaultCondition:
 
     `keys` and `devices` (`host/gpuN`) are what decided, `checks` what told it. `lasts` says how one knows that it is still there: `read`, by
     what the host says now; `boot`, a line of the log that has no state of its own stands until the host boots again; `silence`, until the
-    host answers; `proved`, no reading without load can tell, so it stands as it was proved. One that comes and goes is gone only after `reads` clean readings.
+    host answers; `proved`, no reading without load can tell, so it stands as it was proved. One that is read is gone after
+    `reads` clean readings, for some come and go.
     """
 
     label: str

@@ -117,10 +117,8 @@ def _resting(ladders: Sequence[Ladder], believed: Collection[tuple[str, str]], c
 
 
 def _rests_on(ladder: Ladder, case: Case, ports: Ports) -> FaultCondition:
-    """A fault that once was seen to come and go is read as often from then on."""
     facts, alone = alone_on(ladder.target, case, ports)
-    found = rests_on(ladder, alone, facts, comes_and_goes=case.turn.again > 0)
-    return replace(found, reads=max(found.reads, ladder.fault.reads)) if ladder.fault and found.lasts == "read" else found
+    return rests_on(ladder, alone, facts)
 
 
 def alone_on(host: str, case: Case, ports: Ports) -> tuple[list[Fact], Assessment]:

@@ -14,11 +14,8 @@ from tools.fact import Fact
 from tools.remedies import REMEDIES
 
 CLEAN_READS = 3
-"""Readings without it after which a fault that comes and goes is gone. A diagnosis looks three times before it calls machines healthy: what
-shows once in three looks was found so, and is not called gone on less."""
-
-COMES_AND_GOES = ("gpu.throttle.hw_thermal", "gpu.throttle.hw_power_brake")
-"""States that follow the load: a GPU that waits for its next job is cool."""
+"""Readings without it after which a fault is gone. Whether one comes and goes cannot be told by a look that showed it; a diagnosis looks
+three times before it calls machines healthy, and what was found is not called gone on less."""
 
 SILENCE = "host.reachable"
 """The key of a fault that consists in not answering."""
@@ -50,7 +47,7 @@ def _touched(rung: Rung, ladder: Ladder) -> bool:
     return (rung.part == "fix" and ladder.since is not None) or (rung.part == "prepare" and bool(REMEDIES[rung.remedy].then))
 
 
-def rests_on(ladder: Ladder, alone: Assessment, facts: Sequence[Fact], *, comes_and_goes: bool = False) -> FaultCondition:
+def rests_on(ladder: Ladder, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
     """What the ladder's cause rests on, by all that its host says: `alone` is the assessment of these `facts` and no other host's."""
     leaf = alone.lens.taxonomy.leaves[ladder.label]
     rows = [row for row in alone.by_label.get(ladder.label, ()) if concerns(ladder.devices, row.subject.named)]
@@ -60,7 +57,6 @@ def rests_on(ladder: Ladder, alone: Assessment, facts: Sequence[Fact], *, comes_
     decided = states or passive or matches
     telling = [match.fact for match in decided]
     boot = next((str(fact.value) for fact in reversed(facts) if fact.key == "host.boot_id" and fact.value), "")
-    varies = comes_and_goes or any(fact.key in COMES_AND_GOES for fact in telling)
     return FaultCondition(
         label=ladder.label,
         host=ladder.target,
@@ -70,7 +66,7 @@ def rests_on(ladder: Ladder, alone: Assessment, facts: Sequence[Fact], *, comes_
         checks=tuple(dict.fromkeys(fact.check for fact in telling)),
         boot_id=boot,
         lasts="silence" if _silent(alone, leaf) else "read" if states else "boot" if passive and boot else "proved",
-        reads=CLEAN_READS if states and varies else 1,
+        reads=CLEAN_READS if states else 1,
     )
 
 

@@ -184,7 +184,7 @@ def fault(action: Action) -> str:
         return ""
     told = f" by {', '.join(map(exact, found.checks))}" if found.checks else ""
     how = {
-        "read": f"read again{told}" + (f", {found.reads} times, for it comes and goes" if found.reads > 1 else ""),
+        "read": f"read again{told}" + (f", gone after {found.reads} clean readings" if found.reads > 1 else ""),
         "boot": f"told{told}; stands for boot {exact(found.boot_id[:8])}",
         "silence": f"{exact(found.host)} still does not answer",
         "proved": f"as it was proved{told}",
