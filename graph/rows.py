@@ -1,12 +1,13 @@
 """An incident's stored rows, each read here and nowhere else: plain JSON in, typed rows out, and back. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, Report, Stats, Ticket, Tier
+from tools.action import FaultCondition
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,30 @@ class IncidentRows:
         return Stats.model_validate(self.stored.get("stats") or {})
 
 
-def read_ladders(rows: Sequence[Mapping[str, object]]) -> list[Ladder]:
+def read_ladders(rows: Sequence[Mapping[str, Any]]) -> list[Ladder]:
     """As stored → as rows."""
-    return [Ladder.model_validate(row) for row in rows]
+    return [_ladder(row) for row in rows]
+
+
+def _ladder(row: Mapping[str, Any]) -> Ladder:
+    if not row.get("fault"):
+        return Ladder.model_validate(row)
+    own = {"label": row["label"], "host": row["target"], "devices": row.get("devices", [])}
+    return Ladder.model_validate({**row, "fault": {**own, **row["fault"]}})
 
 
 def write_ladders(ladders: Iterable[Ladder]) -> list[dict[str, object]]:
-    """Plain JSON, defaults left out."""
-    return [ladder.model_dump(mode="json", exclude_defaults=True) for ladder in ladders]
+    """Plain JSON, defaults left out, and of a fault what its ladder says already: a host's many ladders must stay small."""
+    return [_written(ladder) for ladder in ladders]
+
+
+def _written(ladder: Ladder) -> dict[str, Any]:
+    row: dict[str, Any] = ladder.model_dump(mode="json", exclude_defaults=True)
+    if ladder.fault is not None:
+        usual = asdict(FaultCondition("", "", "")) | {"label": ladder.label, "host": ladder.target, "devices": ladder.devices}
+        kept = {name: value for name, value in asdict(ladder.fault).items() if value != usual[name]}
+        row["fault"] = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+    return row
 
 
 def write_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:

@@ -50,8 +50,8 @@ class FaultCondition:
     devices: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     boot_id: str = ""
-    lasts: Lasts = "proved"
-    reads: int = 1
+    lasts: Lasts = "read"
+    reads: int = 3
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "FaultCondition":

@@ -9,7 +9,7 @@ from graph.engine.reference import is_text
 from graph.engine.shown import Presence, concerns, shown
 from graph.state import Ladder, Rung
 from kb.taxonomy.labels import Leaf
-from tools.action import FaultCondition
+from tools.action import FaultCondition, Lasts
 from tools.fact import Fact
 from tools.remedies import REMEDIES
 
@@ -57,15 +57,16 @@ def rests_on(ladder: Ladder, alone: Assessment, facts: Sequence[Fact]) -> FaultC
     decided = states or passive or matches
     telling = [match.fact for match in decided]
     boot = next((str(fact.value) for fact in reversed(facts) if fact.key == "host.boot_id" and fact.value), "")
+    lasts: Lasts = "silence" if _silent(alone, leaf) else "read" if states else "boot" if passive and boot else "proved"
     return FaultCondition(
         label=ladder.label,
         host=ladder.target,
-        says=f"{leaf.title}: {decided[0].says}" if decided else leaf.title,
+        says=decided[0].says if decided else leaf.title,
         keys=tuple(dict.fromkeys(fact.key for fact in telling)),
         devices=ladder.devices,
         checks=tuple(dict.fromkeys(fact.check for fact in telling)),
-        boot_id=boot,
-        lasts="silence" if _silent(alone, leaf) else "read" if states else "boot" if passive and boot else "proved",
+        boot_id="" if lasts == "read" else boot,  # a state is read anew in whatever boot; the action names the boot of its host
+        lasts=lasts,
         reads=CLEAN_READS if states else 1,
     )
 

@@ -1,6 +1,7 @@
 """The fault is a condition of its own remedy: no approval, however fresh, treats what is not there any more."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from bot.actions.decisions import CannotAsk
 from graph.actions import carry_out
 from graph.actions.carry_out import Changed, NotNow, begin
 from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
+from graph.rows import read_ladders, write_ladders
 from graph.state import Ladder, Rung
 from tests.support.clock import T0
 from tests.support.fakes_actions import ANN, BDF, BOB, HUNG, SLOW, Office, Site, hung, well
@@ -69,7 +71,7 @@ async def test_what_decided_is_part_of_the_action_and_of_its_digest(store: Redis
     found = (await approved(office)).action
     assert found.fault is not None
     assert (found.fault.keys, found.fault.devices, found.fault.checks) == ((LOW,), ("m1/gpu3",), ("smi",))
-    assert (found.fault.lasts, found.fault.reads, found.fault.boot_id) == ("read", CLEAN_READS, "boot-of-m1-0")
+    assert (found.fault.lasts, found.fault.reads, found.fault.boot_id) == ("read", CLEAN_READS, "")
     other = replace(found, fault=replace(found.fault, keys=("gpu.count",)))
     assert other.digest != found.digest
     assert Action.from_canonical(found.canonical()) == found
@@ -420,3 +422,13 @@ async def test_a_line_of_the_log_is_no_fault_of_another_boot(store: Redis, steps
     row = await approved(office, "job 4711 is slow on n1")
     office.site.boots["n1"] = "another-boot"
     assert await starts(office, steps, row) == "fault_gone"
+
+
+def test_a_ladders_fault_is_stored_without_what_the_ladder_says_and_read_back_whole() -> None:
+    rung = Rung(remedy="gpu_reset", devices=("n1/gpu3",))
+    ladder = Ladder(id="l", label="GPU.BUS.Lost", target="n1", devices=("n1/gpu3", "n1/gpu4"), rungs=(rung,))
+    for devices in (ladder.devices, ("n1/gpu3",), ()):
+        fault = FaultCondition(ladder.label, "n1", "lost: Xid 79", keys=("kernel.xid",), devices=devices, checks=("dmesg",), reads=3)
+        (row,) = write_ladders([ladder.model_copy(update={"fault": fault})])
+        assert read_ladders([json.loads(json.dumps(row))])[0].fault == fault
+        assert all(f'"{name}":' not in json.dumps(row["fault"]) for name in ("label", "host"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bot.terminal.catalogues import remedy_rows
 from tools.acting.build import ActionWanted, HostSeen, NoController, build, build_check, catalogue_hash, hash_of, via_of
-from tools.action import Action, Condition
+from tools.action import Action, Condition, FaultCondition
 from tools.checks import CHECKS
 from tools.inventory.hosts import parse_inventory
 from tools.nodekit.generate import FUNCTIONS
@@ -158,6 +158,8 @@ def _changed(value: Any) -> Any:
             return tuple(value[1:])
         case tuple():
             return (*value, "x")
+        case None:
+            return FaultCondition("GPU.BUS.Fallen_Off_Bus", "n1", "Xid 79")
         case _:
             return {**value, "x": "y"}
 
