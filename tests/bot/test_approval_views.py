@@ -371,7 +371,7 @@ def test_the_card_says_what_takes_it_back(remedy: str, undo: str, said: str) -> 
 
 def test_the_fault_is_the_first_thing_that_must_hold() -> None:
     fault = FaultCondition(
-        "GPU.X", "gpu-017", "the clocks of gpu5 are low", ("gpu.clock.app",), ("gpu-017/gpu5",), ("smi",), "8d3a1c52-0b1f", "read"
+        "GPU.X", "gpu-017", "the clocks of gpu5 are low", ("gpu.clock.app",), ("gpu-017/gpu5",), ("smi",), "8d3a1c52-0b1f", "read", reads=1
     )
     card = approval.render(Shown(record_of(fault=fault)))
     (held,) = [line for line in strings(card.blocks) if "Must hold" in line]
