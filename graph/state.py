@@ -19,7 +19,9 @@ Lifecycle = Literal["open", "waiting", "watching", "handed_off", "closed"]
 Verdict = Literal["open", "confirmed", "rejected", "inconclusive"]
 Tier = Literal["history", "taxonomy", "exploration", "done"]
 Outcome = Literal["diagnosed", "no_fault", "abstained", "handed_off"]
-ItemKind = Literal["mention", "reply", "attach", "hand_off", "take", "close", "stop", "status", "why", "recheck", "timer", "action_result"]
+ItemKind = Literal[
+    "mention", "reply", "attach", "hand_off", "take", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
+]
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
 
 
@@ -49,7 +51,8 @@ class Item(Stored):
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
     data: dict[str, Any] = {}
-    """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}."""
+    """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}.
+    Messages of people: said → what was understood (`graph.conversation.said.Said`)."""
 
 
 class Origin(Stored):
@@ -320,4 +323,6 @@ class Incident(TypedDict, total=False):
     report: dict[str, Any]
     ladders: list[dict[str, Any]]
     ticket: dict[str, Any]
+    owner: str
+    """Who took the incident or was named for it, with or without a ticket: a user's id; absent while it is nobody."""
     stats: dict[str, Any]

@@ -6,15 +6,19 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, cast
 
+from graph.conversation.said import Said, said_of
 from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens, Place, profiles, strangers
 from graph.engine.walk import Walk
 from graph.incident.visible import visible_hosts
 from graph.ports import Ports
 from graph.rows import IncidentRows
-from graph.state import Incident, Origin
+from graph.state import Incident, ItemKind, Origin
 from tools.fact import Fact, Value
 from tools.inventory.ranges import expand, fold
+
+DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
+"""Items that make us look; all others are answered from what is known."""
 
 MOST_RECENT = 6
 """Fact snapshots and assessments kept in memory."""
@@ -56,6 +60,10 @@ class Turn:
     """A job that was named and that no scheduler could place."""
     refused: bool = False
     """Nothing of what was asked about is known: nothing is looked at, and nothing changes."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What a model understood where the rules did not (`Said`, as stored)."""
+    kind: str = ""
+    """What the item became by that; empty where it is what it came as."""
 
     @classmethod
     def read(cls, state: Incident) -> "Turn":
@@ -91,6 +99,23 @@ class Case(IncidentRows):
         if self.brief.hosts or self.brief.unknown_hosts:
             return self.brief.hosts
         return self.visible if len(self.visible) <= MOST_UNNAMED else ()
+
+    @cached_property
+    def message(self) -> Said:
+        """What the item's message was understood as; not understood where it is none."""
+        if self.turn.said:
+            return Said.model_validate({**self.turn.said, "text": self.item.text})
+        return said_of(self.item) or Said(text=self.item.text)
+
+    @property
+    def kind(self) -> ItemKind:
+        """What the item is to this turn."""
+        return cast(ItemKind, self.turn.kind or self.item.kind)
+
+    @property
+    def looks(self) -> bool:
+        """Whether this turn looks at hosts; otherwise it answers from what is known."""
+        return self.kind in DIAGNOSED
 
     @property
     def stands(self) -> bool:

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from graph.engine.assess import Assessment
 from graph.incident.about import about_hosts, asked_first
 from graph.incident.about import in_words as about_in_words
-from graph.incident.answers import answer
+from graph.incident.answers.table import answer
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
@@ -18,7 +18,6 @@ from graph.incident.fixes import is_look, with_fixes, with_results
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import logs_of, suggestions_for
 from graph.incident.reflect import hypotheses_of
-from graph.incident.summarise import DIAGNOSED
 from graph.incident.tickets import hand_over
 from graph.ports import Ports, Progress
 from graph.reading.logs import handful
@@ -38,8 +37,8 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     ports = runtime.context
     case = await with_results(await read_case(state, ports), ports)
     now = weigh(case, ports)
-    diagnosing = case.item.kind in DIAGNOSED or is_look(case.item)
-    concluded = with_fixes(_diagnosis(case, now) if diagnosing and not case.stands else answer(case, now), case, now, ports)
+    diagnosing = (case.looks or is_look(case.item)) and not case.stands
+    concluded = with_fixes(_diagnosis(case, now) if diagnosing else await answer(case, now, ports), case, now, ports)
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     return {
         **concluded.write(),

@@ -32,7 +32,7 @@ QUIET = "quiet"
 
 def with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
     """The same with what it means for the fixes; as it was for an incident without any."""
-    kind = case.item.kind
+    kind = case.kind
     if is_look(case.item):
         return _diagnosed(concluded, climb(case.ladders, News.of(case.item.data), yard_of(case, ports)), case, now, ports)
     if kind == "action_result":
@@ -86,7 +86,7 @@ def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: A
     report, yard = concluded.report, yard_of(case, ports)
     believed = {(cause.label, host) for cause in report.root_causes for host in mended_on(cause, yard)}
     kept = withdrawn(known, believed | _undenied(known, report, case, now, ports))
-    built = ladders_for(report.root_causes, yard, kept, anew=case.item.kind == "recheck")
+    built = ladders_for(report.root_causes, yard, kept, anew=case.kind == "recheck")
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)
     if not ladders and not built.by_hand:

@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from graph.incident.case import Case, Turn, merged, read_case
+from graph.incident.case import DIAGNOSED, Case, Turn, merged, read_case
 from graph.model.reasoner import BriefGuess, Declined
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
@@ -16,12 +16,9 @@ from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted
 from graph.reading.reports import Understanding, understand
-from graph.state import Brief, Incident, ItemKind, LogDigest
+from graph.state import Brief, Incident, LogDigest
 from tools.fact import Fact
 from tools.inventory.ranges import fold
-
-DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
-"""Items that make us look; all others are answered from what is known."""
 
 MOST_SAID, LONGEST_SAID, LONGEST_BRIEF, LONGEST_READ = 8, 600, 1500, 100_000
 
@@ -31,7 +28,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     ports = runtime.context
     case = await read_case(state, ports)
     turn = Turn(asked=case.turn.asked, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
-    if case.item.kind not in DIAGNOSED:
+    if not case.looks:
         return {"turn": turn.write()}
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs = await _read_attachments(case, ports)
@@ -160,5 +157,6 @@ def _in_words(brief: Brief) -> str:
 
 def after_summarise(state: Incident) -> str:
     """Items that only want an answer go straight to it, and so do those that name only what nobody knows."""
-    refused = state.get("turn", {}).get("refused") and state.get("report")
-    return "plan" if state["item"]["kind"] in DIAGNOSED and not refused else "conclude"
+    turn = state.get("turn", {})
+    refused = turn.get("refused") and state.get("report")
+    return "plan" if (turn.get("kind") or state["item"]["kind"]) in DIAGNOSED and not refused else "conclude"

@@ -1,4 +1,4 @@
-"""Turns that only answer: status, why, stop, hand-off, take, close, timers and results of actions. Nothing is looked at. Pure."""
+"""Answers to items that are no question of the table: status, why, stop, hand-off, take, close, timers and results of actions. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,22 +14,17 @@ from graph.state import ItemKind, Outcome, Report
 from tools.inventory.nearest import unknown_names
 
 
-def answer(case: Case, now: Assessment) -> Concluded:
-    """The answer to the turn's item."""
-    return _unknown(case) if case.stands else ANSWERS[case.item.kind](case, now)
-
-
-def _unknown(case: Case) -> Concluded:
+def unknown(case: Case) -> Concluded:
     """Only names that nobody knows: what stands stays."""
     turn = case.turn
-    report = _report(case, "").model_copy(
+    report = answering(case, "").model_copy(
         update={"unknown_hosts": unknown_names(turn.unknown, case.visible), "unknown_job": turn.unknown_job}
     )
     reply = " ".join((*said_in(report), "I looked at nothing, and nothing else has changed."))
     return Concluded(report.model_copy(update={"reply": reply}))
 
 
-def _report(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
+def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     """The report so far under the new item's id, with a direct reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
     said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome, "unknown_hosts": (), "unknown_job": ""}
@@ -47,7 +42,7 @@ def _status(case: Case, now: Assessment) -> Concluded:
     parts += [f"ticket {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}"] if ticket else []
     fixes = [f"  {describe(row, title(row.label))}" for row in case.ladders]
     held = [f"  {line}" for line in held_for(case.ladders, now.lens.taxonomy)]
-    return Concluded(_report(case, "\n".join(["; ".join(parts) + ".", *fixes, *(["Held:", *held] if held else [])])))
+    return Concluded(answering(case, "\n".join(["; ".join(parts) + ".", *fixes, *(["Held:", *held] if held else [])])))
 
 
 def _why(case: Case, now: Assessment) -> Concluded:
@@ -57,7 +52,7 @@ def _why(case: Case, now: Assessment) -> Concluded:
     wanted = [label for label, title in titles.items() if label.lower() in asked or title in asked]
     labels = wanted or [row.label for row in now.root_causes()] or [row.label for row in now.suspects[:2]]
     lines = [line for label in dict.fromkeys(labels[:3]) for line in _because(now, label)]
-    return Concluded(_report(case, "\n".join(lines or [*now.why_unsure[:3]] or ["Nothing was found that would need a reason."])))
+    return Concluded(answering(case, "\n".join(lines or [*now.why_unsure[:3]] or ["Nothing was found that would need a reason."])))
 
 
 def _because(now: Assessment, label: str) -> list[str]:
@@ -67,20 +62,20 @@ def _because(now: Assessment, label: str) -> list[str]:
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:
-    return Concluded(_report(case, "Stopped. What was seen is kept; say recheck to look again."), becomes(case.lifecycle, Came.STOPPED))
+    return Concluded(answering(case, "Stopped. What was seen is kept; say recheck to look again."), becomes(case.lifecycle, Came.STOPPED))
 
 
 def _hand_off(case: Case, now: Assessment) -> Concluded:
-    report = _report(case, "Handed over to a human.", "handed_off").model_copy(update={"next_step": "Take the ticket."})
+    report = answering(case, "Handed over to a human.", "handed_off").model_copy(update={"next_step": "Take the ticket."})
     return Concluded(report, becomes(case.lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))
 
 
 def _take(case: Case, now: Assessment) -> Concluded:
     before = case.ticket.taken_by if case.ticket and case.ticket.state == "taken" else ""
     if before == case.item.user:
-        return Concluded(_report(case, ""))  # two clicks are one
+        return Concluded(answering(case, ""))  # two clicks are one
     says = f"Taken over by {case.item.user} from {before}." if before else f"Taken by {case.item.user}."
-    report = _report(case, says, "handed_off")
+    report = answering(case, says, "handed_off")
     ticket = hand_over(case, now, report).model_copy(update={"state": "taken", "taken_by": case.item.user})
     return Concluded(report, becomes(case.lifecycle, Came.TAKEN), ticket=ticket)
 
@@ -89,7 +84,7 @@ def _close(case: Case, now: Assessment) -> Concluded:
     """Closed by a human with what it really was."""
     data: Mapping[str, Any] = case.item.data
     label, cause = str(data.get("label") or ""), str(data.get("root_cause") or "")[:400]
-    report = _report(case, f"Closed: {now.lens.taxonomy.title(label) if label else cause or 'no cause named'}.")
+    report = answering(case, f"Closed: {now.lens.taxonomy.title(label) if label else cause or 'no cause named'}.")
     ticket = hand_over(case, now, report).model_copy(
         update={"state": "resolved", "true_label": label, "true_cause": cause, "closed_by": case.item.user}
     )
@@ -99,17 +94,17 @@ def _close(case: Case, now: Assessment) -> Concluded:
 def _timer(case: Case, now: Assessment) -> Concluded:
     """Time passed. Nothing is said, unless it passed without a word from anybody: then the incident ends."""
     if case.item.data.get("why") == "auto_close":
-        said = _report(case, "Closed after three quiet days. Mention me again and I start anew.")
+        said = answering(case, "Closed after three quiet days. Mention me again and I start anew.")
         return Concluded(said, becomes(case.lifecycle, Came.QUIET))
-    return Concluded(_report(case, ""))
+    return Concluded(answering(case, ""))
 
 
 def _action_result(case: Case, now: Assessment) -> Concluded:
     """What became of an action is said by its ladder (`graph.incident.fixes`)."""
-    return Concluded(_report(case, ""))
+    return Concluded(answering(case, ""))
 
 
-ANSWERS: Mapping[ItemKind, Callable[[Case, Assessment], Concluded]] = {
+BY_KIND: Mapping[ItemKind, Callable[[Case, Assessment], Concluded]] = {
     "status": _status,
     "why": _why,
     "stop": _stop,

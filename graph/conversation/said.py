@@ -1,0 +1,79 @@
+"""One message as it was understood: an intent of the table and what it names. The model proposes ids, and only ids that exist come in here."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from graph.conversation.intents import INTENTS, Intent
+from graph.state import Item, ItemKind, Stored
+
+
+class Said(Stored):
+    """`text` is what was written, as people see it, and is not stored with the rest. All names are of the tables: hosts of the
+    inventory, labels of the taxonomy, ids of checks and remedies."""
+
+    intent: Intent = Intent.NOT_UNDERSTOOD
+    text: str = ""
+    sure: bool = True
+    """Whether the rules are sure; a model may be asked about the rest."""
+    hosts: tuple[str, ...] = ()
+    unknown_hosts: tuple[str, ...] = ()
+    """Named like hosts, and none that may be spoken of."""
+    group: str = ""
+    """A group of the inventory; `*` where all or the other hosts are meant."""
+    job: str = ""
+    labels: tuple[str, ...] = ()
+    """Causes that were named, by label, title or a plain word (“ECC”, “cable”)."""
+    category: str = ""
+    """A category of the taxonomy, where no single cause was named (“the network”)."""
+    check: str = ""
+    remedy: str = ""
+    device: str = ""
+    """`gpu3`, `mlx5_2`."""
+    person: str = ""
+    """A Slack user id, where somebody was named."""
+    at: datetime | None = None
+    """A time that was named: since when, until when."""
+    audience: str = ""
+    """`manager` or `ticket`, for a summary."""
+    form: str = ""
+    """`file` or `picture`, where output is wanted as one."""
+    suggestions: tuple[Intent, ...] = ()
+    """The two nearest intents, where none was understood."""
+
+    @property
+    def kind(self) -> ItemKind:
+        """What the message becomes in the inbox."""
+        return INTENTS[self.intent].item
+
+    def data(self) -> dict[str, Any]:
+        """For an inbox item: plain JSON, defaults and the text left out."""
+        return {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a text may name, for the place where it is said."""
+
+    hosts: Collection[str] = ()
+    domains: Collection[str] | None = None
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Label → title."""
+    checks: Collection[str] = ()
+    remedies: Mapping[str, str] = field(default_factory=dict)
+    """Remedy → title."""
+
+
+def said_of(item: Item) -> Said | None:
+    """What was understood when the item came in; None for items that are no message of a person, or were stored before there were intents."""
+    row = item.data.get("said")
+    if not isinstance(row, Mapping):
+        return None
+    try:
+        return Said.model_validate({**row, "text": item.text})
+    except ValidationError:  # stored by a newer version with an intent that this one does not know
+        return Said(text=item.text)
