@@ -55,7 +55,7 @@ class Said(Stored):
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Vocabulary:
     """What a text may name, for the place where it is said."""
 
     hosts: Collection[str] = ()
