@@ -1,0 +1,220 @@
+"""Whether a message in an incident's thread is said to us: an answer, the answer to our question, or none of our business. Pure.
+
+A message that is none of our business goes nowhere: no turn, no evidence, no ticket, no model.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal, NamedTuple
+
+from graph.conversation.intents import Intent
+from graph.conversation.said import Said
+
+LONGEST = 400
+"""Characters at the beginning of a message that are read for whom it is said to."""
+
+Called = Literal["", "first", "inside"]
+"""Whether somebody else is called: at the beginning, or somewhere in the text."""
+Follows = Literal["us", "self", "person", "nobody"]
+"""Who had the last word before: we, whoever speaks now, somebody else, or nobody that we know of."""
+
+
+class Heed(StrEnum):
+    """What becomes of a message. `TAKE` takes it, whatever it says, as new facts: the answer to our question, or what was handed in."""
+
+    ANSWER = "answer"
+    TAKE = "take"
+    SILENCE = "silence"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """How a message stands in its thread, as the surface knows it."""
+
+    mentioned: bool = False
+    """We are called by name, or it is a direct message."""
+    called: Called = ""
+    follows: Follows = "nobody"
+    after_question: bool = False
+    """The last word of somebody else was a question."""
+    asked: bool = False
+    """Our own question is the last word, but for what whoever speaks now has said since."""
+    mention_only: bool = False
+    """In this channel we speak only when we are mentioned."""
+    paused: bool = False
+    """Somebody asked us to be quiet, and the time is not up."""
+    closed: bool = False
+    """The incident is closed."""
+    files: bool = False
+    """Files came with the message."""
+
+
+OF_A_PERSON: Final = frozenset({Intent.ASSIGN, Intent.HAND_OFF})
+"""Name somebody without being said to them: “assign it to @priya”."""
+POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
+IN_A_PAUSE: Final = frozenset({Intent.STOP, Intent.PAUSE})
+AFTER_CLOSING: Final = frozenset(
+    {
+        Intent.REOPEN,
+        Intent.STILL_BROKEN,
+        Intent.CORRECT,
+        Intent.RECHECK,
+        Intent.STATUS,
+        Intent.SUMMARY,
+        Intent.HELP,
+        Intent.META,
+        Intent.THANKS,
+        Intent.HOST_STATE,
+        Intent.GROUP_STATE,
+        Intent.SHOW_OUTPUT,
+        Intent.EXPLAIN,
+        Intent.WHY_NOT,
+        Intent.COMPARE,
+        Intent.CHANGED_SINCE,
+        Intent.HAPPENED_BEFORE,
+        Intent.SAFE_TO,
+        Intent.WHAT_NOW,
+        Intent.WHO_IS_ON_IT,
+        Intent.TYPED_APPROVAL,
+        Intent.UNDO,
+    }
+)
+"""What is answered in the thread of a closed incident without a mention: what opens it again, and questions about it. What people tell
+each other about it then is no news."""
+
+
+class Rule(NamedTuple):
+    """The first rule that holds decides."""
+
+    why: str
+    holds: Callable[[Said, Situation], bool]
+    heed: Heed
+
+
+def _known(said: Said) -> bool:
+    return said.sure and said.intent is not Intent.NOT_UNDERSTOOD
+
+
+def _to_somebody_else(said: Said, here: Situation) -> bool:
+    names_them = _known(said) and said.intent in OF_A_PERSON and here.called == "inside"
+    return bool(here.called) and not here.mentioned and not names_them
+
+
+def _answers_us(said: Said, here: Situation) -> bool:
+    return here.asked and (not _known(said) or is_yes_or_no(said.text)) and can_answer(said.text)
+
+
+def _among_people(said: Said, here: Situation) -> bool:
+    """Thanks for somebody else, or a yes to somebody else's question."""
+    polite = said.intent in POLITE and here.follows != "us"
+    return polite or (said.intent is Intent.TYPED_APPROVAL and here.follows == "person" and here.after_question)
+
+
+def _wants_quiet(said: Said, here: Situation) -> bool:
+    return here.paused and not (_known(said) and said.intent in IN_A_PAUSE)
+
+
+# fmt: off
+RULES: Final = (
+    Rule("said to somebody else",         _to_somebody_else,                                                     Heed.SILENCE),
+    Rule("our question, by name",         lambda said, here: here.mentioned and _answers_us(said, here),         Heed.TAKE),
+    Rule("said to us",                    lambda said, here: here.mentioned,                                     Heed.ANSWER),
+    Rule("only mentions here",            lambda said, here: here.mention_only,                                  Heed.SILENCE),
+    Rule("quiet, but for a stop",         _wants_quiet,                                                          Heed.SILENCE),
+    Rule("closed, and no question of it", lambda said, here: here.closed and said.intent not in AFTER_CLOSING,   Heed.SILENCE),
+    Rule("our question",                  _answers_us,                                                           Heed.TAKE),
+    Rule("something handed in",           lambda said, here: here.files and not _known(said),                    Heed.TAKE),
+    Rule("nothing that we know",          lambda said, here: not _known(said),                                   Heed.SILENCE),
+    Rule("among people",                  _among_people,                                                         Heed.SILENCE),
+    Rule("something that we know",        lambda said, here: True,                                               Heed.ANSWER),
+)
+# fmt: on
+
+
+def heed(said: Said, here: Situation) -> Heed:
+    """What becomes of the message."""
+    return next(rule.heed for rule in RULES if rule.holds(said, here))
+
+
+def as_answer(said: Said) -> Said:
+    """A message that is taken: new facts."""
+    return said.model_copy(update={"intent": Intent.NEW_FACTS, "sure": True, "suggestions": ()})
+
+
+def _each(words: str, between: str | None = None) -> frozenset[str]:
+    return frozenset(words.split(between))
+
+
+_WORDS = re.compile(r"[^\W_][\w'’-]{0,40}")
+_CALL = re.compile(r"(?:^|(?<=[\s(,;:/]))(?:<@[A-Z0-9]{1,20}(?:\|[^<>\n]{0,80})?>|<![^<>\n]{1,120}>|@[^\W_][\w.-]{0,80})")
+_GREETING = _each("hey hi hello yo ok okay thanks thx so and well sorry please morning")
+_NO_NAMES = _each("yes no nope yep yeah sure right fine great good cool nice hmm hm oh ah btw fyi also but then now again")
+"""Words that may stand before a comma and call nobody."""
+_YOU = _each("you your u ya du dir dich ihr euch vous tu te toi usted ustedes")
+
+
+def called(text: str, us: Collection[str] = (), names: Collection[str] = ()) -> Called:
+    """Whether somebody else than us is called in a message: a mention, a name of `names` (who speaks in the thread) at the beginning, or
+    a `word,` there that is followed by “you”. `us`: how we are mentioned, as ids or names."""
+    head = text[:LONGEST]
+    ours = {name.casefold() for name in us}
+    for found in _CALL.finditer(head):
+        if _name_of(found.group()) not in ours:
+            before = {word.casefold() for word in _WORDS.findall(head[: found.start()])}
+            return "first" if before <= _GREETING | ours else "inside"
+    return "first" if _begins_with_a_name(head, ours, {name.casefold() for name in names} - ours) else ""
+
+
+def mentions(text: str, us: Collection[str]) -> bool:
+    """Whether we are called: as `@name` anywhere, or by a name at the beginning or before the end."""
+    ours, head = {name.casefold() for name in us}, text[:LONGEST]
+    if any(_name_of(found.group()) in ours for found in _CALL.finditer(head)):
+        return True
+    words = [word.casefold() for word in _WORDS.findall(head)]
+    first = next((word for word in words if word not in _GREETING), "")
+    return bool(words) and (first in ours or words[-1] in ours)
+
+
+def _name_of(call: str) -> str:
+    return call.strip("<>").partition("|")[0].lstrip("@!").rstrip(".-").casefold()
+
+
+def _begins_with_a_name(head: str, ours: Collection[str], names: Collection[str]) -> bool:
+    words = [(found.group().casefold(), head[found.end() : found.end() + 1]) for found in _WORDS.finditer(head)]
+    first, after = next(((word, after) for word, after in words if word not in _GREETING), ("", ""))
+    if first in ours:
+        return False
+    unknown_name = after == "," and first.isalpha() and first not in _NO_NAMES and any(word in _YOU for word, _ in words)
+    return first in names or unknown_name
+
+
+_YES_NO = _each(
+    "yes,yes please,yes it did,yes it does,yes we did,yep,yeah,yup,no,no it did not,no it didn't,no we did not,no we didn't,nope,never,"
+    "not yet,not that i know,not that i know of,first time,no first time,only these,only there,both,all of them,none,i think so,"
+    "i don't think so,i don't know,no idea,don't know,ja,nein,oui,non,si,sí",
+    ",",
+)
+_ASIDES = _each(
+    "let's,lets,let us,let me,i'll,i will,we'll,we will,one sec,one moment,one minute,give me,gimme,brb,afk,lol,haha,lunch,coffee,folks,"
+    "guys,team,all,everyone,everybody,anyone,anybody,can someone,can you,could you,can somebody,should we,shall we,did you,do you,have you",
+    ",",
+)
+"""How asides and promises begin: they answer nothing."""
+
+
+def is_yes_or_no(text: str) -> bool:
+    """A bare answer, which by itself asks for nothing."""
+    return len(text) <= LONGEST and _plain(text) in _YES_NO
+
+
+def can_answer(text: str) -> bool:
+    """Whether a text can be the answer to a question of ours: words, no question of its own, and no aside."""
+    head = _plain(text[:LONGEST])
+    return bool(head) and not text.rstrip().endswith("?") and not any(head == aside or head.startswith(f"{aside} ") for aside in _ASIDES)
+
+
+def _plain(text: str) -> str:
+    """Lower case words with a blank between."""
+    return " ".join(word.casefold().replace("’", "'") for word in _WORDS.findall(text))

@@ -1,0 +1,233 @@
+"""Threads in which people talk to us, and to each other: what is said to us is answered, and the rest is none of our business."""
+
+from dataclasses import replace
+
+import pytest
+
+from graph.conversation.addressed import RULES, Heed, Situation, as_answer, called, can_answer, heed, is_yes_or_no, mentions
+from graph.conversation.intents import Intent
+from graph.conversation.said import Said
+
+ANSWER, TAKE, SILENCE = Heed.ANSWER, Heed.TAKE, Heed.SILENCE
+US = ("rackmedic", "U0RACKMED")
+SPEAKERS = ("olga", "priya", "dmitri")
+
+BEFORE = {
+    "bot": Situation(follows="us"),
+    "bot?": Situation(follows="us", asked=True),
+    "bot? me": Situation(follows="self", asked=True),
+    "me": Situation(follows="self"),
+    "priya": Situation(follows="person"),
+    "priya?": Situation(follows="person", after_question=True),
+    "-": Situation(),
+}
+"""Who had the last word; a question mark: it was a question. `bot? me`: our question, and then whoever speaks now."""
+UNSURE = Intent.NOT_UNDERSTOOD
+
+# fmt: off
+THREAD = [
+    # before    what is said                                            as it reads          what becomes of it
+    ("bot",     "what about gpu-002?",                                  Intent.HOST_STATE,        ANSWER),
+    ("bot",     "and the others?",                                      Intent.GROUP_STATE,       ANSWER),
+    ("bot",     "why not the network?",                                 Intent.WHY_NOT,           ANSWER),
+    ("bot",     "show me dmesg of gpu-003",                             Intent.SHOW_OUTPUT,       ANSWER),
+    ("bot",     "who is on it",                                         Intent.WHO_IS_ON_IT,      ANSWER),
+    ("bot",     "I take it",                                            Intent.TAKE,              ANSWER),
+    ("bot",     "thanks!",                                              Intent.THANKS,            ANSWER),
+    ("bot",     "approve",                                              Intent.TYPED_APPROVAL,    ANSWER),
+    ("bot",     "it works again",                                       Intent.FIXED,             ANSWER),
+    ("bot",     "gpu-004 throws Xid 79 now",                            Intent.NEW_FACTS,         ANSWER),
+    ("bot",     "we updated the driver at 02:00",                       Intent.NEW_FACTS,         ANSWER),
+    ("bot",     "huh, that is the third one this week",                 UNSURE,              SILENCE),
+    ("bot",     "I will be in the data centre at nine",                 UNSURE,              SILENCE),
+    ("bot",     "lol",                                                  Intent.SMALL_TALK,        ANSWER),
+    ("-",       "status",                                               Intent.STATUS,            ANSWER),
+    ("-",       "good morning all",                                     Intent.SMALL_TALK,        SILENCE),
+    ("me",      "sorry, I meant gpu-005",                               Intent.NARROW,            ANSWER),
+    ("me",      "thanks",                                               Intent.THANKS,            SILENCE),
+    ("me",      "no wait",                                              UNSURE,              SILENCE),
+    # people among themselves
+    ("priya",   "lunch?",                                               UNSURE,              SILENCE),
+    ("priya",   "I saw the same last month, or was it another rack",    UNSURE,              SILENCE),
+    ("priya",   "thanks a lot",                                         Intent.THANKS,            SILENCE),
+    ("priya",   "haha good one",                                        Intent.SMALL_TALK,        SILENCE),
+    ("priya",   "agreed",                                               UNSURE,              SILENCE),
+    ("priya",   "summary for my manager please",                        Intent.SUMMARY,           ANSWER),
+    ("priya",   "stop",                                                 Intent.STOP,              ANSWER),
+    ("priya",   "approve",                                              Intent.TYPED_APPROVAL,    ANSWER),
+    ("priya?",  "yes, do it",                                           Intent.TYPED_APPROVAL,    SILENCE),
+    ("priya?",  "around two I think",                                   UNSURE,              SILENCE),
+    ("priya?",  "what changed since 02:00?",                            Intent.CHANGED_SINCE,     ANSWER),
+    ("priya?",  "we changed the cable at noon",                         Intent.NEW_FACTS,         ANSWER),
+    # somebody else is called
+    ("bot",     "@priya can you look at the cable?",                    UNSURE,              SILENCE),
+    ("bot",     "<@U0PRIYA> what about gpu-002?",                       Intent.HOST_STATE,        SILENCE),
+    ("bot",     "what do you think, @dmitri?",                          UNSURE,              SILENCE),
+    ("bot",     "recheck gpu-002 would be nice @dmitri",                Intent.RECHECK,           SILENCE),
+    ("bot",     "Priya, what about gpu-002?",                           Intent.HOST_STATE,        SILENCE),
+    ("bot",     "hey dmitri is it safe to restart the job?",            Intent.SAFE_TO,           SILENCE),
+    ("bot",     "thanks priya",                                         Intent.THANKS,            SILENCE),
+    ("bot",     "anton, can you drain gpu-002?",                        Intent.WISH_REMEDY,       SILENCE),
+    ("bot",     "<!here> anybody seen this before?",                    Intent.HAPPENED_BEFORE,   SILENCE),
+    ("bot",     "<!subteam^S0GPUAPPR> please have a look",              UNSURE,              SILENCE),
+    ("bot",     "assign it to @priya",                                  Intent.ASSIGN,            ANSWER),
+    ("bot",     "hand off to <@U0ANTON>",                               Intent.HAND_OFF,          ANSWER),
+    ("bot",     "@priya hand it off please",                            Intent.HAND_OFF,          SILENCE),
+    ("bot",     "@priya assign it to @anton",                           Intent.ASSIGN,            SILENCE),
+    ("bot?",    "@priya when did it last work?",                        UNSURE,              SILENCE),
+    # we are called
+    ("priya",   "@rackmedic what about gpu-002?",                       Intent.HOST_STATE,        ANSWER),
+    ("priya",   "<@U0RACKMED> do the needful",                          UNSURE,              ANSWER),
+    ("priya",   "rackmedic, who are you?",                              Intent.META,              ANSWER),
+    ("priya",   "hey rackmedic what now",                               Intent.WHAT_NOW,          ANSWER),
+    ("priya",   "@rackmedic tell @priya what you found",                Intent.SUMMARY,           ANSWER),
+    ("priya",   "thanks @rackmedic!",                                   Intent.THANKS,            ANSWER),
+    ("priya",   "@priya ask @rackmedic to recheck",                     Intent.RECHECK,           ANSWER),
+    # our question was the last word
+    ("bot?",    "last night around two, then we changed the image",     UNSURE,              TAKE),
+    ("bot?",    "only on the new nodes",                                UNSURE,              TAKE),
+    ("bot?",    "no",                                                   Intent.SMALL_TALK,        TAKE),
+    ("bot?",    "yes",                                                  Intent.TYPED_APPROVAL,    TAKE),
+    ("bot?",    "never",                                                UNSURE,              TAKE),
+    ("bot?",    "yes, do it",                                           Intent.TYPED_APPROVAL,    ANSWER),
+    ("bot?",    "since 02:40",                                          Intent.NEW_FACTS,         ANSWER),
+    ("bot?",    "what do you mean?",                                    UNSURE,              SILENCE),
+    ("bot?",    "let's discuss after lunch",                            UNSURE,              SILENCE),
+    ("bot?",    "folks please stop touching these",                     UNSURE,              SILENCE),
+    ("bot?",    "I'll attach the log in a minute",                      UNSURE,              SILENCE),
+    ("bot?",    "🤷",                                                    UNSURE,              SILENCE),
+    ("bot?",    "status",                                               Intent.STATUS,            ANSWER),
+    ("bot?",    "@rackmedic yesterday evening",                         UNSURE,              TAKE),
+    ("bot?",    "@rackmedic what do you mean?",                         UNSURE,              ANSWER),
+    ("bot? me", "and gpu-7 was never part of it",                       UNSURE,              TAKE),
+    ("priya",   "it was the second rack",                               UNSURE,              SILENCE),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("before", "text", "intent", "becomes"), THREAD)
+def test_what_is_said_to_us_is_heard_and_the_rest_is_none_of_our_business(before: str, text: str, intent: Intent, becomes: Heed) -> None:
+    said = Said(intent=intent, text=text, sure=intent is not UNSURE)
+    here = replace(BEFORE[before], mentioned=mentions(text, US), called=called(text, US, SPEAKERS))
+    assert heed(said, here) is becomes
+
+
+def test_the_table_of_dialogue_plays_every_rule_that_needs_no_setting() -> None:
+    assert len(THREAD) >= 60
+    situations = [
+        (
+            Said(intent=intent, text=text, sure=intent is not UNSURE),
+            replace(BEFORE[b], mentioned=mentions(text, US), called=called(text, US, SPEAKERS)),
+        )
+        for b, text, intent, _ in THREAD
+    ]
+    played = {next(rule.why for rule in RULES if rule.holds(said, here)) for said, here in situations}
+    assert {rule.why for rule in RULES} - played == {
+        "something handed in",
+        "only mentions here",
+        "quiet, but for a stop",
+        "closed, and no question of it",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "becomes"),
+    [
+        ("what about gpu-002?", Intent.HOST_STATE, SILENCE),
+        ("stop", Intent.STOP, SILENCE),
+        ("last night around two", UNSURE, SILENCE),
+        ("@rackmedic what about gpu-002?", Intent.HOST_STATE, ANSWER),
+        ("@rackmedic stop", Intent.STOP, ANSWER),
+    ],
+)
+def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str, intent: Intent, becomes: Heed) -> None:
+    here = Situation(follows="us", asked=True, mention_only=True, mentioned=mentions(text, US), called=called(text, US))
+    assert heed(Said(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "becomes"),
+    [
+        ("what about gpu-002?", Intent.HOST_STATE, SILENCE),
+        ("gpu-004 throws Xid 79 now", Intent.NEW_FACTS, SILENCE),
+        ("hand off", Intent.HAND_OFF, SILENCE),
+        ("stop", Intent.STOP, ANSWER),
+        ("you can talk again", Intent.PAUSE, ANSWER),
+        ("@rackmedic what about gpu-002?", Intent.HOST_STATE, ANSWER),
+    ],
+)
+def test_a_pause_is_kept_but_for_whoever_mentions_us_or_stops_us(text: str, intent: Intent, becomes: Heed) -> None:
+    assert heed(Said(intent=intent, text=text), Situation(follows="us", paused=True, mentioned=mentions(text, US))) is becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "becomes"),
+    [
+        ("still broken", Intent.STILL_BROKEN, ANSWER),
+        ("reopen please", Intent.REOPEN, ANSWER),
+        ("summary for a ticket", Intent.SUMMARY, ANSWER),
+        ("status", Intent.STATUS, ANSWER),
+        ("why?", Intent.EXPLAIN, ANSWER),
+        ("thanks all", Intent.THANKS, ANSWER),
+        ("no, it was the cable", Intent.CORRECT, ANSWER),
+        ("we replaced the cable yesterday", Intent.NEW_FACTS, SILENCE),
+        ("close it", Intent.CLOSE, SILENCE),
+        ("the postmortem is on friday", UNSURE, SILENCE),
+        ("@rackmedic Xid 79 again on gpu-004", Intent.NEW_FACTS, ANSWER),
+        ("@rackmedic hmm", UNSURE, ANSWER),
+    ],
+)
+def test_a_closed_incident_answers_questions_and_hears_who_opens_it_again(text: str, intent: Intent, becomes: Heed) -> None:
+    here = Situation(follows="us", closed=True, mentioned=mentions(text, US))
+    assert heed(Said(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "becomes"),
+    [
+        ("here you go", UNSURE, TAKE),
+        ("", UNSURE, TAKE),
+        ("what about gpu-002?", Intent.HOST_STATE, ANSWER),
+        ("@priya the picture of the lunch menu", UNSURE, SILENCE),
+    ],
+)
+def test_a_file_is_something_new_unless_it_is_for_somebody_else(text: str, intent: Intent, becomes: Heed) -> None:
+    here = Situation(follows="person", files=True, called=called(text, US, SPEAKERS))
+    assert heed(Said(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "who"),
+    [
+        ("recheck gpu-002", ""),
+        ("@rackmedic recheck", ""),
+        ("<@U0RACKMED|rackmedic> recheck", ""),
+        ("rackmedic, can you recheck?", ""),
+        ("mail root@gpu-002 says hello", ""),
+        ("ok, what about gpu-002?", ""),
+        ("dmesg, please", ""),
+        ("Xid 79, again, can you see it?", ""),
+        ("Driver: 535 to 550", ""),
+        ("@priya look", "first"),
+        ("hey @priya look", "first"),
+        ("please ask @priya", "inside"),
+        ("(cc <@U0PRIYA>)", "inside"),
+        ("<!channel> look", "first"),
+        ("PRIYA look", "first"),
+        ("so, dmitri, any idea?", "first"),
+        ("anton, did you change the cable?", "first"),
+        ("", ""),
+    ],
+)
+def test_who_is_called_is_read_from_mentions_and_from_how_it_begins(text: str, who: str) -> None:
+    assert called(text, US, SPEAKERS) == who
+
+
+def test_the_answer_to_our_question_is_new_facts() -> None:
+    said = as_answer(Said(text="only on the new nodes", sure=False, suggestions=(Intent.HOST_STATE, Intent.HELP)))
+    assert (said.intent, said.kind, said.sure, said.suggestions) == (Intent.NEW_FACTS, "reply", True, ())
+
+
+def test_the_longest_message_is_read_for_whom_it_is_said_to_in_no_time() -> None:
+    text = "@" * 100_000 + "<!" * 100_000 + "yes " * 100_000
+    assert (called(text, US, SPEAKERS), mentions(text, US), is_yes_or_no(text), can_answer(text)) == ("", False, False, False)
