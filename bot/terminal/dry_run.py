@@ -3,12 +3,14 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from bot.cards.approvals.files import known_of
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
@@ -16,6 +18,7 @@ from bot.terminal.requests import DryRunRequest
 from bot.terminal.shared import looking, stage_of
 from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
 from tools.acting.conditions import ConditionSeen, process_start
+from tools.acting.deletes import Deletes, would_delete
 from tools.acting.dry_run import preview
 from tools.acting.identity import boot_id
 from tools.action import Action
@@ -37,10 +40,11 @@ async def dry_run_once(settings: Settings, request: DryRunRequest) -> int:
 async def rehearse(world: World, remedy: Remedy, request: DryRunRequest) -> int:
     """Print what would happen; 0 where everything holds that must, else 1. Raises Refusal where the remedy does not fit the host."""
     action, seen = await _seen(remedy, request, world)
+    gone = await would_delete(action, world.transport)
     if request.as_json:
-        print(json.dumps({"schema": 1, **_document(remedy, action, seen)}))
+        print(json.dumps({"schema": 1, **_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})}))
     else:
-        _print(remedy, action, seen)
+        _print(remedy, action, seen, gone)
     return int(any(row.ok is not True for row in seen))
 
 
@@ -105,7 +109,7 @@ def _would(seen: Sequence[ConditionSeen]) -> str:
     return "start, once people have approved it"
 
 
-def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen]) -> None:
+def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen], gone: Deletes | None) -> None:
     console, told = Console(), _document(remedy, action, seen)
     where = action.via if action.via == action.target else f"{action.via}, for {action.target}"
     back = action.undo or remedy.back or "nothing"
@@ -118,6 +122,8 @@ def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen]) -> Non
         console.print(Padding(Text.assemble((f"{name}: ", "dim"), said), (0, 0, 0, 2)))
     console.print(Padding(Text.assemble(("taken back by: ", "dim"), back), (0, 0, 0, 2)))
     console.print(Padding(Text.assemble(("command: ", "dim"), shlex.join(action.command)), (0, 0, 0, 2)))
+    for name, value in known_of(gone) if gone else ():
+        console.print(Padding(Text.assemble((f"{name}: ", "dim"), value), (0, 0, 0, 2)))
     for row in seen:
         mark, style = MARKS[row.ok]
         saw = f" (it says {row.saw.splitlines()[0][:120]!r})" if row.ok is not True and row.saw else ""

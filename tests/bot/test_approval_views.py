@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bot.cards import blocks, text
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import edit_modal, outcomes, process, reject_modal
+from bot.cards.approvals import edit_modal, files, outcomes, process, reject_modal
 from bot.cards.approvals import words as action_words
 from bot.cards.approvals.card import BUTTONS, Click, Shown
 from bot.cards.blocks import Card
@@ -25,6 +25,7 @@ from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
 from tests.support.fakes_ledger import action
 from tools.acting.conditions import ConditionSeen
+from tools.acting.deletes import Deletes, OldFile
 from tools.action import Action, FaultCondition
 from tools.fact import Fact
 from tools.ledger.record import Record, Terms, Vote
@@ -420,6 +421,40 @@ def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() 
 def test_what_a_tenant_calls_a_process_breaks_no_card(user: str, args: str) -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
     card = approval.render(Shown(record, GROUP, known=process.known_of(record.action, process_facts(user=user, args=args * 9))))
+    assert is_safe(card)
+    assert fits(card)
+    assert is_whole(card, record.action)
+
+
+OLD = Deletes(3214, 125_700_000_000, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp", 41875931136, "train", 6000 + n) for n in range(5)))
+
+
+def test_the_card_of_a_cleanup_says_how_much_would_go_and_names_the_largest_files() -> None:
+    record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
+    card = approval.render(Shown(record, GROUP, known=files.known_of(OLD)))
+    words = "".join(strings(card.blocks))
+    assert "Would go now: *3,214 files, 117.1 GiB*" in words
+    for n in range(5):
+        assert f"`/tmp/ckpt-{n}.pt.tmp` 39.0 GiB · train · not written to for 4 d 4 h" in words
+    assert fits(card)
+    assert is_whole(card, record.action)
+
+
+def test_what_would_go_and_could_not_be_read_or_not_to_its_end_is_said() -> None:
+    record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
+    for seen, said in (
+        (Deletes(why="its node kit is older than this question"), "What would go *could not be read*: its node kit is older"),
+        (replace(OLD, whole=False), "*at least 3,214 files, 117.1 GiB*"),
+        (Deletes(), "Would go now: *no file is old enough*"),
+    ):
+        assert said in "".join(strings(approval.render(Shown(record, GROUP, known=files.known_of(seen))).blocks))
+
+
+@given(HOSTILE, HOSTILE)
+def test_what_a_tenant_calls_a_file_breaks_no_card(path: str, owner: str) -> None:
+    record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
+    known = json.loads(json.dumps(files.known_of(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
+    card = approval.render(Shown(record, GROUP, known=known))
     assert is_safe(card)
     assert fits(card)
     assert is_whole(card, record.action)

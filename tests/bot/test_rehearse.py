@@ -84,6 +84,16 @@ async def test_what_stops_it_is_named_with_what_was_seen(world: World, capsys: p
     assert "It would be refused" in shown
 
 
+async def test_what_would_be_deleted_is_told_with_sizes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    _, told = await tried(world, capsys, "cleanup", "hours=72")
+    assert (told["deletes"]["files"], told["deletes"]["size"], told["deletes"]["why"]) == (2, 2 * 20480, "")
+    assert told["deletes"]["largest"][0]["path"].startswith("/var/crash/")
+    await rehearse(world, REMEDIES["cleanup"], DryRunRequest("cleanup", "gpu-001", ("hours=72",)))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "would go: 2 files, 40 KiB /var/crash/_usr_bin_python3.0.crash: 20 KiB · root · not written to for 79 d 4 h" in shown
+    assert "deletes" not in (await tried(world, capsys, "drain_node"))[1]
+
+
 async def test_what_runs_elsewhere_says_where(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     code, told = await tried(world, capsys, "drain_node")
     assert (code, told["via"], told["undo"]) == (0, "slurm-controller", "resume_node")

@@ -11,6 +11,7 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.render.containers import container_id
 from tests.support.fakes_repairs import NODE, Repairs, do, faults_of, live, unsound
 from tools.acting.conditions import see
+from tools.acting.deletes import would_delete
 from tools.acting.run import explain
 from tools.remedies import REMEDIES
 
@@ -159,6 +160,11 @@ async def test_a_silent_container_engine_is_named() -> None:
 async def test_files_are_deleted_only_from_a_full_disk_and_only_old_ones() -> None:
     of = broken("S10", hours=30)
     async with repairs(of) as work:
+        young, old = [await would_delete(await work.action("cleanup", hours=hours), work.transport) for hours in ("72", "24")]
+        assert young
+        assert old
+        assert (young.files, old.files, old.size) == (2, 5, 3 * 41875931136 + 2 * 20480)
+        assert (old.largest[0].path, old.largest[0].owner) == ("/tmp/ckpt-18211.pt.tmp", "train")
         spared = await work.do("cleanup", "gpu-002", hours="72")
         assert spared.says.startswith("the root file system is nearly full: found 'Use% IUse%")
         said = await work.do("cleanup", hours="72")

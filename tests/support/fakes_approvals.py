@@ -21,6 +21,7 @@ from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
 from tests.support.fakes_ledger import BOOT, CATALOGUE, KEY, POLICY, action
 from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.conditions import ConditionSeen
+from tools.acting.deletes import Deletes, OldFile
 from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import Host, Inventory
@@ -157,6 +158,11 @@ async def seen(wanted: Action) -> list[ConditionSeen]:
     return [ConditionSeen(condition.says, True, "") for condition in wanted.conditions]
 
 
+async def goes(wanted: Action) -> Deletes | None:
+    """What a cleanup would take with it."""
+    return Deletes(3, 3 << 30, (OldFile("/tmp/forgotten.pt", 2 << 30, "train", 6000),)) if wanted.remedy == "cleanup" else None
+
+
 @asynccontextmanager
 async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
     """An incident of the operators, with approvals."""
@@ -175,6 +181,7 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             evidence,
             clock,
             dry_run=seen,
+            would_delete=goes,
             warning=warning,
         )
         cards = ActionCards(surface.client, PostedCards(redis), surface.people, sources)

@@ -11,11 +11,12 @@ import pytest
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
 from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, via_of
 from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
+from tools.acting.deletes import Deletes, OldFile, would_delete
 from tools.acting.dry_run import preview
 from tools.acting.kit import current_version
 from tools.action import Action, Condition
 from tools.inventory.hosts import parse_inventory
-from tools.nodekit.generate import ACT, FUNCTIONS
+from tools.nodekit.generate import ACT, FUNCTIONS, LOOK
 from tools.remedies import REMEDIES
 from tools.transport import Ran, Unreachable
 
@@ -166,3 +167,41 @@ async def test_a_process_that_may_not_be_read_is_not_gone(stderr: bytes) -> None
     assert (
         await see(Condition("node", "same", ("@proc_start", "4711"), "123"), "gpu-001", Fleet({("gpu-001", "cat /proc/4711/stat"): "odd"}))
     ).ok is None
+
+
+# -- what would be deleted ----------------------------------------------------------------------------------------------------
+
+FILES = " ".join((*LOOK, "cleanup.preview", "72"))
+ANSWER = "end 0\ntotal 3214 125600000000\nfile 6000 41875931136 train /tmp/ckpt 1.pt\nfile 4400 8192 root /var/crash/a\n"
+
+
+async def test_what_a_cleanup_would_delete_is_read_with_its_own_hours() -> None:
+    largest = (OldFile("/tmp/ckpt 1.pt", 41875931136, "train", 6000), OldFile("/var/crash/a", 8192, "root", 4400))
+    assert await would_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER})) == Deletes(3214, 125600000000, largest)
+    fleet = Fleet({})
+    assert await would_delete(_action("gpu_reset", bdf=BDF), fleet) is None
+    assert fleet.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Unreachable("gpu-001", "no route to host"), "no route to host"),
+        (Ran(b"", b"usage: rackmedic-look CHECK.NAME | version\n", 64), "its node kit is older than this question"),
+        (Ran(b"", b"sudo: a password is required\n", 1), "sudo: a password is required"),
+        (Ran(b"", b"", 124, timed_out=True), "no answer in time"),
+        (Ran(ANSWER.encode(), b"", None), "no answer in time"),
+        (ANSWER.replace("end 0\n", ""), "an answer of another shape"),
+        (ANSWER + "file 1 1 root /a\n" * 4, "an answer of another shape"),
+        (ANSWER.replace("6000", "-1"), "an answer of another shape"),
+        ("", "an answer of another shape"),
+    ],
+)
+async def test_what_would_be_deleted_and_could_not_be_read_is_said(answer: Ran | str | Unreachable, why: str) -> None:
+    assert await would_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): answer})) == Deletes(why=why)
+
+
+async def test_a_search_that_ran_out_of_time_is_not_whole() -> None:
+    seen = await would_delete(_action("cleanup", hours="72"), Fleet({("gpu-001", FILES): ANSWER.replace("end 0", "end 124")}))
+    assert seen is not None
+    assert (seen.files, seen.whole) == (3214, False)

@@ -1,13 +1,17 @@
 """The questions that rackmedic-look answers by functions of its own, under real shells with stub tools."""
 
+import os
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.support.fakes_nodekit import SHELLS, Node
 from tests.tools.test_checks_surroundings import values
+from tools.acting.deletes import Deletes, read_deletes
 from tools.checks import CHECKS
 from tools.checks.containers import answers
 from tools.checks.kernel import MATTERS
@@ -180,3 +184,91 @@ def test_a_question_that_the_kit_does_not_know_cannot_be_generated() -> None:
     )
     with pytest.raises(BadRow, match="nonsense"):
         kit_files({"x": row}, REMEDIES)
+
+
+# -- what a remedy would delete, by the find of this machine ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def folders(node: Node, tmp_path: Path) -> list[Path]:
+    """The folders that this node's cleanup looks into: `tmp`, `crash`, and one that is not there."""
+    found = [tmp_path / name for name in ("tmp", "crash", "missing")]
+    node.remedies = {"cleanup": replace(REMEDIES["cleanup"], preview=("old_files", "{hours}", *map(str, found)))}
+    node.__post_init__()
+    (node.root / "bin/find").unlink()
+    for folder in found[:2]:
+        folder.mkdir()
+    return found
+
+
+def left(path: Path, kib: int, hours: float = 100) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * 1024 * kib)
+    then = (datetime.now().astimezone() - timedelta(hours=hours)).timestamp()
+    os.utime(path, (then, then))
+    return path
+
+
+def deletes(node: Node, hours: str = "72") -> Deletes:
+    seen = read_deletes(look_with(node, "cleanup.preview", hours))
+    assert seen is not None
+    return seen
+
+
+def look_with(node: Node, *words: str) -> str:
+    said = node.look(*words)
+    assert said.status == 0, said.stderr
+    return f"{said.first}\n{said.rest}"
+
+
+def test_what_would_be_deleted_is_counted_and_the_largest_are_named(node: Node, folders: list[Path]) -> None:
+    for number in range(9):
+        left(folders[0] / f"ckpt-{number}.pt", 64 + 8 * number)
+    core = left(folders[1] / "deep/er/core with blanks", 512, 24 * 30)
+    left(folders[0] / "young", 2048, 71)
+    left(folders[0] / "systemd-private-1-x/tmp/state", 2048)
+    (folders[0] / "link").symlink_to(core)
+    seen = deletes(node)
+    assert (seen.files, seen.whole, seen.why) == (10, True, "")
+    assert seen.size == sum(path.stat().st_blocks * 512 for path in (*folders[0].glob("ckpt-*"), core))
+    assert [Path(file.path).name for file in seen.largest] == ["core with blanks", *(f"ckpt-{number}.pt" for number in (8, 7, 6, 5))]
+    assert seen.largest[0].path == str(core)
+    assert seen.largest[0].owner == core.owner()
+    assert 30 * 24 * 60 - 2 <= seen.largest[0].minutes <= 30 * 24 * 60 + 60
+    assert core.exists()
+
+
+def test_no_name_of_a_file_poses_as_another_line_of_the_answer(node: Node, folders: list[Path]) -> None:
+    names = ["a\nend 0\ntotal 0 0", "b\nfile 1 1 root /etc/shadow", "c\r\x1b[2K", "d" * 240]
+    for name in names:
+        left(folders[0] / name, 64)
+    seen = deletes(node)
+    assert seen.files == len(seen.largest) == len(names)
+    assert all(file.path.startswith(str(folders[0])) for file in seen.largest)
+
+
+def test_folders_of_which_none_is_there_hold_nothing(node: Node, folders: list[Path]) -> None:
+    for folder in folders[:2]:
+        folder.rmdir()
+    assert deletes(node) == Deletes()
+    left(folders[0] / "young", 8, 30)
+    assert (deletes(node).files, deletes(node, "24").files) == (0, 1)
+
+
+def test_a_search_that_runs_out_of_time_says_that_there_may_be_more(node: Node, folders: list[Path]) -> None:
+    node.stub("find", "printf '8 1700000000.0000000000 root /tmp/a\\0\\0008 17000'; exit 124")
+    seen = deletes(node)
+    assert (seen.files, seen.size, seen.whole) == (1, 4096, False)
+
+
+@pytest.mark.parametrize("words", [(), ("72", "/etc"), ("7",), ("1000",), ("-delete",), ("72 -delete",), ("$(id)",)])
+def test_the_question_takes_the_arguments_of_its_remedy_and_no_others(node: Node, words: tuple[str, ...]) -> None:
+    node.stub("find")
+    said = node.look("cleanup.preview", *words)
+    assert (said.first, said.status) == ("", 64)
+    assert not [call for call in node.calls if call.startswith("find")]
+
+
+def test_a_preview_that_the_kit_does_not_know_cannot_be_generated() -> None:
+    with pytest.raises(BadRow, match="nonsense"):
+        kit_files(CHECKS, {"cleanup": replace(REMEDIES["cleanup"], preview=("nonsense", "{hours}"))})

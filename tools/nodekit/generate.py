@@ -24,6 +24,9 @@ QUESTIONS = {
 }
 """Questions that are no plain command: `rackmedic-look WORD ARGUMENT...` in a row is answered by the kit's own function."""
 
+PREVIEWS = ("old_files",)
+"""Functions of the kit that say what a remedy would take with it: `FUNCTION ARGUMENT...` in a row, asked as `rackmedic-look REMEDY.preview`."""
+
 FUNCTIONS = ("proc_start", "module_loaded", "module_users", "container_gpus")
 """What a condition may ask of the kit itself, as `@NAME`."""
 
@@ -61,7 +64,8 @@ def kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy], paths
     values = {
         "VERSION": kit_version(checks, remedies),
         "COMMANDS": "\n".join(_questions(checks)),
-        "KINDS": "\n".join(_kinds(remedies)),
+        "KINDS": "\n".join(_kinds(_in_kit(remedies))),
+        "PREVIEWS": "\n".join(_previews(remedies)),
         "REMEDIES": "\n".join(_remedies(remedies)),
         "PATH": paths.search,
         "STATE": paths.state,
@@ -70,12 +74,22 @@ def kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy], paths
         "DIRECTORY": paths.directory,
     }
     templates = {"rackmedic-look": "look.sh", "rackmedic-act": "act.sh"} | {name: name for name in ("sudoers", "sshd_config", "install.sh")}
-    return {name: _render(template(source), values) for name, source in templates.items()}
+    previewed = {**values, "KINDS": "\n".join(_kinds(_previewed(remedies)))}
+    return {name: _render(template(source), previewed if name == "rackmedic-look" else values) for name, source in templates.items()}
 
 
 def kit_version(checks: Mapping[str, Check], remedies: Mapping[str, Remedy]) -> str:
     """Changes exactly when what the kit would allow, or how, changes."""
-    text = "\n".join([template("look.sh"), template("act.sh"), *_questions(checks), *_kinds(remedies), *_remedies(remedies)])
+    text = "\n".join(
+        [
+            template("look.sh"),
+            template("act.sh"),
+            *_questions(checks),
+            *_previews(remedies),
+            *_kinds(_in_kit(remedies)),
+            *_remedies(remedies),
+        ]
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -111,9 +125,23 @@ def _in_kit(remedies: Mapping[str, Remedy]) -> list[Remedy]:
     return [remedy for remedy in remedies.values() if remedy.at != "fleet"]
 
 
-def _kinds(remedies: Mapping[str, Remedy]) -> Iterator[str]:
-    """`is_KIND VALUE` for every kind of argument that a remedy of the kit takes."""
-    used = {kind for remedy in _in_kit(remedies) for kind in remedy.args.values()}
+def _previewed(remedies: Mapping[str, Remedy]) -> list[Remedy]:
+    return [remedy for remedy in remedies.values() if remedy.preview]
+
+
+def _previews(remedies: Mapping[str, Remedy]) -> Iterator[str]:
+    """A question for each remedy that shows beforehand what it would take: its own arguments, matched as they are for the remedy itself."""
+    for remedy in _previewed(remedies):
+        if remedy.preview[0] not in PREVIEWS:
+            raise BadRow(f"{remedy.id}: the kit has no preview {remedy.preview[0]!r}; it has {', '.join(PREVIEWS)}")
+        names = list(remedy.args)
+        fits = " && ".join((f"[ $# -eq {len(names) + 1} ]", *(f'is_{kind} "${{{i}}}"' for i, kind in enumerate(remedy.args.values(), 2))))
+        yield f"  {shlex.quote(f'{remedy.id}.preview')}) {fits} || usage; {_words(remedy.preview, names)} ;;"
+
+
+def _kinds(rows: Sequence[Remedy]) -> Iterator[str]:
+    """`is_KIND VALUE` for every kind of argument that these remedies take."""
+    used = {kind for remedy in rows for kind in remedy.args.values()}
     for name, kind in KINDS.items():
         if name in used:
             yield f"is_{name}() {{"

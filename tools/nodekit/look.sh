@@ -139,7 +139,37 @@ inside_containers() { # COMMAND...: in every running GPU container, with the rig
   exit 0
 }
 
-[ $# -eq 1 ] || { echo "usage: rackmedic-look CHECK.NAME | version" >&2; exit 64; }
+old_files() { # HOURS FOLDER...: how many files nobody wrote to for so long, what they take, and the five largest; their names frame nothing
+  minutes=$((60 * $1)) now=$(date +%s) folders=$(($# - 1)); shift
+  while [ "$folders" -gt 0 ]; do # those that are there, for without a folder find would look everywhere
+    folder=$1 folders=$((folders - 1)); shift
+    if [ -d "$folder" ]; then set -- "$@" "$folder"; fi
+  done
+  [ $# -gt 0 ] || { printf 'end 0\ntotal 0 0\n'; exit 0; }
+  { timeout -k 1 7 find "$@" -xdev -type f -mmin "+$minutes" ! -path '*/systemd-private-*' -printf '%b %T@ %u %p\0'; printf '\0end %s\0' "$?"; } |
+    tr '\000\001-\037\177' '\n?' | awk -v now="$now" '
+      /^end / { print; next }
+      NF < 4 { next }
+      { files++; blocks += $1
+        if ($1 <= size[5]) next
+        for (i = 5; i > 1 && $1 > size[i - 1]; i--) { size[i] = size[i - 1]; row[i] = row[i - 1] }
+        size[i] = $1; row[i] = sprintf("file %d %.0f %s", (now - $2) / 60, $1 * 512, substr($0, length($1 $2) + 3, 600)) }
+      END { printf "total %d %.0f\n", files, blocks * 512; for (i = 1; i <= 5; i++) if (row[i] != "") print row[i] }'
+  exit 0
+}
+
+# --- the kinds of arguments ---
+
+@KINDS@
+usage() {
+  echo "usage: rackmedic-look CHECK.NAME | REMEDY.preview ARGUMENT... | version" >&2
+  exit 64
+}
+
+case ${1-} in
+@PREVIEWS@
+esac
+[ $# -eq 1 ] || usage
 case $1 in
 @COMMANDS@
   version) echo "@VERSION@" ;;

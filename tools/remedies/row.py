@@ -79,6 +79,7 @@ class Remedy:
     `heavier` is the next rung when the proof fails; `undo` the remedy that takes it back; `covers` what it makes needless.
     `then`: the remedy from which on it counts; until that is done nothing looks different.
     `harder`: with which arguments it follows itself, where `heavier` is the row's own id.
+    `preview`: what the kit's looking half is asked before people decide: a function of the kit that says what would go, and its words.
     `back`: for people, how to take it back where no remedy does.
     `refusals`: words of the real tool's own refusal → what it means and what to do, for the card.
     """
@@ -102,6 +103,7 @@ class Remedy:
     then: str = ""
     harder: Mapping[str, str] = field(default_factory=dict)
     back: str = ""
+    preview: tuple[str, ...] = ()
 
 
 def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:

@@ -119,6 +119,7 @@ ROWS: tuple[Remedy, ...] = (
             "Input/output error": "the disk does not answer: look at the kernel log before anything else",
         },
         back="nothing: what is deleted is lost, except from a backup",
+        preview=("old_files", "{hours}", *scripts.CLEANED),
     ),
     Remedy(
         id="restart_service",

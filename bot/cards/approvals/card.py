@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from bot.cards import blocks
-from bot.cards.approvals import parts, process, waiting, words
+from bot.cards.approvals import files, parts, process, waiting, words
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import Stale
 from bot.cards.text import Part, bold, exact, exact_code, plain, size
@@ -42,7 +42,7 @@ OF_SEVERAL = frozenset({APPROVE_ALL, SHOW_ALL})
 NOT_EDITABLE = frozenset({"node", "approval"})
 """Kinds of arguments that say which host is changed or which approval it is: another host is another action, never an edit."""
 CONFIRM = 300
-KNOWN = 700
+KNOWN = 1000
 MOST_EACH = 20
 """Actions that one button can name: with their digests whole they still fit into its value."""
 
@@ -79,7 +79,7 @@ class Shown:
     queued: waiting.Queued | None = None
     """What waits for its turn behind this card."""
     known: process.Rows = ()
-    """What is known of the process that it ends."""
+    """What is known of the process that it ends, or of the files that it deletes."""
 
 
 def render(shown: Shown) -> Card:
@@ -165,7 +165,7 @@ def _core(action: Action) -> list[Block]:
 
 
 def _known(shown: Shown) -> list[Block]:
-    lines = process.lines(shown.known)
+    lines = files.known_lines(shown.record.action, shown.known)
     return [blocks.short(*lines, room=KNOWN)] if lines else []
 
 

@@ -5,7 +5,7 @@ Host and command are whole, or the action gets a card of its own (`weight`); wha
 
 from bot.cards import blocks
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import parts, process, words
+from bot.cards.approvals import files, parts, words
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Block, TooLong
 from bot.cards.text import Line, bold, code
@@ -52,7 +52,7 @@ def _digest(action: Action) -> Line:
 
 def _below(shown: Shown) -> list[Line]:
     record = shown.record
-    held: list[Line] = [*_held(shown), *process.lines(shown.known)] if record.state in OPEN else []
+    held: list[Line] = [*_held(shown), *files.known_lines(record.action, shown.known)] if record.state in OPEN else []
     votes = parts.vote_lines(record, shown.names)[-MOST_VOTES:]
     return [*held, *parts.stands_lines(record, shown.names, shown.began, shown.held), *votes]
 

@@ -3,6 +3,7 @@
 What is known beside the ledger is noted with the incident's cards, so that every process shows the same.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.actions.queue import behind
-from bot.cards.approvals import process, waiting
+from bot.cards.approvals import files, process, waiting
 from bot.cards.approvals.card import Shown
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import OriginOf
@@ -18,6 +19,7 @@ from bot.slack.people import People
 from graph.state import Origin
 from kb.redact import redact
 from tools.acting.conditions import ConditionSeen
+from tools.acting.deletes import Deletes
 from tools.action import Action
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
@@ -40,6 +42,11 @@ async def nothing_known(incident: str) -> Sequence[Fact]:
     return ()
 
 
+async def deletes_nothing(action: Action) -> Deletes | None:
+    """No action deletes anything."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of an incident: `told` what is noted of it (here what waits for its turn), `facts_of` what it stands on."""
@@ -60,6 +67,7 @@ class Sources:
     evidence: EvidenceStore
     clock: Clock
     dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
+    would_delete: Callable[[Action], Awaitable[Deletes | None]] = deletes_nothing
     known: Known = field(default_factory=Known)
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
@@ -95,10 +103,19 @@ class Viewer:
         return waiting.read(behind(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records]))
 
     async def look(self, record: Record) -> None:
-        """A dry run of its conditions, and what is known of the process that it ends; once."""
-        if record.action.remedy in process.ENDS and not await self.note(record, "known"):
+        """A dry run of its conditions, and what is known of the process that it ends or the files that it deletes; once."""
+        await asyncio.gather(self._look_beside(record), self._rehearse(record))
+
+    async def _look_beside(self, record: Record) -> None:
+        if await self.note(record, "known"):
+            return
+        if record.action.remedy in process.ENDS:
             known = process.known_of(record.action, await self.sources.known.facts_of(record.action.incident))
             await self.keep(record, "known", json.dumps(known))
+        elif (seen := await self.sources.would_delete(record.action)) is not None:
+            await self.keep(record, "known", json.dumps(files.known_of(seen)))
+
+    async def _rehearse(self, record: Record) -> None:
         if not await self.note(record, "seen"):
             rows = await self.sources.dry_run(record.action)
             at = self.sources.clock.now().isoformat()

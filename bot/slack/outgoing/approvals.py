@@ -33,6 +33,7 @@ from bot.slack.outgoing.shared_cards import Batches
 from bot.slack.people import People
 from graph.ports import Ports
 from graph.state import Incident, Origin
+from tools.acting.deletes import would_delete
 from tools.acting.dry_run import dry_run
 from tools.ledger.book import Book
 from tools.ledger.record import Record, Refused
@@ -241,6 +242,7 @@ def cards_over(
             evidence=ports.evidence,
             clock=ports.clock,
             dry_run=lambda action: dry_run(action, transport, ports.inventory),
+            would_delete=lambda action: would_delete(action, transport),
             known=known,
             brakes=book.brakes,
             warning=warning,

@@ -37,6 +37,7 @@ _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
     "instances": r"-dci|-dgi",
     "container": r"[0-9a-f]{64}",
     "older_than": r"\+[1-9][0-9]{3,4}",
+    "hours": r"[1-9][0-9]{1,2}",
     "pid": r"[0-9]{1,10}",
     "node": r"[A-Za-z0-9][A-Za-z0-9._-]*",
     "job": r"[0-9]+(_[0-9]+)?",
@@ -160,6 +161,9 @@ READS: Mapping[str, tuple[str, ...]] = {
 }
 """What conditions of remedies read, and whoever proposes one."""
 
+PREVIEWS: Mapping[str, tuple[str, ...]] = {"cleanup.preview": ("<hours>",)}
+"""What a remedy would take with it: asked of the kit alone, with the remedy's own arguments."""
+
 COMMANDS = (*PLAIN, *PRIVILEGED)
 
 
@@ -180,6 +184,9 @@ class KnownCommand:
 def recognise(argv: Sequence[str]) -> KnownCommand | None:
     """Which command an argv is, or None for anything that is not in the tables."""
     words = tuple(argv)
+    if words[:3] == LOOK and words[3:4] and words[3] in PREVIEWS:
+        slots = fits(PREVIEWS[words[3]], words[4:])
+        return None if slots is None else KnownCommand(words[3], True, slots)
     if words[:3] == LOOK:
         return KnownCommand(words[3], True) if len(words) == 4 and words[3] in PRIVILEGED else None
     for name, template in (*PLAIN.items(), *PRIVILEGED.items(), *READS.items()):

@@ -2,7 +2,11 @@
 
 from deploy.sandbox.cluster.faults.row import fault
 from deploy.sandbox.cluster.faults.scene import LOADING, Scene
+from deploy.sandbox.cluster.machines.around import Leftover
 from deploy.sandbox.cluster.machines.healthy import SHM
+
+FORGOTTEN = tuple(f"/tmp/ckpt-{n}.pt.tmp" for n in (18211, 40127, 77310))  # noqa: S108  # nothing is written there
+"""Checkpoints that were never moved from where they were written."""
 
 _SAVE = (
     ("/workspace/train.py", 318, "main", "trainer.save(step)"),
@@ -19,6 +23,8 @@ _SAVE = (
 def root_fs_full(s: Scene) -> None:
     root = s.node.mount("/")
     root.used = root.size
+    hours = s.number("hours", 100)
+    s.node.around.leftovers += tuple(Leftover(path, 41875931136, "train", hours, "May 28  2026") for path in FORGOTTEN)
     rank = s.job.of(s.node.name)[0]
     s.raises(rank, f"OSError: [Errno 28] No space left on device: '/tmp/ckpt-{s.dice.randrange(10000, 90000)}.pt.tmp'", _SAVE)
     s.peers_lose([rank])

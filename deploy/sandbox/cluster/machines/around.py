@@ -38,6 +38,25 @@ class BmcEvent:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file that nobody writes to any more. `dated`: when it was last written to, as `ls` has it."""
+
+    path: str
+    size: int
+    owner: str
+    hours: float
+    dated: str
+
+    @property
+    def blocks(self) -> int:
+        """What it takes, in blocks of 512 bytes."""
+        return -(-self.size // 4096) * 8
+
+
+CRASHES = tuple(Leftover(f"/var/crash/_usr_bin_python3.{n}.crash", 18211, "root", 1900.0, "Mar  2  2026") for n in (0, 2071))
+
+
 @dataclass(slots=True)
 class Around:
     """`master`: what reaching the job's master gives. `last_job`: how the scheduler ended the job here, empty for what became of it.
@@ -68,3 +87,4 @@ class Around:
     inlet: int = 24
     psu_lost: bool = False
     bmc: list[BmcEvent] = field(default_factory=list)
+    leftovers: tuple[Leftover, ...] = CRASHES

@@ -107,6 +107,7 @@ FILES: Mapping[str, Callable[[View], ShellAnswer]] = {
     "procs.users_of": nvidia.users,
     "mods.table": modules.table,
     "disk.root": disks.root,
+    "cleanup.preview": disks.old_files,
     "ipmi.status": surroundings.power_status,
 }
-"""What no check asks for, but a condition of a remedy."""
+"""What no check asks for, but a condition or the preview of a remedy."""

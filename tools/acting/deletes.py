@@ -1,0 +1,68 @@
+"""What a remedy would delete, read before anybody decides: how many files, how much, and the largest of them with owner and age.
+
+The node kit finds them with the tests of the remedy itself; nothing that a ticket or a log says gets into the question.
+"""
+
+import re
+from dataclasses import dataclass
+
+from tools.action import Action
+from tools.nodekit.generate import LOOK
+from tools.remedies import REMEDIES
+from tools.transport import Transport, Unreachable
+
+SECONDS, CAP = 9.5, 16 * 1024
+LARGEST = 5
+_END, _TOTAL = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
+_FILE = re.compile(r"file ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64}) (.{1,600})")
+
+
+@dataclass(frozen=True, slots=True)
+class OldFile:
+    """One file that would go. `size` in bytes on the disk, `minutes` since anybody wrote to it."""
+
+    path: str
+    size: int
+    owner: str
+    minutes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """What would go. `why` says why it could not be read; `whole` is False where time ran out, and there may be more."""
+
+    files: int = 0
+    size: int = 0
+    largest: tuple[OldFile, ...] = ()
+    whole: bool = True
+    why: str = ""
+
+
+async def would_delete(action: Action, transport: Transport) -> Deletes | None:
+    """What this action would delete if it began now; None where it deletes nothing."""
+    remedy = REMEDIES.get(action.remedy)
+    if remedy is None or not remedy.preview:
+        return None
+    argv = (*LOOK, f"{remedy.id}.preview", *action.args.values())
+    try:
+        ran = await transport.run(action.via, argv, timeout=SECONDS, cap=CAP)
+    except Unreachable as why:
+        return Deletes(why=why.why)
+    if ran.timed_out or ran.exit_status is None:
+        return Deletes(why="no answer in time")
+    complaint = ran.stderr.decode("utf-8", "replace").strip()
+    if ran.exit_status != 0:
+        old = "usage: rackmedic-look" in complaint
+        return Deletes(why="its node kit is older than this question" if old else complaint[:200] or f"exit status {ran.exit_status}")
+    return read_deletes(ran.text) or Deletes(why=complaint[:200] or "an answer of another shape")
+
+
+def read_deletes(text: str) -> Deletes | None:
+    """The kit's answer; None for anything that is not exactly one."""
+    lines = text.removesuffix("\n").split("\n")
+    end, total = _END.fullmatch(lines[0]), _TOTAL.fullmatch(lines[1]) if len(lines) > 1 else None
+    files = [_FILE.fullmatch(line) for line in lines[2:]]
+    if end is None or total is None or len(files) > LARGEST or not all(files):
+        return None
+    largest = tuple(OldFile(row[4], int(row[2]), row[3], int(row[1])) for row in files if row)
+    return Deletes(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)
