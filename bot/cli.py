@@ -296,6 +296,19 @@ def status(config: Config = None, json: Json = False) -> None:
     run(lambda: brakes(settings, as_json=json))
 
 
+@app.command(rich_help_panel=MEASURE)
+def stats(
+    days: Annotated[int, typer.Option("--days", min=1, help="Incidents opened in so many days.")] = 90,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """How incidents went: how many, how soon diagnosed and mended, how often right by what humans closed them with, what people thought."""
+    settings = settings_of(config)
+    from bot.terminal.stats import show_stats
+
+    run(lambda: show_stats(settings, days, as_json=json))
+
+
 audit = typer.Typer(name="audit", help="The audit log of approvals and actions: verify its chain, or export it.", no_args_is_help=True)
 app.add_typer(audit, rich_help_panel=BRAKES)
 

@@ -146,6 +146,16 @@ def button(text: str, action_id: str, value: str, *, style: str = "", ask: Block
     return block | ({"style": style} if style else {}) | ({"confirm": ask} if ask else {})
 
 
+def feedback(action_id: str, yes: tuple[str, str], no: tuple[str, str]) -> Block:
+    """Slack's own two buttons for it; each is (words, value), the value whole."""
+
+    def one(words: str, value: str) -> Block:
+        return {"text": _plain(words, BUTTON), "value": _whole("value", value, VALUE), "accessibility_label": words}
+
+    buttons = {"type": "feedback_buttons", "action_id": _whole("action_id", action_id, ACTION_ID)}
+    return {"type": "context_actions", "elements": [buttons | {"positive_button": one(*yes), "negative_button": one(*no)}]}
+
+
 def field_input(block_id: str, label: str, element: Block, *, hint: str = "", optional: bool = False) -> Block:
     """A labelled input of a modal; its value is found under (block_id, block_id)."""
     element = {**element, "action_id": _whole("block_id", block_id, ACTION_ID)}
@@ -212,7 +222,7 @@ def fit(blocks: Sequence[Block], most: int = MOST_BLOCKS) -> list[Block]:
     """At most `most` blocks and MOST_TEXT of text. Buttons and inputs stay; what goes is counted where it stood last."""
     if len(blocks) <= most and sum(map(weight, blocks)) <= MOST_TEXT:
         return list(blocks)
-    anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "input", "header")}
+    anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "context_actions", "input", "header")}
     anchors = set(sorted(anchors)[: most - 1])
     places, room = most - 1 - len(anchors), MOST_TEXT - 100 - sum(weight(blocks[i]) for i in anchors)
     kept = set(anchors)

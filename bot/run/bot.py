@@ -17,6 +17,7 @@ from bot.actions.asked import KnownFacts
 from bot.actions.decisions import Approvals
 from bot.actions.due import ActionIndex
 from bot.cards.incidents.close_modal import choices
+from bot.desk.courses import Courses, counted
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
@@ -57,7 +58,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
     background, people = Background(), People(client)
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
-    inbox = Inbox(store.redis, world.ports.clock)
+    inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
     living = ProgressCards(client, cards, inbox.origin, background)
     board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
@@ -77,7 +78,9 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         wakeups=of_actions,
     )
     async with contextlib.aclosing(background), open_actions(needs, works=works) as acting:
-        desk = _desk(settings, store, inbox, turns, acting.watching(board), Fetch(client, ports.evidence), ports.clock)
+        desk = _desk(
+            settings, store, inbox, turns, counted(acting.watching(board), courses, ports.clock), Fetch(client, ports.evidence), ports.clock
+        )
         surface = Surface(
             client=client,
             inbox=inbox,
@@ -91,6 +94,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             clock=ports.clock,
             tasks=background,
             alert_bots=frozenset(settings.alert_bots),
+            courses=courses,
             approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
         )
         retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), WallClock())

@@ -11,6 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.actions.decisions import Approvals
 from bot.cards.incidents.close_modal import Choices
+from bot.desk.courses import Courses
 from bot.desk.inbox import Inbox
 from bot.policy import channels as policy
 from bot.policy.channels import Place
@@ -60,6 +61,8 @@ class Surface:
     """Bot ids of the alert sources that may open incidents."""
     approvals: Approvals | None = None
     """Where remedies may be approved; without it nothing is ever repaired."""
+    courses: Courses | None = None
+    """Where it is kept what people think of a diagnosis; without it that is refused."""
     patience: float = STORE_SECONDS
     """How long a click may take before it is acknowledged and goes on by itself."""
 

@@ -12,6 +12,7 @@ LEDGER = f"{PREFIX}:ledger:"
 """How the keys of the approval ledger begin."""
 WAKEUPS = f"{PREFIX}:wakeups"
 ACTION_WAKEUPS = f"{PREFIX}:action-wakeups"
+COURSES, COURSES_BY_AGE, FEEDBACK = f"{PREFIX}:courses", f"{PREFIX}:courses:age", f"{PREFIX}:feedback"
 
 
 class Names:
@@ -94,6 +95,9 @@ TABLE = (
     KeyForm("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
     KeyForm("rm:ledger:*",                   "the approval ledger and its audit chain"),
     KeyForm("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
+    KeyForm("rm:courses",                    "hash: how each incident went", "with the ten thousandth after it"),
+    KeyForm("rm:courses:age",                "zset: these incidents, by when they were opened", "likewise"),
+    KeyForm("rm:feedback",                   "list: what people thought of diagnoses; the last ten thousand"),
     KeyForm("rm:wakeups",                    "stream: wake-ups of incidents; the last ten thousand"),
     KeyForm("rm:action-wakeups",             "stream: wake-ups of actions"),
 )

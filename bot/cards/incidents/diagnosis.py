@@ -7,7 +7,7 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import question, rows
+from bot.cards.incidents import feedback, question, rows
 from bot.cards.text import Line, bold, italic
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
@@ -49,6 +49,7 @@ def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
             *_titled("For people", [(row,) for row in report.by_hand]),
             _small_print(incident, report, stats),
             *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
+            *([feedback.row(incident, report.item)] if report.outcome in ("diagnosed", "no_fault") else []),
         ],
     )
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.cards.buttons import OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, question, ticket
+from bot.cards.incidents import close_modal, diagnosis, feedback, question, ticket
 from bot.cards.incidents.close_modal import Closing
 from bot.cards.incidents.handoff import allow
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
+from bot.slack.incoming.feedback import vote
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
 from graph.rows import IncidentRows
@@ -23,6 +24,7 @@ READERS: Mapping[str, Callable[[Payload], Press]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.read),
     **dict.fromkeys(question.CHOICES, question.read),
     **dict.fromkeys(ticket.BUTTONS, ticket.read),
+    feedback.VOTE: feedback.read,
 }
 """Action id → the view that made the button."""
 
@@ -41,6 +43,9 @@ async def press(surface: Surface, payload: Payload) -> None:
     async with storing():
         if await surface.inbox.find(team, channel, _thread(payload)) != pressed.incident:
             raise OldButton
+    if action.get("action_id") == feedback.VOTE:
+        await vote(surface, payload, team, channel, user)
+        return
     if pressed.does in ("take", "close_form"):
         async with storing():
             allow(IncidentRows(await surface.state_of(pressed.incident)).ticket or Ticket(), pressed.does)

@@ -1,0 +1,94 @@
+"""`rackmedic stats`: how incidents went and what people thought of it, from the Redis that `rackmedic serve` uses."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from bot.cards.incidents.feedback import REASONS
+from bot.desk.course import Summary, percentile, summed
+from bot.desk.courses import Courses
+from bot.refusal import Refusal
+from bot.run.logs import set_up_logs
+from bot.run.world import WallClock
+from bot.settings import PREFIX, Settings
+from bot.store.store import StoreUnavailable, open_store
+from kb.redact import visible
+
+
+async def show_stats(settings: Settings, days: int, *, as_json: bool) -> int:
+    """Print them. Raises Refusal where there is no store to read."""
+    set_up_logs(settings.log_level, settings.log_format)
+    try:
+        store = await open_store(settings.redis_url or None, settings.data_dir)
+    except StoreUnavailable as why:
+        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
+    try:
+        if store.forgets:
+            raise Refusal(f"there is no Redis here that remembers incidents: set {PREFIX}REDIS_URL to the one that `rackmedic serve` uses")
+        summary = summed(*await Courses(store.redis).since(WallClock().now() - timedelta(days=days)))
+    finally:
+        await store.aclose()
+    if as_json:
+        print(json.dumps(stats_document(summary)))
+    else:
+        Console().print(stats_text(summary, days))
+    return 0
+
+
+def stats_document(summary: Summary) -> dict[str, Any]:
+    """The shape that scripts rely on. A share of nothing is null."""
+    return {
+        "schema": 1,
+        "incidents": summary.incidents,
+        "outcomes": dict(summary.outcomes),
+        "by_label": {
+            label: {
+                "diagnosed": row.diagnosed,
+                "checked": row.checked,
+                "right": row.right,
+                "accuracy": round(row.right / row.checked, 4) if row.checked else None,
+                "feedback": {"up": row.up, "down": row.down},
+            }
+            for label, row in summary.labels.items()
+        },
+        "seconds_to_diagnosis": _spread(summary.to_diagnosis),
+        "seconds_to_recovery": _spread(summary.to_recovery),
+        "feedback": {"up": summary.up, "down": summary.down, "reasons": dict(summary.reasons)},
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float | int | None]:
+    return {"p50": percentile(values, 0.5), "p90": percentile(values, 0.9), "of": len(values)}
+
+
+def stats_text(summary: Summary, days: int) -> Group:
+    """The same for people."""
+    if not summary.incidents:
+        return Group(Text(f"No incident in the last {days} days."))
+    lines = [
+        f"{summary.incidents} incidents in {days} days: "
+        + ", ".join(f"{n} {what.replace('_', ' ')}" for what, n in summary.outcomes.items()),
+        f"to the diagnosis: {_in_words(summary.to_diagnosis)}; to recovery: {_in_words(summary.to_recovery)}",
+        f"feedback: {summary.up} useful, {summary.down} not"
+        + "".join(f"; {REASONS.get(why, why).lower()}: {n}" for why, n in summary.reasons.items()),
+    ]
+    table = Table("cause", "diagnosed", "closed by a human", "of these right", "useful", "not", header_style="bold")
+    for label, row in sorted(summary.labels.items(), key=lambda pair: -pair[1].diagnosed):
+        share = f"{row.right} ({row.right / row.checked:.0%})" if row.checked else ""
+        table.add_row(label, str(row.diagnosed), str(row.checked), share, str(row.up or ""), str(row.down or ""))
+    said = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {visible(one.words)}") for one in summary.latest]
+    return Group(*(Text(line) for line in lines), table, *said)
+
+
+def _in_words(values: Sequence[float]) -> str:
+    half, most = percentile(values, 0.5), percentile(values, 0.9)
+    return (
+        f"half within {half:.0f} s, nine of ten within {most:.0f} s ({len(values)})"
+        if half is not None and most is not None
+        else "none yet"
+    )

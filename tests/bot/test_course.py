@@ -1,0 +1,156 @@
+"""How incidents went is counted once and outlives them; what people think of a diagnosis is kept with its reason."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from fakeredis import FakeAsyncRedis
+
+from bot.cards.incidents import diagnosis, feedback
+from bot.desk import courses as kept_courses
+from bot.desk.course import Course, Feedback, course_after, percentile, summed
+from bot.desk.courses import Courses, counted
+from bot.slack.client import post
+from bot.terminal.stats import stats_document, stats_text
+from graph.state import Hypothesis, Incident, Lifecycle, Report, Ticket
+from tests.support.clock import T0, SetClock
+from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
+from tests.support.fakes_desk import BoardOfList
+
+DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
+
+
+def turned(outcome: str = "diagnosed", label: str = DEAD, lifecycle: Lifecycle = "open", ticket: Ticket | None = None) -> Incident:
+    """An incident after a turn."""
+    report = Report(item="m-1", outcome=cast(Any, outcome), root_causes=(Hypothesis(label=label),) if outcome == "diagnosed" else ())
+    state: Incident = {"id": "inc-1", "opened_at": T0.isoformat(), "lifecycle": lifecycle, "report": report.model_dump(mode="json")}
+    return state if ticket is None else {**state, "ticket": ticket.model_dump(mode="json")}
+
+
+def at(seconds: float) -> Any:
+    return T0 + timedelta(seconds=seconds)
+
+
+def test_the_first_diagnosis_and_the_first_recovery_count() -> None:
+    asked = course_after(turned("abstained"), None, at(5))
+    assert (asked.diagnosed, asked.recovered) == (None, None)
+    found = course_after(turned(), asked, at(40))
+    again = course_after(turned(label=ECC), found, at(90))
+    assert (again.diagnosed, again.labels) == (40.0, (ECC,))
+    mended = course_after(turned(label=ECC, lifecycle="watching"), again, at(600))
+    closed = course_after(turned(label=ECC, lifecycle="closed"), mended, at(9000))
+    assert (closed.recovered, closed.closed) == (600.0, True)
+
+
+def test_what_a_human_closes_it_with_is_the_truth_and_nothing_broken_is_no_recovery() -> None:
+    right = course_after(turned(lifecycle="closed", ticket=Ticket(true_label=DEAD)), None, at(100))
+    healthy = course_after(turned(lifecycle="closed", ticket=Ticket(true_label="NO_FAULT")), None, at(100))
+    assert (right.truth, right.recovered) == (DEAD, 100.0)
+    assert healthy.recovered is None
+
+
+def test_accuracy_counts_only_what_humans_have_checked() -> None:
+    rows = [
+        Course(T0, "diagnosed", (DEAD,), 10.0, truth=DEAD, closed=True),
+        Course(T0, "diagnosed", (DEAD,), 30.0, truth=ECC, closed=True),
+        Course(T0, "diagnosed", (DEAD,), 20.0),
+        Course(T0, "abstained"),
+    ]
+    said = [
+        Feedback("inc-1", "T:ANN", True, T0, labels=(DEAD,)),
+        Feedback("inc-1", "T:ANN", False, at(5), "wrong_cause", "it was the riser", (DEAD,)),
+        Feedback("inc-2", "T:BEN", True, T0, labels=(DEAD,)),
+    ]
+    document = stats_document(summed(rows, said))
+    assert document["by_label"][DEAD] == {
+        "diagnosed": 3,
+        "checked": 2,
+        "right": 1,
+        "accuracy": 0.5,
+        "feedback": {"up": 1, "down": 1},
+    }
+    assert document["seconds_to_diagnosis"] == {"p50": 20.0, "p90": 30.0, "of": 3}
+    assert document["seconds_to_recovery"] == {"p50": None, "p90": None, "of": 0}
+    assert document["feedback"] == {"up": 1, "down": 1, "reasons": {"wrong_cause": 1}}
+    assert stats_text(summed(rows, said), 90).renderables
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.5, 5), (0.9, 9), (1.0, 10)])
+def test_a_percentile_is_a_value_that_was_measured(share: float, value: float) -> None:
+    assert percentile(list(range(1, 11)), share) == value
+    assert percentile([], share) is None
+
+
+async def test_each_turn_is_counted_once_and_the_oldest_go_first() -> None:
+    async with FakeAsyncRedis() as redis:
+        courses, board = Courses(redis), BoardOfList()
+        counting = counted(board, courses, SetClock(T0))
+        await counting.report("inc-1", turned(), Report(item="m-1", outcome="diagnosed"))
+        await counting.report("inc-1", turned(), Report(item="m-1", outcome="diagnosed"))
+        assert board.posted == ["m-1"]
+        assert [row.labels for row in (await courses.since(T0))[0]] == [(DEAD,)]
+        await redis.zadd("rm:courses:age", {f"old-{n}": n for n in range(kept_courses.MOST)})
+        await courses.keep("inc-2", Course(at(9)))
+        assert await redis.zcard("rm:courses:age") == kept_courses.MOST
+        assert (await courses.since(at(1)))[0] == [Course(at(9))]
+
+
+@pytest.fixture
+async def bot() -> AsyncIterator[Behind]:
+    async with slack_side(lambda surface, redis: replace(surface, courses=Courses(redis))) as behind:
+        yield behind
+
+
+async def diagnosed(bot: Behind) -> str:
+    """The ts of a card with the two buttons."""
+    ts = await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-[017-020]")
+    await bot.settled()
+    incident = await bot.inbox.find(TEAM, OPS, ts)
+    assert incident
+    report = Report(item="m-1", outcome="diagnosed", root_causes=(Hypothesis(label=DEAD),))
+    bot.states[incident] = {**turned(), "id": incident}
+    return await post(bot.surface.client, OPS, ts, diagnosis.render(incident, report))
+
+
+def value(bot: Behind, card: str, button: str) -> str:
+    """What that button carries."""
+    message = next(message for message in bot.slack.messages(OPS) if message["ts"] == card)
+    [row] = [block for block in message["blocks"] if block["type"] == "context_actions"]
+    return str(row["elements"][0][button]["value"])
+
+
+async def test_useful_is_kept_and_thanked_for_in_private(bot: Behind) -> None:
+    card = await diagnosed(bot)
+    await bot.slack.click("anton", card, feedback.VOTE, value=value(bot, card, "positive_button"))
+    await bot.settled()
+    assert bot.surface.courses
+    [said] = (await bot.surface.courses.since(T0 - timedelta(days=9999)))[1]
+    assert (said.user, said.useful, said.labels) == (f"{TEAM}:U0ANTON", True, (DEAD,))
+    assert [message["text"] for message in bot.slack.whispers("anton")] == [feedback.THANKS]
+
+
+async def test_not_useful_asks_why_and_keeps_no_secret(bot: Behind) -> None:
+    card = await diagnosed(bot)
+    await bot.slack.click("anton", card, feedback.VOTE, value=value(bot, card, "negative_button"))
+    view = bot.slack.view("anton")
+    assert view
+    missing = await bot.slack.submit("anton", view["id"], {})
+    assert feedback.REASON in missing["errors"]
+    words = "it was the riser; password=hunter2hunter2"
+    assert await bot.slack.submit("anton", view["id"], {feedback.REASON: "wrong_cause", feedback.WORDS: words}) == {}
+    await bot.settled()
+    assert bot.surface.courses
+    [said] = (await bot.surface.courses.since(T0 - timedelta(days=9999)))[1]
+    assert (said.useful, said.reason) == (False, "wrong_cause")
+    assert "riser" in said.words
+    assert "hunter2" not in said.words
+
+
+async def test_a_click_that_no_card_of_ours_made_is_refused(bot: Behind) -> None:
+    card = await diagnosed(bot)
+    await bot.slack.click("anton", card, feedback.VOTE, value='{"vote":"useful","about":"{}"}')
+    await bot.settled()
+    assert bot.surface.courses
+    assert (await bot.surface.courses.since(T0 - timedelta(days=9999)))[1] == []
