@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from kb.readable import in_words
+
 Value = bool | int | float | str | list[str] | None
 
 
@@ -60,6 +62,10 @@ class Fact:
         )  # fmt: skip
         fact.__class__ = Fact
         return fact
+
+    def in_words(self) -> str:
+        """A line that people can read; the output's own is `line`."""
+        return in_words(self.key, self.value, self.device, self.unit, self.attrs, self.line)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, defaults left out."""

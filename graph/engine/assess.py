@@ -84,7 +84,7 @@ class Assessment:
         """Why neither a cause nor its absence can be stated; empty when it can."""
         reasons = list(self.settled.contradictions)
         reasons += [f"{row.leaf.title} is likely and unproven" for row in self.suspects[:3]]
-        reasons += [f"unexplained: {fact.line or f'{fact.key}={fact.value}'}"[:LONGEST_LINE] for fact in self.odd[:3]]
+        reasons += [f"unexplained{_on(fact)}: {fact.in_words()}"[:LONGEST_LINE] for fact in self.odd[:3]]
         reasons += [row.says[:LONGEST_LINE] for row in self.hidden]
         blind = self.coverage.blind_spots()
         reasons += [f"{len(blind)} looks failed, first {blind[0][1]} on {blind[0][0]}: {blind[0][2]}"] if blind else []
@@ -161,6 +161,10 @@ def assess(
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
     return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd, tuple(symptoms))
+
+
+def _on(fact: Fact) -> str:
+    return f" on {fact.host}" if fact.host else ""
 
 
 def worst_first(odd: Sequence[Fact]) -> tuple[Fact, ...]:

@@ -75,7 +75,7 @@ def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Verdicts:
     roots = tuple(row for row in left if id(row) not in aside)
     machine = _unexplained_machine(roots, odd)
     if machine:
-        why = f"cannot be the whole cause: {machine.host} says {machine.line or machine.key}"[:200]
+        why = f"cannot be the whole cause: {machine.host} says {machine.in_words()}"[:200]
         aside |= {id(row): _undecided(row, why) for row in roots}
         contradictions.append(f"{roots[0].leaf.title} {why}")
         roots = ()

@@ -43,7 +43,7 @@ def about_hosts(case: Case, now: Assessment) -> AboutHosts | None:
 
 def _odd(now: Assessment, hosts: Sequence[str]) -> str:
     """What is abnormal there and no cause explains, or what is likely there and not proven. What a job prints there says nothing of the host."""
-    lines = [fact.line or f"{fact.key}={fact.value}" for fact in now.odd if fact.host in hosts and not is_text(fact.key)]
+    lines = [fact.in_words() for fact in now.odd if fact.host in hosts and not is_text(fact.key)]
     lines += [f"{row.leaf.title} is likely and unproven" for row in now.suspects if set(row.subject.hosts) & set(hosts)]
     return lines[0][:LONGEST_LINE] if lines else ""
 

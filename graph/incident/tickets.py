@@ -30,7 +30,9 @@ def summary(case: Case, now: Assessment, report: Report) -> str:
     tried = [*report.root_causes, *(now.hypothesis(row.label) for row in now.suspects[:3]), *report.ruled_out]
     lines += ["Hypotheses:", *(f"  {_verdict(row, title(row.label))}" for row in {row.label: row for row in tried}.values())]
     lines += (
-        ["Unexplained:", *(f"  {fact.host or 'handed in'}: {fact.line[:160]}" for fact in now.unexplained[:6])] if now.unexplained else []
+        ["Unexplained:", *(f"  {fact.host or 'handed in'}: {fact.in_words()[:160]}" for fact in now.unexplained[:6])]
+        if now.unexplained
+        else []
     )
     lines += (
         ["Could not look:", *(f"  {b.host} {b.check}: {b.why[:120]}" for b in report.could_not_look[:6])] if report.could_not_look else []

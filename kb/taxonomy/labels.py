@@ -5,13 +5,13 @@ A leaf's score is its prior plus the weights of the clues that match: no clue st
 """
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from kb import keys
+from kb.readable import fill
 from kb.taxonomy.expressions import Expression
 
 Scope = Literal["job", "node", "gpu", "hca", "switch", "rack", "cluster"]
@@ -92,17 +92,7 @@ class Clue:
 
     def say(self, fact: FactLike, expected: Any = None, majority: Any = None) -> str:
         """`says` with the fact filled in; an attribute the fact lacks reads `?`."""
-        known = {"value": fact.value, "device": fact.device or "the host", "unit": fact.unit, "expected": expected, "majority": majority}
-
-        def fill(slot: re.Match[str]) -> str:
-            name = slot[1]
-            found = fact.attrs.get(name.removeprefix("attrs.")) if name.startswith("attrs.") else known.get(name)
-            return "?" if found is None else str(found)
-
-        return SLOT.sub(fill, self.says)
-
-
-SLOT = re.compile(r"{([a-z_.]+)}")
+        return fill(self.says, fact.value, fact.device, fact.unit, fact.attrs, expected, majority)
 
 
 @dataclass(frozen=True, slots=True)

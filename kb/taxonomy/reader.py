@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, PlainValidator, Strict, model_validator
 
 from kb import keys
+from kb.readable import SLOT, SLOTS
 from kb.shapes import Flag, Number, SomeTexts, StrictModel, Text, Texts, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
-from kb.taxonomy.labels import CATEGORIES, SLOT, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
+from kb.taxonomy.labels import CATEGORIES, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
 from kb.yaml import Document, Problems, Spot, files_of, read, validated
 
 BUILT_IN = Path(__file__).parent
@@ -128,7 +129,7 @@ def _weight(weight: float) -> float:
 
 def _says(says: str) -> str:
     for slot in SLOT.findall(says):
-        if slot not in ("value", "device", "unit", "expected", "majority") and not re.fullmatch(r"attrs\.[a-z_]+", slot):
+        if slot not in SLOTS and not re.fullmatch(r"attrs\.[a-z_]+", slot):
             raise ValueError(f"says: unknown slot {{{slot}}}")
     return says
 

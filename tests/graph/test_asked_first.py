@@ -102,7 +102,7 @@ async def test_what_could_not_be_seen_of_the_host_is_never_called_well() -> None
 
 async def test_what_is_abnormal_and_unexplained_there_is_said() -> None:
     report = await run("is n2 healthy?", LOST_ON_N3, fact("n2", "dmesg", "kernel.xid", 167, "gpu0"))
-    assert report.headline == "n2: 7 checks, read 03:01, abnormal: kernel.xid 167 gpu0."
+    assert report.headline == "n2: 7 checks, read 03:01, abnormal: Xid 167 on gpu0."
     assert report.about
     assert report.about.found == "odd"
 

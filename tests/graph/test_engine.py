@@ -268,7 +268,7 @@ def test_a_logs_story_is_not_the_cause_beside_a_machines_unexplained_error() -> 
     story = fact("n1", "joblog", "job.error", "collective_desync", "rank 0")
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 167, "gpu1"), story))
     assert now.finding == "abstained"
-    assert "cannot be the whole cause: n2 says kernel.xid 167" in now.why_unsure[0]
+    assert "cannot be the whole cause: n2 says Xid 167 on gpu1" in now.why_unsure[0]
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 31, "gpu1"), story))
     assert labels(now) == [DESYNC], "a page fault is as likely the program's"
 

@@ -140,7 +140,7 @@ async def test_who_hands_over_leaves_a_ticket_that_later_answers_bring_up_to_dat
     state = await desk.state()
     assert state["lifecycle"] == "handed_off"
     assert "it began at noon" in state["ticket"]["summary"]
-    assert "kernel.xid 167 gpu0" in state["ticket"]["summary"]
+    assert "n1: Xid 167 on gpu0" in state["ticket"]["summary"]
     assert state["ticket"]["owner"] == "provider"
 
 

@@ -57,10 +57,16 @@ def parse_links(text: str) -> Sequence[Fact]:
     slow = [row for row in up if "Could be" in row["says"]]
     shown = (slow or up or rows)[0][0].strip()[:300]
     attrs = {"leaf": leaf, "uplinks": len(up)}
+    worst = {"port": slow[0]["port"], "width": slow[0]["speed"].split()[0], "could": _could(slow[0]["says"])} if slow else {}
     return [
         Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=shown, attrs=attrs),
-        Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs),
+        Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst),
     ]
+
+
+def _could(says: str) -> str:
+    """`4X` of `Could be 4X`."""
+    return says.partition("Could be")[2].strip() or "better"
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
