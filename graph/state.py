@@ -181,6 +181,8 @@ class Ladder(Stored):
     drained: bool = False
     """We took the node out of service and have not returned it."""
     drained_at: datetime | None = None
+    drained_by: str = ""
+    """Who approved that, by name."""
     proven: str = ""
     """The action after which the proof passed."""
     tried: int = 0

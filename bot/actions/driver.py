@@ -31,6 +31,8 @@ log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
 RETRY, RETRY_SHOWING = timedelta(seconds=10), timedelta(seconds=30)
 KEEP_THREAD = timedelta(days=30)
+HOLDS = "drain_node"
+"""The remedy by which a node is held: its incident remembers who approved it."""
 StateOf = Callable[[str], Awaitable[Incident]]
 
 
@@ -171,8 +173,14 @@ class Driver:
     async def _deliver(self, seen: Record, progress: ActionProgress) -> None:
         key = f"action:{seen.approval}:{seen.state.value}"
         who = await self.name_of(seen.ended_by) if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
-        if await self.deliver.send(seen.action.incident, key, result_of(seen, progress, self.clock.now(), who)):
+        by = await self._approved_by(seen) if seen.action.remedy == HOLDS else ""
+        if await self.deliver.send(seen.action.incident, key, result_of(seen, progress, self.clock.now(), who) | {"by": by}):
             log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
+
+    async def _approved_by(self, seen: Record) -> str:
+        """The names of those whose word let it run."""
+        voters = [vote.voter for vote in seen.votes if vote.verdict == "approve"]
+        return " and ".join([await self.name_of(voter) for voter in voters])
 
     async def _tell(self, seen: Record, held: str) -> bool:
         """Whether people see everything there is to see."""

@@ -13,9 +13,10 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, all_cured, becomes, of_fixes
 from graph.incident.tickets import hand_over
 from graph.ladders.build import Yard, ladders_for, mended_on
-from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
+from graph.ladders.ends import describe, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
 from graph.ladders.fault import contradicted, rests_on
+from graph.ladders.held import held_by
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ports import Ports
@@ -38,7 +39,7 @@ def with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: Ports) 
     if kind == "action_result":
         return _result(concluded, case, now, ports)
     if kind in TAKES_OVER:
-        return _taken_over(concluded, stopped(case.ladders, TAKES_OVER[kind])) if case.ladders else concluded
+        return _taken_over(concluded, stopped(case.ladders, TAKES_OVER[kind]), ports) if case.ladders else concluded
     if kind == "timer" or concluded.hypotheses is None:
         return concluded
     return _diagnosed(concluded, case.ladders, case, now, ports)
@@ -144,9 +145,9 @@ def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> 
     return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=after, ticket=ticket)
 
 
-def _taken_over(concluded: Concluded, ladders: Sequence[Ladder]) -> Concluded:
+def _taken_over(concluded: Concluded, ladders: Sequence[Ladder], ports: Ports) -> Concluded:
     """A hand-off lists what is still held."""
-    held = held_by(ladders)
+    held = held_by(ladders, ports.taxonomy)
     report = concluded.report.model_copy(update={"actions": (), "by_hand": tuple(held)})
     ticket = _lengthened(concluded.ticket, _section("Held:", held)) if concluded.ticket else None
     return replace(concluded, report=report, ladders=_kept(ladders), ticket=ticket)
@@ -154,7 +155,7 @@ def _taken_over(concluded: Concluded, ladders: Sequence[Ladder]) -> Concluded:
 
 def _with_ladders(ticket: Ticket, ladders: Sequence[Ladder], ports: Ports) -> Ticket:
     fixes = [describe(row, ports.taxonomy.title(row.label)) for row in ladders]
-    return _lengthened(ticket, [*_section("Fixes:", fixes), *_section("Held:", held_by(ladders))])
+    return _lengthened(ticket, [*_section("Fixes:", fixes), *_section("Held:", held_by(ladders, ports.taxonomy))])
 
 
 def _section(title: str, rows: Sequence[str]) -> list[str]:

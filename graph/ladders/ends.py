@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 
 from graph.ladders.build import Yard, asking
 from graph.state import Ladder, LadderOutcome
-from kb.taxonomy.labels import Taxonomy
 from tools.remedies import REMEDIES
 from tools.remedies.row import fill
 
@@ -17,9 +16,14 @@ HELD: frozenset[str] = frozenset({"ticket", "denied", "undecided", "unknown", "s
 
 def ended(ladder: Ladder, outcome: LadderOutcome, says: str) -> Ladder:
     """The ladder at its end, with what it leaves behind."""
-    held = f"{ladder.target} stays drained" if ladder.drained and outcome != "cured" else ""
+    held = stays(ladder) if ladder.drained and outcome != "cured" else ""
     said = "; ".join(filter(None, (says, held)))
     return ladder.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": said})
+
+
+def stays(ladder: Ladder) -> str:
+    """What is said of a node that we leave out of service."""
+    return f"{ladder.target} stays drained"
 
 
 def settled(ladders: Sequence[Ladder], yard: Yard) -> list[Ladder]:
@@ -60,24 +64,6 @@ def outgrown(ladders: Sequence[Ladder]) -> list[Ladder]:
     why = "RackMedic was upgraded meanwhile"
     begun = [row.open and (row.drained or row.since is not None) for row in ladders]
     return [ended(row, "stopped" if held else "withdrawn", why) if row.open else row for row, held in zip(ladders, begun, strict=True)]
-
-
-def held_by(ladders: Sequence[Ladder]) -> list[str]:
-    """What a human who takes over finds held: drained nodes and locks."""
-    said = [f"{row.target} is drained by RackMedic" for row in ladders if row.drained]
-    said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in ladders if row.outcome == "unknown"]
-    return list(dict.fromkeys(said))
-
-
-def held_for(ladders: Sequence[Ladder], taxonomy: Taxonomy) -> list[str]:
-    """One line for each node that we drained and that is not back: since when, for what, and where that stands."""
-    return [_held_for(row, taxonomy.title(row.label)) for row in ladders if row.drained]
-
-
-def _held_for(ladder: Ladder, title: str) -> str:
-    since = f" since {ladder.drained_at:%Y-%m-%d %H:%M} UTC" if ladder.drained_at else ""
-    why = ladder.says or (f"next: {does(ladder)}" if ladder.open else ladder.outcome)
-    return f"{ladder.target}: drained by RackMedic{since} for {title}; {why}"
 
 
 def describe(ladder: Ladder, title: str) -> str:

@@ -14,8 +14,9 @@ from graph.ladders.next_rung import anew, ask_again, heavier, next_rung, present
 from graph.state import Ladder, WaitingFor
 
 GOOD = frozenset({"passes_now", "cured"})
+LONGEST_NAME = 60
 RESULTS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
-TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by")
+TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class News:
     replaced_by: str = ""
     since: datetime | None = None
     """When it was claimed."""
+    by: str = ""
+    """Who approved it, by name; told of a drain."""
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "News":
@@ -93,8 +96,17 @@ def _revives(ladder: Ladder, news: News) -> bool:
 def _after_the_end(ladder: Ladder, news: News) -> Ladder:
     """What still ran when people took over changes what is held, and nothing else."""
     remedy = ladder.now.remedy if ladder.now and news.kind == "done" else ""
-    held = {"drain_node": True, "resume_node": False}.get(remedy, ladder.drained)
-    return ladder.model_copy(update={"drained": held})
+    if remedy == "drain_node":
+        return _drained(ladder, news)
+    return _returned(ladder) if remedy == "resume_node" else ladder
+
+
+def _drained(ladder: Ladder, news: News) -> Ladder:
+    return ladder.model_copy(update={"drained": True, "drained_at": news.since, "drained_by": news.by[:LONGEST_NAME]})
+
+
+def _returned(ladder: Ladder) -> Ladder:
+    return ladder.model_copy(update={"drained": False, "drained_at": None, "drained_by": ""})
 
 
 def _done(ladder: Ladder, news: News, yard: Yard) -> Ladder:
@@ -102,13 +114,12 @@ def _done(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if rung.part == "prepare":
         if news.outcome == "worse":
             return ended(ladder, "ticket", news.says)
-        held = {"drained": True, "drained_at": news.since} if rung.remedy == "drain_node" else {}
-        return next_rung(ladder.model_copy(update=held), yard)
+        return next_rung(_drained(ladder, news) if rung.remedy == "drain_node" else ladder, yard)
     if rung.remedy == "run_check":
         return ended(ladder, "looked", news.says or "the check has answered")
     if rung.part == "restore":
         why = news.says or "the scheduler still has it out of service"
-        return watch(ladder.model_copy(update={"drained": False}), yard) if news.outcome in GOOD else ended(ladder, "ticket", why)
+        return watch(_returned(ladder), yard) if news.outcome in GOOD else ended(ladder, "ticket", why)
     if news.outcome not in GOOD:
         return heavier(ladder, news.says or f"after it: {news.outcome or 'no proof'}", yard)
     return next_rung(ladder.model_copy(update={"proven": ladder.approval, "tried": rung.plan}), yard)

@@ -179,7 +179,7 @@ async def test_what_does_not_help_is_followed_by_the_heavier_rung_and_then_by_pe
     await office.approve(incident, "reboot")
     ladder, state = await one_ladder(office, incident), await office.turns.state(incident)
     assert (ladder["outcome"], state["lifecycle"]) == ("ticket", "handed_off")
-    assert "n1 is drained by RackMedic" in state["ticket"]["summary"]
+    assert "n1: drained by RackMedic since 2026-05-20 03:10 UTC, approved by ANN" in state["ticket"]["summary"]
     assert office.site.counts() == {"drain_node": 1, "gpu_reset": 1, "reboot": 1}  # and never resumed
 
 
@@ -410,7 +410,8 @@ async def test_when_a_human_takes_over_open_cards_are_withdrawn(store: Redis, ki
     await office.settle(incident)
     assert (await office.ledger.record(row.approval)).state is State.SUPERSEDED
     state = await office.turns.state(incident)
-    assert state["report"]["by_hand"] == ["n1 is drained by RackMedic"]
+    (line,) = state["report"]["by_hand"]
+    assert line.startswith("n1: drained by RackMedic since 2026-05-20 03:10 UTC, approved by ANN, for Hung; ")
     assert office.site.counts() == {"drain_node": 1}
 
 

@@ -14,7 +14,8 @@ from bot.cards.incidents import close_modal, diagnosis, home, notes, progress, q
 from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
 from bot.slack.incoming import grammar
 from graph.ports import Progress
-from graph.state import AboutHosts, Blind, Evidence, Hypothesis, Incident, Report, Stats, Ticket
+from graph.rows import write_ladders
+from graph.state import AboutHosts, Blind, Evidence, Hypothesis, Incident, Ladder, Report, Stats, Ticket
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
 
@@ -222,6 +223,28 @@ def test_a_ticket_tells_who_should_act_what_was_tried_and_when_things_happened()
         "someone wrote: job 4711 hangs",
     ):
         assert part in words
+
+
+def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_since_when() -> None:
+    rows = [
+        Ladder(
+            id=f"l{n}",
+            label="GPU.BUS.Fell_Off",
+            target=f"gpu-{n:03}",
+            drained=True,
+            drained_at=NOW,
+            drained_by="<!here> Olga",
+            outcome="ticket",
+            says=f"no remedy is left; gpu-{n:03} stays drained",
+        )
+        for n in range(1, 9)
+    ]
+    card = ticket.render(handoff({**STATE, "ladders": write_ladders(rows)}))
+    words = shown(card.blocks)
+    assert valid(card)
+    assert "*gpu-001* drained by RackMedic since 2026-05-20 03:10 UTC, approved by &lt;!here&gt; Olga; no remedy is left\n" in words
+    assert "… and 2 more" in words
+    assert "*Held*" not in shown(ticket.render(handoff(STATE)).blocks)
 
 
 def test_ticket_buttons_come_back_as_they_were_made() -> None:

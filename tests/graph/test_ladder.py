@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from graph.engine.after_repairs import after_repairs, cursors
 from graph.incident.lifecycle import becomes, of_fixes
 from graph.ladders.build import Built, Yard, approval_of, ladders_for
-from graph.ladders.ends import describe, held_by, settled, stopped, withdrawn
+from graph.ladders.ends import describe, settled, stopped, withdrawn
+from graph.ladders.held import held_by
 from graph.ladders.moves import MOVES, News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.steps import WORDS, steps_of
@@ -56,7 +57,7 @@ def after(ladder: Ladder, where: Yard, *events: News) -> Ladder:
     return rows[0]
 
 
-DONE = News("done", outcome="passes_now", since=T0)
+DONE = News("done", outcome="passes_now", since=T0, by="Ann")
 UNCHANGED = News("done", outcome="unchanged", says="still there", since=T0)
 IDLE = News("idle")
 
@@ -205,7 +206,8 @@ def test_what_does_not_help_is_followed_by_something_heavier_and_never_by_the_wa
     ladder = after(ladder, where, IDLE, News("done", outcome="worse", says="7 GPUs", since=T0))
     assert (ladder.outcome, ladder.drained) == ("ticket", True)
     assert ladder.says == "7 GPUs; next: open a replacement case with the vendor; n1 stays drained"
-    assert held_by([ladder]) == ["n1 is drained by RackMedic"]
+    line = "n1: drained by RackMedic since 2026-05-20 03:10 UTC, approved by Ann, for Hung; 7 GPUs; next: open a replacement case with the vendor"
+    assert held_by([ladder], TAXONOMY) == [line]
 
 
 def test_the_catalogues_heavier_remedy_follows_where_the_taxonomy_names_no_other_plan() -> None:
@@ -271,7 +273,7 @@ def test_doubt_locks_and_a_humans_word_goes_on() -> None:
     where = yard()
     ladder = after(only(ladders_for([cause(HUNG, "n1/gpu3")], where)), where, DONE, IDLE, News("unknown"))
     assert ladder.outcome == "unknown"
-    assert f"n1 is locked: {ladder.approval} ended in doubt" in held_by([ladder])
+    assert f"n1 is locked: {ladder.approval} ended in doubt" in held_by([ladder], TAXONOMY)
     assert becomes("waiting", of_fixes([ladder])) == "waiting"
     going = after(ladder, where, DONE)
     assert (going.outcome, going.now and going.now.remedy) == ("", "resume_node")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.refusal import Refusal
+from graph.ladders.held import Held, held
 from graph.reading.logs import in_words
 from graph.rows import IncidentRows
 from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, Ticket, Verdict
@@ -41,6 +42,8 @@ class Handoff:
     timeline: tuple[Moment, ...] = ()
     logs: tuple[LogDigest, ...] = ()
     """All that is kept of the logs; a card shows a handful."""
+    held: tuple[Held, ...] = ()
+    """Nodes that we drained and that are not back."""
 
 
 def handoff(state: Incident) -> Handoff:
@@ -57,6 +60,7 @@ def handoff(state: Incident) -> Handoff:
         could_not_look=report.could_not_look if report else (),
         timeline=_timeline(rows, hypotheses),
         logs=_logs(rows),
+        held=tuple(held(rows.ladders)),
     )
 
 

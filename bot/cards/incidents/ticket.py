@@ -14,7 +14,7 @@ from graph.state import Ticket
 TAKE, CLOSE = "ticket.take", "ticket.close"
 BUTTONS = {TAKE: "take", CLOSE: "close_form"}
 MARKS = {"confirmed": "✓", "inconclusive": "?", "open": "?", "rejected": "✗"}
-MOST_HYPOTHESES, MOST_MOMENTS = 10, 8
+MOST_HYPOTHESES, MOST_MOMENTS, MOST_HELD = 10, 8, 6
 
 
 def render(whole: Handoff) -> Card:
@@ -28,6 +28,7 @@ def render(whole: Handoff) -> Card:
             blocks.fields(
                 [("Hosts", (bold(rows.hosts(whole.hosts) or "none named"),)), ("Should act", (bold(whole.ticket.owner or "not known"),))]
             ),
+            *_held(whole),
             *_tried(whole),
             *_timeline(whole),
             *_blind(whole),
@@ -54,6 +55,13 @@ def _state(ticket: Ticket) -> str:
             return "Ticket: waiting"
         case "resolved":
             return f"Ticket: closed by {ticket.closed_by or 'somebody'}"
+
+
+def _held(whole: Handoff) -> list[Block]:
+    """Nodes out of service on our account: whoever takes over has to bring them back."""
+    lines: list[Line] = [(bold(row.host), f" {row.said()}") for row in whole.held[:MOST_HELD]]
+    rest = len(whole.held) - MOST_HELD
+    return [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
 
 
 def _tried(whole: Handoff) -> list[Block]:

@@ -8,7 +8,8 @@ from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.tickets import hand_over
-from graph.ladders.ends import describe, held_for
+from graph.ladders.ends import describe
+from graph.ladders.held import held_by
 from graph.reading.unknown import said_in
 from graph.state import ItemKind, Outcome, Report
 from tools.inventory.nearest import unknown_names
@@ -41,7 +42,7 @@ def _status(case: Case, now: Assessment) -> Concluded:
     ]
     parts += [f"ticket {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}"] if ticket else []
     fixes = [f"  {describe(row, title(row.label))}" for row in case.ladders]
-    held = [f"  {line}" for line in held_for(case.ladders, now.lens.taxonomy)]
+    held = [f"  {line}" for line in held_by(case.ladders, now.lens.taxonomy)]
     return Concluded(answering(case, "\n".join(["; ".join(parts) + ".", *fixes, *(["Held:", *held] if held else [])])))
 
 
