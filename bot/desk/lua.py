@@ -14,6 +14,7 @@ local function receive(incident, element, now, hash, inbox, threads, posted, due
   redis.call('PERSIST', threads)
   redis.call('PERSIST', posted)
   redis.call('PERSIST', hash .. ':spent')
+  redis.call('PERSIST', hash .. ':pulse')
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('PERSIST', thread) end
   redis.call('ZADD', open, 'NX', now, incident)
   redis.call('RPUSH', inbox, element)
@@ -147,7 +148,7 @@ if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 then
   for _, key in ipairs(redis.call('SMEMBERS', concerns)) do redis.call('ZREM', key, incident) end
   redis.call('DEL', concerns)
   redis.call('ZREM', open, incident)
-  for _, key in ipairs({hash, threads, posted, hash .. ':spent'}) do redis.call('EXPIRE', key, keep) end
+  for _, key in ipairs({hash, threads, posted, hash .. ':spent', hash .. ':pulse'}) do redis.call('EXPIRE', key, keep) end
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('EXPIRE', thread, keep) end
 end
 return 1

@@ -85,6 +85,7 @@ TABLE = (
     KeyForm("rm:incident:{*}:concerns",      "set: keys of the hosts, the job and the alerts that it concerns", "when it is closed"),
     KeyForm("rm:incident:{*}:posted",        "hash: which items' reports were posted", CLOSED),
     KeyForm("rm:incident:{*}:spent",         "hash: what a model cost", CLOSED),
+    KeyForm("rm:incident:{*}:pulse",         "hash: who spoke last in its thread, and how often it was answered lately", CLOSED),
     KeyForm("rm:incident:{*}:lease",         "who works on it, with a fencing token", "with the turn, or lease_seconds after its process died"),
     KeyForm("rm:incident:{*}:cards",         "hash: which Slack message is which card", CLOSED),
     KeyForm("rm:incident:{*}:cards:*:alone", "who posts a card just now", "with the post"),

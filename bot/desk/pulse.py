@@ -1,0 +1,142 @@
+"""The pulse of an incident's thread in Redis: who had the last word, whether our question is open, and how many answers it had lately.
+
+Rules it keeps: each message is one step and one way to Redis; what Slack delivers twice reads the same twice and counts once; by
+Slack's time stamps the later word wins, whoever notes it first; and it goes with its incident.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final, cast
+
+from redis.asyncio import Redis
+
+from bot.store.keys import Names
+from graph.conversation.addressed import Follows
+from graph.state import Lifecycle
+from tools.clock import Clock
+
+US: Final = "-"
+"""In the place of a user's id: we had the last word."""
+WINDOW: Final = timedelta(minutes=5)
+
+_STAY = """
+local function stay(hash, pulse)
+  local left = redis.call('PTTL', hash)
+  if left > 0 then redis.call('PEXPIRE', pulse, left) end
+end
+"""
+"""A closed incident's pulse goes when it goes."""
+
+HEARD = (
+    _STAY
+    + """
+local hash, pulse = unpack(KEYS)
+local ts, user, question = unpack(ARGV)
+local last, by, asked, questioned, was, quiet = unpack(redis.call('HMGET', pulse, 'ts', 'by', 'asked', 'question', 'was', 'quiet'))
+local life = redis.call('HGET', hash, 'lifecycle') or ''
+local before = (by or '') .. ' ' .. (asked or '0') .. ' ' .. (questioned or '0')
+if last == ts then return {was, quiet or '', life} end
+if not last or last < ts then
+  if asked == '1' and by ~= '-' and by ~= user then asked = '0' end
+  redis.call('HSET', pulse, 'ts', ts, 'by', user, 'asked', asked or '0', 'question', question, 'was', before)
+  stay(hash, pulse)
+end
+return {before, quiet or '', life}
+"""
+)
+"""KEYS the incident's hash, its pulse. ARGV ts, user, whether it is a question. Answers what was before."""
+
+SPOKE = (
+    _STAY
+    + """
+local hash, pulse = unpack(KEYS)
+local ts, asked, quiet = unpack(ARGV)
+local last = redis.call('HGET', pulse, 'ts')
+if ts ~= '' and (not last or last < ts) then redis.call('HSET', pulse, 'ts', ts, 'by', '-', 'asked', asked, 'question', asked) end
+if quiet ~= '' then redis.call('HSET', pulse, 'quiet', quiet) else redis.call('HDEL', pulse, 'quiet') end
+stay(hash, pulse)
+return 1
+"""
+)
+"""The same KEYS. ARGV ts (empty: nothing was posted), whether it asks something, until when to be quiet (seconds of the epoch, or empty)."""
+
+MAY = (
+    _STAY
+    + """
+local hash, pulse = unpack(KEYS)
+local ts, now, most, window, always = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
+local paid, verdict, left, at, tripped = unpack(redis.call('HMGET', pulse, 'paid', 'verdict', 'left', 'at', 'tripped'))
+if paid == ts then return verdict end
+left = math.min(most, (tonumber(left) or most) + math.max(0, now - (tonumber(at) or now)) * most / window)
+local silent = tripped == '1' and left < most / 2
+verdict = 'go'
+if left >= 1 and not silent then
+  left, tripped = left - 1, '0'
+elseif not always then
+  verdict = silent and 'silent' or 'trip'
+  tripped = '1'
+end
+redis.call('HSET', pulse, 'paid', ts, 'verdict', verdict, 'left', tostring(left), 'at', tostring(now), 'tripped', tripped or '0')
+stay(hash, pulse)
+return verdict
+"""
+)
+"""The same KEYS. ARGV ts, now, answers in a window, the window's seconds, whether it may in any case. Once it has tripped, half of the
+answers must have come back."""
+
+
+class May(StrEnum):
+    """Whether one more answer goes to a thread now: it does; it does not, and that is said; it does not, and that was said."""
+
+    GO = "go"
+    TRIP = "trip"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """How a thread stood when somebody spoke."""
+
+    follows: Follows = "nobody"
+    asked: bool = False
+    """Our question was the last word, but for what the same person has said since."""
+    after_question: bool = False
+    """The last message was a question."""
+    quiet_until: datetime | None = None
+    lifecycle: Lifecycle | None = None
+
+
+class Pulse:
+    """One small hash an incident. `most`: answers in five minutes."""
+
+    def __init__(self, redis: Redis, clock: Clock, *, most: int = 12, names: Names | None = None) -> None:
+        self._clock, self._most = clock, most
+        self._names = names or Names()
+        self._heard, self._spoke, self._may = (redis.register_script(script) for script in (HEARD, SPOKE, MAY))
+
+    async def heard(self, incident: str, ts: str, user: str, *, question: bool = False) -> Before:
+        """Somebody spoke in the thread: note it, and tell how it stood before."""
+        raw, quiet, life = [row.decode() for row in await self._heard(keys=self._keys(incident), args=[ts, user, int(question)])]
+        by, asked, questioned = raw.split(" ")
+        return Before(
+            follows="us" if by == US else "self" if by == user else "person" if by else "nobody",
+            asked=asked == "1" and by in (US, user),
+            after_question=questioned == "1",
+            quiet_until=datetime.fromtimestamp(float(quiet), UTC) if quiet else None,
+            lifecycle=cast(Lifecycle, life) if life else None,
+        )
+
+    async def spoke(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
+        """We spoke, or (without `ts`) had nothing to say; `quiet_until` is how the incident has it now."""
+        quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
+        await self._spoke(keys=self._keys(incident), args=[ts, int(asked), quiet])
+
+    async def may(self, incident: str, ts: str, *, always: bool = False) -> May:
+        """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were."""
+        now = f"{self._clock.now().timestamp():.3f}"
+        args: list[str | int] = [ts, now, self._most, int(WINDOW.total_seconds()), int(always)]
+        return May((await self._may(keys=self._keys(incident), args=args)).decode())
+
+    def _keys(self, incident: str) -> list[str]:
+        return [self._names.of(incident), self._names.of(incident, "pulse")]

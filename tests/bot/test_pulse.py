@@ -1,0 +1,107 @@
+"""The pulse of a thread: who had the last word, whether our question is open, and how much was answered lately, whoever notes it when."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.desk.inbox import Inbox
+from bot.desk.pulse import Before, May, Pulse
+from bot.store.closed import ClosedIncidents
+from tests.support.clock import SetClock
+from tests.support.fakes_desk import item, origin
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def pulse(redis: Redis, clock: SetClock) -> Pulse:
+    return Pulse(redis, clock, most=4)
+
+
+def at(seconds: int) -> str:
+    return f"{1_700_000_000 + seconds}.000100"
+
+
+async def test_of_a_thread_that_nobody_noted_nothing_is_known(pulse: Pulse) -> None:
+    assert await pulse.heard("i1", at(0), "U0OLGA") == Before()
+
+
+async def test_who_spoke_last_is_told_from_whoever_speaks_now(pulse: Pulse) -> None:
+    await pulse.spoke("i1", at(0))
+    said = [await pulse.heard("i1", at(n), user) for n, user in enumerate(("U0OLGA", "U0OLGA", "U0PRIYA", "U0OLGA"), 1)]
+    assert [before.follows for before in said] == ["us", "self", "person", "person"]
+
+
+async def test_our_question_is_open_to_one_person_until_another_speaks(pulse: Pulse) -> None:
+    await pulse.spoke("i1", at(0), asked=True)
+    said = [await pulse.heard("i1", at(n), user) for n, user in enumerate(("U0OLGA", "U0OLGA", "U0PRIYA", "U0OLGA", "U0PRIYA"), 1)]
+    assert [before.asked for before in said] == [True, True, False, False, False]
+    await pulse.spoke("i1", at(9), asked=True)
+    assert (await pulse.heard("i1", at(10), "U0PRIYA")).asked
+
+
+async def test_a_question_between_people_is_known_as_one(pulse: Pulse) -> None:
+    await pulse.heard("i1", at(1), "U0OLGA", question=True)
+    assert (await pulse.heard("i1", at(2), "U0PRIYA")).after_question
+    assert not (await pulse.heard("i1", at(3), "U0OLGA")).after_question
+
+
+async def test_both_events_of_a_mention_and_what_slack_sends_again_read_the_same(pulse: Pulse) -> None:
+    await pulse.spoke("i1", at(0), asked=True)
+    first, twin = await asyncio.gather(pulse.heard("i1", at(1), "U0OLGA"), pulse.heard("i1", at(1), "U0OLGA"))
+    assert first == twin == await pulse.heard("i1", at(1), "U0OLGA") == Before("us", asked=True, after_question=True)
+
+
+async def test_whoever_notes_first_the_later_word_is_the_last(pulse: Pulse) -> None:
+    await pulse.heard("i1", at(5), "U0OLGA")
+    await pulse.spoke("i1", at(3), asked=True)
+    await pulse.heard("i1", at(2), "U0PRIYA")
+    assert await pulse.heard("i1", at(6), "U0OLGA") == Before("self")
+
+
+async def test_answers_are_counted_and_one_too_many_is_said_once(pulse: Pulse, clock: SetClock) -> None:
+    async def asks(n: int) -> May:
+        return await pulse.may("i1", at(n))
+
+    assert [await asks(n) for n in range(7)] == [May.GO] * 4 + [May.TRIP, May.SILENT, May.SILENT]
+    clock.go(seconds=80)  # one has come back: not enough to begin anew
+    assert await asks(8) is May.SILENT
+    clock.go(seconds=80)
+    assert [await asks(n) for n in (9, 10, 11)] == [May.GO, May.GO, May.TRIP]
+    assert await pulse.may("i2", at(12)) is May.GO
+
+
+async def test_what_must_get_through_does_and_the_same_message_counts_once(pulse: Pulse) -> None:
+    assert [await pulse.may("i1", at(0)) for _ in range(9)] == [May.GO] * 9
+    for n in range(1, 6):
+        await pulse.may("i1", at(n))
+    assert await pulse.may("i1", at(7), always=True) is May.GO
+    assert await pulse.may("i1", at(8)) is May.SILENT
+
+
+async def test_until_when_to_be_quiet_is_what_the_incident_said_last(pulse: Pulse, clock: SetClock) -> None:
+    until = clock.now() + timedelta(hours=2)
+    await pulse.spoke("i1", at(0), quiet_until=until)
+    assert (await pulse.heard("i1", at(1), "U0OLGA")).quiet_until == until
+    await pulse.spoke("i1", "")
+    assert await pulse.heard("i1", at(2), "U0OLGA") == Before("self")
+
+
+async def test_a_closed_incidents_pulse_goes_with_it_and_comes_back_to_life_with_it(redis: Redis, clock: SetClock, pulse: Pulse) -> None:
+    inbox = Inbox(redis, clock)
+    incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
+    key = f"rm:incident:{{{incident}}}:pulse"
+    await redis.hset(f"rm:incident:{{{incident}}}", "lifecycle", "closed")
+    await redis.expire(f"rm:incident:{{{incident}}}", 600)
+    assert (await pulse.heard(incident, at(0), "U0OLGA")).lifecycle == "closed"
+    assert 0 < await redis.ttl(key) <= 600
+    await inbox.enqueue(item(incident, "b"), "b")
+    assert await redis.ttl(key) == -1
+    assert key in ClosedIncidents(redis)._keys(incident)
