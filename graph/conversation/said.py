@@ -3,12 +3,14 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from graph.conversation.intents import INTENTS, Intent
 from graph.state import Item, ItemKind, Stored
+
+_EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN)
 
 
 class Said(Stored):
@@ -50,8 +52,13 @@ class Said(Stored):
         return INTENTS[self.intent].item
 
     def data(self) -> dict[str, Any]:
-        """For an inbox item: plain JSON, defaults and the text left out."""
-        return {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
+        """For an inbox item: plain JSON, defaults and the text left out. What a command names it means exactly, so that stands beside it."""
+        told: dict[str, Any] = {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
+        if self.intent in _EXACT and (named := (*self.hosts, *self.unknown_hosts)):
+            told["hosts"] = ",".join(named)
+        if self.intent is Intent.NARROW and self.job:
+            told["job"] = self.job
+        return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,191 @@
+"""What a text names: hosts, devices, jobs, causes, checks, remedies, people. Pure; whatever it answers is an id that somebody knows."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from graph.conversation.said import Vocabulary
+from graph.conversation.spelling import LONGEST, spell
+from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
+from graph.reading.hosts import hosts_in, job_in
+from tools.checks import CHECKS
+
+_DEVICE = re.compile(r"\b(?:gpu|card|device)s?[ ]?(?:#|no\.? ?|number )?([0-9]|1[0-5])(?![\w.:%-])|\b(mlx5_\d{1,2})\b", re.IGNORECASE)
+_XID = re.compile(r"\bs?xids?[ :#=]{0,3}(\d{1,5})\b", re.IGNORECASE)
+_PERSON = re.compile(r"<@([UW][A-Z0-9]{2,20})(?:\|[^<>]{0,80})?>|(?<![\w@])@([UW][A-Z0-9]{5,20})\b")
+_LABEL = re.compile(r"\b[A-Z_]{3,20}\.[A-Z_0-9]{2,20}(?:\.\w{2,60})?", re.IGNORECASE)
+_LONGEST_PHRASE = 6
+_PLAIN_WORDS = frozenset({"time", "store"})
+"""Ids of checks that are everyday words."""
+_COMMON = frozenset(
+    "the a an of in on is not does has have its to or and be was with by for from gpu gpus node host job that than too".split()  # noqa: SIM905 - a list of words
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """`used` are the positions of words that name something, by what they name."""
+
+    hosts: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    group: str = ""
+    job: str = ""
+    device: str = ""
+    person: str = ""
+    xid: str = ""
+    labels: tuple[str, ...] = ()
+    category: str = ""
+    check: str = ""
+    remedy: str = ""
+    used: Mapping[str, Collection[int]] = field(default_factory=dict)
+
+
+class Reading:
+    """What of the vocabulary a text names. Hosts are looked up once for the whole text, whatever its sentences are."""
+
+    def __init__(self, text: str, names: Vocabulary) -> None:
+        self._names = names
+        text = text[:LONGEST]
+        self._found = hosts_in(text, names.hosts, names.domains)
+        self._job = job_in(text)
+        wordy = {host.lower(): host for host in names.hosts if not any(letter.isdigit() for letter in host)}
+        self._wordy = {word: host for word, host in wordy.items() if word in text.lower()}
+        self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}
+
+    def read(self, text: str, words: Sequence[str]) -> Mentions:
+        """Of one sentence, as it was written and in words."""
+        used: dict[str, set[int]] = {}
+        device, xid, person = _first(_DEVICE, text), _first(_XID, text), _first(_PERSON, text)
+        hosts = self._hosts(text, words, used)
+        if device:
+            used["device"] = {at for at, word in enumerate(words) if word.lstrip("#") == device or word in ("gpu", "card", "device")}
+        if xid:
+            used["xid"] = {at for at, word in enumerate(words) if xid in word or "xid" in word}
+        if person:
+            used["person"] = {at for at, word in enumerate(words) if person.lower() in word}
+        job = self._job if self._job and self._job.lower() in text.lower() else ""
+        if job:
+            used["job"] = {at for at, word in enumerate(words) if job.lower() in word}
+        labels, category = self._causes(text, words, used)
+        known, unknown = (self._found.hosts, self._found.unknown) if hosts else ((), ())
+        return Mentions(
+            hosts=tuple(dict.fromkeys((*known, *(self._wordy[word] for word in words if word in self._wordy)))),
+            unknown=unknown,
+            group=next((group for group in self._names.groups if group.lower() in words), ""),
+            job=job,
+            device=device if not device.isdigit() else f"gpu{device}",
+            person=person,
+            xid=xid,
+            labels=labels,
+            category=category,
+            check=self._one(words, "check", _check_phrases(), self._names.checks, used),
+            remedy=self._one(words, "remedy", _remedy_phrases(), self._names.remedies, used),
+            used=used,
+        )
+
+    def _hosts(self, text: str, words: Sequence[str], used: dict[str, set[int]]) -> bool:
+        """Whether this sentence names hosts of those that the text names."""
+        named = {at for at, word in enumerate(words) if word in self._wordy or (word[-1:] + word[:1] and self._is_host(word))}
+        if named:
+            named |= {at for at, word in enumerate(words) if word.replace("-", "").replace(".", "").isdigit()}
+            used["host"] = named
+        return bool(named)
+
+    def _is_host(self, word: str) -> bool:
+        if not any(letter.isdigit() for letter in word) or not word[0].isalpha():
+            return False
+        return _stem(word) in self._stems
+
+    def _causes(self, text: str, words: Sequence[str], used: dict[str, set[int]]) -> tuple[tuple[str, ...], str]:
+        titles = self._names.titles
+        exact = [label for found in _LABEL.finditer(text) for label in titles if label.lower().startswith(found[0].lower())]
+        titled = [
+            label for label, title in titles.items() if title.lower() in text.lower() or label.rpartition(".")[2].lower() in text.lower()
+        ]
+        said = list(_phrases(words, _cause_phrases()))
+        for at, size, _ in said:
+            _note(used, "cause", at, size)
+        starts = [start for _, _, value in said for start in value.split()]
+        if exact or titled:
+            used.setdefault("cause", set()).update(
+                at
+                for at, word in enumerate(words)
+                if word not in _COMMON and any(word in title.lower() for label in (*exact, *titled) for title in (titles[label], label))
+            )
+            return tuple(dict.fromkeys((*exact, *titled))), ""
+        whole = [start for start in starts if "." not in start]
+        under = [label for start in starts if "." in start for label in titles if label.startswith(start)]
+        if not under and not whole:
+            under = _titled(words, titles)
+            if under:
+                used.setdefault("cause", set()).update(at for at, word in enumerate(words) if word not in _COMMON)
+        return tuple(dict.fromkeys(under)), whole[0] if whole and not under else ""
+
+    def _one(
+        self, words: Sequence[str], kind: str, table: Mapping[tuple[str, ...], str], known: Collection[str], used: dict[str, set[int]]
+    ) -> str:
+        ids = {tuple(spell(one.replace("_", " "))): one for one in known if one not in _PLAIN_WORDS}
+        found = [(size, -at, at, value) for at, size, value in _phrases(words, {**table, **ids}) if value in known]
+        for size, _, at, _ in found:
+            _note(used, kind, at, size)
+        return max(found)[3] if found else ""
+
+
+def exclusive(check: str) -> bool:
+    """Whether a check needs GPUs for itself."""
+    return check in CHECKS and CHECKS[check].exclusive
+
+
+def _note(used: dict[str, set[int]], kind: str, at: int, size: int) -> None:
+    used.setdefault(kind, set()).update(range(at, at + size))
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return next((group for group in found.groups() if group), "") if found else ""
+
+
+def _stem(name: str) -> str:
+    return re.split(r"\d|\[", name.lower().strip("`'\""), maxsplit=1)[0].rstrip("-_.")
+
+
+def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
+    """Causes whose title shares most of its telling words with the text."""
+    said = {word[:6] for word in words} - {word[:6] for word in _COMMON}
+    best: list[tuple[float, str]] = []
+    for label, title in titles.items():
+        telling = {word[:6] for word in spell(title) if word not in _COMMON}
+        shared = telling & said
+        if len(shared) >= 2 and len(shared) * 5 >= len(telling) * 3:
+            best.append((len(shared) / len(telling), label))
+    return [label for share, label in sorted(best, reverse=True)[:3] if share == max(best)[0]]
+
+
+def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[int, int, str]]:
+    """(position, words, value): the longest phrase at each place, none inside another."""
+    at = 0
+    while at < len(words):
+        size = next((size for size in range(min(_LONGEST_PHRASE, len(words) - at), 0, -1) if tuple(words[at : at + size]) in table), 0)
+        if size:
+            yield at, size, table[tuple(words[at : at + size])]
+        at += size or 1
+
+
+@cache
+def _cause_phrases() -> Mapping[tuple[str, ...], str]:
+    return _spelt(CAUSE_WORDS.items())
+
+
+@cache
+def _check_phrases() -> Mapping[tuple[str, ...], str]:
+    return _spelt(CHECK_WORDS.items())
+
+
+@cache
+def _remedy_phrases() -> Mapping[tuple[str, ...], str]:
+    return _spelt(REMEDY_WORDS.items())
+
+
+def _spelt(rows: Iterable[tuple[str, str]]) -> Mapping[tuple[str, ...], str]:
+    return {tuple(spell(phrase)): value for value, phrases in rows for phrase in phrases.split(", ")}

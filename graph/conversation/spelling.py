@@ -1,0 +1,167 @@
+"""A text as plain words: case, accents, apostrophes, contractions, emoji and slips of the finger taken out. Pure, in linear time."""
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+LONGEST = 4_000
+"""Characters of a message that are read for what it asks."""
+MOST_WORDS = 400
+LONGEST_WORD = 24
+"""Letters of a word that is compared with others."""
+
+_BREAK = re.compile(r"[?!…;\n]|\.(?=\s|$)|:(?=\s|$)|(?<=\s)[-–—](?=\s)")
+_PART = re.compile(r"[^\W\d_]+(?:['’`´][^\W\d_]+)*")
+_EDGE = "\"'`*_~()[]{}<>,.:;!?«»“”„‘’…"
+_SHORT: Final[Mapping[str, str]] = {
+    "n't": "not",
+    "s": "is",
+    "re": "are",
+    "m": "am",
+    "ll": "will",
+    "ve": "have",
+    "d": "would",
+}
+# fmt: off
+SPELT: Final[Mapping[str, str]] = {
+    "whats": "what is", "wats": "what is", "hows": "how is", "whos": "who is", "wheres": "where is", "thats": "that is", "lets": "let us",
+    "dont": "do not", "dnt": "do not", "cant": "can not", "cannot": "can not", "wont": "will not", "isnt": "is not", "arent": "are not",
+    "wasnt": "was not", "didnt": "did not", "doesnt": "does not", "hasnt": "has not", "havent": "have not", "shouldnt": "should not",
+    "couldnt": "could not", "wouldnt": "would not", "aint": "is not", "im": "i am", "ive": "i have", "youre": "you are", "theres": "there is",
+    "gimme": "give me", "lemme": "let me", "wanna": "want to", "gonna": "going to", "gotta": "have to", "pls": "please", "plz": "please",
+    "plse": "please", "u": "you", "ur": "your", "r": "are", "thx": "thanks", "thnx": "thanks", "tnx": "thanks", "ty": "thanks", "tysm": "thanks",
+    "teh": "the", "waht": "what", "wht": "what", "wich": "which", "hwo": "how", "becuase": "because", "cuz": "because", "bc": "because",
+    "abt": "about", "w": "with", "ok": "okay", "k": "okay", "kk": "okay", "okey": "okay", "okie": "okay", "ya": "yes", "yep": "yes",
+    "yup": "yes", "yeah": "yes", "yea": "yes", "nope": "no", "nah": "no", "rn": "now", "atm": "now", "asap": "now", "info": "information",
+    "smth": "something", "sth": "something", "ppl": "people", "tho": "though", "tmrw": "tomorrow", "ack": "okay", "roger": "okay",
+    "wtf": "what", "y": "why", "dunno": "do not know", "wdym": "what do you mean", "tbh": "honestly", "fyi": "note", "btw": "also",
+    "howto": "how to",
+}
+_EMOJI: Final[Mapping[str, str]] = {
+    "👍": "thumbsup", "✅": "thumbsup", "🙏": "thanks", "❤": "thanks", "🎉": "great", "🚀": "thumbsup", "👎": "thumbsdown", "😂": "haha",
+    "🤣": "haha", "😅": "haha", "🙂": "haha", "😀": "haha", "👋": "hello", "💯": "great", "🔥": "great", "👏": "great", "🙌": "great", "👌": "okay",
+}
+_CODES: Final[Mapping[str, str]] = {
+    "thumbsup": "thumbsup", "+1": "thumbsup", "white_check_mark": "thumbsup", "heavy_check_mark": "thumbsup", "pray": "thanks", "tada": "great",
+    "heart": "thanks", "clap": "great", "raised_hands": "great", "joy": "haha", "wave": "hello", "ok_hand": "okay", "-1": "thumbsdown",
+    "thumbsdown": "thumbsdown", "slightly_smiling_face": "haha", "smile": "haha", "rocket": "thumbsup", "fire": "great", "100": "great",
+    "rofl": "haha", "laughing": "haha", "eyes": "looking",
+}
+# fmt: on
+
+
+class Sentence(NamedTuple):
+    """`words` are as `spell` makes them; what holds a digit stays as it was written, in lower case."""
+
+    words: tuple[str, ...]
+    asks: bool
+    """It ends with a question mark."""
+    text: str
+
+
+def sentences(text: str) -> list[Sentence]:
+    """The sentences of a text, at most `LONGEST` characters of it."""
+    found: list[Sentence] = []
+    text, start, room = text[:LONGEST], 0, MOST_WORDS
+    for stop in [*_BREAK.finditer(text), None]:
+        said = text[start : stop.start() if stop else len(text)]
+        words = spell(said)[:room]
+        asks = bool(stop and stop[0] == "?")
+        if words:
+            found.append(Sentence(tuple(words), asks, said.strip()))
+            room -= len(words)
+        elif asks and found:
+            found[-1] = found[-1]._replace(asks=True)
+        start = stop.end() if stop else start
+    return found
+
+
+def spell(text: str) -> list[str]:
+    """Words in lower case, without accents and contractions; emoji by name."""
+    for sign, name in _EMOJI.items():
+        text = text.replace(sign, f" {name} ")
+    return [word for chunk in text.replace("/", " / ").split() for word in _chunk(chunk)]
+
+
+def _chunk(chunk: str) -> list[str]:
+    if len(chunk) > 2 and chunk[0] == chunk.rstrip(",.")[-1] == ":":
+        name = chunk.rstrip(",.").strip(":").lower()
+        return [_CODES.get(name, f":{name[:LONGEST_WORD]}:")]
+    if any(letter.isdigit() for letter in chunk):
+        return [chunk.strip(_EDGE).lower()[:80]]
+    plain = unaccented(chunk.lower())
+    return [word for part in _PART.findall(plain) for word in _uncontracted(part)]
+
+
+def unaccented(text: str) -> str:
+    """Letters without their marks: ü is u, ß is ss."""
+    text = text.replace("ß", "ss")
+    return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+
+
+def _uncontracted(part: str) -> list[str]:
+    part = part.replace("’", "'").replace("`", "'").replace("´", "'")
+    if "'" not in part:
+        return SPELT.get(part, part).split()
+    if part in ("can't", "won't", "shan't"):
+        return [{"c": "can", "w": "will", "s": "shall"}[part[0]], "not"]
+    if part.endswith("n't"):
+        return [part[:-3], "not"]
+    head, _, tail = part.rpartition("'")
+    if tail in _SHORT:
+        return [*SPELT.get(head, head).replace("'", " ").split(), _SHORT[tail]]
+    return part.replace("'", " ").split()
+
+
+def mended(word: str, known: Collection[str], real: Collection[str]) -> str:
+    """The known word that this one is a slip of, or itself. Words that are `real` are no slips, however near."""
+    if len(word) < 4 or len(word) > LONGEST_WORD or word in known or word in real or not word.isalpha():
+        return word
+    squeezed = _squeezed(word)
+    if squeezed in known:
+        return squeezed
+    near = [other for other in _of_length(frozenset(known), len(word)) if _slip(word, other)]
+    return min(near, key=lambda other: (_first(word, other), abs(len(other) - len(word)), other)) if near else word
+
+
+@lru_cache(maxsize=256)
+def _of_length(known: frozenset[str], length: int) -> tuple[str, ...]:
+    return tuple(sorted(word for word in known if abs(len(word) - length) <= 2 and len(word) >= 4))
+
+
+def _first(word: str, other: str) -> tuple[bool, int]:
+    return word[0] != other[0], distance(word, other, 2)
+
+
+def _slip(word: str, other: str) -> bool:
+    """Four letters may be swapped; five may have one slip, eight two."""
+    if len(other) < 5 or len(word) < 5:
+        return sorted(word) == sorted(other) and distance(word, other, 1) <= 1
+    far = 2 if min(len(word), len(other)) >= 8 else 1
+    return distance(word, other, far) <= far
+
+
+def _squeezed(word: str) -> str:
+    """Letters that were held down: `pleeeease`, `stoppp`."""
+    return re.sub(r"(.)\1{2,}", r"\1", word)
+
+
+def distance(one: str, two: str, most: int) -> int:
+    """Slips between two words: a letter too much, too few, wrong, or two swapped. More than `most` reads as `most + 1`."""
+    if abs(len(one) - len(two)) > most:
+        return most + 1
+    before: Sequence[int] = []
+    row: list[int] = list(range(len(two) + 1))
+    for at, letter in enumerate(one, 1):
+        last, row = row, [at]
+        for to, other in enumerate(two, 1):
+            cost = min(last[to] + 1, row[to - 1] + 1, last[to - 1] + (letter != other))
+            if at > 1 and to > 1 and letter == two[to - 2] and one[at - 2] == other:
+                cost = min(cost, before[to - 2] + 1)
+            row.append(cost)
+        before = last
+        if min(row) > most:
+            return most + 1
+    return row[-1]
