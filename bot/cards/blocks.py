@@ -17,7 +17,7 @@ MOST_TEXT = 12_000
 """All texts of one message together; Slack refuses somewhat above 13,000."""
 SECTION, FIELD, FIELDS, CONTEXT, HEADER = 3000, 2000, 10, 10, 150
 BUTTONS, BUTTON, VALUE, ACTION_ID = 25, 75, 2000, 255
-OPTION, OPTION_VALUE, OPTIONS = 75, 150, 100
+OPTION, OPTION_VALUE, OPTIONS, OVERFLOW = 75, 150, 100, 5
 TITLE, METADATA, INPUT = 24, 3000, 3000
 FALLBACK = 1000
 """Slack refuses an update whose text is above 4,000 bytes."""
@@ -176,6 +176,20 @@ def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -
     chosen = next((option for option in options if option["value"] == initial), None)
     element: Block = {"type": "static_select", "option_groups": made[:OPTIONS]}
     return element | ({"initial_option": chosen} if chosen else {})
+
+
+def select_person(initial: str = "") -> Block:
+    """A choice among the people of the workspace."""
+    element: Block = {"type": "users_select"}
+    return element | ({"initial_user": initial} if initial else {})
+
+
+def overflow(action_id: str, rows: Sequence[tuple[str, str]]) -> Block:
+    """A small menu of (value, words); values whole."""
+    if not 1 <= len(rows) <= OVERFLOW:
+        raise TooLong(f"{len(rows)} choices in a small menu, Slack takes 1 to {OVERFLOW}")
+    options = [{"text": _plain(words, OPTION), "value": _whole("option", value, OPTION_VALUE)} for value, words in rows]
+    return {"type": "overflow", "action_id": _whole("action_id", action_id, ACTION_ID), "options": options}
 
 
 def choice(action_id: str, carried: str, placeholder: str, groups: Mapping[str, Sequence[tuple[str, str]]]) -> Block:

@@ -1,11 +1,12 @@
 """The Slack side as people live it: mentions, replies, clicks, forms, commands; what is acked is stored, and the rest is said."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import structlog
 
-from bot.cards.incidents import close_modal, diagnosis, question, ticket
+from bot.cards.incidents import close_modal, diagnosis, more, question, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.slack.client import post
 from bot.slack.incoming.messages import hear
@@ -360,6 +361,50 @@ async def test_a_closing_that_cannot_be_stored_keeps_the_form_open(bot: Behind) 
     bot.server.connected = False
     answer = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated"})
     assert "could not note this down" in answer["errors"][close_modal.CAUSE]
+
+
+async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
+    """A form of the diagnosis card's small menu: (the incident, the view that Anton sees)."""
+    incident, ts = await opened(bot)
+    bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
+    card = await post(bot.surface.client, OPS, ts, diagnosis.render(incident, REPORT))
+    message = next(message for message in bot.slack.messages(OPS) if message["ts"] == card)
+    [elements] = [block["elements"] for block in message["blocks"] if block["type"] == "actions"]
+    options = next(element["options"] for element in elements if element.get("action_id") == more.MENU)
+    value = next(option["value"] for option in options if does in option["value"])
+    await bot.slack.click("anton", card, more.MENU, value=value)
+    view = bot.slack.view("anton")
+    assert view
+    return incident, view
+
+
+async def test_an_incident_is_assigned_by_a_form_without_a_ticket(bot: Behind) -> None:
+    incident, view = await chosen(bot, "assign_form")
+    missing = await bot.slack.submit("anton", view["id"], {})
+    assert more.PERSON in missing["errors"]
+    assert await bot.slack.submit("anton", view["id"], {more.PERSON: "U0OLGA"}) == {}
+    await bot.settled()
+    last = (await bot.inbox.peek(incident))[-1]
+    assert (last.kind, last.user, last.data) == ("ask", "U0ANTON", {"said": {"intent": "assign", "person": "U0OLGA"}})
+
+
+async def test_what_it_really_was_is_noted_by_a_form(bot: Behind) -> None:
+    incident, view = await chosen(bot, "correct_form")
+    sent = await bot.slack.submit("anton", view["id"], {more.LABEL: "SYSTEM_SOFTWARE.DRIVER.Old", more.WORDS: "535 on the node"})
+    assert sent == {}
+    await bot.settled()
+    last = (await bot.inbox.peek(incident))[-1]
+    assert (last.kind, last.text) == ("ask", "535 on the node")
+    assert last.data == {"said": {"intent": "correct", "labels": ["SYSTEM_SOFTWARE.DRIVER.Old"]}}
+
+
+async def test_the_closing_form_opens_without_a_ticket(bot: Behind) -> None:
+    incident, view = await chosen(bot, "close_form")
+    assert view["callback_id"] == close_modal.CALLBACK
+    values = {close_modal.LABEL: "GPU.BUS.Fell_Off", close_modal.CAUSE: "riser reseated"}
+    assert await bot.slack.submit("anton", view["id"], values) == {}
+    await bot.settled()
+    assert (await bot.inbox.peek(incident))[-1].kind == "close"
 
 
 async def test_a_closed_ticket_is_not_taken_from_an_old_card(bot: Behind) -> None:

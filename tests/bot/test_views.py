@@ -57,7 +57,8 @@ def shown(blocks: tuple[Block, ...]) -> str:
 
 
 def buttons(blocks: tuple[Block, ...]) -> list[Block]:
-    return [element for block in blocks if block["type"] == "actions" for element in block["elements"]]
+    rows = [element for block in blocks if block["type"] == "actions" for element in block["elements"]]
+    return [element for element in rows if element["type"] == "button"]
 
 
 def click(button: Block) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import feedback, question, rows
+from bot.cards.incidents import feedback, more, question, rows
 from bot.cards.text import Line, bold, italic
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
@@ -109,4 +109,5 @@ def _buttons(incident: str, report: Report) -> Block:
         blocks.button("Hand off", HAND_OFF, value, ask=sure),
         blocks.button("Why?", WHY, value),
         blocks.button("Recheck", RECHECK, value),
+        more.menu(incident),
     )

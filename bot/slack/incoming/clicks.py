@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.cards.buttons import OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, feedback, question, ticket
+from bot.cards.incidents import close_modal, diagnosis, feedback, more, question, ticket
 from bot.cards.incidents.close_modal import Closing
 from bot.cards.incidents.handoff import allow
 from bot.policy.channels import Place
@@ -15,6 +15,7 @@ from bot.refusal import Refusal
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.feedback import vote
+from bot.slack.incoming.forms import open_form
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
 from graph.rows import IncidentRows
@@ -25,6 +26,7 @@ READERS: Mapping[str, Callable[[Payload], Press]] = {
     **dict.fromkeys(question.CHOICES, question.read),
     **dict.fromkeys(ticket.BUTTONS, ticket.read),
     feedback.VOTE: feedback.read,
+    more.MENU: more.read,
 }
 """Action id → the view that made the button."""
 
@@ -51,6 +53,9 @@ async def press(surface: Surface, payload: Payload) -> None:
             allow(IncidentRows(await surface.state_of(pressed.incident)).ticket or Ticket(), pressed.does)
     if pressed.does == "close_form":
         await _open_form(surface, pressed.incident, str(payload["trigger_id"]))
+        return
+    if action.get("action_id") == more.MENU:
+        await open_form(surface, pressed, str(payload["trigger_id"]))
         return
     ts = str(action.get("action_ts") or payload.get("trigger_id"))
     key = f"{team}.{channel}.{_thread(payload)}.{action['action_id']}.{user}.{ts}"

@@ -23,14 +23,14 @@ from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm
-from bot.cards.incidents import close_modal, notes
+from bot.cards.incidents import close_modal, more, notes
 from bot.cards.incidents import feedback as feedback_form
 from bot.cards.text import Line
 from bot.policy.channels import NotServed
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface
-from bot.slack.incoming import approval_clicks, clicks, commands, feedback, home
+from bot.slack.incoming import approval_clicks, clicks, commands, feedback, forms, home
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import Arrival, read_message
 from bot.slack.manifest import SHORTCUT
@@ -47,6 +47,8 @@ FORMS: Mapping[str, Callable[[Surface, Body], Awaitable[None]]] = {
     reject_modal.CALLBACK: approval_clicks.reject,
     edit_modal.CALLBACK: approval_clicks.edit,
     feedback_form.CALLBACK: feedback.complain,
+    more.ASSIGN: forms.assign,
+    more.CORRECT: forms.correct,
 }
 """Form → who takes it."""
 
