@@ -59,6 +59,11 @@ async def no_scheduler(job: str) -> tuple[str, ...]:
     return ()
 
 
+async def nobody_else(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
+    """There are no other incidents (terminal, bench)."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Waits:
     """How long fixes wait before somebody hears of them again; the site's to set.
@@ -94,5 +99,8 @@ class Ports:
     waits: Waits = field(default_factory=Waits)
     job_hosts: Callable[[str], Awaitable[tuple[str, ...]]] = field(default=no_scheduler)
     """The hosts of a scheduler's job, by its id (`tools.inventory.jobs`)."""
+    keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
+    """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and
+    hears here who keeps the others. What it had before and has no more is the others'."""
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     """What was read and reckoned last, by digest (`graph.incident.case`): a snapshot never changes. Losing it costs time only."""

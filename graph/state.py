@@ -261,6 +261,14 @@ class AboutHosts(Stored):
     """The first abnormal line."""
 
 
+class SharedCause(Stored):
+    """A cause that another incident found too, and which keeps it: its fix is put up for decision there. `hosts` are those it is kept for."""
+
+    label: str
+    incident: str
+    hosts: tuple[str, ...] = ()
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -291,6 +299,8 @@ class Report(Stored):
     """What was named as a host and is none that may be spoken of, with those that may be meant."""
     unknown_job: str = ""
     """A job that was named and that no scheduler could place: it replaced nothing."""
+    shared: tuple[SharedCause, ...] = ()
+    """Root causes that another incident keeps: this one has no fix of its own for them."""
 
 
 class Incident(TypedDict, total=False):

@@ -15,10 +15,11 @@ from redis.asyncio import Redis
 
 from bot.desk import lua as scripts
 from bot.desk.concern import Concern
+from bot.desk.lua import LET_GO
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.memory.fence import LostLease
-from graph.state import Item, Lifecycle, Origin
+from graph.state import Item, ItemKind, Lifecycle, Origin
 from kb.redact import redact
 from tools.clock import Clock
 
@@ -199,7 +200,7 @@ class Inbox:
         """The turn is over: in one step the item leaves, the timers and what the incident concerns are replaced, and a closed incident's
         lifetime (`keep`) starts."""
         due = [word for why, at in timers.items() for word in (why, _score(at))]
-        await self._leave(incident, token, item, "", [lifecycle, _seconds(keep), *due], about)
+        await self._leave(incident, token, item, "", [lifecycle, _seconds(keep), self._now(), *due], about)
 
     async def give_up(self, incident: str, token: str, item: str, letter: str) -> None:
         """Set the item aside as a dead letter; timers stay as they were."""
@@ -227,14 +228,16 @@ class Inbox:
         """Turn a timer into an inbox item, once, whoever asks."""
         now = self._clock.now()
         id_ = f"timer:{due.incident}:{due.why}:{due.score}"
-        item = Item(id=id_, kind="timer", incident=due.incident, at=now, data={"why": due.why})
+        kind: ItemKind = "recheck" if due.why == LET_GO else "timer"
+        item = Item(id=id_, kind=kind, incident=due.incident, at=now, data={"why": due.why})
         keys = [self._names.of(due.incident, "timers"), *self._receiving(due.incident)]
         return bool(await self._fire(keys=keys, args=[due.incident, due.why, due.score, _element(item), _score(now)]))
 
     async def _leave(self, incident: str, token: str, item: str, letter: str, rest: Sequence[str], about: Concern) -> None:
         parts = ("inbox", "timers", "tries", "threads", "posted")
         keys = [self._names.lease(incident), self._names.of(incident), *(self._names.of(incident, part) for part in parts)]
-        keys += [self._names.due, self._names.open, self._names.dead, self._names.of(incident, "concerns"), *self._concerned(about)]
+        keys += [self._names.due, self._names.open, self._names.dead]
+        keys += [self._names.of(incident, "causes"), self._names.of(incident, "concerns"), *self._concerned(about)]
         if await self._finish(keys=keys, args=[token, incident, item, letter, *rest]) == scripts.LOST:
             raise LostLease(f"{incident}: another worker has it; {item} stays for them")
 

@@ -23,6 +23,50 @@ end
 """
 """Store an element; an incident that was closed lives again."""
 
+LET_GO = "cause"
+"""Why an incident is looked at again: another one let go of a cause that both had found. Of no turn's timers: no turn takes it away."""
+
+_LEAVE = f"""
+local again = ' {LET_GO}'
+local function leave(incident, causes, key, due, now)
+  local keeper = redis.call('LINDEX', key, 0)
+  redis.call('LREM', key, 0, incident)
+  redis.call('SREM', causes, key)
+  if keeper ~= incident then return end
+  for _, other in ipairs(redis.call('LRANGE', key, 0, -1)) do redis.call('ZADD', due, now, other .. again) end
+end
+"""
+"""Take an incident off a cause; where it kept it, all others that found it are due."""
+
+KEEP = (
+    _LEAVE
+    + """
+local incident, now = unpack(ARGV)
+local open, due, causes = unpack(KEYS, 1, 3)
+local found, keepers = {}, {}
+for at = 4, #KEYS do found[KEYS[at]] = true end
+for _, key in ipairs(redis.call('SMEMBERS', causes)) do
+  if not found[key] then leave(incident, causes, key, due, now) end
+end
+for at = 4, #KEYS do
+  local key, known, keeper = KEYS[at], false, nil
+  for _, other in ipairs(redis.call('LRANGE', key, 0, -1)) do
+    if other ~= incident and not redis.call('ZSCORE', open, other) then
+      redis.call('LREM', key, 0, other)
+    else
+      keeper = keeper or other
+      known = known or other == incident
+    end
+  end
+  if not known then redis.call('RPUSH', key, incident) end
+  redis.call('SADD', causes, key)
+  keepers[#keepers + 1] = keeper or incident
+end
+return keepers
+"""
+)
+"""KEYS open, due, the incident's causes, then the causes that it has now. Who keeps each: of the open incidents that found it the first."""
+
 _CONCERNED = """
 local function concerned(open, hosts, others, considered)
   local count, rows, known = {}, {}, {}
@@ -111,9 +155,11 @@ redis.call('SADD', KEYS[2], KEYS[1])
 return 1
 """
 
-FINISH = """
-local token, incident, item, letter, lifecycle, keep = unpack(ARGV, 1, 6)
-local lease, hash, inbox, timers, tries, threads, posted, due, open, dead, concerns = unpack(KEYS, 1, 11)
+FINISH = (
+    _LEAVE
+    + """
+local token, incident, item, letter, lifecycle, keep, now = unpack(ARGV, 1, 7)
+local lease, hash, inbox, timers, tries, threads, posted, due, open, dead, causes, concerns = unpack(KEYS, 1, 12)
 if redis.call('GET', lease) ~= token then return -1 end
 local head = redis.call('LINDEX', inbox, 0)
 if not head or string.sub(head, 1, #item + 1) ~= item .. '\\n' then return 0 end
@@ -128,12 +174,12 @@ end
 redis.call('HSET', hash, 'lifecycle', lifecycle)
 for _, why in ipairs(redis.call('SMEMBERS', timers)) do redis.call('ZREM', due, incident .. ' ' .. why) end
 redis.call('DEL', timers)
-for at = 7, #ARGV, 2 do
+for at = 8, #ARGV, 2 do
   redis.call('ZADD', due, ARGV[at + 1], incident .. ' ' .. ARGV[at])
   redis.call('SADD', timers, ARGV[at])
 end
 local kept = {}
-for at = 12, #KEYS do kept[KEYS[at]] = true end
+for at = 13, #KEYS do kept[KEYS[at]] = true end
 for _, key in ipairs(redis.call('SMEMBERS', concerns)) do
   if not kept[key] and not string.find(key, ':concern:alert:', 1, true) then
     redis.call('ZREM', key, incident)
@@ -147,12 +193,15 @@ end
 if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 then
   for _, key in ipairs(redis.call('SMEMBERS', concerns)) do redis.call('ZREM', key, incident) end
   redis.call('DEL', concerns)
+  for _, key in ipairs(redis.call('SMEMBERS', causes)) do leave(incident, causes, key, due, now) end
+  redis.call('ZREM', due, incident .. again)
   redis.call('ZREM', open, incident)
   for _, key in ipairs({hash, threads, posted, hash .. ':spent', hash .. ':pulse'}) do redis.call('EXPIRE', key, keep) end
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('EXPIRE', thread, keep) end
 end
 return 1
 """
+)
 """Asked twice (a lost answer, a retry), the second finds another head and changes nothing."""
 
 POST = """

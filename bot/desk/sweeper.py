@@ -27,7 +27,7 @@ def timers_after(state: Incident, report: Report, item: Item, now: datetime) -> 
     lifecycle = state.get("lifecycle", "open")
     if lifecycle == "waiting" and report.questions and item.kind != "timer":
         timers[REMIND] = now + REMIND_AFTER
-    if lifecycle in ("open", "waiting"):
+    if lifecycle in ("open", "waiting") and not report.shared:  # what another incident keeps is not over while that one goes on
         timers[AUTO_CLOSE] = now + CLOSE_AFTER
     return timers
 

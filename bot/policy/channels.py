@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bot.refusal import Refusal
+from graph.state import Origin
 from tools.inventory.hosts import ChannelRow
 
 ChannelType = Literal["channel", "group", "im", "mpim", "app_home", ""]
@@ -85,6 +86,13 @@ def may_read(reader: ChannelRow, other: ChannelRow) -> bool:
         return True
     among = (reader.kind, reader.tenant) == (other.kind, other.tenant) and (reader.kind == "operators" or bool(reader.tenant))
     return among and (not reader.groups or (bool(other.groups) and set(other.groups) <= set(reader.groups)))
+
+
+def may_follow(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -> bool:
+    """Whether the thread `other` may be linked to, and joined, in the thread `reader`."""
+    here, there = bound.get(reader.channel), bound.get(other.channel)
+    slack = reader.kind == "slack" and other.kind == "slack" and reader.team == other.team
+    return slack and here is not None and there is not None and may_read(here, there)
 
 
 def operators_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from bot.actions.asked import KnownFacts
 from bot.actions.decisions import Approvals
 from bot.actions.due import ActionIndex
 from bot.cards.incidents.close_modal import choices
+from bot.desk.causes import Causes
 from bot.desk.courses import Courses, counted
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
 from bot.desk.inbox import Inbox
@@ -60,8 +61,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
     inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
     living = ProgressCards(client, cards, inbox.origin, background)
-    board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence)
-    ports = replace(world.ports, progress=board.progress, peek=inbox.peek)
+    board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence, bindings(world.ports.inventory.channels))
+    ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=Causes(store.redis, world.ports.clock).keep)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
     known = Known(ActionIndex(store.redis, ports.clock).told, KnownFacts(ports.evidence, turns.state))

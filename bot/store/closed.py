@@ -17,7 +17,7 @@ redis.call('UNLINK', unpack(KEYS))
 return 1
 """
 """KEYS hash, inbox, lease, threads, and whatever else is kept of the incident. One that lives again meanwhile stays."""
-PARTS = ("inbox", "lease", "threads", "posted", "spent", "pulse", "cards", "tries", "timers", "concerns")
+PARTS = ("inbox", "lease", "threads", "posted", "spent", "pulse", "cards", "tries", "timers", "concerns", "causes")
 BATCH = 100
 
 

@@ -47,6 +47,9 @@ class Names:
     def concern(self, kind: str, name: str) -> str:
         return f"{self._prefix}:concern:{kind}:{name}"
 
+    def cause(self, name: str) -> str:
+        return f"{self._prefix}:cause:{name}"
+
     def told(self, approval: str) -> str:
         return f"{self._prefix}:actions:told:{approval}"
 
@@ -77,12 +80,14 @@ TABLE = (
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
     KeyForm("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),
+    KeyForm("rm:cause:*",                    "list: open incidents that found a cause somewhere; the first keeps its fix", "with the last of them"),
     KeyForm("rm:incident:{*}",               "hash: where it came from, when, and how far it is", CLOSED),
     KeyForm("rm:incident:{*}:inbox",         "list: what waits for a turn, oldest first", "with its last item"),
     KeyForm("rm:incident:{*}:timers",        "set: which timers run", "with the last timer"),
     KeyForm("rm:incident:{*}:tries",         "hash: how often turns of an item were begun and failed", "with the item"),
     KeyForm("rm:incident:{*}:threads",       "set: keys of its Slack threads", CLOSED),
     KeyForm("rm:incident:{*}:concerns",      "set: keys of the hosts, the job and the alerts that it concerns", "when it is closed"),
+    KeyForm("rm:incident:{*}:causes",        "set: keys of the causes that it found", "when it is closed"),
     KeyForm("rm:incident:{*}:posted",        "hash: which items' reports were posted", CLOSED),
     KeyForm("rm:incident:{*}:spent",         "hash: what a model cost", CLOSED),
     KeyForm("rm:incident:{*}:pulse",         "hash: who spoke last in its thread, and how often it was answered lately", CLOSED),

@@ -38,7 +38,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await with_results(await read_case(state, ports), ports)
     now = weigh(case, ports)
     diagnosing = (case.looks or is_look(case.item)) and not case.stands
-    concluded = with_fixes(_diagnosis(case, now) if diagnosing else await answer(case, now, ports), case, now, ports)
+    concluded = await with_fixes(_diagnosis(case, now) if diagnosing else await answer(case, now, ports), case, now, ports)
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     return {
         **concluded.write(),

@@ -3,7 +3,7 @@
 Touches nothing but the evidence store; proposing and running is for those who tend the ladders between turns.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from graph.engine.after_repairs import after_repairs, cursors
@@ -13,12 +13,13 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, all_cured, becomes, of_fixes
 from graph.incident.tickets import hand_over
 from graph.ladders.build import Yard, ladders_for, mended_on
-from graph.ladders.ends import describe, settled, stopped, withdrawn
+from graph.ladders.ends import describe, left_to_others, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
 from graph.ladders.fault import contradicted, rests_on
 from graph.ladders.held import held_by
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
+from graph.ladders.shared import Spot, kept_elsewhere, shared_causes, spots_of, spots_of_ladders
 from graph.ports import Ports
 from graph.state import Item, Ladder, Report, Ticket
 from tools.action import FaultCondition
@@ -31,18 +32,18 @@ MOST_KEPT = 80
 QUIET = "quiet"
 
 
-def with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
+async def with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
     """The same with what it means for the fixes; as it was for an incident without any."""
     kind = case.kind
     if is_look(case.item):
-        return _diagnosed(concluded, climb(case.ladders, News.of(case.item.data), yard_of(case, ports)), case, now, ports)
+        return await _diagnosed(concluded, climb(case.ladders, News.of(case.item.data), yard_of(case, ports)), case, now, ports)
     if kind == "action_result":
         return _result(concluded, case, now, ports)
     if kind in TAKES_OVER:
         return _taken_over(concluded, stopped(case.ladders, TAKES_OVER[kind]), ports) if case.ladders else concluded
     if kind == "timer" or concluded.hypotheses is None:
         return concluded
-    return _diagnosed(concluded, case.ladders, case, now, ports)
+    return await _diagnosed(concluded, case.ladders, case, now, ports)
 
 
 def is_look(item: Item) -> bool:
@@ -83,17 +84,41 @@ def yard_of(case: Case, ports: Ports) -> Yard:
     )
 
 
-def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: Assessment, ports: Ports) -> Concluded:
+async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: Assessment, ports: Ports) -> Concluded:
     report, yard = concluded.report, yard_of(case, ports)
     believed = {(cause.label, host) for cause in report.root_causes for host in mended_on(cause, yard)}
     kept = withdrawn(known, believed | _undenied(known, report, case, now, ports))
-    built = ladders_for(report.root_causes, yard, kept, anew=case.kind == "recheck")
+    elsewhere = await _elsewhere(report, kept, case, now, ports)
+    kept = left_to_others(kept, elsewhere)
+    asked = case.kind == "recheck" and "why" not in case.item.data  # nobody asks for it again where another incident has let it go
+    built = ladders_for(report.root_causes, yard, kept, anew=asked, elsewhere=elsewhere)
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)
+    report = _pointing(report, elsewhere)
     if not ladders and not built.by_hand:
-        return concluded
+        return replace(concluded, report=report)
     report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
     return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=becomes(concluded.lifecycle or "open", of_fixes(ladders)))
+
+
+async def _elsewhere(report: Report, kept: Sequence[Ladder], case: Case, now: Assessment, ports: Ports) -> Mapping[Spot, str]:
+    """Which of these causes another incident keeps. Ours stays what we treat, and what this turn could not look at."""
+    yard = yard_of(case, ports)
+    spots = spots_of(report.root_causes, yard)
+    before = case.report.root_causes if case.report and report.outcome == "abstained" else ()
+    unseen = [row for row in before if (standing := now.standings.get(row.label)) is None or standing.verdict != "rejected"]
+    ours = {**{spot: names for spot, names in spots_of(unseen, yard).items() if not spot[1]}, **spots_of_ladders(kept)}
+    names = dict.fromkeys(name for row in (*spots.values(), *ours.values()) for name in row)
+    return kept_elsewhere(spots, await ports.keep(case.id, tuple(names)))
+
+
+def _pointing(report: Report, elsewhere: Mapping[Spot, str]) -> Report:
+    """The report with the causes that others keep. Where that is all of them, there is nothing to do here."""
+    shared = shared_causes(report.root_causes, elsewhere)
+    if not shared:
+        return report
+    all_theirs = {row.label for row in report.root_causes} == {row.label for row in shared}
+    return report.model_copy(update={"shared": shared, "next_step": "" if all_theirs else report.next_step})
 
 
 def _undenied(known: Sequence[Ladder], report: Report, case: Case, now: Assessment, ports: Ports) -> set[tuple[str, str]]:

@@ -5,7 +5,7 @@ returns only when all of them are through (`graph.ladders.moves`).
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -54,8 +54,11 @@ GONE = frozenset({"withdrawn", "cured", "recurred"})
 """Ends after which the same cause on the same host is a new fault."""
 
 
-def ladders_for(causes: Iterable[Hypothesis], yard: Yard, known: Sequence[Ladder] = (), *, anew: bool = False) -> Built:
-    """Ladders of these causes that are not among `known`, and what is left to people. `anew`: those that people had to end may begin again."""
+def ladders_for(
+    causes: Iterable[Hypothesis], yard: Yard, known: Sequence[Ladder] = (), *, anew: bool = False, elsewhere: Collection[tuple[str, str]] = ()
+) -> Built:
+    """Ladders of these causes that are not among `known`, and what is left to people. `anew`: those that people had to end may begin again.
+    `elsewhere`: (label, host) that another incident mends; without a host what it leaves to people."""
     blocking = [row for row in known if row.open or row.outcome == "unknown" or (row.outcome not in GONE and not anew)]
     built: list[Ladder] = []
     by_hand: list[str] = []
@@ -65,12 +68,12 @@ def ladders_for(causes: Iterable[Hypothesis], yard: Yard, known: Sequence[Ladder
             continue
         hosts = [host for name in mended_on(cause, yard) if (host := yard.inventory.hosts.get(name))]
         for host in hosts:
-            if any((row.label, row.target) == (cause.label, host.name) for row in blocking):
+            if (cause.label, host.name) in elsewhere or any((row.label, row.target) == (cause.label, host.name) for row in blocking):
                 continue
             ladder, words = _ladder(leaf, cause, host, yard, [*known, *built])
             by_hand += words
             built += [ladder] if ladder and len(built) + len(known) < MOST_LADDERS else []
-        by_hand += _elsewhere(leaf, cause) if not hosts else []
+        by_hand += _by_hand(leaf, cause) if not hosts and (cause.label, "") not in elsewhere else []
     return Built(tuple(built), tuple(dict.fromkeys(by_hand)))
 
 
@@ -95,7 +98,7 @@ def _can(step: Step, ground: Ground) -> bool:
         return False
 
 
-def _elsewhere(leaf: Leaf, cause: Hypothesis) -> list[str]:
+def _by_hand(leaf: Leaf, cause: Hypothesis) -> list[str]:
     """What is to be done where no host is to be changed."""
     if leaf.scope in SCOPES and cause.hosts:
         return []

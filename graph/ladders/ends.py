@@ -59,6 +59,15 @@ def withdrawn(ladders: Sequence[Ladder], causes: Collection[tuple[str, str]]) ->
     return [ended(row, "withdrawn", "the cause is no longer believed") if idle(row) else row for row in ladders]
 
 
+def left_to_others(ladders: Sequence[Ladder], elsewhere: Collection[tuple[str, str]]) -> list[Ladder]:
+    """Ladders on which nothing was done yet end where another incident keeps their cause (label, host)."""
+
+    def theirs(row: Ladder) -> bool:
+        return row.open and not row.drained and row.since is None and (row.label, row.target) in elsewhere
+
+    return [ended(row, "withdrawn", "it is worked on in another thread") if theirs(row) else row for row in ladders]
+
+
 def outgrown(ladders: Sequence[Ladder]) -> list[Ladder]:
     """Of another version of the graph: what nobody began is planned anew, the rest is left to people."""
     why = "RackMedic was upgraded meanwhile"

@@ -657,7 +657,7 @@ async def test_two_causes_on_one_host_share_one_drain_and_one_way_back(store: Re
 
 
 async def test_another_incidents_reboot_makes_our_reset_needless_without_running_both(store: Redis) -> None:
-    office = Office(store, site(slurm={"n1": "drained"}, reasons={"n1": "rackmedic:apr-000000000000"}))
+    office = Office(store, site(slurm={"n1": "drained"}, reasons={"n1": "rackmedic:apr-000000000000"}), alone=True)
     office.site.fails["gpu_reset"] = 1
     first = await office.mention()
     await office.approve(first, "gpu_reset")
@@ -676,7 +676,7 @@ async def test_another_incidents_reboot_makes_our_reset_needless_without_running
 
 
 async def test_another_incident_on_the_same_host_waits_its_turn(store: Redis) -> None:
-    office = Office(store, site(slow("n1")))
+    office = Office(store, site(slow("n1")), alone=True)
     first = await office.mention()
     rows = {row.action.remedy: row for row in await office.pending(first)}
     office.site.sick(down("n1"))

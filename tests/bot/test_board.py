@@ -1,6 +1,6 @@
 """Cards in the thread: the living one keeps its pace and ends, a report is posted once whatever happens, a ticket follows its owner."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
+from bot.policy.channels import bindings
 from bot.slack.client import Throttle, slack_client
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import ProgressCards
@@ -16,9 +17,10 @@ from bot.slack.people import CannotTell, People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Progress
-from graph.state import Evidence, Hypothesis, Incident, Origin, Report
-from tests.support.fakes_bot import OPS, TEAM
+from graph.state import Evidence, Hypothesis, Incident, Origin, Report, SharedCause
+from tests.support.fakes_bot import ACME, OPS, TEAM
 from tools.evidence import MemoryEvidence
+from tools.inventory.hosts import ChannelRow
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 FELL = Hypothesis(
@@ -57,14 +59,18 @@ class Place:
     background: Background = field(default_factory=Background)
     boards: list[SlackBoard] = field(default_factory=list)
 
+    bound: Mapping[str, ChannelRow] = field(default_factory=dict)
+
     def board(self) -> SlackBoard:
         """A board as another process has it: nothing shared but Redis and Slack."""
         client = slack_client(self.slack.bot_token, self.slack.api_url)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
         living = ProgressCards(client, self.cards, self.origin, self.background, throttle=throttle, pause=self.time.sleep)
-        return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence)
+        return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence, self.bound)
 
     async def origin(self, incident: str) -> Origin | None:
+        if incident == "i7":
+            return Origin(kind="slack", team=TEAM, channel=ACME, thread_ts="1700000000.000100")
         return Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread) if incident in ("i1", "i9") else None
 
     def state(self, **more: Any) -> Incident:
@@ -212,6 +218,24 @@ async def test_a_report_carries_its_item_as_metadata_and_mentions_nobody(place: 
     [message] = place.said()
     assert message["metadata"] == {"event_type": "rackmedic_report", "event_payload": {"item": "T.C.1"}}
     assert not any(sign in str(message["blocks"]) + message["text"] for sign in ("<!", "<@", "https://"))
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_a_cause_that_another_incident_keeps_is_pointed_to_with_a_link_only_where_it_may_be_followed(place: Place, may: bool) -> None:
+    place.bound = bindings((ChannelRow(channel=OPS, groups=() if may else ("train",)), ChannelRow(channel=ACME)))
+    theirs = REPORT.model_copy(update={"shared": (SharedCause(label=FELL.label, incident="i7", hosts=("gpu-017",)),), "next_step": ""})
+    await place.board().report("i1", place.state(), theirs)
+    [message] = place.said()
+    [line] = [block["text"]["text"] for block in message["blocks"] if "worked on in" in str(block)]
+    where = f"<https://app.slack.com/client/{TEAM}/{ACME}/thread/{ACME}-1700000000.000100|another thread>" if may else "another thread"
+    assert line == f"↪ This is worked on in {where}, and decided there. I look again here when that is over."
+
+
+async def test_of_several_causes_the_hosts_are_named_that_another_incident_keeps(place: Place) -> None:
+    other = FELL.model_copy(update={"label": "GPU.MEMORY.Broken", "hosts": ("gpu-018", "gpu-019")})
+    rows = (SharedCause(label=other.label, incident="i7", hosts=other.hosts),)
+    await place.board().report("i1", place.state(), REPORT.model_copy(update={"root_causes": (FELL, other), "shared": rows}))
+    assert "↪ *gpu-[018-019]* is worked on in another thread" in str(place.said()[0]["blocks"])
 
 
 async def test_a_channel_that_became_shared_gets_no_diagnosis(place: Place) -> None:

@@ -257,7 +257,7 @@ async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: R
 
 
 async def test_a_second_incident_goes_by_the_card_that_is_there_and_runs_nothing_of_its_own(store: Redis) -> None:
-    office = Office(store, site(slow()))
+    office = Office(store, site(slow()), alone=True)
     first, second = [await office.mention("job 4711 is slow on m1", thread) for thread in ("1.0", "2.0")]
     (row,) = await office.pending(first)
     assert await office.ledger.of_incident(second) == []
@@ -273,7 +273,7 @@ async def test_a_second_incident_goes_by_the_card_that_is_there_and_runs_nothing
 
 
 async def test_when_the_other_card_is_refused_the_second_incident_asks_itself(store: Redis) -> None:
-    office = Office(store, site(slow()))
+    office = Office(store, site(slow()), alone=True)
     first, second = [await office.mention("job 4711 is slow on m1", thread) for thread in ("1.0", "2.0")]
     (row,) = await office.pending(first)
     await office.click(row, ANN, "deny", "not now")

@@ -20,6 +20,7 @@ from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
 from bot.actions.proposer import Proposer
 from bot.actions.worker import Actions
+from bot.desk.causes import Causes
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.policy.approvals import Rights
@@ -29,7 +30,7 @@ from graph.actions.carry_out import ActionPorts
 from graph.actions.flow import ActionThreads
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
-from graph.ports import Ports, Waits
+from graph.ports import Ports, Waits, nobody_else
 from graph.state import Incident, Item, Origin, Report
 from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0, SetClock
@@ -352,7 +353,9 @@ class Office:
         catalogue: str = "",
         waits: Waits | None = None,
         fallback: tuple[str, ...] = (),
+        alone: bool = False,
     ) -> None:
+        """`alone`: no incident hears what others found, as where the same fix follows from different causes."""
         self.redis, self.site, self.worker = redis, site, worker
         self.clock = site.clock
         self.people, self.wall = people or PeopleOfList(), wall or Wall()
@@ -371,6 +374,7 @@ class Office:
             clock=self.clock,
             skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
             waits=waits or Waits(),
+            keep=nobody_else if alone else Causes(redis, self.clock).keep,
         )
         self.turns = IncidentTurns(RedisSaver(redis), self.ports)
         self.woken: list[str] = []

@@ -7,14 +7,15 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import feedback, more, question, rows
-from bot.cards.text import Line, bold, italic
+from bot.cards.incidents import feedback, kept, more, question, rows
+from bot.cards.text import Line, Part, bold, italic
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
 
 HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
 BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck"}
 
+NO_LINKS: Mapping[str, Part] = {}
 HEADLINES: Mapping[Outcome, tuple[str, str]] = {
     "diagnosed": ("🔴", "Root cause found"),
     "no_fault": ("🟢", "No fault found"),
@@ -26,8 +27,9 @@ OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "🟢", "odd": "�
 """What stands before the answer to a question about hosts."""
 
 
-def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
-    """The whole report; a turn that answered a question shows the answer alone, for the rest was said before."""
+def render(incident: str, report: Report, stats: Stats | None = None, links: Mapping[str, Part] = NO_LINKS) -> Card:
+    """The whole report; a turn that answered a question shows the answer alone, for the rest was said before. `links`: to the threads of
+    other incidents, where the reader may follow them."""
     if report.reply:
         return blocks.card(report.reply, [*_answer(report.reply), *_meant(incident, report), _small_print(incident, report, None)])
     icon, words = HEADLINES[report.outcome]
@@ -41,6 +43,7 @@ def render(incident: str, report: Report, stats: Stats | None = None) -> Card:
             *_meant(incident, report),
             *_causes(row for row in report.root_causes if row.label not in report.also_seen),
             *_also_seen(report),
+            *kept.render(report, links),
             *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
             *_titled("Could not look", rows.could_not_look(report.could_not_look)),
             *_logs(report),

@@ -20,7 +20,7 @@ async def take_in(surface: Surface, origin: Origin, key: str, text: str, make: C
 
     async def joins(incident: str) -> bool:
         other = await surface.inbox.origin(incident)
-        return other is not None and _may_join(surface, origin, other)
+        return other is not None and policy.may_follow(origin, other, surface.bound)
 
     async with storing():
         received = await surface.inbox.open(origin, key, make, about=about, joins=joins)
@@ -29,11 +29,6 @@ async def take_in(surface: Surface, origin: Origin, key: str, text: str, make: C
         if received.joined and not alert:
             surface.tasks.spawn("joined", _tell(surface, origin, received.incident, about))
     return received
-
-
-def _may_join(surface: Surface, origin: Origin, other: Origin) -> bool:
-    here, there = surface.bound.get(origin.channel), surface.bound.get(other.channel)
-    return other.kind == "slack" and origin.team == other.team and here is not None and there is not None and policy.may_read(here, there)
 
 
 async def _tell(surface: Surface, origin: Origin, incident: str, about: Concern) -> None:

@@ -10,8 +10,9 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
-from bot.cards.incidents import diagnosis, notes, question, ticket
+from bot.cards.incidents import diagnosis, kept, notes, question, ticket
 from bot.cards.incidents.handoff import Handoff, digests, evidence_text, handoff
+from bot.cards.text import Part, thread_link
 from bot.desk.sweeper import REMIND
 from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, said
@@ -22,6 +23,7 @@ from graph.ports import Progress
 from graph.rows import IncidentRows
 from graph.state import Incident, Origin, Report, Ticket
 from tools.evidence import EvidenceStore
+from tools.inventory.hosts import ChannelRow
 
 log = structlog.get_logger()
 REPORT, TICKET = "rackmedic_report", "rackmedic_ticket"
@@ -32,6 +34,7 @@ DONE = {
     "handed_off": "A human has it.",
 }
 MOST_OUTPUTS = 40
+UNBOUND: Mapping[str, ChannelRow] = {}
 
 
 class SlackBoard:
@@ -45,6 +48,7 @@ class SlackBoard:
         people: People,
         origin_of: OriginOf,
         evidence: EvidenceStore,
+        bound: Mapping[str, ChannelRow] = UNBOUND,
     ) -> None:
         self._client = client
         self._cards = cards
@@ -53,6 +57,7 @@ class SlackBoard:
         self._people = people
         self._origin_of = origin_of
         self._evidence = evidence
+        self._bound = bound
 
     async def progress(self, p: Progress) -> None:
         """News for the living card."""
@@ -64,7 +69,7 @@ class SlackBoard:
         if origin is None or origin.kind != "slack":
             return
         await self._living.finish(incident, DONE[report.outcome])
-        if (made := await self._made(incident, state, report)) is not None:
+        if (made := await self._made(incident, state, report, origin)) is not None:
             card = await self._for(origin, made)
             await self._once.post(
                 origin, incident, f"report:{report.item}", card, {"event_type": REPORT, "event_payload": {"item": report.item}}
@@ -73,7 +78,7 @@ class SlackBoard:
             await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
 
-    async def _made(self, incident: str, state: Incident, report: Report) -> Card | None:
+    async def _made(self, incident: str, state: Incident, report: Report, origin: Origin) -> Card | None:
         """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
         item: Mapping[str, Any] = state.get("item") or {}
         if item.get("kind") == "action_result" and not report.reply:
@@ -84,7 +89,17 @@ class SlackBoard:
         rows = IncidentRows(state)
         held = rows.ticket or Ticket()
         people = {str(user) for user in (item.get("user"), held.taken_by, held.closed_by) if user}
-        return diagnosis.render(incident, await self._with_names(report, people), rows.stats if state.get("stats") else None)
+        named, links = await self._with_names(report, people), await self._links(report, origin)
+        return diagnosis.render(incident, named, rows.stats if state.get("stats") else None, links)
+
+    async def _links(self, report: Report, origin: Origin) -> dict[str, Part]:
+        """The threads in which its causes are worked on, of those that its readers may follow."""
+        links: dict[str, Part] = {}
+        for incident in dict.fromkeys(row.incident for row in report.shared):
+            other = await self._origin_of(incident)
+            if other is not None and policy.may_follow(origin, other, self._bound):
+                links[incident] = thread_link(other.team, other.channel, other.thread_ts, kept.ELSEWHERE)
+        return links
 
     async def _with_names(self, report: Report, people: set[str]) -> Report:
         """An answer that names people by their ids, said as people would. A name mentions nobody."""

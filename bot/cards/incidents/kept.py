@@ -1,0 +1,24 @@
+"""What a report says of causes that another incident keeps: where they are worked on, with a link for those who may follow it. Pure."""
+
+from collections.abc import Mapping
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.text import Part, bold
+from graph.state import Report
+from tools.inventory.ranges import fold
+
+ELSEWHERE = "another thread"
+
+
+def render(report: Report, links: Mapping[str, Part]) -> list[Block]:
+    """One line for each incident that keeps any. `links`: incident → its thread, of those that the reader may follow."""
+    return [_line(report, incident, links.get(incident, ELSEWHERE)) for incident in dict.fromkeys(row.incident for row in report.shared)]
+
+
+def _line(report: Report, incident: str, where: Part) -> Block:
+    rows = [row for row in report.shared if row.incident == incident]
+    hosts = fold(host for row in rows for host in row.hosts)
+    whole = {row.label for row in rows} == {row.label for row in report.root_causes}
+    what: tuple[Part, ...] = (bold(hosts), " is") if hosts and not whole else ("This is",)
+    return blocks.say("↪ ", *what, " worked on in ", where, ", and decided there. I look again here when that is over.")

@@ -1,0 +1,67 @@
+"""Causes that several incidents find: where each is, in words that all of them would use, and which of them another one keeps. Pure.
+
+A cause on a host is known by its devices there, one behind a switch or in a rack by that place, one of the whole cluster by the groups of
+the hosts that show it, a job's by the job. Where nothing tells the place, a cause is nobody else's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from graph.ladders.build import Yard, mended_on
+from graph.state import Hypothesis, Ladder, SharedCause
+
+Spot = tuple[str, str]
+"""(label, host): what one ladder is for; without a host what people mend."""
+
+
+def spots_of(causes: Iterable[Hypothesis], yard: Yard) -> dict[Spot, tuple[str, ...]]:
+    """Each place of these causes, and by which names it is known."""
+    found: dict[Spot, tuple[str, ...]] = {}
+    for cause in causes:
+        hosts = [host for host in mended_on(cause, yard) if host in yard.inventory.hosts]
+        for host in hosts:
+            found[cause.label, host] = _named(cause.label, host, cause.devices)
+        if not hosts:
+            found[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _places(cause, yard))
+    return found
+
+
+def spots_of_ladders(ladders: Iterable[Ladder]) -> dict[Spot, tuple[str, ...]]:
+    """The places that open ladders are for. An exclusive check is for none."""
+    rows = [row for row in ladders if row.open and not any(rung.remedy == "run_check" for rung in row.rungs)]
+    return {(row.label, row.target): _named(row.label, row.target, row.devices) for row in rows}
+
+
+def kept_elsewhere(spots: Mapping[Spot, Sequence[str]], holders: Mapping[str, str]) -> dict[Spot, str]:
+    """The incident that keeps each place. A host's is kept by another one only with all its devices; what people mend, wherever it is known."""
+    found: dict[Spot, str] = {}
+    for (label, host), names in spots.items():
+        theirs = [holders[name] for name in names if name in holders]
+        if theirs and (not host or len(theirs) == len(names)):
+            found[label, host] = theirs[0]
+    return found
+
+
+def shared_causes(causes: Iterable[Hypothesis], elsewhere: Mapping[Spot, str]) -> tuple[SharedCause, ...]:
+    """What a report says of them: one row a cause and the incident that keeps it."""
+    rows: list[SharedCause] = []
+    for cause in causes:
+        mine = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
+        for incident in dict.fromkeys(mine.values()):
+            hosts = tuple(host for host, other in mine.items() if host and other == incident)
+            rows.append(SharedCause(label=cause.label, hosts=hosts, incident=incident))
+    return tuple(rows)
+
+
+def _named(label: str, host: str, devices: Iterable[str]) -> tuple[str, ...]:
+    own = [name for name in devices if name.partition("/")[0] == host]
+    return tuple(f"{label} {name}" for name in own or [host])
+
+
+def _places(cause: Hypothesis, yard: Yard) -> tuple[str, ...]:
+    leaf = yard.taxonomy.leaves.get(cause.label)
+    if cause.devices or cause.hosts:
+        return cause.devices or cause.hosts
+    if leaf is not None and leaf.scope == "cluster":
+        rows = (yard.inventory.hosts.get(cited.host) for cited in cause.evidence)
+        return tuple(dict.fromkeys(f"group:{row.group}" for row in rows if row and row.group))
+    return (f"job:{yard.job}",) if yard.job else ()

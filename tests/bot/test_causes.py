@@ -1,0 +1,256 @@
+"""Incidents later found to share a cause: one keeps its fix, the others point to it, and when it lets go they go on by themselves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+
+from bot.desk.causes import Causes
+from bot.desk.desk import Desk
+from bot.desk.inbox import Inbox
+from bot.desk.lease import Leases
+from bot.desk.lua import LET_GO
+from bot.desk.sweeper import AUTO_CLOSE, timers_after
+from graph.rows import IncidentRows
+from graph.state import Report, SharedCause
+from tests.support.clock import T0, SetClock
+from tests.support.fakes_actions import SLOW, Office, Site, hung, well
+from tests.support.fakes_desk import BoardOfList, item, origin
+from tests.support.fakes_graph import fact
+from tools.fact import Fact
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
+SOON = timedelta(seconds=60)
+FIX = "reset_clocks"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Redis]:
+    async with FakeAsyncRedis() as redis:
+        yield redis
+
+
+def slow(host: str, device: str = "gpu3", *, is_so: bool = True) -> Fact:
+    return fact(host, "smi", "gpu.throttle.applications_clocks", is_so, device)
+
+
+class House(Office):
+    """One process whose turns end as the desk ends them, and whose timers fire."""
+
+    def __init__(self, redis: Redis, site: Site, **more: Any) -> None:
+        super().__init__(redis, site, **more)
+        self.board = BoardOfList()
+        self.desk = Desk(self.inbox, Leases(redis, self.clock, owner=self.worker), self.turns, self.board, clock=self.clock, timers=timers_after)
+
+    async def turns_of(self, incident: str) -> list[Report]:
+        await self.desk.advance(incident)
+        return []
+
+    async def last(self, incident: str) -> Report:
+        report = IncidentRows(await self.turns.state(incident)).report
+        assert report
+        return report
+
+    async def sweep(self) -> list[str]:
+        """What came due beside work that was woken, fired; the incidents."""
+        due = [row for row in await self.inbox.come_due(SOON) if row.why == LET_GO]
+        fired = [row.incident for row in due if await self.inbox.fire(row)]
+        for incident in fired:
+            await self.settle(incident)
+        return fired
+
+
+def house(store: Redis, *sick: Fact, **more: Any) -> House:
+    site = Site(facts=well(*HOSTS))
+    site.sick(*sick)
+    return House(store, site, **more)
+
+
+async def test_of_two_incidents_with_one_cause_the_first_keeps_the_cards_and_the_other_points_to_it(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    second = await office.mention("job 77 is slow everywhere", thread="2.0")
+    assert [row.action.remedy for row in await office.pending(first)] == [FIX]
+    assert await office.ledger.of_incident(second) == []
+    assert await office.ladders(second) == []
+    report = await office.last(second)
+    assert [cause.label for cause in report.root_causes] == [SLOW]
+    assert report.shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",)),)
+    assert (report.next_step, report.actions, report.by_hand) == ("", (), ())
+    assert (await office.last(first)).shared == ()
+    assert len(office.wall.cards) == 1
+
+
+async def test_another_fault_of_the_same_kind_is_not_the_same_cause(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    office.site.sick(slow("n1", is_so=False), slow("n2"))
+    second = await office.mention("n2 is slow", thread="2.0")
+    office.site.sick(slow("n2", is_so=False), slow("n1"), slow("n1", "gpu5"))
+    third = await office.mention("n1 again", thread="3.0")
+    for incident in (first, second, third):
+        assert (await office.last(incident)).shared == ()
+        assert [row["label"] for row in await office.ladders(incident)] == [SLOW]
+
+
+async def test_what_only_one_of_them_found_it_mends_itself(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    office.site.sick(slow("n2"))
+    second = await office.mention("n2 is slow too", thread="2.0")
+    assert (await office.last(second)).shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",)),)
+    assert [row["target"] for row in await office.ladders(second)] == ["n2"]
+    assert [row.action.target for row in await office.pending(second)] == ["n2"]
+
+
+async def test_when_the_keeper_closes_the_other_looks_again_and_goes_on_by_itself(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    second = await office.mention("job 77 is slow", thread="2.0")
+    assert await office.sweep() == []
+    await office.say(first, "close", data={"label": SLOW, "root_cause": "not our problem"})
+    assert await office.pending(first) == []
+    assert await office.sweep() == [second]
+    assert [row.action.remedy for row in await office.pending(second)] == [FIX]
+    assert (await office.last(second)).shared == ()
+    assert await office.sweep() == []
+
+
+async def test_when_the_keeper_finds_it_no_more_the_other_looks_again(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    second = await office.mention("job 77 is slow", thread="2.0")
+    office.site.sick(slow("n1", is_so=False))
+    await office.say(first, "recheck")
+    assert await office.sweep() == [second]
+    assert (await office.last(second)).outcome == "no_fault"
+    office.site.sick(slow("n1"))
+    await office.say(second, "recheck")
+    assert [row.action.remedy for row in await office.pending(second)] == [FIX]
+
+
+async def test_a_keeper_that_cannot_look_keeps_it(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    second = await office.mention("job 77 is slow", thread="2.0")
+    office.site.silent = {"n1"}
+    await office.say(first, "recheck")
+    assert await office.sweep() == []
+    office.site.silent = set()
+    await office.say(second, "recheck")
+    assert (await office.last(second)).shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",)),)
+
+
+@pytest.mark.parametrize("kind", ["hand_off", "stop", "take"])
+async def test_a_keeper_that_people_took_over_is_still_pointed_to(store: Redis, kind: str) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    second = await office.mention("job 77 is slow", thread="2.0")
+    await office.say(first, kind)
+    assert await office.sweep() == []
+    await office.say(second, "recheck")
+    assert (await office.last(second)).shared[0].incident == first
+    assert await office.pending(second) == []
+
+
+async def test_a_fix_that_people_refused_is_not_put_up_again_because_somebody_else_let_go(store: Redis) -> None:
+    office = house(store, slow("n1"), slow("n2"))
+    first = await office.mention("n1 is slow and n2 is slow")
+    office.site.sick(hung("n3"))
+    second = await office.mention("n3 hangs", thread="2.0")
+    (card,) = [row for row in await office.pending(second) if row.action.target == "n3"]
+    await office.click(card, verdict="deny", reason="it runs until noon")
+    await office.settle(second)
+    await office.say(first, "close", data={"label": SLOW, "root_cause": "x"})
+    assert await office.sweep() == [second]
+    assert {row.action.target for row in await office.pending(second)} == {"n1", "n2"}
+
+
+async def test_what_an_incident_waits_for_elsewhere_does_not_end_by_silence(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    await office.mention("n1 is slow")
+    second = await office.mention("job 77 is slow", thread="2.0")
+    state = await office.turns.state(second)
+    assert AUTO_CLOSE not in timers_after(state, await office.last(second), item(second), T0)
+
+
+async def test_a_storm_of_reports_of_one_cause_calls_approvers_once(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    incidents = [await office.mention(f"job {70 + n} is slow", thread=f"{n}.0") for n in range(1, 8)]
+    assert len(office.wall.cards) == 1
+    await office.approve(incidents[0], FIX)
+    assert office.site.counts() == {FIX: 1}
+    assert [await office.ledger.of_incident(incident) for incident in incidents[1:]] == [[]] * 6
+
+
+# In Redis
+
+
+async def opened(redis: Redis, *names: str) -> tuple[Inbox, Causes, list[str]]:
+    """Incidents, and what keeps their causes."""
+    clock = SetClock()
+    inbox = Inbox(redis, clock)
+    got = [(await inbox.open(origin(f"{n}.0"), name, lambda i, name=name: item(i, name))).incident for n, name in enumerate(names, 1)]  # type: ignore[misc]
+    return inbox, Causes(redis, clock), got
+
+
+async def close(redis: Redis, inbox: Inbox, incident: str, name: str) -> None:
+    lease = await Leases(redis, SetClock()).take(incident)
+    assert lease
+    await inbox.finish(incident, lease.token, name, "closed", {}, keep=timedelta(days=1))
+
+
+async def test_of_many_that_conclude_at_once_one_keeps_each_cause(redis: Redis) -> None:
+    _, causes, names = await opened(redis, *"abcdefgh")
+    got = await asyncio.gather(*(causes.keep(name, ("X n1", "Y n2")) for name in names))
+    (keeper,) = {other for kept in got for other in kept.values()}
+    assert sorted(bool(kept) for kept in got) == [False] + [True] * 7
+    assert got[names.index(keeper)] == {}
+    assert await causes.keep(keeper, ("X n1", "Y n2")) == {}
+    assert await causes.keep(names[0], ()) == {}
+
+
+async def test_letting_go_wakes_those_who_found_it_too_and_the_next_keeps_it(redis: Redis) -> None:
+    inbox, causes, (a, b, c) = await opened(redis, "a", "b", "c")
+    for name in (a, b, c):
+        await causes.keep(name, ("X n1",))
+    await causes.keep(b, ("X n1", "Z n3"))
+    await causes.keep(c, ())
+    assert [row for row in await inbox.come_due(SOON) if row.why == LET_GO] == []
+    await causes.keep(c, ("X n1",))
+    await causes.keep(a, ())
+    due = [row for row in await inbox.come_due(SOON) if row.why == LET_GO]
+    assert sorted(row.incident for row in due) == sorted((b, c))
+    assert await causes.keep(c, ("X n1",)) == {"X n1": b}
+    assert [await inbox.fire(row) for row in due] == [True, True]
+    woken = (await inbox.peek(b))[-1]
+    assert (woken.kind, woken.user, woken.data) == ("recheck", "", {"why": LET_GO})
+
+
+async def test_a_turn_under_way_does_not_swallow_the_wake_up(redis: Redis) -> None:
+    inbox, causes, (a, b) = await opened(redis, "a", "b")
+    lease = await Leases(redis, SetClock()).take(b)
+    assert lease
+    for name in (a, b):
+        await causes.keep(name, ("X n1",))
+    await causes.keep(a, ())
+    await inbox.finish(b, lease.token, "b", "open", {}, keep=timedelta(days=1))
+    assert [row.incident for row in await inbox.come_due(SOON) if row.why == LET_GO] == [b]
+
+
+async def test_what_is_closed_keeps_nothing_is_woken_no_more_and_leaves_nothing(redis: Redis) -> None:
+    inbox, causes, (a, b) = await opened(redis, "a", "b")
+    for name in (a, b):
+        await causes.keep(name, ("X n1",))
+    await causes.keep(a, ())
+    await close(redis, inbox, b, "b")
+    assert [row for row in await inbox.come_due(SOON) if row.why == LET_GO] == []
+    assert [key async for key in redis.scan_iter(match="rm:*cause*")] == []
+    assert await causes.keep(a, ("X n1",)) == {}
+    await close(redis, inbox, a, "a")
+    assert [key async for key in redis.scan_iter(match="rm:*cause*")] == []
