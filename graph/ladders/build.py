@@ -55,7 +55,12 @@ GONE = frozenset({"withdrawn", "cured", "recurred"})
 
 
 def ladders_for(
-    causes: Iterable[Hypothesis], yard: Yard, known: Sequence[Ladder] = (), *, anew: bool = False, elsewhere: Collection[tuple[str, str]] = ()
+    causes: Iterable[Hypothesis],
+    yard: Yard,
+    known: Sequence[Ladder] = (),
+    *,
+    anew: bool = False,
+    elsewhere: Collection[tuple[str, str]] = (),
 ) -> Built:
     """Ladders of these causes that are not among `known`, and what is left to people. `anew`: those that people had to end may begin again.
     `elsewhere`: (label, host) that another incident mends; without a host what it leaves to people."""

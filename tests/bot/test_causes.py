@@ -45,7 +45,9 @@ class House(Office):
     def __init__(self, redis: Redis, site: Site, **more: Any) -> None:
         super().__init__(redis, site, **more)
         self.board = BoardOfList()
-        self.desk = Desk(self.inbox, Leases(redis, self.clock, owner=self.worker), self.turns, self.board, clock=self.clock, timers=timers_after)
+        self.desk = Desk(
+            self.inbox, Leases(redis, self.clock, owner=self.worker), self.turns, self.board, clock=self.clock, timers=timers_after
+        )
 
     async def turns_of(self, incident: str) -> list[Report]:
         await self.desk.advance(incident)

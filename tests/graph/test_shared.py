@@ -25,7 +25,9 @@ def yard(job: str = "") -> Yard:
 
 
 def cause(label: str, *devices: str, hosts: Sequence[str] = (), shown: Sequence[str] = ()) -> Hypothesis:
-    return Hypothesis(label=label, hosts=tuple(hosts), devices=devices, evidence=tuple(Evidence(host=name, check="smi", line="x") for name in shown))
+    return Hypothesis(
+        label=label, hosts=tuple(hosts), devices=devices, evidence=tuple(Evidence(host=name, check="smi", line="x") for name in shown)
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,9 @@ def cause(label: str, *devices: str, hosts: Sequence[str] = (), shown: Sequence[
         (cause(CODE, shown=["n1"]), "", {(CODE, ""): ()}),
     ],
 )
-def test_a_cause_is_known_by_what_all_who_find_it_would_name(found: Hypothesis, job: str, spots: dict[tuple[str, str], tuple[str, ...]]) -> None:
+def test_a_cause_is_known_by_what_all_who_find_it_would_name(
+    found: Hypothesis, job: str, spots: dict[tuple[str, str], tuple[str, ...]]
+) -> None:
     assert spots_of([found], yard(job)) == spots
 
 
