@@ -64,6 +64,11 @@ class Settings(BaseModel):
     alert_bots: tuple[str, ...] = Field(
         (), description="Slack bot ids (B…), separated by commas, of alert sources whose messages open incidents; other bots open nothing"
     )
+    answers_per_thread: int = Field(
+        12,
+        ge=1,
+        description="answers that one thread gets in five minutes; past it I say so once, and only `stop` and `hand off` get through",
+    )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")

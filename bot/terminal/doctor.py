@@ -20,7 +20,7 @@ from bot.store.store import StoreUnavailable, open_store
 from kb.redact import visible
 from tools.acting.kit import KitState, current_version, kit_of
 from tools.checks.kernel import BOOT_ID
-from tools.inventory.hosts import BadInventory, Inventory
+from tools.inventory.hosts import BadInventory, ChannelRow, Inventory
 from tools.inventory.ranges import BadRange, fold
 from tools.inventory.sources.open import open_inventory
 from tools.retention import DAY, kept
@@ -165,8 +165,17 @@ async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
         return [Finding("inventory", "fail", str(why), "name hosts of the inventory with --hosts")]
     return [
         Finding("inventory", "ok", f"{len(inventory.hosts)} hosts, {len(inventory.channels)} channels"),
+        *(channel_finding(row) for row in inventory.channels),
         *await _reach(settings, inventory, names),
     ]
+
+
+def channel_finding(row: ChannelRow) -> Finding:
+    """How a channel is bound, and when it is answered in."""
+    whose = f"customer {row.tenant}" if row.kind == "tenant" else "operators"
+    hosts = f"groups {', '.join(row.groups)}" if row.groups else "all of its hosts" if row.tenant else "all hosts"
+    answers = "answers mentions only" if row.mention_only else "answers what it is plainly asked in its threads"
+    return Finding("channel", "ok", f"{row.name or row.channel}: {whose}, {hosts}, {answers}")
 
 
 async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> list[Finding]:

@@ -85,7 +85,7 @@ AFTER_CLOSING: Final = frozenset(
 each other about it then is no news."""
 
 
-class Rule(NamedTuple):
+class HeedRule(NamedTuple):
     """The first rule that holds decides."""
 
     why: str
@@ -118,17 +118,17 @@ def _wants_quiet(said: Said, here: Situation) -> bool:
 
 # fmt: off
 RULES: Final = (
-    Rule("said to somebody else",         _to_somebody_else,                                                     Heed.SILENCE),
-    Rule("our question, by name",         lambda said, here: here.mentioned and _answers_us(said, here),         Heed.TAKE),
-    Rule("said to us",                    lambda said, here: here.mentioned,                                     Heed.ANSWER),
-    Rule("only mentions here",            lambda said, here: here.mention_only,                                  Heed.SILENCE),
-    Rule("quiet, but for a stop",         _wants_quiet,                                                          Heed.SILENCE),
-    Rule("closed, and no question of it", lambda said, here: here.closed and said.intent not in AFTER_CLOSING,   Heed.SILENCE),
-    Rule("our question",                  _answers_us,                                                           Heed.TAKE),
-    Rule("something handed in",           lambda said, here: here.files and not _known(said),                    Heed.TAKE),
-    Rule("nothing that we know",          lambda said, here: not _known(said),                                   Heed.SILENCE),
-    Rule("among people",                  _among_people,                                                         Heed.SILENCE),
-    Rule("something that we know",        lambda said, here: True,                                               Heed.ANSWER),
+    HeedRule("said to somebody else",         _to_somebody_else,                                                     Heed.SILENCE),
+    HeedRule("our question, by name",         lambda said, here: here.mentioned and _answers_us(said, here),         Heed.TAKE),
+    HeedRule("said to us",                    lambda said, here: here.mentioned,                                     Heed.ANSWER),
+    HeedRule("only mentions here",            lambda said, here: here.mention_only,                                  Heed.SILENCE),
+    HeedRule("quiet, but for a stop",         _wants_quiet,                                                          Heed.SILENCE),
+    HeedRule("closed, and no question of it", lambda said, here: here.closed and said.intent not in AFTER_CLOSING,   Heed.SILENCE),
+    HeedRule("our question",                  _answers_us,                                                           Heed.TAKE),
+    HeedRule("something handed in",           lambda said, here: here.files and not _known(said),                    Heed.TAKE),
+    HeedRule("nothing that we know",          lambda said, here: not _known(said),                                   Heed.SILENCE),
+    HeedRule("among people",                  _among_people,                                                         Heed.SILENCE),
+    HeedRule("something that we know",        lambda said, here: True,                                               Heed.ANSWER),
 )
 # fmt: on
 

@@ -1,7 +1,8 @@
-"""What the doctor says of node kits: who can run remedies, who cannot and why, in few lines for many hosts."""
+"""What the doctor says of node kits (who can run remedies, who cannot and why, in few lines for many hosts), and of channels."""
 
-from bot.terminal.doctor import kit_findings
+from bot.terminal.doctor import channel_finding, kit_findings
 from tools.acting.kit import KitState, current_version
+from tools.inventory.hosts import ChannelRow
 
 
 def test_hosts_are_folded_by_what_is_wrong_with_their_kit() -> None:
@@ -23,3 +24,16 @@ def test_hosts_are_folded_by_what_is_wrong_with_their_kit() -> None:
 
 def test_without_a_kit_anywhere_nothing_is_said() -> None:
     assert kit_findings([], []) == []
+
+
+def test_each_channel_is_shown_as_it_is_bound() -> None:
+    rows = [
+        ChannelRow(channel="C1", name="gpu-incidents", groups=("train",)),
+        ChannelRow(channel="C2", mention_only=True),
+        ChannelRow(channel="C3", kind="tenant", tenant="acme", internal="C1"),
+    ]
+    assert [channel_finding(row).says for row in rows] == [
+        "gpu-incidents: operators, groups train, answers what it is plainly asked in its threads",
+        "C2: operators, all hosts, answers mentions only",
+        "C3: customer acme, all of its hosts, answers what it is plainly asked in its threads",
+    ]

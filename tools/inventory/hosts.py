@@ -96,6 +96,8 @@ class ChannelRow(BaseModel):
     internal: str = ""
     approvers: str = ""
     """Slack user-group id that approval cards mention."""
+    mention_only: bool = False
+    """Nothing is answered there but what mentions us: for a channel where people talk much among themselves."""
 
 
 class _File(BaseModel):
