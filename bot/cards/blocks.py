@@ -87,6 +87,14 @@ def verbatim(text: str) -> Block:
     return {"type": "section", "text": _mrkdwn(_whole("text", exact_pre(text), SECTION))}
 
 
+def lined(above: Line, below: Sequence[Line], room: int) -> Block:
+    """A line that is never cut (TooLong where Slack would not take it), and more lines cut to `room` below it."""
+    words = _whole("text", show(above, sys.maxsize), SECTION)
+    room = min(room, SECTION - size(words) - 1)
+    tail = stack(below, room) if below and room > 2 * TAIL else ""
+    return {"type": "section", "text": _mrkdwn(f"{words}\n{tail}" if tail else words)}
+
+
 def framed(above: Sequence[Line], monospace: str, below: Sequence[Line], room: int) -> Block:
     """Lines, a monospace text and more lines in one section. What stands above and the monospace text are never cut (TooLong where Slack
     would not take them); what stands below is cut to `room`."""

@@ -433,9 +433,9 @@ def test_the_card_of_a_cleanup_says_how_much_would_go_and_names_the_largest_file
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
     card = approval.render(Shown(record, GROUP, known=files.known_of(OLD)))
     words = "".join(strings(card.blocks))
-    assert "Would go now: *3,214 files, 117.1 GiB*" in words
+    assert "Would go now: *3,214 files, 117.1 GiB*, the largest with owner and age:" in words
     for n in range(5):
-        assert f"`/tmp/ckpt-{n}.pt.tmp` 39.0 GiB · train · not written to for 4 d 4 h" in words
+        assert f"`/tmp/ckpt-{n}.pt.tmp` 39.0 GiB · train · 4 d" in words
     assert fits(card)
     assert is_whole(card, record.action)
 

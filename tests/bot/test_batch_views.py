@@ -54,6 +54,7 @@ def buttons_behind(card: Card, host: str) -> list[str]:
 
 def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
     records = rows_of(4)
+    records[3] = record_of(target="gpu-004", via="gpu-004", devices=(), approval="apr-4", command=("nvidia-smi", "--gpu-reset", "-i", "0"))
     card = render(records, seen=[IDLE], seen_at=records[0].proposed_at)
     for record in records:
         [row] = [words for words in sections(card) if f"`{record.action.target}` · *" in words]
@@ -65,6 +66,39 @@ def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
     assert words.count(f"<!subteam^{GROUP}>") == 1
     assert "gpu-[001-004]" in card.text
     assert "no process uses this GPU" in words
+
+
+def test_a_command_that_is_the_same_for_all_stands_once_and_each_host_is_a_line() -> None:
+    records = rows_of(4)
+    card = render(records, seen=[IDLE], seen_at=records[0].proposed_at)
+    command = f"```\n{approval.command(records[0].action)}\n```"
+    assert sections(card).count(command) == 1
+    for record in records:
+        assert f"✋ `{record.action.target}` · *pending* `{record.digest[:16]}…`" in sections(card)
+    assert "✓ no process uses this GPU" in str(card.blocks)
+    assert str(card.blocks).count("no process uses this GPU") == 1
+    at = {name: n for n, block in enumerate(card.blocks) for name in ("nvidia-smi", "gpu-001` ·") if name in str(block.get("text"))}
+    assert at["nvidia-smi"] < at["gpu-001` ·"]
+
+
+def test_a_host_whose_precondition_does_not_hold_says_so_in_its_own_row() -> None:
+    first, second = rows_of(2)
+    busy = ConditionSeen("no process uses this GPU", False, "4711")
+    card = shared_card.render([Shown(first, GROUP, seen=[IDLE]), Shown(second, GROUP, seen=[busy])], Brakes())
+    [row] = [words for words in sections(card) if "`gpu-002` ·" in words]
+    assert "✗ no process uses this GPU · `4711`" in row
+    assert "• no process uses this GPU" in str(card.blocks)
+    assert "✗" not in next(words for words in sections(card) if "`gpu-001` ·" in words)
+
+
+def test_where_two_must_approve_it_is_said_once_and_votes_are_counted_in_the_rows() -> None:
+    two = Terms(APPROVERS, 2, group="h100", group_size=60)
+    first, second = (replace(record, terms=two) for record in rows_of(2))
+    voted = replace(second, votes=(Vote("a", "d", f"{TEAM}:U0PRIYA", "approve", "2026-05-20T03:12:00+00:00", "x"),))
+    card = render([first, voted])
+    assert "*2 actions, 2 approvals each*" in str(card.blocks)
+    assert "`gpu-001` · *pending* · 0 of 2 approvals" in str(card.blocks)
+    assert "`gpu-002` · *pending* · 1 of 2 approvals" in str(card.blocks)
 
 
 def test_each_row_offers_what_its_own_state_allows() -> None:
@@ -173,8 +207,9 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
         assert fits(card)
     words = sections(shared_card.render(shown, Brakes()))
     for record in kept:
-        row = unescaped(text.exact_pre(approval.command(record.action)))
-        assert any(row in one and f"`{text.exact(record.action.target)}`" in one and record.digest[:16] in one for one in words)
+        ran = unescaped(text.exact_pre(approval.command(record.action)))
+        [row] = [one for one in words if f"`{text.exact(record.action.target)}`" in one and f"`{record.digest[:16]}…`" in one]
+        assert ran in row or (ran in words and len({approval.command(other.action) for other in kept}) == 1)
     assert not view_problems(view := whole.render(kept))
     assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)
 

@@ -6,14 +6,14 @@ It is shown beside the action and is no part of it: which files go is found anew
 from collections.abc import Callable, Mapping
 
 from bot.cards.approvals import process
-from bot.cards.approvals.process import Rows, age
+from bot.cards.approvals.process import Rows
 from bot.cards.text import Line, bold, code, plain
 from kb.redact import redact
 from tools.acting.deletes import Deletes, OldFile
 from tools.action import Action
 
 WOULD_GO, UNREAD = "would go", "could not be read"
-PATH = 96
+PATH, DAY = 96, 24 * 60
 
 
 def known_of(seen: Deletes) -> Rows:
@@ -26,13 +26,14 @@ def known_of(seen: Deletes) -> Rows:
 
 
 def lines(known: Rows) -> list[Line]:
-    """`would go 3,214 files, 117.0 GiB`, and below it the largest, one a line."""
+    """`Would go now: 3,214 files, 117.0 GiB`, and below it the largest, one a line with size, owner and age."""
     found: list[Line] = []
+    largest = ", the largest with owner and age:" if len(known) > 1 else ""
     for name, value in known:
         if name == UNREAD:
             found.append(("⚠ What would go ", bold("could not be read"), f": {value}"))
         else:
-            found.append(("Would go now: ", bold(value)) if name == WOULD_GO else (code(name), f" {value}"))
+            found.append(("Would go now: ", bold(value), largest) if name == WOULD_GO else (code(name), f" {value}"))
     return found
 
 
@@ -47,7 +48,7 @@ def binary(size: int) -> str:
 def _row(file: OldFile) -> tuple[str, str]:
     path = plain(redact(file.path))
     short = path if len(path) <= PATH else f"{path[: PATH // 2]}…{path[-PATH // 2 + 1 :]}"
-    return short, f"{binary(file.size)} · {plain(redact(file.owner))} · not written to for {age(60 * file.minutes)}"
+    return short, f"{binary(file.size)} · {plain(redact(file.owner))} · {file.minutes // DAY} d"
 
 
 LINES: Mapping[str, Callable[[Rows], list[Line]]] = {**dict.fromkeys(process.ENDS, process.lines), "cleanup": lines}

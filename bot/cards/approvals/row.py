@@ -1,6 +1,7 @@
 """One action among others on a card: where it stands, its host, its exact command, the beginning of its digest, and its own buttons.
 
-Host and command are whole, or the action gets a card of its own (`weight`); what stands below them is cut to `BELOW`.
+Host and command are whole, or the action gets a card of its own (`weight`); what stands below them is cut to `BELOW`. A command that is
+the same for all stands once above the rows; each is then a line.
 """
 
 from bot.cards import blocks
@@ -23,11 +24,19 @@ PREFIX = 16
 MOST_VOTES = 2
 
 
-def render(shown: Shown) -> list[Block]:
-    """The row in its present state."""
+def render(shown: Shown, *, told_above: bool = False) -> list[Block]:
+    """The row in its present state. `told_above`: its command, and what all rows say alike, stand above them all."""
     record = shown.record
-    text = blocks.framed((_above(record, shown.held),), approval.command(record.action), _below(shown), BELOW)
-    return [blocks.divider(), text, *approval.buttons(record)]
+    if not told_above:
+        text = blocks.framed((_above(record, shown.held),), approval.command(record.action), _below(shown), BELOW)
+        return [blocks.divider(), text, *approval.buttons(record)]
+    own = _below(shown, held_alike=all_hold(shown))
+    return [blocks.lined(_above(record, shown.held), own, BELOW), *approval.buttons(record)]
+
+
+def all_hold(shown: Shown) -> bool:
+    """Whether a dry run saw every precondition fulfilled."""
+    return bool(shown.seen) and all(one.ok is True for one in shown.seen)
 
 
 def weight(action: Action) -> int:
@@ -42,17 +51,19 @@ def weight(action: Action) -> int:
 
 def _above(record: Record, held: str) -> Line:
     mark, word = words.standing(record, held)
-    count: Line = (" · ", parts.count(record)) if record.state is State.PENDING else ()
+    count: Line = (" · ", parts.count(record)) if record.state is State.PENDING and (record.approvals or record.terms.quorum > 1) else ()
     return (f"{mark} ", *words.place(record.action), " · ", bold(word), *count, *_digest(record.action))
 
 
 def _digest(action: Action) -> Line:
-    return (" · digest ", code(f"{action.digest[:PREFIX]}…"))
+    return (" ", code(f"{action.digest[:PREFIX]}…"))
 
 
-def _below(shown: Shown) -> list[Line]:
+def _below(shown: Shown, *, held_alike: bool = False) -> list[Line]:
     record = shown.record
-    held: list[Line] = [*_held(shown), *files.known_lines(record.action, shown.known)] if record.state in OPEN else []
+    held: list[Line] = (
+        [*([] if held_alike else _held(shown)), *files.known_lines(record.action, shown.known)] if record.state in OPEN else []
+    )
     votes = parts.vote_lines(record, shown.names)[-MOST_VOTES:]
     return [*held, *parts.stands_lines(record, shown.names, shown.began, shown.held), *votes]
 

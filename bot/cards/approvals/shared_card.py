@@ -29,7 +29,9 @@ _UNTOUCHED = frozenset({State.DENIED, State.EXPIRED, State.REVOKED, State.SUPERS
 def render(shown: Sequence[Shown], brakes: Brakes) -> Card:
     """The card in its present state. All are of one remedy and one cause."""
     records = [one.record for one in shown]
-    rows = [block for one in shown for block in approval_row.render(one)]
+    command = _command(records)
+    rows = [block for one in shown for block in approval_row.render(one, told_above=bool(command))]
+    core = [*command, *rows]
     head = _head(records)
     made = blocks.card(
         head,
@@ -40,14 +42,14 @@ def render(shown: Sequence[Shown], brakes: Brakes) -> Card:
             _what(shown),
             *parts.warned(shown[0].warning[:WARNING]),
             *_too_many(records, brakes),
-            *rows,
+            *core,
             blocks.divider(),
             *_must_hold(shown),
             _about(records, shown[0], brakes),
             *_buttons(records),
         ],
     )
-    return made if all(row in made.blocks for row in rows) else _too_large(records)
+    return made if all(block in made.blocks for block in core) else _too_large(records)
 
 
 def headline(records: Sequence[Record]) -> str:
@@ -136,12 +138,21 @@ def _asked(records: Sequence[Record], group: str) -> list[Block]:
     if not any(record.terms.approvers for record in pending):
         return parts.asked(pending[0], "")
     by = min(record.decide_by for record in pending)
-    until: Line = ("please decide until ", moment(by), f" ({utc(by)}): ", bold(f"{len(pending)} action{'s' if len(pending) > 1 else ''}"))
-    return [blocks.section((*parts.mentioned(group), *until, ", each by itself or all at once below."))]
+    votes = {record.terms.quorum for record in pending}
+    each = f"{len(pending)} action{'s' if len(pending) > 1 else ''}" + (
+        f", {votes.pop()} approvals each" if votes not in ({1}, set()) else ""
+    )
+    return [blocks.section((*parts.mentioned(group), "please decide until ", moment(by), f" ({utc(by)}): ", bold(each)))]
+
+
+def _command(records: Sequence[Record]) -> list[Block]:
+    """What runs on each host, once; nothing where it is not the same for all of them."""
+    commands = {approval.command(record.action) for record in records}
+    return [blocks.verbatim(commands.pop())] if len(commands) == 1 else []
 
 
 def _what(shown: Sequence[Shown]) -> Block:
-    """Where, whom it disturbs, and where all of them stand."""
+    """Where, whom it disturbs, and where they stand as soon as they differ."""
     actions = [one.record.action for one in shown]
     hosts = words.folded([action.target for action in actions])
     named: tuple[Part, ...] = (": ", exact_code(hosts)) if len(hosts) <= HOSTS else (", each named below",)
@@ -150,7 +161,7 @@ def _what(shown: Sequence[Shown]) -> Block:
     return blocks.section(
         (bold("On"), f" {len(actions)} hosts", *named, *runs),
         (bold(exact(actions[0].risk)), f" on each: {words.blast(actions[0])}"),
-        tally(shown),
+        *([tally(shown)] if len({words.standing(one.record, one.held) for one in shown}) > 1 else []),
     )
 
 
@@ -180,8 +191,10 @@ def _must_hold(shown: Sequence[Shown]) -> list[Block]:
     if not said:
         return []
     when = next((f" (dry run at {utc(one.seen_at)})" for one in waiting if one.seen_at), "")
-    again = "Each host's are read again just before its own action starts; where one does not hold, nothing is run there."
-    return [blocks.short((bold("Must hold on each host"), when), *((f"• {says}",) for says in said), (again,), room=CONDITIONS)]
+    hold = {condition.says for condition in waiting[0].seen} if all(map(approval_row.all_hold, waiting)) else set()
+    again = "Read again on each host just before it starts; where one does not hold, nothing runs there."
+    rows = ((f"{'✓' if says in hold else '•'} {says}",) for says in said)
+    return [blocks.short((bold("Must hold on each host"), when), *rows, (again,), room=CONDITIONS)]
 
 
 def _about(records: Sequence[Record], first: Shown, brakes: Brakes) -> Block:

@@ -2,11 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.text import Line, bold, exact, moment, utc
+from bot.cards.text import Line, bold, exact
 
 LET_GO = "approval.let_go"
 MOST_NAMED = 5
@@ -40,7 +40,7 @@ def read(text: str) -> Queued | None:
 
 
 def render(queued: Queued | None, now: int, value: str) -> list[Block]:
-    """`3 of 60 now · 57 wait`, and why. `now` are the hosts of the card, `value` what its buttons carry."""
+    """`3 of 60 now · 57 wait`, and in a few words until when. `now` are the hosts of the card, `value` what its buttons carry."""
     if queued is None:
         return []
     head = bold(f"{now} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")
@@ -49,14 +49,14 @@ def render(queued: Queued | None, now: int, value: str) -> list[Block]:
 
 
 def _why(queued: Queued) -> Line:
-    following = "the next one is" if queued.next == 1 else f"the next {queued.next} are"
+    following = "the next" if queued.next == 1 else f"the next {queued.next}"
     if queued.why == "failed":
-        return (f" for a human: {len(queued.failed)} of the first {queued.begun} did not pass ({_named(queued)}).",)
+        return (f" for a human: {len(queued.failed)} of the first {queued.begun} did not pass ({_named(queued)})",)
     if queued.why == "wave":
-        return (f": {following} put up when these have passed and the brakes leave room.",)
+        return (f": {following} once these have passed",)
     if queued.at is None:
-        return (f": {following} put up when the brakes leave room again.",)
-    return (f": {following} put up ", moment(queued.at), f" ({utc(queued.at)}), when the allowance is back.")
+        return (f": {following} when the brakes leave room",)
+    return (f": {following} at {queued.at.astimezone(UTC):%H:%M} UTC, when the brakes leave room",)
 
 
 def _named(queued: Queued) -> str:
