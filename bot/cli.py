@@ -124,14 +124,17 @@ def diagnose(
         list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")
     ] = None,
     sandbox: Sandbox = None,
+    replies: Annotated[
+        Path | None, typer.Option("--replies", metavar="FILE", help="What is said in the thread: a YAML list of {after, by, text}.")
+    ] = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
-    from bot.terminal.requests import DiagnoseRequest, read_logs
+    from bot.terminal.requests import DiagnoseRequest, read_logs, replies_of
 
     said = sys.stdin.read() if text == "-" else text
-    request = answer(lambda: DiagnoseRequest(said, hosts, inventory, read_logs(attach or ()), sandbox))
+    request = answer(lambda: DiagnoseRequest(said, hosts, inventory, read_logs(attach or ()), sandbox, replies_of(replies)))
     settings = settings_of(config)
     from bot.terminal.diagnose import diagnose_once
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from graph.state import Item
@@ -27,13 +27,18 @@ class Progress:
     done: int = 0
     total: int = 0
     hypotheses: tuple[str, ...] = ()
+    ran: tuple[str, str] | None = None
+    """The host and the check that answered just now, where the host was really asked."""
 
 
 class Likeness(Protocol):
-    """A past incident that resembles this one: its label, and how much, 0 to 1."""
+    """A past incident that resembles this one: its label, what it was called, and how much alike it is, 0 to 1."""
 
     @property
     def label(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
 
     @property
     def score(self) -> float: ...
@@ -62,6 +67,24 @@ async def no_scheduler(job: str) -> tuple[str, ...]:
 async def nobody_else(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
     """There are no other incidents (terminal, bench)."""
     return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An action that people decide on, as they are told of it. `approvers` and `approved_by` are names; `open` while votes still count."""
+
+    approval: str
+    does: str
+    approvers: tuple[str, ...]
+    quorum: int
+    approved_by: tuple[str, ...] = ()
+    until: datetime | None = None
+    open: bool = True
+
+
+async def nobody_decides(incident: str) -> Sequence[Decision] | None:
+    """A place where nothing can be approved (terminal, bench)."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +125,7 @@ class Ports:
     keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
     """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and
     hears here who keeps the others. What it had before and has no more is the others'."""
+    decisions: Callable[[str], Awaitable[Sequence[Decision] | None]] = field(default=nobody_decides)
+    """What is up for decision in an incident; None where nothing can be approved at all."""
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     """What was read and reckoned last, by digest (`graph.incident.case`): a snapshot never changes. Losing it costs time only."""

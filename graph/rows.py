@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, Report, Stats, Ticket, Tier
+from graph.state import Brief, Correction, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, Report, Stats, Ticket, Tier
 from tools.action import FaultCondition
 
 
@@ -87,6 +87,23 @@ class IncidentRows:
     def ticket(self) -> Ticket | None:
         row = self.stored.get("ticket")
         return Ticket.model_validate(row) if row else None
+
+    @property
+    def owner(self) -> str:
+        """Who took the incident or was named for it; empty while it is nobody."""
+        return self.stored.get("owner", "")
+
+    @property
+    def quiet_until(self) -> datetime | None:
+        """Until when only a mention is answered."""
+        text = self.stored.get("quiet_until")
+        return datetime.fromisoformat(text) if text else None
+
+    @cached_property
+    def correction(self) -> Correction | None:
+        """What people say it really was."""
+        row = self.stored.get("correction")
+        return Correction.model_validate(row) if row else None
 
     @cached_property
     def stats(self) -> Stats:

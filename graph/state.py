@@ -269,6 +269,22 @@ class SharedCause(Stored):
     hosts: tuple[str, ...] = ()
 
 
+class ShownOutput(Stored):
+    """An output that somebody wants whole, by its digest in the evidence store."""
+
+    name: str
+    sha256: str
+    form: Literal["file", "picture"] = "file"
+
+
+class Correction(Stored):
+    """What it really was, by a person's word. `label` may be a branch of the taxonomy, or empty where only `words` were said."""
+
+    label: str = ""
+    words: str = ""
+    by: str = ""
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -301,6 +317,8 @@ class Report(Stored):
     """A job that was named and that no scheduler could place: it replaced nothing."""
     shared: tuple[SharedCause, ...] = ()
     """Root causes that another incident keeps: this one has no fix of its own for them."""
+    shown: tuple[ShownOutput, ...] = ()
+    """Outputs that belong to the reply."""
 
 
 class Incident(TypedDict, total=False):
@@ -337,4 +355,8 @@ class Incident(TypedDict, total=False):
     ticket: dict[str, Any]
     owner: str
     """Who took the incident or was named for it, with or without a ticket: a user's id; absent while it is nobody."""
+    quiet_until: str
+    """Until when nothing is said in the thread but to a mention; absent while nobody asked for quiet."""
+    correction: dict[str, Any]
+    """What people say it really was (`Correction`)."""
     stats: dict[str, Any]

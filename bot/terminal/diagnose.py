@@ -3,7 +3,8 @@
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,26 +17,33 @@ from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.document import document
-from bot.terminal.report import report_text
+from bot.terminal.report import report_text, told_text
 from bot.terminal.requests import DiagnoseRequest
 from bot.terminal.shared import looking, stage_of
 from graph.ports import Progress
-from graph.state import Attachment, Incident, Item, Origin, Report
+from graph.state import Attachment, Incident, Item, Report
 from tools.inventory.ranges import BadRange
 
 if TYPE_CHECKING:
+    from bot.terminal.conversation import ToldReply
     from deploy.sandbox.cluster.doors.stage import Stage
+
+BETWEEN = 60.0
+"""Seconds between two messages of a case, on its clock."""
 
 
 async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
-    """Diagnose and print; the exit code. Raises Refusal for what cannot be asked."""
+    """Diagnose and print, and what became of each reply where some are given; the exit code. Raises Refusal for what cannot be asked."""
     stage = stage_of(request.case)
     async with looking(settings, request.inventory, stage) as world:
-        state, report = await _turn(world, _item(world, request, stage), quiet=as_json)
+        state, report, told = await _turns(world, _item(world, request, stage), request, stage, quiet=as_json)
     if as_json:
-        print(json.dumps(document(state, report), ensure_ascii=False))
+        replies = {"replies": [row.row() for row in told]} if request.replies is not None else {}
+        print(json.dumps(document(state, report) | replies, ensure_ascii=False))
     else:
         Console().print(report_text(state, report))
+        for row in told:
+            Console().print(told_text(row))
     return 0
 
 
@@ -95,9 +103,12 @@ def _watch(quiet: bool) -> Iterator[LiveLine]:
         yield LiveLine(live)
 
 
-async def _turn(world: World, item: Item, quiet: bool) -> tuple[Incident, Report]:
+async def _turns(
+    world: World, item: Item, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
+) -> tuple[Incident, Report, "list[ToldReply]"]:
     """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
-    from graph.incident.flow import single_turn
+    from bot.terminal.conversation import PlayedThread, no_wait
 
     with _watch(quiet) as watch:
-        return await single_turn(replace(world.ports, progress=watch), item, Origin(kind="terminal"))
+        wait = partial(stage.wait, BETWEEN) if stage else no_wait
+        return await PlayedThread(world, wait, watch).play(item, request.replies or ())

@@ -2,8 +2,10 @@
 
 import shlex
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
@@ -13,6 +15,9 @@ from graph.rows import IncidentRows
 from graph.state import Found, Hypothesis, Incident, PlannedAction, Report, Stats
 from kb.redact import visible
 from tools.inventory.ranges import fold
+
+if TYPE_CHECKING:
+    from bot.terminal.conversation import ToldReply
 
 COLOURS = {"diagnosed": "bold red", "no_fault": "bold green", "abstained": "bold yellow", "handed_off": "bold magenta"}
 
@@ -41,6 +46,18 @@ def report_text(state: Incident, report: Report) -> RenderableType:
         parts.append(Text.assemble(("next  ", "bold"), visible(report.next_step)))
     parts.append(Text(_cost(rows.stats, report), style="dim"))
     return Group(*parts)
+
+
+def told_text(told: "ToldReply") -> RenderableType:
+    """A reply and what became of it, as a thread reads."""
+    looked = f"{len(told.ran)} checks on {fold({host for host, _ in told.ran})}" if told.ran else "no check"
+    cards = "".join(f" · put up: {card['remedy']} on {card['target']}" for card in told.cards)
+    return Group(
+        Rule(style="dim"),
+        Text.assemble((f"{visible(told.reply.by)}  ", "bold cyan"), visible(told.reply.text)),
+        Padding(Text(visible(told.answer) or "(says nothing)"), (0, 0, 0, 2)),
+        Padding(Text(f"{told.intent.value} · {looked}{cards}", style="dim"), (0, 0, 0, 2)),
+    )
 
 
 def _colour(report: Report) -> str:

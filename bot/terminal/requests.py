@@ -6,9 +6,13 @@ Each raises Refusal with the option at fault and the mend, code 2.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
 from tools.inventory.ranges import BadRange, expand
+
+if TYPE_CHECKING:
+    from bot.terminal.replies import ThreadReply
 
 LARGEST_LOG = 512 << 20
 PICTURES = ("png", "svg")
@@ -16,13 +20,16 @@ PICTURES = ("png", "svg")
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseRequest:
-    """The text, the hosts named by option, and (name, text) of each file that came along. A case brings its own text."""
+    """The text, the hosts named by option, (name, text) of each file that came along, and what is said afterwards. A case brings its own
+    text."""
 
     text: str
     hosts: str = ""
     inventory: Path | None = None
     logs: tuple[tuple[str, str], ...] = ()
     case: Path | None = None
+    replies: "tuple[ThreadReply, ...] | None" = None
+    """None where nobody goes on talking."""
 
     def __post_init__(self) -> None:
         if not self.text.strip() and self.case is None:
@@ -85,6 +92,15 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode("utf-8", "replace")
     except OSError as why:
         raise Refusal(f"--attach {path}: {why.strerror}", 2) from why
+
+
+def replies_of(path: Path | None) -> "tuple[ThreadReply, ...] | None":
+    """What `--replies` says; None without it. Raises Refusal with every problem of the file."""
+    if path is None:
+        return None
+    from bot.terminal.replies import read_replies  # the YAML reader: most commands go without
+
+    return read_replies(path)
 
 
 def picture_kind(out: Path) -> str:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from graph.incident.case import Turn
 from graph.rows import write_hypotheses, write_ladders
-from graph.state import Hypothesis, Ladder, Lifecycle, Report, Ticket
+from graph.state import Correction, Hypothesis, Ladder, Lifecycle, Report, Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,9 @@ class Concluded:
     """Only a diagnosis judges hypotheses; an answer has none."""
     ticket: Ticket | None = None
     ladders: Sequence[Ladder] | None = None
+    owner: str | None = None
+    quiet_until: datetime | None = None
+    correction: Correction | None = None
 
     def write(self) -> dict[str, Any]:
         """Plain JSON, rows that stay as they are left out."""
@@ -30,5 +34,8 @@ class Concluded:
             "hypotheses": None if self.hypotheses is None else write_hypotheses(self.hypotheses),
             "ticket": None if self.ticket is None else self.ticket.model_dump(mode="json"),
             "ladders": None if self.ladders is None else write_ladders(self.ladders),
+            "owner": self.owner,
+            "quiet_until": None if self.quiet_until is None else self.quiet_until.isoformat(),
+            "correction": None if self.correction is None else self.correction.model_dump(mode="json", exclude_defaults=True),
         }
         return {name: row for name, row in rows.items() if row is not None}

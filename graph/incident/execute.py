@@ -84,7 +84,8 @@ class LiveWave:
         done = len(self.answers)
         asks = self.ports.fleet.checks[answer.check].asks
         line = f"{answer.host} {answer.check}: could not look, {answer.could_not[:80]}" if answer.could_not else f"{answer.host}: {asks}"
-        await self.ports.progress(Progress(self.case.id, "execute", line, done=done, total=self.total))
+        ran = None if answer.cached else (answer.host, answer.check)
+        await self.ports.progress(Progress(self.case.id, "execute", line, done=done, total=self.total, ran=ran))
         if done % LISTEN_EVERY == 0 and not self.cut:
             heard = await waiting(self.case, self.ports)
             if heard in ENDS:

@@ -87,12 +87,22 @@ async def run_turn(graph: IncidentGraph, ports: Ports, item: Item, origin: Origi
     return Report.model_validate(state["report"])
 
 
+class PassingTurns:
+    """Turns of incidents that nothing outlives: LangGraph's own memory keeps them."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._graph, self._ports = build_incident_graph(InMemorySaver(serde=plain_serde())), ports
+
+    async def run(self, item: Item, origin: Origin) -> tuple[Incident, Report]:
+        """The incident as this item's turn leaves it, and the turn's report."""
+        report = await run_turn(self._graph, self._ports, item, origin)
+        state = await self._graph.aget_state(RunnableConfig(configurable={"thread_id": item.incident}))
+        return cast(Incident, state.values), report
+
+
 async def single_turn(ports: Ports, item: Item, origin: Origin) -> tuple[Incident, Report]:
-    """The incident as it ends, and the report of its only turn, which nothing outlives: LangGraph's own memory keeps it."""
-    graph = build_incident_graph(InMemorySaver(serde=plain_serde()))
-    report = await run_turn(graph, ports, item, origin)
-    state = await graph.aget_state(RunnableConfig(configurable={"thread_id": item.incident}))
-    return cast(Incident, state.values), report
+    """The same of an incident's only turn."""
+    return await PassingTurns(ports).run(item, origin)
 
 
 async def _finish(graph: IncidentGraph, ports: Ports, config: RunnableConfig) -> Incident:

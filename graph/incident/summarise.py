@@ -29,7 +29,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await read_case(state, ports)
     turn = Turn(asked=case.turn.asked, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
     if not case.looks:
-        return {"turn": turn.write()}
+        return {"turn": replace(turn, priors=case.turn.priors, past=case.turn.past).write()}  # what is said now is what was said then
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs = await _read_attachments(case, ports)
     new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))

@@ -1,7 +1,12 @@
-"""Who may see which hosts. Pure."""
+"""Who may see which hosts, and what may be named where they live. Pure."""
 
+from collections.abc import Iterable
+
+from graph.conversation.said import Vocabulary
 from graph.state import Origin
+from kb.taxonomy.labels import Taxonomy
 from tools.inventory.hosts import Inventory
+from tools.remedies import REMEDIES
 
 
 def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
@@ -14,3 +19,18 @@ def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
         own = inventory.of_groups(bound.groups) if bound and bound.groups else inventory.workers
         return tuple(name for name in own if inventory.hosts[name].tenant == tenant)
     return inventory.workers if origin.kind != "slack" or not inventory.channels else ()
+
+
+def vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[str], origin: Origin) -> Vocabulary:
+    """What a message may name in the place where an incident lives."""
+    hosts = visible_hosts(inventory, origin)
+    seen = frozenset(hosts)
+    groups = {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in seen))}
+    return Vocabulary(
+        hosts=hosts,
+        domains=inventory.domains(hosts),
+        groups=groups,
+        titles={label: leaf.title for label, leaf in taxonomy.leaves.items()},
+        checks=tuple(checks),
+        remedies={row.id: row.id.replace("_", " ") for row in REMEDIES.values() if row.at != "fleet"},
+    )

@@ -28,6 +28,12 @@ def look_ladders(now: Assessment, yard: Yard, known: Sequence[Ladder]) -> list[L
     return []
 
 
+def wished_look(check: Check, hosts: Sequence[str], now: Assessment, yard: Yard, known: Sequence[Ladder]) -> Ladder:
+    """The ladder of a check that somebody asks for: for the likeliest cause that it can confirm."""
+    label = next((row.label for row in now.rows if check.id in row.leaf.confirms), "")
+    return _ladder(label, check, sorted(hosts), yard, known)
+
+
 def _asked(check: Check, hosts: Sequence[str], known: Sequence[Ladder]) -> bool:
     target = ",".join(hosts)
     return any(row.target == target and any(rung.args.get("check") == check.id for rung in row.rungs) for row in known)

@@ -34,6 +34,10 @@ class Similar:
     def label(self) -> str:
         return self.incident.label
 
+    @property
+    def title(self) -> str:
+        return self.incident.title
+
 
 class History:
     """Past incidents, searchable. The index is built at the first question (or by `start`).

@@ -317,7 +317,7 @@ async def test_people_can_ask_take_and_close() -> None:
     status = await desk.turn(item("status?", "status"))
     assert "4 hosts looked at" in status.reply or "1 hosts looked at" in status.reply
     why = await desk.turn(item("why?", "why"))
-    assert "n2 dmesg: kernel.xid 79 gpu3" in why.reply
+    assert "n2 · kernel log · read 9 min ago: kernel.xid 79 gpu3" in why.reply
     assert (await desk.turn(item("", "hand_off"))).outcome == "handed_off"
     assert (await desk.turn(item("", "take"))).reply == "Taken by U1."
     closed = await desk.turn(item("", "close", data={"label": LOST, "root_cause": "loose riser"}))

@@ -214,6 +214,7 @@ class Killed(BaseException):
 class Past:
     label: str
     score: float
+    title: str = ""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Answers to items that are no question of the table: status, why, stop, hand-off, take, close, timers and results of actions. Pure."""
+"""Answers to items that are no question of the table: status, stop, hand-off, take, close, timers and results of actions. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ def unknown(case: Case) -> Concluded:
 def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     """The report so far under the new item's id, with a direct reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
-    said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome, "unknown_hosts": (), "unknown_job": ""}
+    said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome, "unknown_hosts": (), "unknown_job": "", "shown": ()}
     return last.model_copy(update=said)
 
 
@@ -44,22 +44,6 @@ def _status(case: Case, now: Assessment) -> Concluded:
     fixes = [f"  {describe(row, title(row.label))}" for row in case.ladders]
     held = [f"  {line}" for line in held_by(case.ladders, now.lens.taxonomy)]
     return Concluded(answering(case, "\n".join(["; ".join(parts) + ".", *fixes, *(["Held:", *held] if held else [])])))
-
-
-def _why(case: Case, now: Assessment) -> Concluded:
-    """Evidence of what was concluded, or of the label that the question names."""
-    asked = case.item.text.lower()
-    titles = {label: now.lens.taxonomy.title(label).lower() for label in now.standings}
-    wanted = [label for label, title in titles.items() if label.lower() in asked or title in asked]
-    labels = wanted or [row.label for row in now.root_causes()] or [row.label for row in now.suspects[:2]]
-    lines = [line for label in dict.fromkeys(labels[:3]) for line in _because(now, label)]
-    return Concluded(answering(case, "\n".join(lines or [*now.why_unsure[:3]] or ["Nothing was found that would need a reason."])))
-
-
-def _because(now: Assessment, label: str) -> list[str]:
-    row = now.hypothesis(label)
-    cited = [f"  {e.host or 'handed in'} {e.check}: {e.line}" for e in row.evidence]
-    return [f"{now.lens.taxonomy.title(label)}: {row.verdict}, {row.confidence:.0%}; {row.because}", *cited]
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:
@@ -107,7 +91,6 @@ def _action_result(case: Case, now: Assessment) -> Concluded:
 
 BY_KIND: Mapping[ItemKind, Callable[[Case, Assessment], Concluded]] = {
     "status": _status,
-    "why": _why,
     "stop": _stop,
     "hand_off": _hand_off,
     "take": _take,

@@ -1,48 +1,60 @@
-"""Which handler answers what: by the kind of an inbox item, and of messages by their intent."""
+"""Which handler answers what: messages of people by their intent, all other items by their kind."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from graph.conversation.intents import INTENTS, Intent
-from graph.conversation.said import Said
+from graph.conversation.intents import Intent
 from graph.engine.assess import Assessment
-from graph.incident.answers.kinds import BY_KIND, answering, unknown
+from graph.incident.answers import differences, endings, outputs, past, people, reasons, safety, states, steps, tellings, wishes
+from graph.incident.answers.kinds import BY_KIND, unknown
+from graph.incident.answers.known import Asked
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.ports import Ports
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a handler answers from."""
-
-    case: Case
-    now: Assessment
-    ports: Ports
-
-    @property
-    def said(self) -> Said:
-        return self.case.message
-
-
 Handler = Callable[[Asked], Awaitable[Concluded]]
+
+BY_INTENT: Final[Mapping[Intent, Handler]] = {
+    Intent.HOST_STATE: states.host_state,
+    Intent.GROUP_STATE: states.group_state,
+    Intent.SHOW_OUTPUT: outputs.show_output,
+    Intent.EXPLAIN: reasons.explain,
+    Intent.WHY_NOT: reasons.why_not,
+    Intent.COMPARE: differences.compare,
+    Intent.CHANGED_SINCE: past.changed_since,
+    Intent.HAPPENED_BEFORE: past.happened_before,
+    Intent.SAFE_TO: safety.safe_to,
+    Intent.WHAT_NOW: steps.what_now,
+    Intent.ON_APPROVE: steps.on_approve,
+    Intent.WHO_MAY_APPROVE: people.who_may_approve,
+    Intent.WHO_IS_ON_IT: people.who_is_on_it,
+    Intent.TAKE: people.take,
+    Intent.ASSIGN: people.assign,
+    Intent.SUMMARY: tellings.summary,
+    Intent.RUN_CHECK: wishes.run_check,
+    Intent.WISH_REMEDY: wishes.wish_remedy,
+    Intent.UNDO: wishes.undo,
+    Intent.CORRECT: endings.correct,
+    Intent.CLOSE: endings.close,
+    Intent.REOPEN: endings.reopen,
+    Intent.PAUSE: endings.pause,
+    Intent.HELP: tellings.helps,
+    Intent.THANKS: tellings.thanks,
+    Intent.SMALL_TALK: tellings.small_talk,
+    Intent.META: tellings.meta,
+    Intent.TYPED_APPROVAL: tellings.typed_approval,
+    Intent.NOT_UNDERSTOOD: tellings.not_understood,
+}
+"""Every intent whose item is an `ask`, and `why`."""
 
 
 async def answer(case: Case, now: Assessment, ports: Ports) -> Concluded:
     """The answer to the turn's item."""
     if case.stands:
         return unknown(case)
+    asked = Asked(case, now, ports)
+    if case.kind == "why":
+        return await reasons.explain(asked)
     if case.kind == "ask":
-        return await BY_INTENT.get(case.message.intent, _not_understood)(Asked(case, now, ports))
+        return await BY_INTENT.get(case.message.intent, tellings.not_understood)(asked)
     return BY_KIND[case.kind](case, now)
-
-
-async def _not_understood(asked: Asked) -> Concluded:
-    """One honest line, and what may have been meant."""
-    meant = [f"“{INTENTS[one].form}”" for one in asked.said.suggestions if INTENTS[one].form]
-    hint = f" Did you mean {' or '.join(meant)}?" if meant else " Say help for what I understand."
-    return Concluded(answering(asked.case, f"I did not understand that, so I did nothing.{hint}"))
-
-
-BY_INTENT: Final[Mapping[Intent, Handler]] = {Intent.NOT_UNDERSTOOD: _not_understood}

@@ -56,6 +56,8 @@ class Cluster(Repairable):
         self._outputs = outputs or {}
         self._samples: Counter[tuple[str, str]] = Counter()
         self._breaks = 0
+        self.waited = 0.0
+        """Seconds since its t0 in which nobody looked."""
         self.unsafe_commands: list[UnsafeCommand] = []
 
     @classmethod
@@ -230,7 +232,7 @@ class Cluster(Repairable):
         render = RENDERERS.get(asked.name) or FILES[asked.name]
         world = self.world(at)
         if asked.name == "time.clock" and not self.live:
-            at = 0.0  # whoever looks at a case has a clock that stands still at its ticket; the machine's grows older only inside
+            at = self.waited  # whoever looks at a case has a clock that stands still while it looks; the machine's grows older only inside
         return render(View(node, world.job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed, world.nodes))
 
     def _seen(self, host: str, command: str, at: float) -> NodeState:

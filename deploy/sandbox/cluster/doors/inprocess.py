@@ -48,7 +48,7 @@ class InProcess:
         await self.toolbox.close()
 
     def _at(self, host: str) -> float:
-        spent = self._spent[host] + self.toolbox.virtual.get(host, 0.0)
+        spent = self._spent[host] + self.toolbox.virtual.get(host, 0.0) + self._cluster.waited
         return spent // GRAIN * GRAIN
 
     async def _kit(self, host: str, words: tuple[str, ...], timeout: float, at: float) -> ShellAnswer | None:

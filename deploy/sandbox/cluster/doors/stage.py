@@ -1,7 +1,7 @@
 """A case set up for `rackmedic diagnose --sandbox`: its cluster in this process, an inventory of its nodes, its clock and its ticket."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from deploy.sandbox.cluster.cases.case import SimulatedCase
@@ -13,13 +13,18 @@ from tools.inventory.hosts import Inventory, parse_inventory
 
 
 class CaseClock:
-    """Stands still at the moment the ticket is posted: what a case shows does not depend on when it is run."""
+    """Stands still at the moment the ticket is posted: what a case shows does not depend on when it is run. It goes on only with the
+    conversation about it (`Stage.wait`)."""
 
     def __init__(self, t0: datetime) -> None:
-        self._t0 = t0
+        self._now = t0
 
     def now(self) -> datetime:
-        return self._t0
+        return self._now
+
+    def later(self, seconds: float) -> None:
+        """So much time has passed."""
+        self._now += timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,11 @@ class Stage:
     clock: CaseClock
     text: str
     attachments: tuple[tuple[str, str], ...]
+
+    def wait(self, seconds: float) -> None:
+        """Time passes between two messages: for whoever looks, and on the machines."""
+        self.clock.later(seconds)
+        self.cluster.waited += seconds
 
 
 CONTROLLER = "slurm-controller"

@@ -1,0 +1,213 @@
+"""A thread played without Slack: a diagnosis and what people say to it, each message as one turn of the same graph. Nothing is approved here."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from bot.run.world import World
+from bot.terminal.replies import ThreadReply
+from graph.conversation.addressed import Follows, Heed, Situation, as_answer, called, heed, mentions
+from graph.conversation.intents import Intent
+from graph.conversation.read import read
+from graph.conversation.said import Said
+from graph.incident.case import read_case
+from graph.incident.fixes import yard_of
+from graph.incident.flow import PassingTurns
+from graph.incident.visible import vocabulary
+from graph.ladders.preview import planned
+from graph.ports import Progress
+from graph.rows import IncidentRows
+from graph.state import Incident, Item, Origin, Report
+
+HERE = Origin(kind="terminal")
+NAMES = frozenset({"rackmedic"})
+"""How we are called."""
+US = "-"
+"""In the place of a name: we spoke last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldReply:
+    """What became of one reply. An empty `answer` is silence; `ran` are the (host, check) pairs that hosts were really asked; `cards` the
+    decisions that it put up."""
+
+    reply: ThreadReply
+    intent: Intent
+    ran: tuple[tuple[str, str], ...] = ()
+    answer: str = ""
+    cards: tuple[Mapping[str, Any], ...] = ()
+
+    def row(self) -> dict[str, Any]:
+        """As other people's scripts read it."""
+        ran = [{"host": host, "check": check} for host, check in self.ran]
+        return {"text": self.reply.text, "intent": self.intent.value, "ran": ran, "answer": self.answer, "cards": list(self.cards)}
+
+
+@dataclass(frozen=True, slots=True)
+class HeardReply:
+    """A reply as it was understood. No `item`: it is none of our business."""
+
+    reply: ThreadReply
+    intent: Intent
+    item: Item | None = None
+
+
+@dataclass(slots=True)
+class LastWord:
+    """Who had the last word in the thread, and whether it was a question."""
+
+    by: str = ""
+    asked: bool = False
+    """Our question is open."""
+    question: bool = False
+    speakers: set[str] = field(default_factory=set)
+
+    def heard(self, reply: ThreadReply, state: Incident, now: datetime) -> Situation:
+        """How a message stands; from now on it is the last word."""
+        rows = IncidentRows(state)
+        follows: Follows = "us" if self.by == US else "self" if self.by == reply.by else "person" if self.by else "nobody"
+        here = Situation(
+            mentioned=mentions(reply.text, NAMES),
+            called=called(reply.text, NAMES, self.speakers - {reply.by}),
+            follows=follows,
+            after_question=self.question,
+            asked=self.asked and self.by in (US, reply.by),
+            paused=rows.quiet_until is not None and rows.quiet_until > now,
+            closed=rows.lifecycle == "closed",
+        )
+        self.asked = here.asked
+        self.by, self.question = reply.by, reply.text.rstrip().endswith("?")
+        self.speakers.add(reply.by)
+        return here
+
+    def spoke(self, report: Report) -> None:
+        """We had the last word."""
+        self.by, self.asked = US, bool(report.questions) and not report.reply
+        self.question = self.asked
+
+
+async def unwatched(progress: Progress) -> None:
+    """Nobody watches."""
+
+
+def no_wait() -> None:
+    """Time passes by itself."""
+
+
+@dataclass(slots=True)
+class PlayedThread:
+    """One incident from its first message on. `wait` lets time pass between two messages, where a clock stands still otherwise."""
+
+    world: World
+    wait: Callable[[], None] = no_wait
+    watch: Callable[[Progress], Awaitable[None]] = unwatched
+    _last: LastWord = field(default_factory=LastWord)
+    _inbox: list[Item] = field(default_factory=list)
+    """What was said while it looked, and is not answered yet."""
+    _coming: list[Item] = field(default_factory=list)
+    """What will be said as soon as it looks."""
+    _ran: list[tuple[str, str]] = field(default_factory=list)
+    _known_cards: set[str] = field(default_factory=set)
+    _messages: int = 0
+
+    async def play(self, first: Item, replies: Sequence[ThreadReply]) -> tuple[Incident, Report, list[ToldReply]]:
+        """The first turn's state and report, and what became of each reply."""
+        turns = PassingTurns(replace(self.world.ports, progress=self._progress, peek=self._peek))
+        early, *groups = _by_turn(replies)
+        coming = [self._heard(first.incident, reply, {}) for reply in early]
+        state, report = await self._turn(turns, first, coming)
+        await self._new_cards(state)
+        latest, told = await self._answered(turns, coming, state)
+        for head, *meanwhile in groups:
+            self.wait()
+            said = self._heard(first.incident, head, latest)
+            coming = [self._heard(first.incident, reply, latest) for reply in meanwhile]
+            latest, more = await self._answered(turns, [said], latest, coming)
+            latest, rest = await self._answered(turns, coming, latest)
+            told += [*more, *rest]
+        return state, report, told
+
+    async def _answered(
+        self, turns: PassingTurns, heard: Sequence[HeardReply], state: Incident, meanwhile: Sequence[HeardReply] = ()
+    ) -> tuple[Incident, list[ToldReply]]:
+        told: list[ToldReply] = []
+        for one in heard:
+            if one.item is None:
+                told.append(ToldReply(one.reply, one.intent))
+                continue
+            state, report = await self._turn(turns, one.item, meanwhile)
+            guessed = (state.get("turn") or {}).get("said")
+            intent = Said.model_validate(guessed).intent if guessed else one.intent
+            told.append(ToldReply(one.reply, intent, tuple(self._ran), answer_of(report), await self._new_cards(state)))
+        return state, told
+
+    async def _turn(self, turns: PassingTurns, item: Item, meanwhile: Sequence[HeardReply]) -> tuple[Incident, Report]:
+        self._ran.clear()
+        self._coming = [one.item for one in meanwhile if one.item]
+        self._inbox = [waiting for waiting in self._inbox if waiting.id != item.id]
+        state, report = await turns.run(item, HERE)
+        self._inbox, self._coming = [*self._inbox, *self._coming], []
+        self._last.spoke(report)
+        return state, report
+
+    def _heard(self, incident: str, reply: ThreadReply, state: Incident) -> HeardReply:
+        """The reply as it is understood, and as an inbox item; none of our business is no item."""
+        ports, now = self.world.ports, self.world.ports.clock.now()
+        said = read(without_us(reply.text), vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), now)
+        what = heed(said, self._last.heard(reply, state, now))
+        said = as_answer(said) if what is Heed.TAKE else said
+        if what is Heed.SILENCE:
+            return HeardReply(reply, said.intent)
+        self._messages += 1
+        number = f"terminal-{self._messages + 1}"
+        item = Item(id=number, kind=said.kind, incident=incident, at=now, user=reply.by, text=said.text, data=said.data())
+        return HeardReply(reply, said.intent, item)
+
+    async def _peek(self, incident: str) -> Sequence[Item]:
+        return self._inbox
+
+    async def _progress(self, progress: Progress) -> None:
+        """Whoever speaks while it looks speaks when the first host has answered."""
+        self._ran += [progress.ran] if progress.ran else []
+        if progress.stage == "execute" and self._coming:
+            self._inbox, self._coming = [*self._inbox, *self._coming], []
+        await self.watch(progress)
+
+    async def _new_cards(self, state: Incident) -> tuple[Mapping[str, Any], ...]:
+        """Decisions that are asked for now and were not before."""
+        case = await read_case(state, self.world.ports)
+        yard = yard_of(case, self.world.ports)
+        asked = [row for row in case.ladders if row.open and row.waiting_for == "approval" and row.approval not in self._known_cards]
+        self._known_cards |= {row.approval for row in asked}
+        actions = [action for row in asked if (action := planned(row, yard))]
+        return tuple(
+            {"remedy": one.remedy, "target": one.target, "via": one.via, "args": dict(one.args), "risk": one.risk, "digest": one.digest}
+            for one in actions
+        )
+
+
+def _by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]]:
+    """Those that come while the first turn looks, then each other reply with those that come while its turn looks."""
+    group: list[ThreadReply] = []
+    for reply in replies:
+        if not reply.while_looking:
+            yield group
+            group = []
+        group.append(reply)
+    yield group
+
+
+def without_us(text: str) -> str:
+    """The text without our own name where it only calls us: at the beginning or at the end."""
+    words = text.split(" ")
+    while len(words) > 1 and words[0].strip("@,:!").casefold() in NAMES:
+        words.pop(0)
+    while len(words) > 1 and words[-1].startswith("@") and words[-1].strip("@,:!?.").casefold() in NAMES:
+        words.pop()
+    return " ".join(words)
+
+
+def answer_of(report: Report) -> str:
+    """What a turn says in the thread."""
+    return report.reply or "\n".join((report.headline, *report.questions))

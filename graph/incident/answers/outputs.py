@@ -1,0 +1,106 @@
+"""What a check printed, as it is kept: bounded and redacted as everywhere. Touches nothing but the evidence store."""
+
+from collections.abc import Sequence
+
+from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, read_at, say, unknown_said
+from graph.incident.concluded import Concluded
+from graph.state import ShownOutput
+from tools.inventory.ranges import fold
+
+MOST_LINES, MOST_HOSTS, MOST_COMMANDS = 12, 2, 6
+MOST_READ = 200_000
+"""Characters of an output that are looked through for its telling lines."""
+
+
+async def show_output(asked: Asked) -> Concluded:
+    """The lines that a check printed on a host; as a file where one is wanted. Which check and host, where none is named, what decided says."""
+    pairs = _wanted(asked)
+    if not pairs:
+        return say(asked, [*unknown_said(asked), _which(asked)])
+    lines, files = unknown_said(asked), list[ShownOutput]()
+    for host, check in pairs[:MOST_HOSTS]:
+        more, own = await _shown(asked, host, check, room=MOST_LINES if len(pairs) == 1 else MOST_LINES // 2)
+        lines, files = [*lines, *more], [*files, *own]
+    left = [host for host, _ in pairs[MOST_HOSTS:]]
+    lines += [f"The same for {fold(left)}: ask for one host at a time."] if left else []
+    shown = tuple(files) if asked.said.form else ()
+    return say(asked, [*lines, offer(asked, [host for host, _ in pairs[:MOST_HOSTS]])], most=2 * MOST_LINES, shown=shown)
+
+
+def _wanted(asked: Asked) -> list[tuple[str, str]]:
+    """(host, check) pairs; the decisive ones where the message names no check."""
+    here = meant(asked)
+    if asked.said.check:
+        return [(host, asked.said.check) for host in here.hosts]
+    cited = [(line.host, line.check) for row in asked.roots for line in row.evidence if line.host]
+    if here.named:
+        of_theirs = [pair for pair in cited if pair[0] in here.hosts]
+        odd = [(fact.host, fact.check) for fact in asked.now.odd if fact.host in here.hosts]
+        return list(dict.fromkeys((*of_theirs, *odd)))[:1]
+    return list(dict.fromkeys(cited))[:1]
+
+
+def _which(asked: Asked) -> str:
+    if asked.said.unknown_hosts:
+        return "I can show no output of those."
+    looked = sorted({fact.check for fact in asked.case.facts if fact.host and fact.sha256})
+    names = ", ".join(name_of(check) for check in looked[:12])
+    return (
+        f"Which output do you want? I have {names}. For example “show kernel log of {asked.seen[0]}”."
+        if looked
+        else "I have looked at nothing yet."
+    )
+
+
+async def _shown(asked: Asked, host: str, check: str, room: int) -> tuple[list[str], list[ShownOutput]]:
+    """A head line and the telling lines of an output."""
+    digests = list(dict.fromkeys(fact.sha256 for fact in asked.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
+    texts = [(sha, text) for sha in digests[:MOST_COMMANDS] if (text := await asked.ports.evidence.get(sha)) is not None]
+    why = asked.now.coverage.blind.get((host, check), "")
+    if not texts:
+        return [_nothing(asked, host, check, why, kept=not digests)], []
+    head = f"{host} · {name_of(check)} · read {ago(read_at(asked, host, check), asked.at)}"
+    lines = [line for _, text in texts for line in text[:MOST_READ].splitlines() if line.strip()]
+    telling = _telling(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room)
+    count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
+    files = [
+        ShownOutput(name=_file_name(host, check, n), sha256=sha, form="picture" if asked.said.form == "picture" else "file")
+        for n, (sha, _) in enumerate(texts)
+    ]
+    whole = "" if asked.said.form or len(telling) == len(lines) else "; say “as a file” for all"
+    blind = [f"A part could not be looked at: {clean(why, 100)}."] if why else []
+    return [f"{head}: {count}{whole}", *(f"  {clean(line)}" for line in telling), *blind], files
+
+
+def _nothing(asked: Asked, host: str, check: str, why: str, *, kept: bool) -> str:
+    if why:
+        return f"{host} · {name_of(check)}: could not look: {clean(why, 100)}. Say `recheck {host}` to try again."
+    if (host, check) in asked.now.coverage.skipped:
+        return f"{host} · {name_of(check)}: was not run: {clean(asked.now.coverage.skipped[host, check], 120)}."
+    if any((fact.host, fact.check) == (host, check) for fact in asked.case.facts):
+        at = ago(read_at(asked, host, check), asked.at)
+        return f"{host} · {name_of(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
+    row = asked.now.lens.checks.get(check)
+    how = f"Say `run {check} on {host}` to put it up for decision." if row and row.exclusive else f"Say `recheck {host}` and I look."
+    return f"{host} · {name_of(check)}: not looked at. {how}"
+
+
+def _telling(lines: Sequence[str], odd: Sequence[str], room: int) -> list[str]:
+    """What is abnormal first with its neighbours, else the end of a log and the beginning of a table: what fits, in order."""
+    if len(lines) <= room:
+        return list(lines)
+    marks = {" ".join(line.split()) for line in odd if line}
+    at = [n for n, line in enumerate(lines) if " ".join(line.split()) in marks][: room // 2]
+    chosen: dict[int, None] = dict.fromkeys(at)
+    for n in (near for one in at for near in (one - 1, one + 1)):
+        if 0 <= n < len(lines) and len(chosen) < room:
+            chosen[n] = None
+    for n in range(len(lines)):
+        if len(chosen) >= room:
+            break
+        chosen[n] = None
+    return [lines[n] for n in sorted(chosen)]
+
+
+def _file_name(host: str, check: str, number: int) -> str:
+    return f"{host}-{check}{f'-{number + 1}' if number else ''}.txt"

@@ -1,0 +1,100 @@
+"""What happened since a time, and whether the like happened before. The past is what was read and recorded; what nobody kept is said so."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from graph.engine.prepare import EVENTS
+from graph.engine.reference import is_text
+from graph.incident.answers.known import Asked, ago, clean, meant, offer, say, source, unknown_said
+from graph.incident.concluded import Concluded
+from graph.ladders.ends import does
+from tools.fact import Fact, Status
+from tools.inventory.ranges import fold
+
+MOST_EVENTS, MOST_ALIKE = 5, 3
+ALIKE = 0.2
+"""How much alike a recorded incident must be to be worth telling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One thing that happened at a time, in words."""
+
+    at: datetime
+    says: str
+
+
+async def changed_since(asked: Asked) -> Concluded:
+    """What hosts logged and what we did after a time; without one, since the incident was opened."""
+    named = meant(asked)
+    hosts = named.hosts if named.named else asked.seen
+    since = asked.said.at or asked.case.brief.since or asked.case.opened
+    rows = sorted((row for row in (*_logged(asked, set(hosts)), *_done(asked, set(hosts))) if row.at >= since), key=lambda row: row.at)
+    when = f"{since:%H:%M}" if since.date() == asked.at.date() else f"{since:%Y-%m-%d %H:%M}"
+    if not asked.seen:
+        return say(asked, [*unknown_said(asked), "I have looked at no machine yet, so I cannot tell what changed."])
+    head = f"Since {when} UTC on {fold(hosts)}{':' if rows else ' nothing new was logged, as far as it was read.'}"
+    lines = [f"• {row.at:%H:%M:%S} {row.says}" for row in rows[:MOST_EVENTS]]
+    lines += [f"• … and {len(rows) - MOST_EVENTS} more"] if len(rows) > MOST_EVENTS else []
+    settings = "Settings that were changed without a log line do not show in one reading." if not rows else ""
+    return say(asked, [*unknown_said(asked), head, *lines, settings, offer(asked, hosts)])
+
+
+def _logged(asked: Asked, hosts: set[str]) -> Iterable[Happened]:
+    """Events with a time of their own, each kind once a host and device."""
+    seen: set[tuple[str, str, str, str]] = set()
+    for fact in asked.case.facts:
+        name = (fact.host, fact.key, fact.device or "", repr(fact.value))
+        if fact.host in hosts and _event(fact) and name not in seen and fact.time:
+            seen.add(name)
+            yield Happened(fact.time, f"{source(asked, fact.host, fact.check)}: {clean(fact.line or f'{fact.key} {fact.value}', 110)}")
+        elif fact.host in hosts and fact.key == "host.booted_at" and isinstance(fact.value, str) and (at := _moment(fact.value)):
+            yield Happened(at, f"{fact.host} was started")
+
+
+def _event(fact: Fact) -> bool:
+    return fact.status is Status.OK and fact.key.startswith(EVENTS) and not is_text(fact.key)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo else None
+
+
+def _done(asked: Asked, hosts: set[str]) -> Iterable[Happened]:
+    """What we did to hosts."""
+    for row in asked.case.ladders:
+        if row.target in hosts and row.drained_at:
+            yield Happened(row.drained_at, f"{row.target} was drained by RackMedic for {asked.title(row.label)}")
+        if row.target in hosts and row.since:
+            yield Happened(row.since, f"{row.target}: last remedy begun for {asked.title(row.label)}; {row.says or does(row)}")
+
+
+async def happened_before(asked: Asked) -> Concluded:
+    """Recorded incidents like this one, and what came back in this one."""
+    case, titles = asked.case, asked.title
+    back = [row for row in case.ladders if row.outcome == "recurred"]
+    lines = [f"Yes, in this incident: {titles(row.label)} on {row.target} came back after a fix." for row in back[:2]]
+    causes = asked.roots
+    words = " ".join(filter(None, (case.brief.text, *(titles(row.label) for row in causes))))
+    found = [row for row in await asked.ports.history.similar(words, MOST_ALIKE + 2) if row.score >= ALIKE] if words else []
+    labels = {row.label for row in causes}
+    same = [row for row in found if row.label in labels]
+    if same:
+        what = " and ".join(dict.fromkeys(titles(row.label) for row in same))
+        lines.append(f"Yes, elsewhere: recorded incidents with the same cause ({what}):")
+    elif found:
+        lines.append("Not with this cause. Recorded incidents that sound alike:")
+    else:
+        lines.append("I know of no recorded incident like this one.")
+    lines += [
+        f"• {clean(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
+        for row in (same or found)[:MOST_ALIKE]
+    ]
+    old = [fact for fact in asked.now.odd if fact.attrs.get("aged") and fact.host]
+    lines += [f"On {fact.host} the log shows it {ago(fact.time, asked.at)} too: {clean(fact.line, 100)}" for fact in old[:1]]
+    return say(asked, [*lines, "Earlier threads about these hosts are not among what I can search here."])

@@ -1,0 +1,98 @@
+"""Whether hosts may be used or changed now. Three answers: no with the reason, cannot tell with the reason, and yes as far as was read. Pure."""
+
+from collections.abc import Sequence
+
+from graph.incident.answers.known import Asked, HostKnown, ago, clean, meant, name_of, of_host, offer, say, unknown_said, where
+from graph.incident.concluded import Concluded
+from graph.ladders.ends import describe
+from tools.inventory.ranges import fold
+from tools.remedies import REMEDIES
+from tools.remedies.row import Remedy
+
+TOO_OLD = 1800.0
+"""Seconds after which what was read says little about whether something is safe."""
+
+
+async def safe_to(asked: Asked) -> Concluded:
+    """Whether to use the hosts (to run a job there again), or to change them by a remedy that the message names."""
+    named = meant(asked)
+    if asked.said.remedy in REMEDIES:
+        return _to_change(asked, REMEDIES[asked.said.remedy], named.hosts)
+    hosts = named.hosts if named.named else asked.case.hosts or asked.seen
+    if not hosts:
+        return say(asked, [*unknown_said(asked), "I cannot tell: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."])
+    return say(asked, [*unknown_said(asked), *_to_use(asked, hosts), offer(asked, hosts)])
+
+
+def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
+    known = [of_host(asked, host) for host in hosts]
+    bad = {row.host: why for row in known if (why := _bad(asked, row))}
+    doubt = {row.host: why for row in known if row.host not in bad and (why := _doubt(asked, row))}
+    well = [row.host for row in known if row.host not in bad and row.host not in doubt]
+    nothing = f"{fold(well)}: nothing abnormal, read {ago(known[0].read, asked.at)}." if well else ""
+    if bad:
+        return [f"No, not on {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
+    if doubt:
+        return [f"I cannot tell for {fold(doubt)}: {next(iter(doubt.values()))}", nothing]
+    if jobs := [row for row in asked.roots if not row.hosts]:
+        step = asked.now.lens.taxonomy.leaf(jobs[0].label).next_step
+        return [f"No, it would fail again: {asked.title(jobs[0].label)}, which is no fault of a machine. {step}", nothing]
+    return [f"Yes, as far as I can see. {nothing}", "What was not checked I cannot see; the decision is yours."]
+
+
+def _bad(asked: Asked, row: HostKnown) -> str:
+    """Why a host should not be used; empty where nothing says so."""
+    held = [ladder for ladder in asked.case.ladders if ladder.target == row.host and (ladder.drained or ladder.open)]
+    causes = [cause for cause in row.causes if row.host in cause.hosts]
+    if causes:
+        drained = "; it is drained" if any(ladder.drained for ladder in held) else ""
+        return f"{asked.title(causes[0].label)} ({where(causes[0])}), read {ago(row.read, asked.at)}{drained}"
+    return describe(held[0], asked.title(held[0].label)) if held else ""
+
+
+def _doubt(asked: Asked, row: HostKnown) -> str:
+    """Why nothing can be told of a host; empty where something can."""
+    if row.dark:
+        return f"nobody looked at {row.host}. Say `recheck {row.host}`."
+    if row.odd:
+        return f"{row.host} shows something that no cause explains: {clean(row.odd[0].line or row.odd[0].key, 100)}."
+    if not row.whole:
+        check, why = row.blind[0] if row.blind else ("some checks", "were not asked")
+        return f"not all of {row.host} could be looked at ({name_of(check)}: {clean(why, 60)})."
+    if row.read is None or (asked.at - row.read).total_seconds() > TOO_OLD:
+        return f"{row.host} was read {ago(row.read, asked.at)}, which is too old. Say `recheck {row.host}`."
+    return ""
+
+
+def _to_change(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> Concluded:
+    """What a remedy would cost these hosts now, and whether anything found asks for it."""
+    if not hosts:
+        return say(asked, [*unknown_said(asked), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."])
+    wanted = [row for row in asked.case.ladders if row.target in hosts and row.open and any(rung.remedy == remedy.id for rung in row.rungs)]
+    asks = f"Nothing that I found on {fold(hosts)} asks for it."
+    if wanted:
+        asks = f"It is part of a fix: {describe(wanted[0], asked.title(wanted[0].label))}."
+    lines = [
+        _cost(asked, remedy, hosts),
+        f"It affects {remedy.blast}.",
+        "It needs the node drained and without jobs first." if remedy.needs else "",
+    ]
+    return say(asked, [*unknown_said(asked), *lines, asks, "RackMedic does it only by a card that somebody approves.", offer(asked, hosts)])
+
+
+def _cost(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> str:
+    jobs = {host: names for host in hosts if (names := _jobs(asked, host))}
+    unseen = [host for host in hosts if not {"procs", "sched"} & set(of_host(asked, host).looked)]
+    if jobs and remedy.id != "drain_node" and remedy.risk != "intrusive":
+        return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])}."
+    if unseen:
+        return f"I cannot tell: whether jobs run on {fold(unseen)} was not seen. Say `recheck {fold(unseen)}`."
+    return (
+        f"As far as I can see nothing on {fold(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'}."
+    )
+
+
+def _jobs(asked: Asked, host: str) -> list[str]:
+    """Jobs that held GPUs of a host when it was read."""
+    held = (fact for fact in asked.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
+    return sorted({str(fact.attrs["job"]) for fact in held if fact.attrs.get("job")})

@@ -1,0 +1,96 @@
+"""How a host is, and how several are: from what was read, with its age. What nobody looked at is said to be so. Pure."""
+
+from collections.abc import Sequence
+
+from graph.incident.answers.known import (
+    Asked,
+    HostKnown,
+    ago,
+    clean,
+    meant,
+    of_host,
+    offer,
+    quoted,
+    say,
+    shown_by,
+    sure,
+    unknown_said,
+    where,
+)
+from graph.incident.concluded import Concluded
+from tools.inventory.ranges import fold
+
+MOST_QUOTED, MOST_APART = 3, 5
+
+
+async def host_state(asked: Asked) -> Concluded:
+    """One host in full; of several each in a line."""
+    hosts = meant(asked).hosts
+    if len(hosts) != 1:
+        return _several(asked, hosts)
+    known = of_host(asked, hosts[0])
+    if known.dark:
+        return say(asked, [*unknown_said(asked), not_looked(asked, known)])
+    return say(asked, [*unknown_said(asked), *_in_full(asked, known), offer(asked, hosts)])
+
+
+async def group_state(asked: Asked) -> Concluded:
+    """Several hosts, those with something to say first."""
+    return _several(asked, meant(asked).hosts)
+
+
+def not_looked(asked: Asked, known: HostKnown) -> str:
+    """Why nothing is known of a host, with the offer."""
+    if known.blind:
+        why = known.blind[0][1]
+        return f"{known.host}: could not be looked at ({clean(why, 80)}), tried {ago(known.read, asked.at)}. Say `recheck {known.host}` to try again."
+    return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
+
+
+def _in_full(asked: Asked, known: HostKnown) -> list[str]:
+    lines = [f"{known.host}: {summary(asked, known)}."]
+    device = asked.said.device
+    for row in known.causes[:2]:
+        cited = [line for line in row.evidence if line.host in (known.host, "")]
+        lines += [quoted(asked, line) for line in cited[:MOST_QUOTED]]
+    if not known.causes:
+        odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
+        lines += [shown_by(asked, fact) for fact in odd[:MOST_QUOTED]]
+    if known.blind:
+        lines.append(f"Could not look with {', '.join(check for check, _ in known.blind[:6])}: {clean(known.blind[0][1], 80)}.")
+    return lines
+
+
+def summary(asked: Asked, known: HostKnown) -> str:
+    """One host in a clause, with how much was looked at and when."""
+    looked = f"{len(known.looked)} check{'s' * (len(known.looked) != 1)}, read {ago(known.read, asked.at)}"
+    if known.causes:
+        found = "; ".join(f"{asked.title(row.label)} ({where(row)}), {sure(row)}" for row in known.causes[:2])
+        return f"{found}; {looked}"
+    if known.odd:
+        return f"{looked}: something is abnormal and no cause is proven"
+    if not known.whole:
+        return f"{looked}: nothing abnormal in what could be looked at, but not all was"
+    return f"{looked}, nothing abnormal"
+
+
+def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
+    if not hosts:
+        nothing = "" if asked.said.unknown_hosts else "I have looked at no machine yet. Name hosts, for example `recheck gpu-[001-004]`."
+        return say(asked, [*unknown_said(asked), nothing or "I looked at nothing."])
+    known = [of_host(asked, host) for host in hosts]
+    sick = [row for row in known if row.causes]
+    odd = [row for row in known if not row.causes and row.odd]
+    partly = [row for row in known if not row.causes and not row.odd and not row.dark and not row.whole]
+    well = [row for row in known if not row.causes and not row.odd and not row.dark and row.whole]
+    dark = [row for row in known if row.dark]
+    head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
+    parts = [f"{len(sick)} with a fault" if sick else "", f"{len(odd)} abnormal" if odd else "", f"{len(well)} well" if well else ""]
+    parts += [f"{len(partly)} not wholly looked at" if partly else "", f"{len(dark)} not looked at" if dark else ""]
+    lines = [f"{head}{', '.join(filter(None, parts))}."] if len(hosts) > 1 else []
+    lines += [f"{row.host}: {summary(asked, row)}." for row in (*sick, *odd)[:MOST_APART]]
+    lines += [f"… and {len(sick) + len(odd) - MOST_APART} more with something to say."] if len(sick) + len(odd) > MOST_APART else []
+    lines += [f"{fold([row.host for row in well])}: {summary(asked, well[0])}."] if well else []
+    lines += [f"{fold([row.host for row in partly])}: {summary(asked, partly[0])}."] if partly else []
+    lines += [f"{fold([row.host for row in dark])}: not looked at. Say `recheck {fold([row.host for row in dark])}`."] if dark else []
+    return say(asked, [*unknown_said(asked), *lines, offer(asked, [row.host for row in known if not row.dark])])

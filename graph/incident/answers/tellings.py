@@ -1,0 +1,143 @@
+"""The incident told to somebody else, and RackMedic told to whoever asks: summaries, help, what it is and sees, and courtesy. Pure."""
+
+from graph.conversation.intents import INTENTS, Intent
+from graph.incident.answers.known import Asked, ago, quoted, read_at, say, sure, where
+from graph.incident.answers.people import owner_of
+from graph.incident.answers.steps import waiting
+from graph.incident.concluded import Concluded
+from graph.ladders.ends import describe, does
+from tools.inventory.ranges import fold
+
+HELPFUL = (
+    Intent.HOST_STATE, Intent.SHOW_OUTPUT, Intent.EXPLAIN, Intent.WHY_NOT, Intent.COMPARE, Intent.WHAT_NOW, Intent.ON_APPROVE,
+    Intent.SUMMARY, Intent.RECHECK, Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.HAND_OFF, Intent.CLOSE,
+)  # fmt: skip
+"""What the help in a thread names; the rest stands in the documentation."""
+
+
+async def summary(asked: Asked) -> Concluded:
+    """For a manager five lines without jargon, for a ticket structured; where nobody says for whom, the first."""
+    return _for_ticket(asked) if asked.said.audience == "ticket" else _for_manager(asked)
+
+
+def _for_manager(asked: Asked) -> Concluded:
+    case, roots, taxonomy = asked.case, asked.roots, asked.now.lens.taxonomy
+    if roots:
+        machines = fold(asked.guilty) if asked.guilty else "no machine is at fault"
+        what = f"What: {taxonomy.leaf(roots[0].label).customer_words or asked.title(roots[0].label)}"
+        more = f" Also: {', '.join(asked.title(row.label) for row in roots[1:3])}." if len(roots) > 1 else ""
+        lines = [what + more, f"Where: {machines}; {len(asked.seen)} machines looked at, {sure(roots[0])}."]
+    elif case.report and case.report.outcome == "no_fault":
+        lines = [f"What: no fault was found on {fold(asked.seen)}."]
+    else:
+        lines = [f"What: the cause is not known yet; {len(asked.seen)} machines were looked at."]
+    owner = owner_of(asked)
+    return say(
+        asked,
+        [
+            *lines,
+            f"Since: reported {case.opened:%H:%M} UTC, {ago(case.opened, asked.at)}.",
+            f"State: {_state(asked)}",
+            f"Who: {owner or 'nobody'} is on it.",
+        ],
+    )
+
+
+def _state(asked: Asked) -> str:
+    case = asked.case
+    if case.lifecycle == "closed":
+        return "closed."
+    if asks := waiting(asked):
+        return f"a fix waits for approval ({does(asks[0])})."
+    going = [row for row in case.ladders if row.open]
+    if going:
+        return f"{describe(going[0], asked.title(going[0].label))}."
+    if case.report and case.report.questions:
+        return "waiting for an answer to my questions."
+    step = case.report.next_step if case.report else ""
+    return f"next: {step}" if step else "nothing is open."
+
+
+def _for_ticket(asked: Asked) -> Concluded:
+    case, now, report = asked.case, asked.now, asked.case.report
+    lines = [f"Incident {case.id}, opened {case.opened:%Y-%m-%d %H:%M} UTC, {case.lifecycle.replace('_', ' ')}"]
+    said = " ".join(case.brief.text.split())
+    lines.append(f"Reported: {said[:240]}{'…' if len(said) > 240 else ''}" if said else "Reported: (no words)")
+    lines.append(f"Hosts looked at: {fold(asked.seen) or 'none'}" + (f"; job {case.brief.job}" if case.brief.job else ""))
+    for row in asked.roots[:3]:
+        lines.append(f"Cause: {asked.title(row.label)} ({where(row)}), {sure(row)}")
+        lines += [quoted(asked, line) for line in row.evidence[:2]]
+    if not asked.roots:
+        lines.append("Cause: none proven" + (f"; {now.why_unsure[0][:160]}" if now.why_unsure else ""))
+    out = [asked.title(row.label) for row in now.ruled_out(3)]
+    lines += [f"Ruled out: {', '.join(out)}"] if out else []
+    blind = now.could_not_look()
+    lines += [f"Could not look: {', '.join(f'{row.check} on {row.host}' for row in blind[:4])}"] if blind else []
+    lines += [f"Fix: {describe(row, asked.title(row.label))}" for row in case.ladders[:3]]
+    lines += [f"Next: {report.next_step}"] if report and report.next_step else []
+    return say(asked, [*lines, f"On it: {owner_of(asked) or 'nobody'}"], most=20)
+
+
+async def meta(asked: Asked) -> Concluded:
+    """Who we are and what we may look at, in this place."""
+    case, checks = asked.case, asked.now.lens.passive()
+    hosts = case.visible
+    where_to = f"{len(hosts)} hosts: {fold(hosts)[:160]}" if hosts else "no hosts; ask an operator to bind this channel in the inventory"
+    latest = max((at for host in asked.seen if (at := read_at(asked, host))), default=None)
+    looked = (
+        f"In this thread I have looked at {fold(asked.seen)[:120]}, last {ago(latest, asked.at)}."
+        if asked.seen
+        else "I have looked at nothing yet."
+    )
+    model = (
+        "a language model helps me to understand words; what is wrong is decided by rules over what the machines print"
+        if asked.ports.model
+        else "no language model is at work: rules over what the machines print decide"
+    )
+    return say(
+        asked,
+        [
+            "I am RackMedic, a bot that finds out why GPU training broke.",
+            f"From here I can see {where_to}.",
+            f"I read them with {len(checks)} checks that change nothing; tests that need idle GPUs and every fix wait for Approve on a card.",
+            looked,
+            f"In short: {model}.",
+        ],
+    )
+
+
+async def small_talk(asked: Asked) -> Concluded:
+    """Short, with the one thing worth knowing."""
+    return say(asked, [f"Hello. {_state(asked)[0].upper()}{_state(asked)[1:]}"])
+
+
+async def thanks(asked: Asked) -> Concluded:
+    """Short."""
+    return say(asked, ["You are welcome."])
+
+
+async def helps(asked: Asked) -> Concluded:
+    """What can be said here."""
+    rows = [f"• {INTENTS[one].form}: {INTENTS[one].means}" for one in HELPFUL]
+    return say(asked, ["In your own words, for example:", *rows, "Only the Approve button approves."], most=len(rows) + 2)
+
+
+async def typed_approval(asked: Asked) -> Concluded:
+    """Words approve nothing: the button does."""
+    asks = waiting(asked)
+    if not asks:
+        return say(asked, ["Words approve nothing, and nothing is up for decision now."])
+    live = await asked.ports.decisions(asked.case.id)
+    what = "; ".join(does(row) for row in asks[:2]) + (f" and {len(asks) - 2} more" if len(asks) > 2 else "")
+    if live is None:
+        return say(asked, [f"Words approve nothing. In Slack the Approve button on the card does: {what}."])
+    names = list(dict.fromkeys(name for row in live if row.open for name in row.approvers))
+    may = f"Who may: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}." if names else ""
+    return say(asked, [f"Words approve nothing. Press Approve on the card: {what}.", may])
+
+
+async def not_understood(asked: Asked) -> Concluded:
+    """One honest line, and what may have been meant."""
+    forms = [f"“{INTENTS[one].form}”" for one in asked.said.suggestions if INTENTS[one].form][:2]
+    hint = f" Did you mean {' or '.join(forms)}?" if forms else " Try “what about gpu-001?” or “help”."
+    return say(asked, [f"I did not understand that, so I did nothing.{hint}"])

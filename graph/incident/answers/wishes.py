@@ -1,0 +1,209 @@
+"""What people wish for: a test, a fix, or its way back. It becomes a card through the same ladders as what we propose, or the reason why not.
+
+Nothing is wished that no cause asks for, and nothing runs before somebody presses Approve.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graph.incident.answers.known import Asked, meant, name_of, of_host, say, unknown_said
+from graph.incident.answers.states import not_looked
+from graph.incident.concluded import Concluded
+from graph.incident.fixes import yard_of
+from graph.incident.lifecycle import becomes, of_fixes
+from graph.ladders.build import Yard, ladders_for
+from graph.ladders.ends import describe, does
+from graph.ladders.exclusive_checks import MOST_HOSTS, wished_look
+from graph.ladders.moves import News, climb
+from graph.ladders.preview import planned_actions
+from graph.ladders.steps import steps_of
+from graph.state import Hypothesis, Ladder
+from tools.inventory.ranges import fold
+from tools.remedies import REMEDIES
+
+AGAIN = frozenset({"undecided", "denied", "stopped", "withdrawn"})
+"""Ends after which a fix may be put up once more."""
+
+
+def put_up(asked: Asked, lines: Sequence[str], ladders: Sequence[Ladder]) -> Concluded:
+    """The answer with ladders that have changed; whoever tends them puts up what waits for a decision."""
+    case, yard = asked.case, yard_of(asked.case, asked.ports)
+    told = say(asked, lines)
+    report = told.report.model_copy(update={"actions": tuple(planned_actions(ladders, yard))})
+    return replace(told, report=report, ladders=list(ladders), lifecycle=becomes(case.lifecycle, of_fixes(ladders)))
+
+
+async def run_check(asked: Asked) -> Concluded:
+    """A test that needs idle GPUs, put up for decision on the hosts named."""
+    checks, hosts = asked.now.lens.checks, meant(asked).hosts[:MOST_HOSTS]
+    row = checks.get(asked.said.check)
+    able = ", ".join(check.id for check in checks.values() if check.exclusive)
+    if row is None:
+        return say(asked, [*unknown_said(asked), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."])
+    if not row.exclusive:
+        where = fold(hosts)
+        return say(
+            asked,
+            [
+                *unknown_said(asked),
+                f"{name_of(row.id)} disturbs nobody, so it needs no card: say `recheck {where}` and it is read now.".replace(
+                    " `recheck `", " `recheck`"
+                ),
+            ],
+        )
+    if not hosts:
+        return say(asked, [*unknown_said(asked), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
+    if row.scope != "host" and len(hosts) < 2:
+        return say(asked, [*unknown_said(asked), f"{row.id} measures between hosts, so it needs at least two."])
+    target = ",".join(sorted(hosts))
+    if any(one.open and one.target == target and one.now and one.now.args.get("check") == row.id for one in asked.case.ladders):
+        return say(asked, [f"{row.id} on {fold(hosts)} is up for decision already; its card is above."])
+    ladder = wished_look(row, hosts, asked.now, yard_of(asked.case, asked.ports), asked.case.ladders)
+    lines = [
+        f"Put up for decision: {row.id} on {fold(hosts)}. {row.asks}",
+        f"It takes about {row.seconds:.0f} s and whole GPUs; it starts only when somebody presses Approve.",
+    ]
+    return put_up(asked, [*unknown_said(asked), *lines], [*asked.case.ladders, ladder])
+
+
+async def wish_remedy(asked: Asked) -> Concluded:
+    """A fix: its card where something found asks for it, else the reason why not."""
+    remedy = REMEDIES.get(asked.said.remedy)
+    if remedy is None or remedy.at == "fleet":
+        return (
+            await run_check(asked)
+            if remedy
+            else say(asked, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."])
+        )
+    if remedy.id == "resume_node":
+        return await undo(asked)
+    hosts = meant(asked).hosts
+    if not hosts:
+        return say(asked, [*unknown_said(asked), f"On which host? Nothing was found yet that {called(remedy.id)} would mend."])
+    ladders, lines = list(asked.case.ladders), unknown_said(asked)
+    for host in hosts[:8]:
+        ladders, line = _wished(asked, remedy.id, host, ladders)
+        lines.append(line)
+    return put_up(asked, lines, ladders) if ladders != asked.case.ladders else say(asked, lines)
+
+
+def called(remedy: str) -> str:
+    """A remedy in a sentence."""
+    words = {
+        "drain_node": "a drain",
+        "reboot": "a reboot",
+        "gpu_reset": "a GPU reset",
+        "cancel_job": "cancelling the job",
+        "power_cycle": "a power cycle",
+    }
+    return words.get(remedy, f"“{remedy.replace('_', ' ')}”")
+
+
+def _wished(asked: Asked, remedy: str, host: str, ladders: list[Ladder]) -> tuple[list[Ladder], str]:
+    """The ladders after one wish for one host, and what is said of it."""
+    own = [row for row in ladders if row.target == host and any(rung.remedy == remedy for rung in row.rungs)]
+    yard = yard_of(asked.case, asked.ports)
+    if row := next((one for one in own if one.open), None):
+        return ladders, _of_open(asked, remedy, row)
+    if row := next((one for one in own if one.outcome in AGAIN and one.now and one.now.remedy == remedy), None):
+        again = climb(ladders, News("again", ladder=row.id), yard)
+        return (
+            again,
+            f"Put up again: {does(row)}{'' if host in does(row) else f' on {host}'}. It starts only when somebody presses Approve.",
+        )
+    known = of_host(asked, host)
+    if known.dark:
+        return ladders, not_looked(asked, known)
+    causes = [row for row in asked.roots if host in row.hosts]
+    fitting = [row for row in causes if remedy in _remedies(asked, row.label)]
+    if not fitting:
+        return ladders, _why_not(asked, remedy, host, causes)
+    return _begun(asked, remedy, host, fitting[0], ladders, yard)
+
+
+def _begun(asked: Asked, remedy: str, host: str, cause: Hypothesis, ladders: list[Ladder], yard: Yard) -> tuple[list[Ladder], str]:
+    """A new ladder for a cause that has none there, or whose last one people ended."""
+    only = cause.model_copy(update={"hosts": (host,), "devices": tuple(name for name in cause.devices if name.partition("/")[0] == host)})
+    built = ladders_for([only], yard, ladders, anew=True)
+    if not built.ladders:
+        why = " ".join(built.by_hand) or "; ".join(
+            row.says for row in ladders if row.target == host and row.label == cause.label and row.says
+        )
+        return ladders, f"{host}: no card, for this is left to people. {why}".strip()
+    row = built.ladders[0]
+    first = does(row)
+    follows = "" if row.now and row.now.remedy == remedy else f" {called(remedy).capitalize()} follows if it is needed."
+    waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
+    return (
+        [*ladders, row],
+        f"{waits}: {first}{'' if host in first else f' on {host}'}, for {asked.title(cause.label)}.{follows} It starts only when somebody presses Approve.",
+    )
+
+
+def _remedies(asked: Asked, label: str) -> set[str]:
+    leaf = asked.now.lens.taxonomy.leaves.get(label)
+    return {step.name for plan in leaf.remedies for step in steps_of(plan)} if leaf else set()
+
+
+def _of_open(asked: Asked, remedy: str, row: Ladder) -> str:
+    if row.now and row.now.remedy == remedy and row.waiting_for == "approval":
+        return f"{does(row)}{'' if row.target in does(row) else f' on {row.target}'}: it is up for decision already; press Approve on its card."
+    at = next((n for n, rung in enumerate(row.rungs) if rung.remedy == remedy), 0)
+    when = "was done before" if at < row.rung else "comes later, if it is still needed"
+    return f"{row.target}: {called(remedy)} {when}. Now: {describe(row, asked.title(row.label))}."
+
+
+def _why_not(asked: Asked, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
+    if not causes:
+        return (
+            f"No card: nothing was found on {host} that {called(remedy)} would mend. Tell me what you see there, or say `recheck {host}`."
+        )
+    row = causes[0]
+    step = asked.now.lens.taxonomy.leaf(row.label).next_step
+    return f"No card: {asked.title(row.label)} on {host} is not mended by {called(remedy)}. {step}"
+
+
+async def undo(asked: Asked) -> Concluded:
+    """The way back of what was done: a node's return as a card where it may go back, else the reason; of other remedies what people do."""
+    hosts, case = meant(asked), asked.case
+    rows = [row for row in case.ladders if not hosts.named or row.target in hosts.hosts]
+    held = [row for row in rows if row.drained]
+    ladders, lines = list(case.ladders), unknown_said(asked)
+    for row in held[:4]:
+        ladders, line = _returned(asked, row, ladders)
+        lines.append(line)
+    if not held:
+        lines += _undone([row for row in rows if row.since or row.proven]) or [_nothing_held(asked, hosts.hosts if hosts.named else ())]
+    return put_up(asked, lines, ladders) if ladders != case.ladders else say(asked, lines)
+
+
+def _nothing_held(asked: Asked, hosts: Sequence[str]) -> str:
+    waiting = [row for row in asked.case.ladders if row.open and row.waiting_for == "approval"]
+    what = f" {does(waiting[0])} was only put up for decision: reject its card." if waiting else ""
+    return f"There is nothing to undo{f' on {fold(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
+
+
+def _returned(asked: Asked, row: Ladder, ladders: list[Ladder]) -> tuple[list[Ladder], str]:
+    back = row.now is not None and row.now.part == "restore"
+    if row.open and back and row.waiting_for == "approval":
+        return ladders, f"Returning {row.target} to service is up for decision already; press Approve on its card."
+    if back and row.outcome in AGAIN:
+        again = climb(ladders, News("again", ladder=row.id), yard_of(asked.case, asked.ports))
+        return (
+            again,
+            f"Put up again: return {row.target} to service. The host is read again before; it starts only when somebody presses Approve.",
+        )
+    if row.open:
+        return ladders, f"{row.target} stays drained while its fix goes on: {describe(row, asked.title(row.label))}."
+    return ladders, f"{row.target} is not offered back: {row.says or row.outcome}."
+
+
+def _undone(rows: Sequence[Ladder]) -> list[str]:
+    """Of remedies that changed something: how people take them back."""
+    lines: list[str] = []
+    for row in rows[:3]:
+        fixes = [rung for rung in row.rungs[: row.rung + 1] if rung.part == "fix"]
+        for rung in fixes[-1:]:
+            back = REMEDIES[rung.remedy].back or "nothing takes it back"
+            lines.append(f"{row.target}, {rung.remedy.replace('_', ' ')}: {back}.")
+    return lines
