@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from graph.state import Brief, Correction, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, Report, Stats, Ticket, Tier
+from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, PersonsWord, Report, Stats, Ticket, Tier
 from tools.action import FaultCondition
 
 
@@ -100,10 +100,10 @@ class IncidentRows:
         return datetime.fromisoformat(text) if text else None
 
     @cached_property
-    def correction(self) -> Correction | None:
+    def correction(self) -> PersonsWord | None:
         """What people say it really was."""
         row = self.stored.get("correction")
-        return Correction.model_validate(row) if row else None
+        return PersonsWord.model_validate(row) if row else None
 
     @cached_property
     def stats(self) -> Stats:

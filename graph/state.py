@@ -277,7 +277,7 @@ class ShownOutput(Stored):
     form: Literal["file", "picture"] = "file"
 
 
-class Correction(Stored):
+class PersonsWord(Stored):
     """What it really was, by a person's word. `label` may be a branch of the taxonomy, or empty where only `words` were said."""
 
     label: str = ""
@@ -358,5 +358,5 @@ class Incident(TypedDict, total=False):
     quiet_until: str
     """Until when nothing is said in the thread but to a mention; absent while nobody asked for quiet."""
     correction: dict[str, Any]
-    """What people say it really was (`Correction`)."""
+    """What people say it really was (`PersonsWord`)."""
     stats: dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from graph.incident.case import Turn
 from graph.rows import write_hypotheses, write_ladders
-from graph.state import Correction, Hypothesis, Ladder, Lifecycle, Report, Ticket
+from graph.state import Hypothesis, Ladder, Lifecycle, PersonsWord, Report, Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Concluded:
     ladders: Sequence[Ladder] | None = None
     owner: str | None = None
     quiet_until: datetime | None = None
-    correction: Correction | None = None
+    correction: PersonsWord | None = None
 
     def write(self) -> dict[str, Any]:
         """Plain JSON, rows that stay as they are left out."""

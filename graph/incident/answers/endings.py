@@ -10,7 +10,7 @@ from graph.incident.fixes import yard_of
 from graph.incident.lifecycle import Came
 from graph.ladders.ends import stopped, withdrawn
 from graph.ladders.preview import planned_actions
-from graph.state import Correction, Ladder
+from graph.state import Ladder, PersonsWord
 from tools.inventory.ranges import fold
 
 QUIET = timedelta(hours=2)
@@ -27,10 +27,10 @@ def _meant(asked: Asked) -> str:
     return asked.title(said.category) if said.category else ""
 
 
-def _word(asked: Asked) -> Correction:
+def _word(asked: Asked) -> PersonsWord:
     said = asked.said
     label = said.labels[0] if len(said.labels) == 1 else branch_of(said.labels) or said.category
-    return Correction(label=label, words=clean(said.text, 160), by=asked.case.item.user)
+    return PersonsWord(label=label, words=clean(said.text, 160), by=asked.case.item.user)
 
 
 async def correct(asked: Asked) -> Concluded:
