@@ -16,6 +16,8 @@ from bot.actions.proposer import FactsOf, Withheld
 from bot.policy.approvals import Rights
 from bot.refusal import Refusal
 from graph.ladders.build import approval_of
+from graph.ladders.held import beside, no_return, returning
+from graph.ladders.moves import RETURN
 from graph.rows import IncidentRows
 from graph.state import Ladder
 from tools.acting.kit import KitAnswer
@@ -28,6 +30,9 @@ from tools.ledger.states import State, Transition
 from tools.transport import Transport
 
 Verdict = Literal["approve", "deny"]
+
+
+NOT_NOW = "It cannot be proposed now"
 
 
 class CannotAsk(Refusal):
@@ -106,6 +111,23 @@ class Decisions:
         await self._deliver.send(seen.action.incident, f"again:{approval}", {"event": "again", "approval": approval, "ladder": ladder.id})
         return found
 
+    async def ask_return(self, incident: str, ladder: str, asker: str) -> Record:
+        """RackMedic proposes to return a node that it holds, of whatever became of its incident; asking twice gives the same one. CannotAsk
+        says why it is not returned."""
+        await self._rights.admit(asker)
+        ladders = IncidentRows(await self._state_of(incident)).ladders
+        held = next((row for row in ladders if row.id == ladder), None)
+        if held is None:
+            raise CannotAsk("That node is not held by this incident.")
+        if why := no_return(held, ladders):
+            raise CannotAsk(f"{held.target} is not returned: {why}.")
+        again = returning(incident, held)
+        for row in beside(held, ladders):
+            await self._gone(incident, row)
+        found = await self._proposed(incident, again)
+        await self._deliver.send(incident, f"return:{again.approval}", {"event": RETURN, "ladder": ladder})
+        return found
+
     async def let_go(self, approval: str, digest: str, human: str) -> Record:
         """The next wave of the same cause may be put up though a host of an earlier one did not pass: an approver has looked."""
         seen = await self._current(approval, digest)
@@ -175,13 +197,20 @@ class Decisions:
     async def _ladder(self, seen: Record) -> Ladder:
         """The ladder that this action is, or was, a rung of."""
         rows = IncidentRows(await self._state_of(seen.action.incident))
-        if rows.lifecycle == "closed":
+        if rows.lifecycle == "closed" and not any(row.approval == seen.approval and row.drained for row in rows.ladders):
             raise CannotAsk("The incident is closed. Mention me again if the fault is back.")
         for row in rows.ladders:
             same = (row.label, row.target) == (seen.action.proves, seen.action.target)
             if row.approval == seen.approval or (same and row.now is not None and row.now.remedy == seen.action.remedy):
                 return row
         raise CannotAsk("This step is not wanted any more. Say `status` in the thread to see where the fix stands.")
+
+    async def _gone(self, incident: str, ladder: Ladder) -> None:
+        """CannotAsk where a fresh look does not show a fault to be gone."""
+        try:
+            await self._tender.must_be_gone(incident, ladder)
+        except Withheld as why:
+            raise CannotAsk(f"{NOT_NOW}: {why}.") from why
 
     async def _proposed(self, incident: str, ladder: Ladder, *, requested_by: str = "") -> Record:
         try:
@@ -191,7 +220,7 @@ class Decisions:
         try:
             found = await self._tender.put_up(incident, ladder, requested_by=requested_by, ahead=True)
         except Withheld as why:
-            raise CannotAsk(f"It cannot be proposed now: {why}.") from why
+            raise CannotAsk(f"{NOT_NOW}: {why}.") from why
         await self._wake(found.approval)
         return found
 

@@ -22,6 +22,7 @@ from graph.actions.flow import ActionThreads
 from graph.incident.fixes import QUIET
 from graph.incident.lifecycle import all_cured
 from graph.ladders.fault import guard_of
+from graph.ladders.held import on_the_way_back
 from graph.memory.fence import LostLease
 from graph.rows import IncidentRows
 from graph.state import Incident, Ladder
@@ -89,7 +90,7 @@ class Tender:
         records = {row.approval: row for row in await self.ledger.of_incident(incident)}
         await self._withdraw(state, ladders, records.values())
         late = await self.queues.late(incident, ladders, records.values())
-        going = [row for row in ladders if row.open and row.id not in late and state.get("lifecycle") != "closed"]
+        going = [row for row in wanted_of(state, ladders) if row.id not in late]
         proposed = [await self._carefully(incident, ladder, records) for ladder in going]
         told = await self.queues.note(incident, ladders)
         for approval in dict.fromkeys(
@@ -101,7 +102,7 @@ class Tender:
 
     async def _withdraw(self, state: Incident, ladders: Sequence[Ladder], records: Any) -> None:
         """What no ladder waits for is taken back."""
-        wanted = set() if state.get("lifecycle") == "closed" else {row.approval for row in ladders if row.open}
+        wanted = {row.approval for row in wanted_of(state, ladders)}
         for seen in records:
             wanted |= {seen.replaced_by} if seen.approval in wanted else set()
             if seen.state in OPEN and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
@@ -162,10 +163,15 @@ class Tender:
             return ""
 
     async def _may_go_back(self, incident: str, ladder: Ladder) -> None:
-        """A node is offered back only while a fresh look shows the fault no more. Withheld says why it is not. What only a test under load
-        shows went by the proof of its remedy, which ran that test."""
-        fault, rung = ladder.fault, ladder.now
-        if fault is None or rung is None or rung.part != "restore" or (fault.lasts == "proved" and ladder.since):
+        """A node is offered back only while a fresh look shows the fault no more. Withheld says why it is not."""
+        if ladder.now is not None and ladder.now.part == "restore":
+            await self.must_be_gone(incident, ladder)
+
+    async def must_be_gone(self, incident: str, ladder: Ladder) -> None:
+        """Withheld unless a fresh look shows the ladder's fault no more. What only a test under load shows went by the proof of its remedy,
+        which ran that test."""
+        fault = ladder.fault
+        if fault is None or (fault.lasts == "proved" and ladder.since):
             return
         found = await self.threads.fault_now(fault, incident, ladder.since or self.clock.now(), changed=ladder.since is not None)
         if found.answer == "unseen":
@@ -272,12 +278,17 @@ class Tender:
         return ladder.due is not None and ladder.due <= self.clock.now()
 
 
+def wanted_of(state: Incident, ladders: Sequence[Ladder]) -> list[Ladder]:
+    """Those that go on. A closed incident wants nothing but to give back the nodes that it holds."""
+    closed = state.get("lifecycle") == "closed"
+    return [row for row in ladders if row.open and (on_the_way_back(row) or not closed)]
+
+
 def next_look(state: Incident, ladders: Sequence[Ladder], now: datetime) -> datetime | None:
     """When an incident's ladders want to be looked at again; None when they wait for nothing."""
-    if state.get("lifecycle") == "closed":
-        return None
-    times = [_next(row, now) for row in ladders if row.open]
-    times += [max(row.due, now + EVERY["none"]) for row in ladders if row.outcome == "cured" and row.due]
+    times = [_next(row, now) for row in wanted_of(state, ladders)]
+    if state.get("lifecycle") != "closed":
+        times += [max(row.due, now + EVERY["none"]) for row in ladders if row.outcome == "cured" and row.due]
     return min(times, default=None)
 
 

@@ -23,8 +23,10 @@ from bot.desk.inbox import Inbox
 from bot.desk.known import known
 from bot.desk.lease import Lease, Leases
 from bot.tasks import awaited, end
+from graph.ladders.held import holds
 from graph.memory.fence import Drained, LostLease
 from graph.ports import Progress
+from graph.rows import IncidentRows
 from graph.state import Incident, Item, Lifecycle, Origin, Report
 from tools.clock import Clock
 
@@ -207,7 +209,7 @@ class Desk:
         if (again_at := await self._post(lease, item, state, report)) is not None:
             return again_at
         lifecycle: Lifecycle = state.get("lifecycle", "open")
-        keep = self._limits.keep_closed
+        keep = None if holds(IncidentRows(state).ladders) else self._limits.keep_closed
         await self._turns.tidy(item.incident, keep if lifecycle == "closed" else None)
         timers = self._timers(state, report, item, self._clock.now())
         await self._inbox.finish(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, about=about)

@@ -164,6 +164,10 @@ class Inbox:
         """Incidents that are not closed, oldest first."""
         return [row.decode() for row in await awaited(self._redis.zrange(self._names.open, 0, -1))]
 
+    async def held_incidents(self) -> list[str]:
+        """Incidents whose nodes we hold, closed ones too, oldest first."""
+        return [row.decode() for row in await awaited(self._redis.zrange(self._names.held, 0, -1))]
+
     async def set_aside(self) -> list[bytes]:
         """The dead letters: JSON of items that no turn could answer, oldest first."""
         return cast(list[bytes], await awaited(self._redis.lrange(self._names.dead, 0, -1)))
@@ -194,13 +198,13 @@ class Inbox:
         lifecycle: Lifecycle,
         timers: Mapping[str, datetime],
         *,
-        keep: timedelta,
+        keep: timedelta | None,
         about: Concern = NOTHING,
     ) -> None:
         """The turn is over: in one step the item leaves, the timers and what the incident concerns are replaced, and a closed incident's
-        lifetime (`keep`) starts."""
+        lifetime (`keep`) starts. None where we hold nodes of it: then it stays."""
         due = [word for why, at in timers.items() for word in (why, _score(at))]
-        await self._leave(incident, token, item, "", [lifecycle, _seconds(keep), self._now(), *due], about)
+        await self._leave(incident, token, item, "", [lifecycle, "held" if keep is None else _seconds(keep), self._now(), *due], about)
 
     async def give_up(self, incident: str, token: str, item: str, letter: str) -> None:
         """Set the item aside as a dead letter; timers stay as they were."""
@@ -237,7 +241,7 @@ class Inbox:
         parts = ("inbox", "timers", "tries", "threads", "posted")
         keys = [self._names.lease(incident), self._names.of(incident), *(self._names.of(incident, part) for part in parts)]
         keys += [self._names.due, self._names.open, self._names.dead]
-        keys += [self._names.of(incident, "causes"), self._names.of(incident, "concerns"), *self._concerned(about)]
+        keys += [self._names.of(incident, "causes"), self._names.of(incident, "concerns"), self._names.held, *self._concerned(about)]
         if await self._finish(keys=keys, args=[token, incident, item, letter, *rest]) == scripts.LOST:
             raise LostLease(f"{incident}: another worker has it; {item} stays for them")
 

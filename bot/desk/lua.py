@@ -159,7 +159,7 @@ FINISH = (
     _LEAVE
     + """
 local token, incident, item, letter, lifecycle, keep, now = unpack(ARGV, 1, 7)
-local lease, hash, inbox, timers, tries, threads, posted, due, open, dead, causes, concerns = unpack(KEYS, 1, 12)
+local lease, hash, inbox, timers, tries, threads, posted, due, open, dead, causes, concerns, held = unpack(KEYS, 1, 13)
 if redis.call('GET', lease) ~= token then return -1 end
 local head = redis.call('LINDEX', inbox, 0)
 if not head or string.sub(head, 1, #item + 1) ~= item .. '\\n' then return 0 end
@@ -179,7 +179,7 @@ for at = 8, #ARGV, 2 do
   redis.call('SADD', timers, ARGV[at])
 end
 local kept = {}
-for at = 13, #KEYS do kept[KEYS[at]] = true end
+for at = 14, #KEYS do kept[KEYS[at]] = true end
 for _, key in ipairs(redis.call('SMEMBERS', concerns)) do
   if not kept[key] and not string.find(key, ':concern:alert:', 1, true) then
     redis.call('ZREM', key, incident)
@@ -196,13 +196,21 @@ if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 then
   for _, key in ipairs(redis.call('SMEMBERS', causes)) do leave(incident, causes, key, due, now) end
   redis.call('ZREM', due, incident .. again)
   redis.call('ZREM', open, incident)
+end
+if keep == 'held' then
+  redis.call('ZADD', held, 'NX', redis.call('HGET', hash, 'opened') or 0, incident)
+else
+  redis.call('ZREM', held, incident)
+end
+if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 and keep ~= 'held' then
   for _, key in ipairs({hash, threads, posted, hash .. ':spent', hash .. ':pulse'}) do redis.call('EXPIRE', key, keep) end
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('EXPIRE', thread, keep) end
 end
 return 1
 """
 )
-"""Asked twice (a lost answer, a retry), the second finds another head and changes nothing."""
+"""Asked twice (a lost answer, a retry), the second finds another head and changes nothing. `keep` is `held` where we hold nodes of it: such
+an incident stays until they are back."""
 
 POST = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end

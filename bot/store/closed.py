@@ -12,11 +12,13 @@ from graph.memory.checkpoint import KINDS
 FORGET = """
 local hash, inbox, lease, threads = unpack(KEYS, 1, 4)
 if redis.call('HGET', hash, 'lifecycle') ~= 'closed' or redis.call('LLEN', inbox) > 0 or redis.call('EXISTS', lease) == 1 then return 0 end
+if redis.call('PTTL', hash) < 0 then return 0 end
 for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('UNLINK', thread) end
 redis.call('UNLINK', unpack(KEYS))
 return 1
 """
-"""KEYS hash, inbox, lease, threads, and whatever else is kept of the incident. One that lives again meanwhile stays."""
+"""KEYS hash, inbox, lease, threads, and whatever else is kept of the incident. One that lives again meanwhile stays, and one whose nodes
+we hold, which has no lifetime yet."""
 PARTS = ("inbox", "lease", "threads", "posted", "spent", "pulse", "cards", "tries", "timers", "concerns", "causes")
 BATCH = 100
 
@@ -39,7 +41,7 @@ class ClosedIncidents:
 
     async def trim(self, most_bytes: int) -> int:
         """Forget the longest closed until the rest takes no more than this; how many went. ResponseError where Redis tells no sizes."""
-        rows = sorted(await self.all(), key=lambda row: row.goes_in_ms)
+        rows = sorted((row for row in await self.all() if row.goes_in_ms >= 0), key=lambda row: row.goes_in_ms)
         over, gone = sum(row.bytes for row in rows) - most_bytes, 0
         for row in rows:
             if over <= 0:

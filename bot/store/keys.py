@@ -21,6 +21,7 @@ class Names:
     def __init__(self, prefix: str = PREFIX) -> None:
         self.due = f"{prefix}:due"
         self.open = f"{prefix}:open"
+        self.held = f"{prefix}:held"
         self.fence = f"{prefix}:fence"
         self.dead = f"{prefix}:dead"
         self.actions_due = f"{prefix}:actions:due"
@@ -75,6 +76,7 @@ CLOSED = "some days after the incident is closed (closed_days)"
 TABLE = (
     KeyForm("rm:due",                        "zset: `INCIDENT WHY`, by when somebody must look"),
     KeyForm("rm:open",                       "zset: incidents that are not closed, by when they were opened"),
+    KeyForm("rm:held",                       "zset: incidents whose nodes we hold, closed ones too, by when they were opened", "when the nodes are back"),
     KeyForm("rm:fence",                      "counter behind the tokens of leases"),
     KeyForm("rm:dead",                       "list: items that no turn could answer; the last thousand"),
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),

@@ -13,10 +13,10 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, all_cured, becomes, of_fixes
 from graph.incident.tickets import hand_over
 from graph.ladders.build import Yard, ladders_for, mended_on
-from graph.ladders.ends import describe, left_to_others, settled, stopped, withdrawn
+from graph.ladders.ends import describe, ended, left_to_others, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
 from graph.ladders.fault import contradicted, rests_on
-from graph.ladders.held import held_by
+from graph.ladders.held import held_by, on_the_way_back
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.shared import Spot, kept_elsewhere, shared_causes, spots_of, spots_of_ladders
@@ -41,6 +41,8 @@ async def with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: P
         return _result(concluded, case, now, ports)
     if kind in TAKES_OVER:
         return _taken_over(concluded, stopped(case.ladders, TAKES_OVER[kind]), ports) if case.ladders else concluded
+    if kind == "timer" and concluded.lifecycle == "closed" and case.ladders:
+        return _taken_over(concluded, stopped(case.ladders, "nobody said anything for days"), ports)
     if kind == "timer" or concluded.hypotheses is None:
         return concluded
     return await _diagnosed(concluded, case.ladders, case, now, ports)
@@ -159,6 +161,8 @@ def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> 
         return _quiet(concluded, case)
     yard = yard_of(case, ports)
     ladders = climb(case.ladders, news, yard)
+    if case.lifecycle == "closed":
+        ladders = [row if on_the_way_back(row) or not row.open else ended(row, "stopped", "the incident is closed") for row in ladders]
     changed = [row for row in ladders if row not in case.ladders]
     after = becomes(case.lifecycle, of_fixes(ladders))
     if not changed:

@@ -132,7 +132,7 @@ def _ladder(
         return None, said
     rungs = _with_job(rungs, ground, yard)
     drains = any(rung.remedy == "drain_node" for rung in rungs)
-    rungs += _restore(ground) if drains and any(rung.part == "fix" for rung in rungs) else []
+    rungs += [way_back(host.name)] if drains and any(rung.part == "fix" for rung in rungs) else []
     devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
     count = sum((row.label, row.target) == (leaf.label, host.name) for row in known)
     name = hashlib.sha256(f"{yard.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]
@@ -186,8 +186,9 @@ def _with_job(rungs: list[Rung], ground: Ground, yard: Yard) -> list[Rung]:
     return [*rungs[: at + 1], *cancel, *rungs[at + 1 :]]
 
 
-def _restore(ground: Ground) -> list[Rung]:
-    return [Rung(remedy="resume_node", args={"node": ground.host.name}, plan=-1, part="restore")]
+def way_back(host: str) -> Rung:
+    """The rung that returns a drained node to service."""
+    return Rung(remedy="resume_node", args={"node": host}, plan=-1, part="restore")
 
 
 def approval_of(incident: str, ladder: Ladder) -> str:

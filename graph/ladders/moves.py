@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 
 from graph.ladders.build import Yard, asking, build_ladder, enter
 from graph.ladders.ends import ended, settled
+from graph.ladders.held import returning
 from graph.ladders.next_rung import anew, ask_again, heavier, next_rung, present, waiting, watch
 from graph.state import Ladder, WaitingFor
 
 GOOD = frozenset({"passes_now", "cured"})
 LONGEST_NAME = 60
+STILL_OUT = "the scheduler still has it out of service"
+RETURN = "return"
+"""Somebody asked for a node that is held."""
 RESULTS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
@@ -81,13 +85,17 @@ def moved(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 def _about_nothing(ladder: Ladder, news: News) -> bool:
     """The result of an action while none is put up, or Ask again on an old card of a ladder that goes on: it would pass a wait by."""
+    if news.kind == RETURN:
+        return ladder.open or not ladder.drained
     if news.kind == "again":
         return not ladder.outcome and not (news.approval and news.approval == ladder.approval)
     return news.kind in RESULTS and not ladder.approval
 
 
 def _revives(ladder: Ladder, news: News) -> bool:
-    """Somebody asks again, or says what became of an action in doubt."""
+    """Somebody asks again, or for the node, or says what became of an action in doubt."""
+    if news.kind == RETURN:
+        return True
     if news.kind == "again":
         return ladder.outcome in ("undecided", "denied", "stopped", "withdrawn")
     return ladder.outcome == "unknown" and news.kind in ("done", "failed")
@@ -98,7 +106,10 @@ def _after_the_end(ladder: Ladder, news: News) -> Ladder:
     remedy = ladder.now.remedy if ladder.now and news.kind == "done" else ""
     if remedy == "drain_node":
         return _drained(ladder, news)
-    return _returned(ladder) if remedy == "resume_node" else ladder
+    if remedy == "resume_node":
+        return _returned(ladder)
+    proved = bool(remedy) and ladder.now is not None and ladder.now.part == "fix" and news.outcome in GOOD
+    return ladder.model_copy(update={"proven": ladder.approval}) if proved else ladder
 
 
 def _drained(ladder: Ladder, news: News) -> Ladder:
@@ -118,11 +129,17 @@ def _done(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if rung.remedy == "run_check":
         return ended(ladder, "looked", news.says or "the check has answered")
     if rung.part == "restore":
-        why = news.says or "the scheduler still has it out of service"
-        return watch(_returned(ladder), yard) if news.outcome in GOOD else ended(ladder, "ticket", why)
+        return _back_in_service(ladder, yard) if news.outcome in GOOD else ended(ladder, "ticket", news.says or STILL_OUT)
     if news.outcome not in GOOD:
         return heavier(ladder, news.says or f"after it: {news.outcome or 'no proof'}", yard)
     return next_rung(ladder.model_copy(update={"proven": ladder.approval, "tried": rung.plan}), yard)
+
+
+def _back_in_service(ladder: Ladder, yard: Yard) -> Ladder:
+    """What mended it is proved again later. Where nothing of ours did there is nothing to prove: a scheduler's word is no cure."""
+    if ladder.proven:
+        return watch(_returned(ladder), yard)
+    return ended(_returned(ladder), "withdrawn", f"the fault was gone without a remedy of ours; {ladder.target} is back in service")
 
 
 def _failed(ladder: Ladder, news: News, yard: Yard) -> Ladder:
@@ -229,6 +246,11 @@ def _again(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     return asking(ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": ""}), yard)
 
 
+def _return(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    """Somebody asked for a held node: a fresh look showed its fault no more, and its way back is put up."""
+    return returning(yard.incident, ladder)
+
+
 def _cured(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     over = ended(ladder, "cured", "proved again, the fault did not come back")
     return over.model_copy(update={"due": yard.now + yard.waits.quiet})
@@ -278,5 +300,6 @@ MOVES: Mapping[str, LadderMove] = {
     "recurred":    LadderMove(_recurred,  "proof"),
     # what a person pressed
     "again":       LadderMove(_again),
+    "return":      LadderMove(_return),
 }
 # fmt: on

@@ -18,7 +18,8 @@ from bot.desk.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
 from bot.store.keys import WAKEUPS, Names
 from bot.tasks import end
-from graph.state import Report
+from graph.rows import write_ladders
+from graph.state import Incident, Ladder, Report
 from tests.support.clock import PATIENCE, T0, SetClock
 from tests.support.fakes_desk import BoardOfList, Point, TinyTurns, item, origin, straight_on
 from tests.support.redis_server import RealServer
@@ -40,12 +41,20 @@ async def no_pause(seconds: float) -> None:
 class Office:
     """A desk with everything around it, on one Redis."""
 
-    def __init__(self, redis: Redis, at: Point = straight_on, *, owner: str = "me", limits: TurnLimits | None = None) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        at: Point = straight_on,
+        *,
+        owner: str = "me",
+        limits: TurnLimits | None = None,
+        turns: TinyTurns | None = None,
+    ) -> None:
         self.redis = redis
         self.clock = SetClock()
         self.inbox = Inbox(redis, self.clock)
         self.leases = Leases(redis, self.clock, owner=owner)
-        self.turns = TinyTurns(redis, at)
+        self.turns = turns or TinyTurns(redis, at)
         self.board = BoardOfList()
         self.desk = Desk(
             self.inbox, self.leases, self.turns, self.board, clock=self.clock, timers=timers_after, limits=limits, pause=no_pause
@@ -285,6 +294,28 @@ async def test_a_timer_becomes_a_turn(office: Office) -> None:
     await wakeups.idle()
     assert len(office.board.posted) == 2
     assert office.board.posted[1].startswith(f"timer:{incident}:{AUTO_CLOSE}:")
+
+
+class Holding(TinyTurns):
+    """Turns of an incident that holds n1 until it is told otherwise."""
+
+    drained = True
+
+    async def state(self, incident: str) -> Incident:
+        row = Ladder(id="l1", label="GPU.EXECUTION.Hung", target="n1", drained=self.drained)
+        return {**await super().state(incident), "ladders": write_ladders([row])}
+
+
+async def test_a_closed_incident_is_not_forgotten_while_we_hold_a_node_of_it(redis: Redis) -> None:
+    office = Office(redis, turns=(turns := Holding(redis)))
+    incident = await office.mention("a")
+    for name, drained in (("b", True), ("c", False)):
+        turns.drained = drained
+        await office.inbox.enqueue(item(incident, name, "close"), name)
+        await office.desk.advance(incident)
+        lives = [await redis.ttl(key) for key in (f"rm:thread:{{{incident}}}:checkpoints", Names().of(incident))]
+        assert all(seconds == -1 if drained else seconds > 0 for seconds in lives), lives
+        assert await office.inbox.held_incidents() == ([incident] if drained else [])
 
 
 async def test_a_closed_incident_expires_with_its_conversation_and_a_reply_brings_both_back(office: Office) -> None:

@@ -135,6 +135,21 @@ async def test_a_closed_incident_gets_a_lifetime_and_a_new_item_takes_it_away(in
     assert not await inbox.posting(incident, lease.token, "a")
 
 
+async def test_a_closed_incident_whose_nodes_we_hold_stays_until_they_are_back(inbox: Inbox, leases: Leases, redis: Redis) -> None:
+    incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
+    await inbox.enqueue(item(incident, "b", "reply"), "b")
+    lease = await leases.take(incident)
+    assert lease
+    await inbox.finish(incident, lease.token, "a", "closed", {}, keep=None)
+    await inbox.finish(incident, lease.token, "b", "closed", {}, keep=None)
+    names = Names()
+    assert await redis.ttl(names.of(incident)) == -1
+    assert (await inbox.open_incidents(), await inbox.held_incidents()) == ([], [incident])
+    await inbox.enqueue(item(incident, "c", "reply"), "c")
+    await inbox.finish(incident, lease.token, "c", "closed", {}, keep=KEEP)
+    assert (await redis.ttl(names.of(incident)) > 0, await inbox.held_incidents()) == (True, [])
+
+
 async def test_a_second_thread_is_bound_to_the_incident_once(inbox: Inbox) -> None:
     incident = (await inbox.open(origin(), "a", lambda i: item(i, "a"))).incident
     other = (await inbox.open(origin("9.0"), "b", lambda i: item(i, "b"))).incident

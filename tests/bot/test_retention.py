@@ -47,15 +47,15 @@ class Place:
         self.closed = ClosedIncidents(redis)
         self.retention = Retention(self.settings, self.inbox.open_incidents, self.closed, self.clock)
 
-    async def incident(self, name: str, *, closed: bool = False) -> str:
-        """One with a turn, a stored state and evidence; closed ones go after so many days."""
+    async def incident(self, name: str, *, closed: bool = False, holds: bool = False) -> str:
+        """One with a turn, a stored state and evidence; closed ones go after so many days, unless we hold nodes of theirs."""
         id_ = (await self.inbox.open(origin(name), name, lambda incident: item(incident, name))).incident
         turns = TinyTurns(self.redis)
         await turns.run(item(id_, name, "close" if closed else "mention"), None)
         lease = await Leases(self.redis, self.clock).take(id_)
         assert lease
-        keep = self.settings.closed_days * DAY
-        await self.inbox.finish(id_, lease.token, name, "closed" if closed else "open", {}, keep=timedelta(seconds=keep))
+        keep = None if holds else timedelta(days=self.settings.closed_days)
+        await self.inbox.finish(id_, lease.token, name, "closed" if closed else "open", {}, keep=keep)
         await lease.release()
         return id_
 
@@ -150,6 +150,14 @@ async def test_a_closed_incident_that_lives_again_is_not_forgotten(real_redis: R
     await place.inbox.open(origin("1.0"), "again", lambda of: item(of, "again", "reply"))
     assert await place.closed.trim(0) == 0
     assert [one.id for one in await place.inbox.peek(incident)] == ["again"]
+
+
+async def test_a_closed_incident_whose_nodes_we_hold_is_never_forgotten_to_make_room(real_redis: Redis, tmp_path: Path) -> None:
+    place = Place(real_redis, tmp_path)
+    incident = await place.incident("1.0", closed=True, holds=True)
+    await place.incident("2.0", closed=True)
+    assert await place.closed.trim(0) == 1
+    assert (await place.inbox.find("T", "C", "1.0"), await place.inbox.held_incidents()) == (incident, [incident])
 
 
 def test_a_long_log_of_the_private_redis_is_put_aside_once(tmp_path: Path) -> None:

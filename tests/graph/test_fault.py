@@ -253,6 +253,96 @@ async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: R
     assert [one.approval for one in await office.pending(incident)] == [again.approval]
 
 
+async def asks_back(office: Office, incident: str) -> Record:
+    """Somebody presses *Ask again to return* of the only node that is held."""
+    (ladder,) = [row for row in await office.ladders(incident) if row.get("drained")]
+    return await office.decisions.ask_return(incident, ladder["id"], ANN)
+
+
+@pytest.mark.parametrize("kind", ["hand_off", "stop", "close"])
+async def test_a_held_node_is_returned_on_request_whatever_became_of_its_incident(store: Redis, kind: str) -> None:
+    office = Office(store, site(down()))
+    incident = await office.mention("job 4711 is slow on n1")
+    await office.approve(incident, "drain_node")
+    await office.say(incident, kind)
+    with pytest.raises(CannotAsk, match="the fault is there"):
+        await asks_back(office, incident)
+    office.site.sick(down("active"))
+    first, second = [await asks_back(office, incident) for _ in range(2)]
+    assert first.approval == second.approval
+    await office.settle(incident)
+    before = (await office.turns.state(incident))["lifecycle"]
+    assert [row.action.remedy for row in await office.pending(incident)] == ["resume_node"]
+    with pytest.raises(CannotAsk, match="under way"):
+        await asks_back(office, incident)
+    await office.approve(incident, "resume_node")
+    assert office.site.counts() == {"drain_node": 1, "resume_node": 1}
+    (ladder,) = await office.ladders(incident)
+    assert (ladder["outcome"], ladder.get("drained", False)) == ("withdrawn", False), "a scheduler's word is no cure"
+    assert (await office.turns.state(incident))["lifecycle"] == before
+
+
+@pytest.mark.parametrize("kind", ["hand_off", "close"])
+async def test_a_return_that_nobody_decides_about_is_asked_for_again_and_again_by_people_alone(store: Redis, kind: str) -> None:
+    office = Office(store, site(down()))
+    incident = await office.mention("job 4711 is slow on n1")
+    await office.approve(incident, "drain_node")
+    await office.say(incident, kind)
+    office.site.sick(down("active"))
+    asked = []
+    for _ in range(3):
+        asked.append(await asks_back(office, incident))
+        await office.settle(incident)
+        office.clock.go(minutes=16)
+        await office.settle(incident)
+        assert await office.pending(incident) == []
+    assert len({row.approval for row in asked}) == 3
+    again = await office.decisions.ask_again(asked[-1].approval, asked[-1].digest, BOB)
+    await office.settle(incident)
+    assert [row.approval for row in await office.pending(incident)] == [again.approval]
+
+
+async def test_after_a_remedy_that_did_not_help_nobody_may_ask_for_the_node(store: Redis) -> None:
+    office = Office(store, site(down()))
+    office.site.mends.clear()
+    incident = await office.mention("job 4711 is slow on n1")
+    await office.approve(incident, "drain_node")
+    await office.approve(incident, "restart_fabricmanager")
+    await office.say(incident, "hand_off")
+    office.site.sick(down("active"))
+    with pytest.raises(CannotAsk, match="n1 is not returned: a remedy was run and is not proved to have helped"):
+        await asks_back(office, incident)
+    assert office.site.counts() == {"drain_node": 1, "restart_fabricmanager": 1}
+
+
+async def test_what_is_wrong_beside_it_on_the_host_keeps_a_node_held(store: Redis) -> None:
+    office = Office(store, site(down(), hung()))
+    incident = await office.mention("job 4711 is slow on n1")
+    await office.approve(incident, "drain_node")
+    await office.say(incident, "hand_off")
+    office.site.sick(down("active"))
+    with pytest.raises(CannotAsk, match="the fault is there"):
+        await asks_back(office, incident)
+    office.site.boots["n1"] = "another boot"
+    await asks_back(office, incident)
+    await office.settle(incident)
+    assert [row.action.remedy for row in await office.pending(incident)] == ["resume_node"]
+
+
+async def test_a_node_that_waits_for_spare_parts_comes_back_once_the_fault_is_gone(store: Redis) -> None:
+    office = Office(store, site(fact("n1", "smi", "gpu.remap.failure", True, "gpu3")))
+    incident = await office.mention("job 4711 is slow on n1")
+    await office.approve(incident, "drain_node")
+    assert (await office.ladders(incident))[0]["outcome"] == "ticket"
+    with pytest.raises(CannotAsk, match="the fault is there"):
+        await asks_back(office, incident)
+    office.site.sick(fact("n1", "smi", "gpu.remap.failure", False, "gpu3"))
+    await asks_back(office, incident)
+    await office.settle(incident)
+    await office.approve(incident, "resume_node")
+    assert office.site.counts() == {"drain_node": 1, "resume_node": 1}
+
+
 # Two incidents about one fault
 
 

@@ -58,7 +58,7 @@ class DoomedInbox(Inbox):
         lifecycle: Lifecycle,
         timers: Mapping[str, datetime],
         *,
-        keep: timedelta,
+        keep: timedelta | None,
         about: Concern = NOTHING,
     ) -> None:
         await self.doom.at("finish:begin")
