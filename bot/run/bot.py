@@ -34,7 +34,8 @@ from bot.slack.context import Surface
 from bot.slack.incoming.files import Fetch
 from bot.slack.outgoing.approval_view import Known
 from bot.slack.outgoing.approvals import cards_over
-from bot.slack.outgoing.posts import PostedCards
+from bot.slack.outgoing.living import LivingMessages
+from bot.slack.outgoing.posts import PostedCards, Unsettled
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import People
@@ -60,10 +61,12 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     background, people = Background(), People(client)
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
     inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
-    living = ProgressCards(client, cards, inbox.origin, background)
-    board = SlackBoard(client, cards, living, people, inbox.origin, world.ports.evidence, bindings(world.ports.inventory.channels))
+    bound = bindings(world.ports.inventory.channels)
+    living = LivingMessages(client, cards, people, inbox.origin, Unsettled(store.redis, world.ports.clock), bound)
+    board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=Causes(store.redis, world.ports.clock).keep)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
+    living.reads(state_of=turns.state)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
     known = Known(ActionIndex(store.redis, ports.clock).told, KnownFacts(ports.evidence, turns.state))
     needs = ActingNeeds(
@@ -74,7 +77,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         state_of=turns.state,
         inbox=inbox,
         people=people,
-        show=cards_over(client, cards, people, inbox.origin, known, ports, world.transport),
+        show=cards_over(client, cards, people, inbox.origin, known, ports, world.transport, living),
         wake=wakeups.wake,
         wakeups=of_actions,
     )
@@ -99,7 +102,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
         )
         retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
-        chores = (Sweeper(inbox, wakeups).run, retention.run) if works else ()
+        chores = (Sweeper(inbox, wakeups).run, living.run, retention.run) if works else ()
         async with _working(desk, wakeups, chores), _listening(settings, surface, role):
             yield desk
 

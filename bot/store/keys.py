@@ -24,6 +24,7 @@ class Names:
         self.held = f"{prefix}:held"
         self.fence = f"{prefix}:fence"
         self.dead = f"{prefix}:dead"
+        self.living = f"{prefix}:living"
         self.actions_due = f"{prefix}:actions:due"
         self._prefix = prefix
 
@@ -79,6 +80,7 @@ TABLE = (
     KeyForm("rm:held",                       "zset: incidents whose nodes we hold, closed ones too, by when they were opened", "when the nodes are back"),
     KeyForm("rm:fence",                      "counter behind the tokens of leases"),
     KeyForm("rm:dead",                       "list: items that no turn could answer; the last thousand"),
+    KeyForm("rm:living",                     "zset: incidents whose message says that somebody is looking, by since when"),
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
     KeyForm("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),

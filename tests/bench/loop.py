@@ -156,6 +156,7 @@ async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
         "untouched": cluster.state_hash() == here.twin.state_hash(),
         "audit": (await here.book.verify()).good,
         "said": _said(here, ts),
+        "messages": sum(m["ts"] != ts for m in here.slack.thread(CHANNEL, ts)),
     }
 
 

@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.policy.channels import bindings
 from bot.slack.client import Throttle, slack_client
-from bot.slack.outgoing.posts import PostedCards
+from bot.slack.outgoing.living import LivingMessages
+from bot.slack.outgoing.posts import PostedCards, Unsettled
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import CannotTell, People
@@ -18,6 +19,7 @@ from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Progress
 from graph.state import Evidence, Hypothesis, Incident, Origin, Report, SharedCause
+from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import ChannelRow
@@ -52,12 +54,14 @@ class Time:
 @dataclass
 class Place:
     slack: SlackSandbox
+    redis: FakeAsyncRedis
     cards: PostedCards
     evidence: MemoryEvidence
     time: Time
     thread: str
     background: Background = field(default_factory=Background)
-    boards: list[SlackBoard] = field(default_factory=list)
+    clock: SetClock = field(default_factory=SetClock)
+    states: dict[str, Incident] = field(default_factory=dict)
 
     bound: Mapping[str, ChannelRow] = field(default_factory=dict)
 
@@ -65,8 +69,13 @@ class Place:
         """A board as another process has it: nothing shared but Redis and Slack."""
         client = slack_client(self.slack.bot_token, self.slack.api_url)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
-        living = ProgressCards(client, self.cards, self.origin, self.background, throttle=throttle, pause=self.time.sleep)
+        messages = LivingMessages(client, self.cards, People(client), self.origin, Unsettled(self.redis, self.clock))
+        messages.reads(state_of=self.stored)
+        living = ProgressCards(messages, self.background, throttle=throttle)
         return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence, self.bound)
+
+    async def stored(self, incident: str) -> Incident:
+        return self.states.get(incident, Incident())
 
     async def origin(self, incident: str) -> Origin | None:
         if incident == "i7":
@@ -75,7 +84,9 @@ class Place:
 
     def state(self, **more: Any) -> Incident:
         origin = Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=self.thread)
-        return {"id": "i1", "origin": origin.model_dump(), "lifecycle": "open", **more}  # type: ignore[typeddict-item]  # a spread
+        item = {"id": "T.C.1", "kind": "mention", "incident": "i1", "at": NOW.isoformat()}
+        stored = {"id": "i1", "origin": origin.model_dump(), "item": item, "report": REPORT.model_dump(mode="json"), "lifecycle": "open"}
+        return cast(Incident, {**stored, **more})
 
     def said(self) -> list[dict[str, Any]]:
         return [message for message in self.slack.thread(OPS, self.thread) if message.get("bot_id")]
@@ -88,7 +99,8 @@ class Place:
 async def place() -> AsyncIterator[Place]:
     async with SlackSandbox() as slack:
         thread = await slack.say("olga", OPS, "job 4711 hangs")
-        place = Place(slack, PostedCards(FakeAsyncRedis()), MemoryEvidence(), Time(), thread)
+        redis = FakeAsyncRedis()
+        place = Place(slack, redis, PostedCards(redis), MemoryEvidence(), Time(), thread)
         yield place
         await place.background.aclose()
 
@@ -121,7 +133,7 @@ async def test_a_flood_of_news_is_painted_at_slacks_pace_and_the_latest_wins(pla
     assert place.calls("chat.update") <= 2
 
 
-async def test_the_end_of_a_turn_is_always_painted_and_before_its_report(place: Place) -> None:
+async def test_the_end_of_a_turn_is_painted_at_once_and_is_its_report(place: Place) -> None:
     board = place.board()
     await news(board, 1)
     await place.background.idle()
@@ -129,9 +141,9 @@ async def test_the_end_of_a_turn_is_always_painted_and_before_its_report(place: 
         await news(board, n)
     await board.report("i1", place.state(), REPORT)
     await place.background.idle()
-    card, report = place.said()
-    assert "✅ Done" in str(card["blocks"])
-    assert "fell off the bus" in str(report["blocks"])
+    [message] = place.said()
+    assert "fell off the bus" in str(message["blocks"])
+    assert "Looking at the hosts" not in str(message["blocks"])
     assert place.time.now == 1000.0
 
 
@@ -141,8 +153,8 @@ async def test_another_process_edits_the_same_card_and_finishes_it(place: Place)
     await news(place.board(), 2)
     await place.background.idle()
     await place.board().report("i1", place.state(), REPORT)
-    assert len(place.said()) == 2
-    assert "✅ Done" in str(place.said()[0]["blocks"])
+    [message] = place.said()
+    assert "fell off the bus" in str(message["blocks"])
 
 
 async def test_a_first_card_does_not_wait_for_edits_of_others(place: Place) -> None:
@@ -169,19 +181,70 @@ async def test_a_card_that_a_dead_process_never_posted_is_posted_after_a_while(p
     await place.cards.claim("i1", "living")
     await news(place.board(), 7)
     await place.background.idle()
-    assert place.time.waits == [1.0] * 5
     assert len(place.said()) == 1
+
+
+async def test_a_message_whose_posting_process_died_right_after_is_found_again(place: Place) -> None:
+    await news(place.board(), 7)
+    await place.background.idle()
+    await place.cards.set("i1", "living", "posting")
+    await place.board().report("i1", place.state(), REPORT)
+    [message] = place.said()
+    assert "fell off the bus" in str(message["blocks"])
+
+
+async def test_a_message_that_somebody_deleted_is_posted_anew(place: Place) -> None:
+    board = place.board()
+    await news(board, 1)
+    await place.background.idle()
+    place.slack.ws.delete(place.slack.ws.message(OPS, place.said()[0]["ts"]))
+    await board.report("i1", place.state(), REPORT)
+    [message] = place.said()
+    assert "fell off the bus" in str(message["blocks"])
+
+
+async def test_a_process_that_has_lost_its_turn_paints_over_nothing(place: Place) -> None:
+    slow = place.board()
+    await news(slow, 1)
+    await place.background.idle()
+    await place.board().report("i1", place.state(), REPORT)
+    await news(slow, 2)
+    await place.background.idle()
+    assert "fell off the bus" in str(place.said()[0]["blocks"])
+    assert "2 of 500" not in str(place.said()[0]["blocks"])
+
+
+async def test_looking_again_is_shown_above_what_was_found(place: Place) -> None:
+    board = place.board()
+    place.states["i1"] = place.state()
+    await board.report("i1", place.states["i1"], REPORT)
+    await news(board, 3)
+    await place.background.idle()
+    [message] = place.said()
+    assert "3 of 500 checks" in str(message["blocks"])
+    assert "fell off the bus" in str(message["blocks"])
+
+
+async def test_an_answer_to_somebody_is_a_message_below_and_the_finding_stays_above(place: Place) -> None:
+    board = place.board()
+    await board.report("i1", place.state(), REPORT)
+    asked = place.state(item={"id": "T.C.2", "kind": "why", "incident": "i1", "at": NOW.isoformat()})
+    await board.report("i1", asked, REPORT.model_copy(update={"item": "T.C.2", "reply": "Because of Xid 79."}))
+    above, below = place.said()
+    assert "fell off the bus" in str(above["blocks"])
+    assert below["text"] == "Because of Xid 79."
 
 
 async def test_a_card_that_slack_refuses_is_left_alone_and_the_report_still_comes(place: Place) -> None:
     board = place.board()
     await news(board, 1)
     await place.background.idle()
-    await place.cards.set("i1", "living", "1.000001")
-    for n in range(10):
+    whole, place.slack.ws.app.scopes = place.slack.ws.app.scopes, frozenset({"channels:read"})
+    for n in range(2, 12):
         await news(board, n)
         await place.background.idle()
     assert place.calls("chat.update") == 3
+    place.slack.ws.app.scopes = whole
     await board.report("i1", place.state(), REPORT)
     assert "fell off the bus" in str(place.said()[-1]["blocks"])
 
@@ -200,21 +263,21 @@ async def test_a_report_asked_for_twice_is_posted_once(place: Place) -> None:
 
 async def test_a_crash_after_posting_is_found_in_the_thread_and_not_posted_again(place: Place) -> None:
     await place.board().report("i1", place.state(), REPORT)
-    await place.cards.set("i1", "report:T.C.1", "posting")
+    await place.cards.set("i1", "living", "posting")
     await place.board().report("i1", place.state(), REPORT)
     assert len(place.said()) == 1
-    assert await place.cards.get("i1", "report:T.C.1") == place.said()[0]["ts"]
+    assert await place.cards.get("i1", "living") == place.said()[0]["ts"]
 
 
 async def test_a_crash_before_posting_is_made_good(place: Place) -> None:
-    await place.cards.set("i1", "report:T.C.1", "posting")
+    await place.cards.set("i1", "living", "posting")
     await place.board().report("i1", place.state(), REPORT)
     assert len(place.said()) == 1
 
 
 async def test_a_report_carries_its_item_as_metadata_and_mentions_nobody(place: Place) -> None:
     loud = REPORT.model_copy(update={"headline": "<!channel> <@U0OLGA>", "next_step": "<!here> see https://evil.example"})
-    await place.board().report("i1", place.state(), loud)
+    await place.board().report("i1", place.state(report=loud.model_dump(mode="json")), loud)
     [message] = place.said()
     assert message["metadata"] == {"event_type": "rackmedic_report", "event_payload": {"item": "T.C.1"}}
     assert not any(sign in str(message["blocks"]) + message["text"] for sign in ("<!", "<@", "https://"))
@@ -248,11 +311,14 @@ async def test_a_channel_that_became_shared_gets_no_diagnosis(place: Place) -> N
 
 async def test_without_knowing_who_can_read_along_nothing_is_posted(place: Place) -> None:
     place.slack.rates.fail_next("conversations.info", 9, 1)
+    client = slack_client(place.slack.bot_token, place.slack.api_url, tries=0)
     board = SlackBoard(
-        slack_client(place.slack.bot_token, place.slack.api_url, tries=0),
+        client,
         place.cards,
-        ProgressCards(slack_client(place.slack.bot_token, place.slack.api_url), place.cards, place.origin, place.background),
-        People(slack_client(place.slack.bot_token, place.slack.api_url, tries=0)),
+        ProgressCards(
+            LivingMessages(client, place.cards, People(client), place.origin, Unsettled(place.redis, place.clock)), place.background
+        ),
+        People(client),
         place.origin,
         place.evidence,
     )
@@ -272,7 +338,8 @@ async def test_a_hand_off_posts_the_ticket_and_the_evidence_once(place: Place) -
     sha = await place.evidence.put("i1", "raw output of dmesg")
     cited = FELL.model_copy(update={"evidence": (FELL.evidence[0].model_copy(update={"sha256": sha}),)})
     handed = REPORT.model_copy(update={"outcome": "handed_off", "reply": "Handed over to a human.", "root_causes": (cited,)})
-    state = place.state(**(ticket() | {"report": handed.model_dump(mode="json")}))
+    pressed = {"id": "T.C.1", "kind": "hand_off", "incident": "i1", "at": NOW.isoformat()}
+    state = place.state(**(ticket() | {"item": pressed, "report": handed.model_dump(mode="json")}))
     for _ in range(2):
         await place.board().report("i1", state, handed)
     reply, card, file = place.said()

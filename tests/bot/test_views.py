@@ -194,12 +194,6 @@ def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> N
     assert "Weighing the evidence" in words
 
 
-def test_a_finished_living_card_points_to_the_report() -> None:
-    card = progress.render(progress.finished(progress.ProgressCard("i1", "execute", hypotheses=("x",)), "report below"))
-    assert "✅ Done" in shown(card.blocks)
-    assert "Suspected" not in shown(card.blocks)
-
-
 STATE: Incident = {
     "id": "i1",
     "opened_at": NOW.isoformat(),

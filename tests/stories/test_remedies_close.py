@@ -49,3 +49,4 @@ def test_a_fault_is_mended_by_its_remedies_and_stays_so(fault: str) -> None:
     assert [found["is"] for found in row["faults"]] == ["recovered"]
     assert [ladder["outcome"] for ladder in row["ladders"]] == ["cured"]
     assert (row["drained"], row["new_faults"], row["lost"]) == ([], [], [])
+    assert row["messages"] == len(fix) + 2, "the living message, one card for each step, and that it holds"

@@ -13,7 +13,8 @@ from bot.policy.approvals import Rights
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
 from bot.slack.outgoing.approvals import ActionCards
-from bot.slack.outgoing.posts import PostedCards
+from bot.slack.outgoing.living import LivingMessages
+from bot.slack.outgoing.posts import PostedCards, Unsettled
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import Incident
 from tests.support.clock import SetClock
@@ -184,7 +185,9 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             would_delete=goes,
             warning=warning,
         )
-        cards = ActionCards(surface.client, PostedCards(redis), surface.people, sources)
+        posted = PostedCards(redis)
+        living = LivingMessages(surface.client, posted, surface.people, surface.inbox.origin, Unsettled(redis, clock))
+        cards = ActionCards(surface.client, posted, surface.people, sources, living)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()
         return replace(surface, approvals=Approvals(made[0], ledger, cards), patience=patience)

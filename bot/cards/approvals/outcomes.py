@@ -1,4 +1,4 @@
-"""Short messages in the thread about an action, or about several of one card: how it ended, and that a decision is still wanted."""
+"""Short messages in the thread about an action, or about several of one card: that it is in doubt, and that a decision is still wanted."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,7 @@ from bot.cards import blocks
 from bot.cards.approvals import parts, shared_card, words
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
-from bot.cards.text import Line, Part, bold, code, exact_code, moment, utc
-from tools.ledger.record import Record
+from bot.cards.text import Line, bold, code, exact_code, moment, utc
 from tools.ledger.states import State
 
 
@@ -37,13 +36,6 @@ def remind(shown: Shown) -> Card:
     )
 
 
-def render_all(shown: Sequence[Shown]) -> Card:
-    """How all of them ended: the hosts by where they stand, and what is known."""
-    records = [one.record for one in shown]
-    head = shared_card.headline(records)
-    return blocks.card(head, [blocks.section((bold(head),)), blocks.section(*_by_standing(records)), _known_by(records)])
-
-
 def remind_all(shown: Sequence[Shown]) -> Card:
     """One more call to the approvers, for everything on the card that still waits."""
     waiting = [one.record for one in shown if one.record.state is State.PENDING]
@@ -52,19 +44,3 @@ def remind_all(shown: Sequence[Shown]) -> Card:
     until: Line = (bold(f"{len(waiting)} of {len(shown)} to be decided"), " until ", moment(by), f" ({utc(by)}).")
     head = f"⏳ Still to be decided: {shared_card.headline(waiting)}"
     return blocks.card(head, [blocks.section(("⏳ ", *parts.mentioned(shown[0].group), *asks, *until))])
-
-
-def _by_standing(records: Sequence[Record]) -> list[Line]:
-    found: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        found.setdefault(words.standing(record), []).append(record)
-    lines: list[Line] = []
-    for (mark, word), rows in found.items():
-        why = {words.proved(row) or row.says for row in rows}
-        said: tuple[Part, ...] = (f": {why.pop()}",) if len(why) == 1 and any(why) else ()
-        lines.append((f"{mark} ", bold(word), " ", exact_code(words.folded([row.action.target for row in rows])), *said))
-    return lines
-
-
-def _known_by(records: Sequence[Record]) -> blocks.Block:
-    return blocks.context((" · ".join(f"{record.approval} {record.digest[:16]}…" for record in records),))

@@ -89,28 +89,6 @@ def is_well(record: Record) -> bool:
     return record.state in (State.DONE, State.FAILED) and record.outcome in ("passes_now", "cured")
 
 
-def is_over(record: Record) -> bool:
-    """Nothing more comes of it by itself soon."""
-    return record.state not in OPEN and record.state is not State.EXECUTING and not (record.state is State.DONE and not record.outcome)
-
-
-def wants_eyes(record: Record) -> bool:
-    """It ended so that somebody should know at once."""
-    bad = record.outcome in ("unchanged", "worse", "recurred")
-    return bad or words.is_refused(record) or (record.state in (State.FAILED, State.UNKNOWN) and not record.outcome)
-
-
-def phase(records: Iterable[Record]) -> str:
-    """`first`, until the first of them is proved again."""
-    return "again" if any(record.outcome in ("cured", "recurred") for record in records) else "first"
-
-
-def all_over(records: Sequence[Record]) -> bool:
-    """Each has ended; and once one is proved again, each that passed is."""
-    waits = {"passes_now"} if phase(records) == "again" and words.mends(records[0].action) else set()
-    return all(is_over(record) and record.outcome not in waits for record in records)
-
-
 def tally(shown: Iterable[Shown]) -> Line:
     """`✋ 2 pending · 🔧 1 running`."""
     counted = Counter(words.standing(one.record, one.held) for one in shown)

@@ -1,4 +1,4 @@
-"""The living card of an incident: one message, painted again and again while a turn runs. `follow` folds news into what is shown."""
+"""What a turn under way shows: how far it is, what is waited for, what is likely so far. `follow` folds news into it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,6 @@ STAGES: Mapping[str, str] = {
     "execute": "Looking at the hosts",
     "reflect": "Weighing the evidence",
     "conclude": "Writing the report",
-    "done": "Done",
     "error": "Trouble",
 }
 MOST_HYPOTHESES = 6
@@ -23,7 +22,7 @@ MOST_HYPOTHESES = 6
 
 @dataclass(frozen=True, slots=True)
 class ProgressCard:
-    """What the card shows. `understood` is what `summarise` said last; it stays while the other lines come and go."""
+    """What is known of a turn under way. `understood` is what `summarise` said last; it stays while the other lines come and go."""
 
     incident: str
     stage: str = "queued"
@@ -47,15 +46,9 @@ def follow(living: ProgressCard, news: Progress) -> ProgressCard:
     )
 
 
-def finished(living: ProgressCard, line: str) -> ProgressCard:
-    """The card when the turn is over; the report stands below it."""
-    return replace(living, stage="done", line=line)
-
-
 def render(living: ProgressCard) -> Card:
     """Stage, what was understood, how far, what is suspected."""
-    title = STAGES.get(living.stage, living.stage)
-    headline = f"{'✅' if living.stage == 'done' else '🔎'} {title}"
+    headline = f"🔎 {STAGES.get(living.stage, living.stage)}"
     understood: list[Block] = [blocks.say(bold("Understood:"), " ", living.understood)] if living.understood else []
     return blocks.card(
         f"{headline} {living.line}",
@@ -68,6 +61,11 @@ def render(living: ProgressCard) -> Card:
     )
 
 
+def again(living: ProgressCard) -> Block:
+    """The same in one section, for a card that says what was found before."""
+    return blocks.section((bold(f"🔎 {STAGES.get(living.stage, living.stage)}"), f" {living.line}"), *_bar(living))
+
+
 def _bar(living: ProgressCard) -> list[Line]:
     if not living.total:
         return []
@@ -76,7 +74,7 @@ def _bar(living: ProgressCard) -> list[Line]:
 
 
 def _suspects(living: ProgressCard) -> list[Block]:
-    if not living.hypotheses or living.stage == "done":
+    if not living.hypotheses:
         return []
     shown: list[Line] = [(f"• {words}",) for words in living.hypotheses[:MOST_HYPOTHESES]]
     more: list[Line] = [(f"… and {len(living.hypotheses) - MOST_HYPOTHESES} more",)] if len(living.hypotheses) > MOST_HYPOTHESES else []

@@ -13,8 +13,7 @@ from typing import Any
 from bot.actions.queue import behind
 from bot.cards.approvals import files, process, waiting
 from bot.cards.approvals.card import Shown
-from bot.slack.outgoing.posts import PostedCards
-from bot.slack.outgoing.progress import OriginOf
+from bot.slack.outgoing.posts import OriginOf, PostedCards
 from bot.slack.people import People
 from graph.state import Origin
 from kb.redact import redact

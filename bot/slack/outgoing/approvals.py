@@ -8,7 +8,7 @@ the driver, which shows it again later; what Slack will never take is dropped.
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from weakref import WeakValueDictionary
@@ -27,8 +27,8 @@ from bot.policy.approvals import Rights, can_still_be_decided
 from bot.policy.channels import Place
 from bot.slack.client import said
 from bot.slack.outgoing.approval_view import Known, Sources, Viewer
-from bot.slack.outgoing.posts import POSTING, Once, PostedCards
-from bot.slack.outgoing.progress import OriginOf
+from bot.slack.outgoing.living import LivingMessages
+from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.shared_cards import Batches
 from bot.slack.people import People
 from graph.ports import Ports
@@ -54,8 +54,8 @@ class BeingPosted(Exception):
 class ActionCards:
     """`bot.actions.driver.Show` for incidents that live in Slack; others are passed over in silence. Raises SLACK_TROUBLE and CannotTell."""
 
-    def __init__(self, client: AsyncWebClient, cards: PostedCards, people: People, sources: Sources) -> None:
-        self._client, self._cards, self._people, self.sources = client, cards, people, sources
+    def __init__(self, client: AsyncWebClient, cards: PostedCards, people: People, sources: Sources, living: LivingMessages) -> None:
+        self._client, self._cards, self._people, self.sources, self._living = client, cards, people, sources, living
         self._once, self._batches, self._viewer = Once(client, cards), Batches(cards), Viewer(cards, people, sources)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -79,7 +79,7 @@ class ActionCards:
         await self._show(record, CARD)
 
     async def outcome(self, record: Record) -> None:
-        """Say in the thread how it ended, and on the card."""
+        """Say on the card how it ended, and below it where nobody else would: what is in doubt waits for somebody to look."""
         await self._show(record, CARD)
         await self._show(record, OUTCOME)
 
@@ -98,6 +98,7 @@ class ActionCards:
                 if trouble.response["error"] not in GONE:
                     raise
                 log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
+        await self._living.refresh(record.action.incident)
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
@@ -113,21 +114,10 @@ class ActionCards:
         own = next((one for one in shown if one.record.approval == record.approval), shown[0])
         if what == REMIND and can_still_be_decided(own.record, self.sources.clock.now()):
             await self._post(origin, record, REMIND, batch, outcomes.remind(own) if len(shown) == 1 else outcomes.remind_all(shown))
-        if what == OUTCOME:
-            await self._tell(origin, own, shown, batch)
-
-    async def _tell(self, origin: Origin, own: Shown, shown: Sequence[Shown], batch: str) -> None:
-        """By itself and at once what wants somebody's eyes; the others of a card together, when the last of them has ended."""
-        record, records = own.record, [one.record for one in shown]
-        incident, together = record.action.incident, f"together:{shared_card.phase(records)}"
-        known = bool(await self._cards.get(incident, f"{together}:{batch}"))
-        if not _replaced(record) and (len(shown) == 1 or known or shared_card.wants_eyes(record)):
-            await self._post(origin, record, _ended(record), record.approval, outcomes.render(own, among_others=len(shown) > 1))
-        if known or len(shown) == 1 or not shared_card.all_over(records) or all(map(shared_card.wants_eyes, records)):
-            return
-        ts = await self._post(origin, record, together, batch, outcomes.render_all(shown))
-        for row in records:
-            await self._cards.set(incident, f"{_ended(row)}:{row.approval}", ts)
+        if what == OUTCOME and own.record.state is State.UNKNOWN:
+            await self._post(
+                origin, record, f"{OUTCOME}:{own.record.state}", record.approval, outcomes.render(own, among_others=len(shown) > 1)
+            )
 
     async def _paint(self, origin: Origin, record: Record, batch: str) -> None:
         """Post the card or edit it, until it shows what the ledger holds: the records may move while Slack takes its time."""
@@ -211,16 +201,6 @@ def _metadata(about: str, what: str) -> dict[str, object]:
     return {"event_type": METADATA, "event_payload": {"approval": about, "what": what}}
 
 
-def _ended(record: Record) -> str:
-    """The name of the message that says how it ended."""
-    return f"{OUTCOME}:{record.outcome or record.state}"
-
-
-def _replaced(record: Record) -> bool:
-    """Nobody had approved it yet, and another card stands in its place: its own card says so, and that is enough."""
-    return record.state is State.SUPERSEDED and record.start_by is None
-
-
 def cards_over(
     client: AsyncWebClient,
     cards: PostedCards,
@@ -229,6 +209,7 @@ def cards_over(
     known: Known,
     ports: Ports,
     transport: Transport,
+    living: LivingMessages,
 ) -> Callable[[Book, Rights, str], ActionCards]:
     """The cards, once the ledger is open (`bot.run.actions.ShowOf`)."""
 
@@ -247,6 +228,7 @@ def cards_over(
             brakes=book.brakes,
             warning=warning,
         )
-        return ActionCards(client, cards, people, sources)
+        living.reads(records_of=book.of_incident)
+        return ActionCards(client, cards, people, sources, living)
 
     return show

@@ -5,7 +5,7 @@ thread for the message, which carries its own metadata, and posts only when it i
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -19,15 +19,17 @@ from bot.slack.client import post
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.state import Origin
+from tools.clock import Clock
 from tools.ledger.reach import text_of
 
+OriginOf = Callable[[str], Awaitable[Origin | None]]
 POSTING = "posting"
 KEEP_CLOSED = timedelta(days=30)
 
 
 class PostedCards:
-    """One hash an incident. Names: `living`, `report:ITEM`, `ticket`, `ticket_shown`, `file`; those of actions are in `bot.slack.outgoing.approvals`,
-    `bot.slack.outgoing.approval_view` and `bot.slack.outgoing.shared_cards`."""
+    """One hash an incident. Names: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`; what is noted of the living message is in
+    `bot.slack.outgoing.living`, of actions in `bot.slack.outgoing.approvals`, `.approval_view` and `.shared_cards`."""
 
     def __init__(self, redis: Redis, *, names: Names | None = None, keep_closed: timedelta = KEEP_CLOSED) -> None:
         self._redis = redis
@@ -51,11 +53,18 @@ class PostedCards:
         """Nothing is known of the card any more: it was not posted."""
         await awaited(self._redis.hdel(self._names.cards(incident), name))
 
+    async def next(self, incident: str, name: str) -> None:
+        """Count one up."""
+        await awaited(self._redis.hincrby(self._names.cards(incident), name, 1))
+
     @asynccontextmanager
-    async def alone(self, incident: str, name: str, patience: timedelta = timedelta(seconds=20)) -> AsyncIterator[bool]:
-        """True for one holder at a time; whoever dies over it holds it for so long. A lock of its own, for what must not be posted twice."""
+    async def alone(
+        self, incident: str, name: str, patience: timedelta = timedelta(seconds=20), *, wait: timedelta = timedelta()
+    ) -> AsyncIterator[bool]:
+        """True for one holder at a time; whoever dies over it holds it for `patience`. A lock of its own, for what must not be posted twice.
+        `wait`: how long to wait for whoever holds it."""
         lock = self._redis.lock(self._names.alone(incident, name), timeout=patience.total_seconds())
-        held = await lock.acquire(blocking=False)
+        held = await lock.acquire(blocking=bool(wait), blocking_timeout=wait.total_seconds())
         try:
             yield held
         finally:
@@ -73,6 +82,27 @@ class PostedCards:
         await awaited(self._redis.expire(key, self._keep) if closed else self._redis.persist(key))
 
 
+class Unsettled:
+    """Living messages that say that somebody is looking, by since when: whose process died is found here."""
+
+    def __init__(self, redis: Redis, clock: Clock, *, names: Names | None = None) -> None:
+        self._redis, self._clock, self._names = redis, clock, names or Names()
+
+    async def note(self, incident: str) -> None:
+        """It says so now."""
+        await self._redis.zadd(self._names.living, {incident: self._clock.now().timestamp()})
+
+    async def drop(self, incident: str) -> None:
+        """It says where the incident stands."""
+        await self._redis.zrem(self._names.living, incident)
+
+    async def quiet(self, since: timedelta) -> list[str]:
+        """Those of which nothing was heard for so long and that no living process works on."""
+        before = (self._clock.now() - since).timestamp()
+        rows = [text_of(row) for row in await awaited(self._redis.zrangebyscore(self._names.living, "-inf", before))]
+        return [incident for incident in rows if not await self._redis.exists(self._names.lease(incident))]
+
+
 class Once:
     """A message of a thread that is posted once, however often it is asked for. `cards` remembers which message is which."""
 
@@ -84,17 +114,17 @@ class Once:
         """Post unless it is posted; the message's ts."""
         ts = await self._cards.claim(incident, name)
         if ts == POSTING:
-            ts = await self._find(origin, metadata)
+            ts = await self.find(origin, metadata)
         elif ts:
             return ts
         ts = ts or await post(self._client, origin.channel, origin.thread_ts, card, metadata)
         await self._cards.set(incident, name, ts)
         return ts
 
-    async def _find(self, origin: Origin, metadata: Mapping[str, Any]) -> str:
-        """The message of the thread with this metadata, if a crash came after posting it."""
+    async def find(self, origin: Origin, *metadata: Mapping[str, Any]) -> str:
+        """The message of the thread with one of these metadata, if a crash came after posting it."""
         for message in await self.thread(origin):
-            if message.get("metadata") == metadata:
+            if message.get("metadata") in metadata:
                 return str(message["ts"])
         return ""
 

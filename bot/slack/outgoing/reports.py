@@ -10,14 +10,15 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
-from bot.cards.incidents import diagnosis, kept, notes, question, ticket
+from bot.cards.incidents import diagnosis, living, notes, question, ticket
 from bot.cards.incidents.handoff import Handoff, digests, evidence_text, handoff
-from bot.cards.text import Part, thread_link
+from bot.cards.incidents.standing import standing
 from bot.desk.sweeper import REMIND
 from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, said
-from bot.slack.outgoing.posts import POSTING, Once, PostedCards
-from bot.slack.outgoing.progress import OriginOf, ProgressCards
+from bot.slack.outgoing.living import REPORT
+from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
+from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.people import People
 from graph.ports import Progress
 from graph.rows import IncidentRows
@@ -26,13 +27,9 @@ from tools.evidence import EvidenceStore
 from tools.inventory.hosts import ChannelRow
 
 log = structlog.get_logger()
-REPORT, TICKET = "rackmedic_report", "rackmedic_ticket"
-DONE = {
-    "diagnosed": "The diagnosis is below.",
-    "no_fault": "Nothing is broken.",
-    "abstained": "What I know is below.",
-    "handed_off": "A human has it.",
-}
+TICKET, END = "rackmedic_ticket", "rackmedic_end"
+TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot"})
+"""What people hear of a fix by a message of its own. All else is on the card of its action, on the living message, or in its last message."""
 MOST_OUTPUTS = 40
 UNBOUND: Mapping[str, ChannelRow] = {}
 
@@ -68,12 +65,13 @@ class SlackBoard:
         origin = await self._origin(incident, state)
         if origin is None or origin.kind != "slack":
             return
-        await self._living.finish(incident, DONE[report.outcome])
-        if (made := await self._made(incident, state, report, origin)) is not None:
+        here = await self._living.finish(incident, state, report)
+        if not here and (made := await self._made(incident, state, report, origin)) is not None:
             card = await self._for(origin, made)
             await self._once.post(
                 origin, incident, f"report:{report.item}", card, {"event_type": REPORT, "event_payload": {"item": report.item}}
             )
+        await self._ended(origin, incident, state, report)
         if state.get("ticket"):
             await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
@@ -81,7 +79,7 @@ class SlackBoard:
     async def _made(self, incident: str, state: Incident, report: Report, origin: Origin) -> Card | None:
         """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
         item: Mapping[str, Any] = state.get("item") or {}
-        if item.get("kind") == "action_result" and not report.reply:
+        if item.get("kind") == "action_result" and (not report.reply or (item.get("data") or {}).get("event") not in TOLD):
             return None
         if item.get("kind") == "timer" and not report.reply:
             asks = (item.get("data") or {}).get("why") == REMIND and report.questions
@@ -100,6 +98,20 @@ class SlackBoard:
             if other is not None and policy.may_follow(origin, other, self._bound):
                 links[incident] = thread_link(other.team, other.channel, other.thread_ts, kept.ELSEWHERE)
         return links
+
+    async def _ended(self, origin: Origin, incident: str, state: Incident, report: Report) -> None:
+        """One message says that all fixes hold, and follows them to the end. What does not hold is told anew, and so is the next one that does."""
+        rows, known = IncidentRows(state), await self._cards.get(incident, "end")
+        holds = rows.lifecycle in ("watching", "closed") and any(row.proven for row in rows.ladders)
+        moved = report.reply and (state.get("item") or {}).get("kind") == "action_result"
+        if not (moved and (holds or known)) and not (known and rows.lifecycle == "closed"):
+            return
+        card = await self._for(origin, living.ended(standing(rows), report.headline))
+        ts = await self._once.post(origin, incident, "end", card, {"event_type": END, "event_payload": {"item": report.item}})
+        if known:
+            await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
+        if not holds:
+            await self._cards.drop(incident, "end")
 
     async def _with_names(self, report: Report, people: set[str]) -> Report:
         """An answer that names people by their ids, said as people would. A name mentions nobody."""

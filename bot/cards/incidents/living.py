@@ -1,0 +1,56 @@
+"""The living message of an incident: while it is looked into the progress, then what was found, and above that where it stands."""
+
+from dataclasses import dataclass
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.incidents import diagnosis, progress
+from bot.cards.incidents.progress import ProgressCard
+from bot.cards.incidents.standing import SIGNS, Standing
+from bot.cards.text import Line, bold, code
+from graph.state import Report, Stats
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """What the message shows. Without a report nothing was found yet; `busy` is a turn under way."""
+
+    incident: str
+    report: Report | None = None
+    stats: Stats | None = None
+    standing: Standing | None = None
+    busy: ProgressCard | None = None
+
+
+def render(living: Living) -> Card:
+    """The message as it is now."""
+    if living.report is None:
+        return progress.render(living.busy) if living.busy else _unfinished(living.incident)
+    found = diagnosis.render(living.incident, living.report, living.stats)
+    head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
+    first = 1 if found.blocks[0]["type"] == "header" else 0
+    said = f" {living.standing.line}" if living.standing else ""
+    return blocks.card(f"{found.text}{said}", [*found.blocks[:first], *head, *found.blocks[first:]])
+
+
+def ended(standing: Standing, what: str) -> Card:
+    """The last message of a fix: that it holds, and what was mended."""
+    return blocks.card(f"{standing.line} {what}", [blocks.section((bold(standing.line), *_then(standing)), (what,))])
+
+
+def _unfinished(incident: str) -> Card:
+    head = "🟡 I could not finish looking into this"
+    return blocks.card(
+        head, [blocks.say(bold(head), ". Reply ", code("recheck"), " and I try again."), blocks.context((f"incident {incident}",))]
+    )
+
+
+def _stands(standing: Standing | None) -> list[Block]:
+    if standing is None:
+        return []
+    lines: list[Line] = [(f"{SIGNS[standing.sign].mark} ", bold(standing.lines[0]), *_then(standing))]
+    return [blocks.section(*lines, *((f"· {line}",) for line in standing.lines[1:]))]
+
+
+def _then(standing: Standing) -> Line:
+    return (" Then: ", f"{standing.then}.") if standing.then else ()

@@ -1,0 +1,175 @@
+"""Where an incident stands: its sign, one line, and the steps of its fixes. Pure; from what is stored and what the ledger has of its actions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from graph.incident.lifecycle import all_cured
+from graph.ladders.ends import does
+from graph.rows import IncidentRows
+from graph.state import Ladder, LadderOutcome, Rung
+from tools.inventory.ranges import fold
+from tools.ledger.record import Record
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
+from tools.remedies.row import fill
+
+Sign = Literal["looking", "people", "well", "ticket"]
+
+
+class SignRow(NamedTuple):
+    """A sign as it stands on a card, as a reaction of Slack's, and what it means."""
+
+    mark: str
+    reaction: str
+    means: str
+
+
+SIGNS: Mapping[Sign, SignRow] = {
+    "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
+    "people": SignRow("🔴", "red_circle", "a fault was found, or people are waited for"),
+    "well": SignRow("✅", "white_check_mark", "healthy, mended or closed"),
+    "ticket": SignRow("🎫", "ticket", "a person has it"),
+}
+"""The reaction under the message that called us, so that a channel reads as a board."""
+MOST_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`lines` say what is going on, the most pressing first; `then` what comes after it."""
+
+    sign: Sign
+    lines: tuple[str, ...]
+    then: str = ""
+
+    @property
+    def line(self) -> str:
+        """The first line, with its sign's mark."""
+        return f"{SIGNS[self.sign].mark} {self.lines[0]}"
+
+
+ENDS: Mapping[LadderOutcome, str] = {
+    "unknown": "Nobody knows whether it ran; look, and say so on its card",
+    "undecided": "Nobody decided",
+    "denied": "Rejected",
+    "stopped": "Stopped",
+}
+"""Ends that leave something to people while the incident is open."""
+GOING: Mapping[State, str] = {
+    State.PENDING: "waiting for approval",
+    State.APPROVED: "approved, starts as soon as it may",
+    State.EXECUTING: "running",
+    State.DONE: "ran, being proved",
+}
+WAITS: Mapping[str, str] = {
+    "approval": "not put up for decision yet",
+    "idle": "waiting until the node is drained and without jobs",
+    "node_back": "waiting for the host to answer",
+}
+PRESSING = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
+
+
+def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "") -> Standing:
+    """Of a stored incident. `taken_by`: the name of whoever has its ticket."""
+    match rows.lifecycle:
+        case "closed":
+            return Standing("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",))
+        case "handed_off":
+            return Standing("ticket", (f"{taken_by} has it." if taken_by else "Waiting for a person to take it.",))
+        case "watching":
+            return _watched(rows.ladders)
+        case _:
+            return _fixing(rows.ladders, {row.approval: row for row in records}) or _reported(rows)
+
+
+def _watched(ladders: Sequence[Ladder]) -> Standing:
+    due = min((row.due for row in ladders if row.waiting_for == "proof" and row.due), default=None)
+    if due is None:
+        return Standing("well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet")
+    return Standing("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",))
+
+
+def _reported(rows: IncidentRows) -> Standing:
+    report = rows.report
+    if report is None:
+        return Standing("looking", ("Received.",))
+    if report.outcome == "no_fault":
+        return Standing("well", ("Nothing to mend here.",))
+    if ended := _left(rows.ladders):
+        return Standing("people", ended[:MOST_LINES])
+    if report.questions:
+        return Standing("people", ("Waiting for an answer.",))
+    return Standing("people", ("Waiting for people.",))
+
+
+def _left(ladders: Sequence[Ladder]) -> tuple[str, ...]:
+    """What ended fixes leave to people."""
+    return tuple(dict.fromkeys(f"{ENDS[row.outcome]}: {does(row)}, {row.target}." for row in ladders if row.outcome in ENDS))
+
+
+def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Standing | None:
+    """The fixes under way, those at the same step together; None where none is."""
+    going = [row for row in ladders if row.open and row.waiting_for != "proof" and row.now]
+    if not going:
+        return None
+    groups: dict[tuple[object, ...], list[Ladder]] = {}
+    for row in going:
+        groups.setdefault((row.label, row.rung, len(row.rungs), _going(row, records)), []).append(row)
+    parts = sorted(groups.values(), key=lambda rows: _pressing(rows[0], records))
+    doubt = _left([row for row in ladders if row.outcome == "unknown"])
+    lines = [*doubt, *(_step(rows, records) for rows in parts)]
+    more = len(lines) - MOST_LINES
+    shown = lines[:MOST_LINES] if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1} more fixes"]
+    return Standing("people", tuple(shown), _then(parts[0]))
+
+
+def _step(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> str:
+    first = ladders[0]
+    steps = _steps(first)
+    return f"Step {_at(first) + 1} of {len(steps)}: {_does(ladders, first.rung)} ({_going(first, records)})"
+
+
+def _then(ladders: Sequence[Ladder]) -> str:
+    """What follows the present step."""
+    after = _steps(ladders[0])[_at(ladders[0]) + 1 :]
+    return _does(ladders, after[0]) if after else "proved again later"
+
+
+def _steps(ladder: Ladder) -> list[int]:
+    """The rungs that count as the steps of this fix: those of the plan it is at, and the way back into service."""
+    rung = ladder.now
+    plan = ladder.tried if rung is None or rung.part == "restore" else rung.plan
+    return [n for n, row in enumerate(ladder.rungs) if row.plan == plan or row.part == "restore" or n == ladder.rung]
+
+
+def _at(ladder: Ladder) -> int:
+    return _steps(ladder).index(ladder.rung)
+
+
+def _does(ladders: Sequence[Ladder], rung: int) -> str:
+    """A step in the catalogue's words; of several hosts the names folded, and `…` where an argument is each one's own."""
+    rows = [row.model_copy(update={"rung": rung}) for row in ladders]
+    hosts = fold(name for row in rows for name in row.target.split(","))
+    said = {does(row) for row in rows}
+    words = said.pop() if len(said) == 1 else _in_common([row.rungs[rung] for row in rows], hosts)
+    return words if hosts in words else f"{words}, {hosts}"
+
+
+def _in_common(rungs: Sequence[Rung], hosts: str) -> str:
+    args = [{"approval": "…", **rung.args} for rung in rungs]
+    given = {name: {row.get(name, "…") for row in args} for name in args[0]}
+    values = {name: hosts if name == "node" else found.pop() if len(found) == 1 else "…" for name, found in given.items()}
+    return fill(REMEDIES[rungs[0].remedy].does, values)
+
+
+def _going(ladder: Ladder, records: Mapping[str, Record]) -> str:
+    seen = records.get(ladder.approval)
+    if ladder.waiting_for == "approval" and seen and seen.state in GOING:
+        return GOING[seen.state] + (f" until {seen.decide_by:%H:%M} UTC" if seen.state is State.PENDING else "")
+    return WAITS.get(ladder.waiting_for, "waiting for the other fixes on this host")
+
+
+def _pressing(ladder: Ladder, records: Mapping[str, Record]) -> int:
+    seen = records.get(ladder.approval)
+    return PRESSING.index(seen.state) if seen and seen.state in PRESSING else len(PRESSING)
