@@ -34,9 +34,11 @@ from bot.slack.context import Surface
 from bot.slack.incoming.files import Fetch
 from bot.slack.outgoing.approval_view import Known
 from bot.slack.outgoing.approvals import cards_over
+from bot.slack.outgoing.forsaken import Forsaken
 from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import PostedCards, Unsettled
+from bot.slack.outgoing.posts import Kept, PostedCards, Unsettled
 from bot.slack.outgoing.progress import ProgressCards
+from bot.slack.outgoing.reactions import Reactions
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import People
 from bot.store.closed import ClosedIncidents
@@ -62,7 +64,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
     inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
     bound = bindings(world.ports.inventory.channels)
-    living = LivingMessages(client, cards, people, inbox.origin, Unsettled(store.redis, world.ports.clock), bound)
+    unsettled = Unsettled(store.redis, world.ports.clock)
+    living = LivingMessages(Kept(client, cards), Reactions(client, cards), people, inbox.origin, unsettled, bound)
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=Causes(store.redis, world.ports.clock).keep)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
@@ -102,7 +105,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
         )
         retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
-        chores = (Sweeper(inbox, wakeups).run, living.run, retention.run) if works else ()
+        chores = (Sweeper(inbox, wakeups).run, Forsaken(living).run, retention.run) if works else ()
         async with _working(desk, wakeups, chores), _listening(settings, surface, role):
             yield desk
 

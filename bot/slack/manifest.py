@@ -22,6 +22,7 @@ SCOPES: Mapping[str, str] = {
     "groups:history": "the same in private channels",
     "groups:read": "the same in private channels",
     "im:history": "answer a direct message, by saying where to ask",
+    "reactions:write": "show under the message that called it how the incident stands",
     "usergroups:read": "know who may approve, and mention their group",
     "users:read": "tell colleagues from guests and other organisations, and call people by their names",
 }

@@ -12,12 +12,11 @@ import pytest
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import reject_modal
 from bot.slack.outgoing.approvals import ActionCards, BeingPosted
-from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import PostedCards, Unsettled
+from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.shared_cards import MOST, Batches
 from graph.state import Incident
 from tests.support.fakes_approvals import APPROVERS, Ward, ward
-from tests.support.fakes_bot import OPS, TEAM
+from tests.support.fakes_bot import OPS, TEAM, living_messages
 from tests.support.fakes_ledger import CATALOGUE, POLICY, action, expire_due
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State, Transition
@@ -292,7 +291,7 @@ async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: W
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(4)]
     records = [await place.ledger.propose(one, terms) for one in made]
     surface, posted = place.bot.surface, PostedCards(place.bot.redis)
-    living = LivingMessages(surface.client, posted, surface.people, surface.inbox.origin, Unsettled(place.bot.redis, place.clock))
+    living = living_messages(surface.client, place.bot.redis, surface.people, surface.inbox.origin, place.clock)
     other = ActionCards(surface.client, posted, surface.people, place.cards.sources, living)
     sides = [place.cards, other]
     shown = await asyncio.gather(*(sides[n % 2].approval(record, Incident()) for n, record in enumerate(records)), return_exceptions=True)

@@ -8,10 +8,12 @@ from typing import Any, cast
 import pytest
 from fakeredis import FakeAsyncRedis
 
+from bot.desk.lease import Leases
 from bot.policy.channels import bindings
 from bot.slack.client import Throttle, slack_client
+from bot.slack.outgoing.forsaken import Forsaken
 from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import PostedCards, Unsettled
+from bot.slack.outgoing.posts import PostedCards
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import CannotTell, People
@@ -20,7 +22,7 @@ from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Progress
 from graph.state import Evidence, Hypothesis, Incident, Origin, Report, SharedCause
 from tests.support.clock import SetClock
-from tests.support.fakes_bot import ACME, OPS, TEAM
+from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import ChannelRow
 
@@ -69,10 +71,14 @@ class Place:
         """A board as another process has it: nothing shared but Redis and Slack."""
         client = slack_client(self.slack.bot_token, self.slack.api_url)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
-        messages = LivingMessages(client, self.cards, People(client), self.origin, Unsettled(self.redis, self.clock))
-        messages.reads(state_of=self.stored)
-        living = ProgressCards(messages, self.background, throttle=throttle)
+        living = ProgressCards(self.messages(), self.background, throttle=throttle)
         return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence, self.bound)
+
+    def messages(self) -> LivingMessages:
+        client = slack_client(self.slack.bot_token, self.slack.api_url)
+        messages = living_messages(client, self.redis, People(client), self.origin, self.clock)
+        messages.reads(state_of=self.stored)
+        return messages
 
     async def stored(self, incident: str) -> Incident:
         return self.states.get(incident, Incident())
@@ -214,6 +220,38 @@ async def test_a_process_that_has_lost_its_turn_paints_over_nothing(place: Place
     assert "2 of 500" not in str(place.said()[0]["blocks"])
 
 
+async def test_what_a_dead_process_left_saying_that_it_looks_is_settled_by_whoever_sweeps(place: Place) -> None:
+    await news(place.board(), 3)
+    await place.background.idle()
+    sweeper = Forsaken(place.messages())
+    assert await sweeper.sweep() == 0  # its process may be alive
+    place.clock.go(minutes=1)
+    lease = await Leases(place.redis, place.clock).take("i1")
+    assert await sweeper.sweep() == 0  # its process is alive
+    assert lease
+    await lease.release()
+    assert await sweeper.sweep() == 1
+    [message] = place.said()
+    assert "stopped in the middle" in str(message["blocks"])
+    assert await sweeper.sweep() == 0
+    await place.board().report("i1", place.state(), REPORT)
+    assert "fell off the bus" in str(place.said()[0]["blocks"])
+    assert await place.redis.zcard("rm:living") == 0
+
+
+async def test_a_settled_message_that_died_over_looking_again_shows_what_was_found(place: Place) -> None:
+    board = place.board()
+    place.states["i1"] = place.state()
+    await board.report("i1", place.states["i1"], REPORT)
+    await news(board, 3)
+    await place.background.idle()
+    place.clock.go(minutes=1)
+    assert await Forsaken(place.messages()).sweep() == 1
+    [message] = place.said()
+    assert "3 of 500" not in str(message["blocks"])
+    assert "fell off the bus" in str(message["blocks"])
+
+
 async def test_looking_again_is_shown_above_what_was_found(place: Place) -> None:
     board = place.board()
     place.states["i1"] = place.state()
@@ -316,7 +354,8 @@ async def test_without_knowing_who_can_read_along_nothing_is_posted(place: Place
         client,
         place.cards,
         ProgressCards(
-            LivingMessages(client, place.cards, People(client), place.origin, Unsettled(place.redis, place.clock)), place.background
+            living_messages(client, place.redis, People(client), place.origin, place.clock),
+            place.background,
         ),
         People(client),
         place.origin,
@@ -409,3 +448,44 @@ async def test_a_throttle_lets_a_burst_pass_and_then_keeps_its_rate() -> None:
     for _ in range(4):
         await throttle.turn()
     assert time.waits == [1.0, 1.0, 1.0]
+
+
+def signs(place: Place) -> list[str]:
+    """The reactions under the message that called us."""
+    return [row["name"] for row in place.slack.thread(OPS, place.thread)[0].get("reactions", [])]
+
+
+async def test_the_message_that_called_us_shows_one_sign_of_how_the_incident_stands(place: Place) -> None:
+    board = place.board()
+    await board.progress(Progress("i1", "queued", "On it."))
+    await place.background.idle()
+    assert signs(place) == ["mag_right"]
+    await board.report("i1", place.state(), REPORT)
+    assert signs(place) == ["red_circle"]
+    await place.board().report("i1", place.state(**ticket(), lifecycle="handed_off"), REPORT)
+    assert signs(place) == ["ticket"]
+    for _ in range(2):
+        await place.board().report("i1", place.state(lifecycle="closed"), REPORT)
+    assert signs(place) == ["white_check_mark"]
+    assert place.calls("reactions.add") == 4
+    await news(board, 1)
+    await place.background.idle()
+    assert signs(place) == ["mag_right"]
+
+
+async def test_a_sign_that_a_dead_process_left_half_changed_is_put_right(place: Place) -> None:
+    await place.board().report("i1", place.state(), REPORT)
+    await place.cards.set("i1", "sign", "red_circle white_check_mark")
+    await place.board().report("i1", place.state(lifecycle="closed"), REPORT)
+    assert signs(place) == ["white_check_mark"]
+
+
+async def test_without_the_scope_there_is_no_sign_and_nothing_else_is_missed(place: Place) -> None:
+    place.slack.ws.app.scopes = frozenset({"chat:write", "channels:read", "channels:history", "users:read"})
+    board = place.board()
+    await news(board, 1)
+    await place.background.idle()
+    await board.report("i1", place.state(), REPORT)
+    assert signs(place) == []
+    assert place.calls("reactions.add") == 1
+    assert "fell off the bus" in str(place.said()[0]["blocks"])

@@ -12,7 +12,8 @@ from deploy.sandbox.slack.workspace.people import App
 COMMITTED = Path(__file__).parents[2] / "deploy" / "slack" / "manifest.yaml"
 CALLS = {
     "auth.test", "chat.postMessage", "chat.update", "conversations.info", "conversations.members", "conversations.replies",
-    "files.completeUploadExternal", "files.getUploadURLExternal", "usergroups.users.list", "users.info", "views.open", "views.publish",
+    "files.completeUploadExternal", "files.getUploadURLExternal", "reactions.add", "reactions.remove", "usergroups.users.list",
+    "users.info", "views.open", "views.publish",
 }  # fmt: skip
 """What `bot` asks of the Web API."""
 

@@ -13,12 +13,11 @@ from bot.policy.approvals import Rights
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
 from bot.slack.outgoing.approvals import ActionCards
-from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import PostedCards, Unsettled
+from bot.slack.outgoing.posts import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import Incident
 from tests.support.clock import SetClock
-from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, living_messages, slack_side
 from tests.support.fakes_ledger import BOOT, CATALOGUE, KEY, POLICY, action
 from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.conditions import ConditionSeen
@@ -186,7 +185,7 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             warning=warning,
         )
         posted = PostedCards(redis)
-        living = LivingMessages(surface.client, posted, surface.people, surface.inbox.origin, Unsettled(redis, clock))
+        living = living_messages(surface.client, redis, surface.people, surface.inbox.origin, clock)
         cards = ActionCards(surface.client, posted, surface.people, sources, living)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
+from redis.asyncio import Redis
+from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.incidents import close_modal
 from bot.desk.inbox import Inbox
@@ -14,6 +16,9 @@ from bot.slack.client import slack_client
 from bot.slack.context import Surface
 from bot.slack.incoming.socket import listening
 from bot.slack.manifest import manifest
+from bot.slack.outgoing.living import LivingMessages
+from bot.slack.outgoing.posts import Kept, OriginOf, PostedCards, Unsettled
+from bot.slack.outgoing.reactions import Reactions
 from bot.slack.people import People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
@@ -21,6 +26,7 @@ from deploy.sandbox.slack.app.socketmode import Patience
 from graph.ports import Progress
 from graph.state import Incident, Item
 from tests.support.clock import WallClock
+from tools.clock import Clock
 from tools.inventory.hosts import ChannelRow
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
@@ -56,6 +62,12 @@ class Behind:
     def texts(self, channel: str, user: str = "") -> list[str]:
         """What the bot said there, as plain fallback texts."""
         return [str(message["text"]) for message in self.slack.messages(channel, user) if message.get("bot_id")]
+
+
+def living_messages(client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginOf, clock: Clock) -> LivingMessages:
+    """The living messages as a process has them."""
+    cards = PostedCards(redis)
+    return LivingMessages(Kept(client, cards), Reactions(client, cards), people, origin_of, Unsettled(redis, clock))
 
 
 @asynccontextmanager

@@ -1,13 +1,14 @@
 """The living message of an incident: while it is looked into the progress, then what was found, and above that where it stands."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.incidents import diagnosis, progress
 from bot.cards.incidents.progress import ProgressCard
 from bot.cards.incidents.standing import SIGNS, Standing
-from bot.cards.text import Line, bold, code
+from bot.cards.text import Line, Part, bold, code
 from graph.state import Report, Stats
 
 
@@ -20,13 +21,15 @@ class Living:
     stats: Stats | None = None
     standing: Standing | None = None
     busy: ProgressCard | None = None
+    links: Mapping[str, Part] = field(default_factory=dict)
+    """Threads in which its causes are worked on, by incident."""
 
 
 def render(living: Living) -> Card:
     """The message as it is now."""
     if living.report is None:
         return progress.render(living.busy) if living.busy else _unfinished(living.incident)
-    found = diagnosis.render(living.incident, living.report, living.stats)
+    found = diagnosis.render(living.incident, living.report, living.stats, living.links)
     head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
     first = 1 if found.blocks[0]["type"] == "header" else 0
     said = f" {living.standing.line}" if living.standing else ""
@@ -39,10 +42,9 @@ def ended(standing: Standing, what: str) -> Card:
 
 
 def _unfinished(incident: str) -> Card:
-    head = "🟡 I could not finish looking into this"
-    return blocks.card(
-        head, [blocks.say(bold(head), ". Reply ", code("recheck"), " and I try again."), blocks.context((f"incident {incident}",))]
-    )
+    head = "🟡 I stopped in the middle of looking"
+    rest: Line = (". What was noted is kept. If nothing follows here in a minute, reply ", code("recheck"), ".")
+    return blocks.card(head, [blocks.say(bold(head), *rest), blocks.context((f"incident {incident}",))])
 
 
 def _stands(standing: Standing | None) -> list[Block]:

@@ -50,10 +50,11 @@ class Standing:
 
 
 ENDS: Mapping[LadderOutcome, str] = {
-    "unknown": "Nobody knows whether it ran; look, and say so on its card",
-    "undecided": "Nobody decided",
-    "denied": "Rejected",
-    "stopped": "Stopped",
+    "unknown": "nobody knows whether it ran; look, and say so on its card",
+    "ticket": "for people",
+    "undecided": "nobody decided",
+    "denied": "rejected",
+    "stopped": "stopped",
 }
 """Ends that leave something to people while the incident is open."""
 GOING: Mapping[State, str] = {
@@ -76,7 +77,8 @@ def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str =
         case "closed":
             return Standing("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",))
         case "handed_off":
-            return Standing("ticket", (f"{taken_by} has it." if taken_by else "Waiting for a person to take it.",))
+            first = f"{taken_by} has it." if taken_by else "Waiting for a person to take it."
+            return Standing("ticket", (first, *_left(rows.ladders)[:MOST_LINES]))
         case "watching":
             return _watched(rows.ladders)
         case _:
@@ -104,8 +106,10 @@ def _reported(rows: IncidentRows) -> Standing:
 
 
 def _left(ladders: Sequence[Ladder]) -> tuple[str, ...]:
-    """What ended fixes leave to people."""
-    return tuple(dict.fromkeys(f"{ENDS[row.outcome]}: {does(row)}, {row.target}." for row in ladders if row.outcome in ENDS))
+    """What ended fixes leave to people, and why."""
+    return tuple(
+        dict.fromkeys(f"{row.target}: {ENDS[row.outcome]}{f', {row.says}' if row.says else ''}." for row in ladders if row.outcome in ENDS)
+    )
 
 
 def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Standing | None:

@@ -5,23 +5,28 @@ thread for the message, which carries its own metadata, and posts only when it i
 """
 
 import contextlib
+import hashlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from redis.asyncio import Redis
 from redis.exceptions import LockError
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
-from bot.slack.client import post
+from bot.slack.client import post, said
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.state import Origin
 from tools.clock import Clock
 from tools.ledger.reach import text_of
 
+log = structlog.get_logger()
 OriginOf = Callable[[str], Awaitable[Origin | None]]
 POSTING = "posting"
 KEEP_CLOSED = timedelta(days=30)
@@ -140,3 +145,45 @@ class Once:
             cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
             if not cursor:
                 return found
+
+
+GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+"""A message that cannot be edited any more, so another takes its place."""
+
+
+class Kept:
+    """Messages that are kept up to date: edited when they look different, posted where there is none any more. One caller at a time for each."""
+
+    def __init__(self, client: AsyncWebClient, cards: PostedCards) -> None:
+        self._client, self.cards = client, cards
+        self._once = Once(client, cards)
+
+    async def put(self, origin: Origin, incident: str, name: str, card: Card, marked: dict[str, Any], *earlier: dict[str, Any]) -> None:
+        """Show this card. `marked` is its metadata, `earlier` those by which it may have been posted before a crash."""
+        looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+        ts = await self.cards.get(incident, name)
+        if ts == POSTING:
+            ts = await self._once.find(origin, marked, *earlier)
+        same = bool(ts) and looks == await self.cards.get(incident, f"{name}_looks")
+        if not same and (not ts or not await self._edited(origin, ts, card, marked)):
+            ts = await self._posted(origin, incident, name, card, marked)
+        await self.cards.set(incident, name, ts)
+        await self.cards.set(incident, f"{name}_looks", looks)
+
+    async def _edited(self, origin: Origin, ts: str, card: Card, marked: dict[str, Any]) -> bool:
+        try:
+            await self._client.chat_update(channel=origin.channel, ts=ts, metadata=marked, **said(card))
+        except SlackApiError as trouble:
+            if trouble.response["error"] not in GONE:
+                raise
+            log.info("kept.posted_anew", ts=ts, error=trouble.response["error"])
+            return False
+        return True
+
+    async def _posted(self, origin: Origin, incident: str, name: str, card: Card, marked: dict[str, Any]) -> str:
+        await self.cards.set(incident, name, POSTING)
+        try:
+            return await post(self._client, origin.channel, origin.thread_ts, card, marked)
+        except SlackApiError:
+            await self.cards.drop(incident, name)  # refused, so it is not there; an answer that was lost leaves it to be looked for
+            raise

@@ -16,6 +16,7 @@ from bot.cards.incidents.standing import standing
 from bot.desk.sweeper import REMIND
 from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, said
+from bot.slack.outgoing.elsewhere import UNBOUND, links
 from bot.slack.outgoing.living import REPORT
 from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.progress import ProgressCards
@@ -31,7 +32,6 @@ TICKET, END = "rackmedic_ticket", "rackmedic_end"
 TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot"})
 """What people hear of a fix by a message of its own. All else is on the card of its action, on the living message, or in its last message."""
 MOST_OUTPUTS = 40
-UNBOUND: Mapping[str, ChannelRow] = {}
 
 
 class SlackBoard:
@@ -87,17 +87,8 @@ class SlackBoard:
         rows = IncidentRows(state)
         held = rows.ticket or Ticket()
         people = {str(user) for user in (item.get("user"), held.taken_by, held.closed_by) if user}
-        named, links = await self._with_names(report, people), await self._links(report, origin)
-        return diagnosis.render(incident, named, rows.stats if state.get("stats") else None, links)
-
-    async def _links(self, report: Report, origin: Origin) -> dict[str, Part]:
-        """The threads in which its causes are worked on, of those that its readers may follow."""
-        links: dict[str, Part] = {}
-        for incident in dict.fromkeys(row.incident for row in report.shared):
-            other = await self._origin_of(incident)
-            if other is not None and policy.may_follow(origin, other, self._bound):
-                links[incident] = thread_link(other.team, other.channel, other.thread_ts, kept.ELSEWHERE)
-        return links
+        named, others = await self._with_names(report, people), await links(report, origin, self._origin_of, self._bound)
+        return diagnosis.render(incident, named, rows.stats if state.get("stats") else None, others)
 
     async def _ended(self, origin: Origin, incident: str, state: Incident, report: Report) -> None:
         """One message says that all fixes hold, and follows them to the end. What does not hold is told anew, and so is the next one that does."""

@@ -42,6 +42,7 @@ METHODS: dict[str, WebMethod] = {
     "chat.stopStream":              WebMethod(web_stream.stop,           "chat:write",          tier(TIER_2)),
     "assistant.threads.setStatus":  WebMethod(web_chat.set_status,       "chat:write",          tier(600)),
     "reactions.add":                WebMethod(web_chat.react,            "reactions:write",     tier(TIER_3)),
+    "reactions.remove":             WebMethod(web_chat.unreact,          "reactions:write",     tier(TIER_2)),
     "conversations.info":           WebMethod(web_people.info,           "channels:read",       tier(TIER_3)),
     "conversations.list":           WebMethod(web_people.list_channels,  "channels:read",       tier(TIER_2)),
     "conversations.history":        WebMethod(web_people.history,        "channels:history",    tier(TIER_3)),

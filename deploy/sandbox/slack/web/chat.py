@@ -64,6 +64,11 @@ def react(call: Call) -> JSON:
     return {}
 
 
+def unreact(call: Call) -> JSON:
+    call.ws.unreact(BOT, call.message("timestamp"), call.need("name").strip(":"))
+    return {}
+
+
 def set_status(call: Call) -> JSON:
     """The small "is thinking" line under a thread; it goes when the bot posts there, or when set to nothing."""
     channel, thread_ts = call.channel("channel_id"), call.need("thread_ts")

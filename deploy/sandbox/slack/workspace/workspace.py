@@ -173,6 +173,18 @@ class Workspace:
         data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
         self.journal.add("reaction", data, message.channel)
 
+    def unreact(self, user_id: str, message: Message, name: str) -> None:
+        reactions: list[JSON] = message.body.get("reactions", [])
+        row = next((r for r in reactions if r["name"] == name and user_id in r["users"]), None)
+        if row is None:
+            raise SlackRefusal("no_reaction")
+        row["users"].remove(user_id)
+        row["count"] -= 1
+        if not row["users"]:
+            reactions.remove(row)
+        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
+        self.journal.add("reaction_gone", data, message.channel)
+
     def share(self, channel: Channel, team_id: str) -> None:
         """Make it a Slack Connect channel: the other team's people come in."""
         if team_id not in self.teams:

@@ -1,0 +1,22 @@
+"""Links from a report to the threads in which its causes are worked on."""
+
+from collections.abc import Mapping
+
+from bot.cards.incidents import kept
+from bot.cards.text import Part, thread_link
+from bot.policy import channels as policy
+from bot.slack.outgoing.posts import OriginOf
+from graph.state import Origin, Report
+from tools.inventory.hosts import ChannelRow
+
+UNBOUND: Mapping[str, ChannelRow] = {}
+
+
+async def links(report: Report, origin: Origin, origin_of: OriginOf, bound: Mapping[str, ChannelRow]) -> dict[str, Part]:
+    """By incident; only those that the report's readers may follow."""
+    found: dict[str, Part] = {}
+    for incident in dict.fromkeys(row.incident for row in report.shared):
+        other = await origin_of(incident)
+        if other is not None and policy.may_follow(origin, other, bound):
+            found[incident] = thread_link(other.team, other.channel, other.thread_ts, kept.ELSEWHERE)
+    return found

@@ -1,0 +1,47 @@
+"""Messages that say "looking" though nobody is: found by the process that sweeps, and brought to where their incident stands."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from redis.exceptions import RedisError
+
+from bot.refusal import Refusal
+from bot.slack.client import SLACK_TROUBLE
+from bot.slack.outgoing.living import BeingPainted, LivingMessages
+
+log = structlog.get_logger()
+EVERY = 15.0
+QUIET = timedelta(seconds=30)
+"""Without news for so long, and without a process that holds its incident, a message is let go of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forsaken:
+    """`run` for as long as the process works. Any number may: doing it twice shows the same."""
+
+    messages: LivingMessages
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def sweep(self) -> int:
+        """Let go of what a dead process left; how many. Whoever goes on with its turn says so again."""
+        gone = await self.messages.unsettled.quiet(QUIET)
+        for incident in gone:
+            try:
+                await self.messages.let_go(incident)
+            except (*SLACK_TROUBLE, BeingPainted, Refusal) as trouble:
+                log.warning("forsaken.not_settled", incident=incident, error=str(trouble)[:200])
+        return len(gone)
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            try:
+                await self.sweep()
+            except RedisError as why:
+                log.warning("forsaken.store_away", error=str(why))
+            except Exception:
+                log.exception("forsaken.sweep_failed")  # the next look is the net under this one
+            await self.pause(EVERY)
