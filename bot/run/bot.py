@@ -36,7 +36,7 @@ from bot.slack.outgoing.approval_view import Known
 from bot.slack.outgoing.approvals import cards_over
 from bot.slack.outgoing.forsaken import Forsaken
 from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import Kept, PostedCards, Unsettled
+from bot.slack.outgoing.posts import KeptMessages, PostedCards, Unsettled
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.outgoing.reports import SlackBoard
@@ -65,7 +65,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
     bound = bindings(world.ports.inventory.channels)
     unsettled = Unsettled(store.redis, world.ports.clock)
-    living = LivingMessages(Kept(client, cards), Reactions(client, cards), people, inbox.origin, unsettled, bound)
+    living = LivingMessages(KeptMessages(client, cards), Reactions(client, cards), people, inbox.origin, unsettled, bound)
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=Causes(store.redis, world.ports.clock).keep)
     turns = IncidentTurns(RedisSaver(store.redis), ports)

@@ -77,6 +77,7 @@ class Place:
     def messages(self) -> LivingMessages:
         client = slack_client(self.slack.bot_token, self.slack.api_url)
         messages = living_messages(client, self.redis, People(client), self.origin, self.clock)
+        messages.bound = self.bound
         messages.reads(state_of=self.stored)
         return messages
 
@@ -325,7 +326,7 @@ async def test_a_report_carries_its_item_as_metadata_and_mentions_nobody(place: 
 async def test_a_cause_that_another_incident_keeps_is_pointed_to_with_a_link_only_where_it_may_be_followed(place: Place, may: bool) -> None:
     place.bound = bindings((ChannelRow(channel=OPS, groups=() if may else ("train",)), ChannelRow(channel=ACME)))
     theirs = REPORT.model_copy(update={"shared": (SharedCause(label=FELL.label, incident="i7", hosts=("gpu-017",)),), "next_step": ""})
-    await place.board().report("i1", place.state(), theirs)
+    await place.board().report("i1", place.state(report=theirs.model_dump(mode="json")), theirs)
     [message] = place.said()
     [line] = [block["text"]["text"] for block in message["blocks"] if "worked on in" in str(block)]
     where = f"<https://app.slack.com/client/{TEAM}/{ACME}/thread/{ACME}-1700000000.000100|another thread>" if may else "another thread"
@@ -335,7 +336,8 @@ async def test_a_cause_that_another_incident_keeps_is_pointed_to_with_a_link_onl
 async def test_of_several_causes_the_hosts_are_named_that_another_incident_keeps(place: Place) -> None:
     other = FELL.model_copy(update={"label": "GPU.MEMORY.Broken", "hosts": ("gpu-018", "gpu-019")})
     rows = (SharedCause(label=other.label, incident="i7", hosts=other.hosts),)
-    await place.board().report("i1", place.state(), REPORT.model_copy(update={"root_causes": (FELL, other), "shared": rows}))
+    theirs = REPORT.model_copy(update={"root_causes": (FELL, other), "shared": rows})
+    await place.board().report("i1", place.state(report=theirs.model_dump(mode="json")), theirs)
     assert "↪ *gpu-[018-019]* is worked on in another thread" in str(place.said()[0]["blocks"])
 
 

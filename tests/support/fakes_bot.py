@@ -17,7 +17,7 @@ from bot.slack.context import Surface
 from bot.slack.incoming.socket import listening
 from bot.slack.manifest import manifest
 from bot.slack.outgoing.living import LivingMessages
-from bot.slack.outgoing.posts import Kept, OriginOf, PostedCards, Unsettled
+from bot.slack.outgoing.posts import KeptMessages, OriginOf, PostedCards, Unsettled
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.people import People
 from bot.tasks import Background
@@ -67,7 +67,7 @@ class Behind:
 def living_messages(client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginOf, clock: Clock) -> LivingMessages:
     """The living messages as a process has them."""
     cards = PostedCards(redis)
-    return LivingMessages(Kept(client, cards), Reactions(client, cards), people, origin_of, Unsettled(redis, clock))
+    return LivingMessages(KeptMessages(client, cards), Reactions(client, cards), people, origin_of, Unsettled(redis, clock))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.incidents import diagnosis, progress
 from bot.cards.incidents.progress import ProgressCard
-from bot.cards.incidents.standing import SIGNS, Standing
+from bot.cards.incidents.standing import SIGNS, IncidentStanding
 from bot.cards.text import Line, Part, bold, code
 from graph.state import Report, Stats
 
@@ -19,7 +19,7 @@ class Living:
     incident: str
     report: Report | None = None
     stats: Stats | None = None
-    standing: Standing | None = None
+    standing: IncidentStanding | None = None
     busy: ProgressCard | None = None
     links: Mapping[str, Part] = field(default_factory=dict)
     """Threads in which its causes are worked on, by incident."""
@@ -36,7 +36,7 @@ def render(living: Living) -> Card:
     return blocks.card(f"{found.text}{said}", [*found.blocks[:first], *head, *found.blocks[first:]])
 
 
-def ended(standing: Standing, what: str) -> Card:
+def ended(standing: IncidentStanding, what: str) -> Card:
     """The last message of a fix: that it holds, and what was mended."""
     return blocks.card(f"{standing.line} {what}", [blocks.section((bold(standing.line), *_then(standing)), (what,))])
 
@@ -47,12 +47,12 @@ def _unfinished(incident: str) -> Card:
     return blocks.card(head, [blocks.say(bold(head), *rest), blocks.context((f"incident {incident}",))])
 
 
-def _stands(standing: Standing | None) -> list[Block]:
+def _stands(standing: IncidentStanding | None) -> list[Block]:
     if standing is None:
         return []
     lines: list[Line] = [(f"{SIGNS[standing.sign].mark} ", bold(standing.lines[0]), *_then(standing))]
     return [blocks.section(*lines, *((f"· {line}",) for line in standing.lines[1:]))]
 
 
-def _then(standing: Standing) -> Line:
+def _then(standing: IncidentStanding) -> Line:
     return (" Then: ", f"{standing.then}.") if standing.then else ()

@@ -36,7 +36,7 @@ MOST_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class IncidentStanding:
     """`lines` say what is going on, the most pressing first; `then` what comes after it."""
 
     sign: Sign
@@ -71,38 +71,38 @@ WAITS: Mapping[str, str] = {
 PRESSING = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 
 
-def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "") -> Standing:
+def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "") -> IncidentStanding:
     """Of a stored incident. `taken_by`: the name of whoever has its ticket."""
     match rows.lifecycle:
         case "closed":
-            return Standing("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",))
+            return IncidentStanding("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",))
         case "handed_off":
             first = f"{taken_by} has it." if taken_by else "Waiting for a person to take it."
-            return Standing("ticket", (first, *_left(rows.ladders)[:MOST_LINES]))
+            return IncidentStanding("ticket", (first, *_left(rows.ladders)[:MOST_LINES]))
         case "watching":
             return _watched(rows.ladders)
         case _:
             return _fixing(rows.ladders, {row.approval: row for row in records}) or _reported(rows)
 
 
-def _watched(ladders: Sequence[Ladder]) -> Standing:
+def _watched(ladders: Sequence[Ladder]) -> IncidentStanding:
     due = min((row.due for row in ladders if row.waiting_for == "proof" and row.due), default=None)
     if due is None:
-        return Standing("well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet")
-    return Standing("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",))
+        return IncidentStanding("well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet")
+    return IncidentStanding("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",))
 
 
-def _reported(rows: IncidentRows) -> Standing:
+def _reported(rows: IncidentRows) -> IncidentStanding:
     report = rows.report
     if report is None:
-        return Standing("looking", ("Received.",))
+        return IncidentStanding("looking", ("Received.",))
     if report.outcome == "no_fault":
-        return Standing("well", ("Nothing to mend here.",))
+        return IncidentStanding("well", ("Nothing to mend here.",))
     if ended := _left(rows.ladders):
-        return Standing("people", ended[:MOST_LINES])
+        return IncidentStanding("people", ended[:MOST_LINES])
     if report.questions:
-        return Standing("people", ("Waiting for an answer.",))
-    return Standing("people", ("Waiting for people.",))
+        return IncidentStanding("people", ("Waiting for an answer.",))
+    return IncidentStanding("people", ("Waiting for people.",))
 
 
 def _left(ladders: Sequence[Ladder]) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _left(ladders: Sequence[Ladder]) -> tuple[str, ...]:
     )
 
 
-def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Standing | None:
+def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> IncidentStanding | None:
     """The fixes under way, those at the same step together; None where none is."""
     going = [row for row in ladders if row.open and row.waiting_for != "proof" and row.now]
     if not going:
@@ -125,7 +125,7 @@ def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Standin
     lines = [*doubt, *(_step(rows, records) for rows in parts)]
     more = len(lines) - MOST_LINES
     shown = lines[:MOST_LINES] if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1} more fixes"]
-    return Standing("people", tuple(shown), _then(parts[0]))
+    return IncidentStanding("people", tuple(shown), _then(parts[0]))
 
 
 def _step(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> str:

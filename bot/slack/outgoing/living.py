@@ -20,7 +20,7 @@ from bot.cards.incidents.progress import ProgressCard
 from bot.cards.incidents.standing import standing
 from bot.policy import channels as policy
 from bot.slack.outgoing.elsewhere import UNBOUND, links
-from bot.slack.outgoing.posts import Kept, OriginOf, PostedCards, Unsettled
+from bot.slack.outgoing.posts import KeptMessages, OriginOf, PostedCards, Unsettled
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.people import People
 from graph.rows import IncidentRows
@@ -54,7 +54,7 @@ class LivingMessages:
 
     What is read beside Redis arrives later than the messages are needed, and is told by `reads`."""
 
-    kept: Kept
+    kept: KeptMessages
     reactions: Reactions
     people: People
     origin_of: OriginOf

@@ -151,7 +151,7 @@ GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_close
 """A message that cannot be edited any more, so another takes its place."""
 
 
-class Kept:
+class KeptMessages:
     """Messages that are kept up to date: edited when they look different, posted where there is none any more. One caller at a time for each."""
 
     def __init__(self, client: AsyncWebClient, cards: PostedCards) -> None:
