@@ -21,7 +21,7 @@ from graph.incident.reflect import hypotheses_of
 from graph.incident.tickets import hand_over
 from graph.ports import Ports, Progress
 from graph.reading.logs import handful
-from graph.reading.unknown import hosts_said
+from graph.reading.unknown import hosts_said, job_said
 from graph.state import AboutHosts, Hypothesis, Incident, Outcome, Report, Stats
 from tools.inventory.nearest import unknown_names
 from tools.inventory.ranges import expand, fold
@@ -107,8 +107,8 @@ def _with_people(case: Case) -> bool:
 
 
 def _nowhere(case: Case) -> bool:
-    """Only hosts were named that nobody knows."""
-    return bool(case.turn.unknown) and not case.hosts
+    """Only hosts or a job were named that nobody knows."""
+    return bool(case.turn.unknown or case.turn.unknown_job) and not case.hosts
 
 
 def _came(case: Case, report: Report) -> Came:
@@ -139,7 +139,8 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
     if roots:
         return "; ".join(_named(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _nowhere(case):
-        return f"{hosts_said(unknown_names(case.turn.unknown, case.visible))} I looked at no machine."
+        said = (hosts_said(unknown_names(case.turn.unknown, case.visible)), job_said(case.turn.unknown_job))
+        return " ".join((*filter(None, said), "I looked at no machine."))
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
         return f"{what}: {_looked(now)}, no cause proven so far."

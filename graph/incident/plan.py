@@ -56,10 +56,10 @@ async def plan(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
 
 
 async def _open(case: Case, ports: Ports) -> Chosen:
-    """First round: priors from words and history, and the one wave that all hypotheses share. Where only hosts that nobody knows were
-    named there is nothing to look at."""
-    if case.turn.unknown and not case.brief.hosts:
-        return Chosen(replace(case.turn, hosts="", named=True, questions=(which_hosts(case.turn.unknown),)), Walk(), "done")
+    """First round: priors from words and history, and the one wave that all hypotheses share. Where only hosts or a job were named that
+    nobody knows there is nothing to look at."""
+    if (case.turn.unknown or case.turn.unknown_job) and not case.brief.hosts:
+        return Chosen(replace(case.turn, hosts="", named=True, questions=(which_hosts(case.turn),)), Walk(), "done")
     hosts = case.hosts if case.turn.only else case.in_question
     similar = [(past.label, past.score) for past in await ports.history.similar(case.brief.text, 2)] if case.brief.text else []
     known = [(label, score) for label, score in similar if label in ports.taxonomy.leaves]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from graph.engine.assess import Assessment
-from graph.incident.case import Case
+from graph.incident.case import Case, Turn
 from graph.reading.logs import handful, in_words, of_jobs
 from graph.state import LogDigest
 from tools.inventory.ranges import fold
@@ -21,7 +21,7 @@ def questions_for(case: Case, now: Assessment) -> list[str]:
 def _candidates(case: Case, now: Assessment) -> Iterable[str]:
     brief = case.brief
     if brief.unknown_hosts:
-        yield which_hosts(brief.unknown_hosts)
+        yield which_hosts(Turn(unknown=brief.unknown_hosts))
     elif not case.hosts:
         yield "Which hosts does the job run on? I look at no machine that nobody named."
     for hidden in now.hidden[:1]:
@@ -39,8 +39,11 @@ def _candidates(case: Case, now: Assessment) -> Iterable[str]:
     yield "Does it happen again on other hosts, or only on these?"
 
 
-def which_hosts(unknown: Sequence[str]) -> str:
-    """About names that nobody knows."""
+def which_hosts(turn: Turn) -> str:
+    """About names, or else a job, that nobody knows."""
+    unknown = turn.unknown
+    if not unknown:
+        return f"Which hosts does job {turn.unknown_job} run on?"
     return f"Which hosts of the inventory are meant by {', '.join(unknown[:4])}{' …' if len(unknown) > 4 else ''}?"
 
 

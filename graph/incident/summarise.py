@@ -33,12 +33,13 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs = await _read_attachments(case, ports)
     new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))
-    named = concerned(case.item, case.brief, new, await _hosts_of_job(asks_scheduler(case.brief, new), case, ports))
+    of_job = await _hosts_of_job(asks_scheduler(case.brief, new), case, ports)
+    named = concerned(case.item, case.brief, new, of_job, scheduled=bool(ports.inventory.slurm))
     turn = _named(turn, case.item.text, new, named)
     if named.refused and case.report:
         return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
     brief = _understood(case, new, named, pasted)
-    brief, unhelped = await _guessed(case, brief, ports)
+    brief, unhelped = await _guessed(case, brief, ports, lost=bool(named.unknown or named.unknown_job))
     turn = replace(
         turn,
         hosts=fold(named.looked_at) or turn.hosts,
@@ -117,11 +118,12 @@ def _clear(symptoms: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(symptom for symptom in symptoms if symptom != "vague") or symptoms
 
 
-async def _guessed(case: Case, brief: Brief, ports: Ports) -> tuple[Brief, str]:
-    """A model reads only what the rules could not, and only names hosts that may be looked at; where people named others it guesses none."""
+async def _guessed(case: Case, brief: Brief, ports: Ports, *, lost: bool) -> tuple[Brief, str]:
+    """A model reads only what the rules could not, and only names hosts that may be looked at; where people named others, or a job that
+    nobody can place (`lost`), it guesses none."""
     if ports.model is None:
         return brief, "no model is configured"
-    if not case.item.text.strip() or brief.unknown_hosts or (set(brief.symptoms) - {"vague"} and brief.hosts):
+    if not case.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
         return brief, ""
     answer = await ports.model.brief(case.id, brief.text, case.visible)
     if isinstance(answer, Declined):

@@ -28,9 +28,10 @@ def asks_scheduler(old: Brief, new: Understanding) -> str:
     return (new.job or old.job) if _other_job(old, new) or not (old.hosts or new.hosts) else ""
 
 
-def concerned(item: Item, old: Brief, new: Understanding, of_job: Sequence[str]) -> Concerned:
-    """`of_job`: visible hosts of the job that `asks_scheduler` named."""
-    lost_job = new.job if _other_job(old, new) and not of_job else ""
+def concerned(item: Item, old: Brief, new: Understanding, of_job: Sequence[str], *, scheduled: bool = False) -> Concerned:
+    """`of_job`: visible hosts of the job that `asks_scheduler` named; `scheduled`: there is a scheduler that could be asked."""
+    asked = _other_job(old, new) or (scheduled and asks_scheduler(old, new))
+    lost_job = (new.job or old.job) if asked and not of_job else ""
     hosts = _hosts(item, old, new, () if lost_job else of_job)
     nameless = bool(new.unknown_hosts or (lost_job and "job" in item.data)) and not (new.hosts or of_job)
     return Concerned(

@@ -14,7 +14,7 @@ def hosts_said(unknown: Sequence[UnknownName]) -> str:
 
 def job_said(job: str) -> str:
     """One sentence; empty without a job. Whether nobody knows it or nobody could be asked is the scheduler's to say."""
-    return f"No scheduler could tell me where job {job} runs, so it replaces nothing." if job else ""
+    return f"No scheduler could tell me where job {job} runs." if job else ""
 
 
 def said_in(report: Report) -> tuple[str, ...]:

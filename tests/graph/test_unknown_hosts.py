@@ -193,10 +193,51 @@ async def test_a_job_that_nobody_knows_replaces_nothing_and_is_said() -> None:
     thread = Thread(jobs={"4711": ("gpu-002", "gpu-003")})
     await thread.say("job 4711 hangs")
     report = await thread.say("job 9999", data={"job": "9999"})
-    assert report.reply.startswith("No scheduler could tell me where job 9999 runs, so it replaces nothing.")
+    assert report.reply == "No scheduler could tell me where job 9999 runs. I looked at nothing, and nothing else has changed."
     assert (thread.looked_at, await thread.hosts(), (await thread.state())["brief"]["job"]) == (set(), ("gpu-002", "gpu-003"), "4711")
     report = await thread.say("does job 9999 hang too?")
     assert (report.unknown_job, (await thread.state())["brief"]["job"]) == ("9999", "4711")
+
+
+def slurm() -> Inventory:
+    """The fleet, with a controller that can be asked."""
+    return inventory(groups={"g": {"hosts": "gpu-[001-008]", "controller": "ctl"}, "ctl": {"hosts": "ctl"}}, channels=[])
+
+
+@pytest.mark.parametrize("text", ["job 9999 hangs", "all is slow since 02:40, job 9999 too"])
+async def test_a_first_mention_of_a_job_alone_that_no_scheduler_can_place_looks_at_nothing_and_asks(text: str) -> None:
+    thread = Thread(site=slurm(), jobs={"4711": ("gpu-003",)}, model=FakeModel(guess=BriefGuess(hosts=("gpu-003",))))
+    report = await thread.say(text)
+    assert (report.outcome, report.root_causes, thread.looked_at) == ("abstained", (), set())
+    assert report.headline == "No scheduler could tell me where job 9999 runs. I looked at no machine."
+    assert report.questions == ("Which hosts does job 9999 run on?",)
+    assert (report.unknown_job, (await thread.state())["lifecycle"]) == ("9999", "waiting")
+    report = await thread.say("it began at 02:40")
+    assert (thread.looked_at, report.unknown_job) == (set(), "9999")
+    report = await thread.say("on gpu-003")
+    assert [row.label for row in report.root_causes] == [LOST]
+    assert (report.unknown_job, (await thread.state())["brief"]["job"]) == ("", "9999")
+
+
+async def test_a_job_that_comes_to_be_known_is_looked_at_when_somebody_asks_again() -> None:
+    thread = Thread(site=slurm())
+    await thread.say("job 4711 hangs")
+    thread.jobs["4711"] = ("gpu-003",)
+    report = await thread.say("recheck", "recheck")
+    assert ([row.label for row in report.root_causes], thread.looked_at >= {"gpu-003"}) == ([LOST], True)
+
+
+async def test_the_log_of_a_job_that_nobody_can_place_is_read() -> None:
+    log = Attachment(name="rank0.log", text="joblog: job.error rank7 collective_desync")
+    thread = Thread(site=slurm())
+    report = await thread.say("job 9999 hangs", attachments=(log,))
+    assert ([row.label for row in report.root_causes], thread.looked_at) == ([DESYNC], set())
+
+
+async def test_where_no_scheduler_can_be_asked_a_job_alone_means_the_small_fleet() -> None:
+    thread = Thread()
+    report = await thread.say("job 9999 hangs")
+    assert ([row.label for row in report.root_causes], report.unknown_job) == ([LOST], "")
 
 
 async def test_a_job_that_is_known_replaces_the_hosts() -> None:
