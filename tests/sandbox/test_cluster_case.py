@@ -132,3 +132,11 @@ def test_a_name_that_no_host_can_have_is_refused(name: str) -> None:
 def test_a_time_that_is_no_number_is_refused() -> None:
     with pytest.raises(BadCase, match=r"faults\[0\]\.t: must be a number"):
         parse_case({"nodes": 1, "profile": "dgx-h100-8", "faults": [{"id": "G07", "node": "n0", "t": float("nan")}]})
+
+
+@pytest.mark.parametrize(("text", "known"), [("job 46730 died an hour ago", True), ("everything hangs", False)])
+def test_the_scheduler_knows_the_job_as_the_ticket_calls_it_and_no_other(text: str, known: bool) -> None:
+    cluster = Cluster.from_case(parse_case(GOOD | {"ticket": {"text": text}}), controller="ctl-1")
+    row = cluster.answer("ctl-1", ("scontrol", "show", "job", "46730"))
+    assert (row.status == 0, b"NodeList=gpu-017,n5,ip-10-2-0-5" in row.stdout) == (known, known)
+    assert cluster.answer("ctl-1", ("scontrol", "show", "job", "46731")).status == 1

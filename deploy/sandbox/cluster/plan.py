@@ -69,6 +69,8 @@ class Plan:
     age: float = 0.0
     deeds: tuple[Deed, ...] = ()
     controller: str = ""
+    reported_job: str = ""
+    """How the ticket calls the job, where it does."""
 
     def of(self, *ids: str) -> tuple[Modifier, ...]:
         """The modifiers with these ids."""

@@ -83,10 +83,11 @@ def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> Shell
 def show_job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`scontrol show job JOB`."""
     run = world.job
-    if slots["job"] != run.id or (run.ended is not None and at - run.ended >= KEPT_SECONDS):
+    forgotten = slots["job"] != run.id or (run.ended is not None and at - run.ended >= KEPT_SECONDS)
+    if forgotten and slots["job"] != (world.reported_job or None):
         return said("", 1, NO_JOB)
     rows = (
-        f"JobId={run.id} JobName=pretrain",
+        f"JobId={slots['job']} JobName=pretrain",
         "   UserId=alice(2071) GroupId=ml(2000)",
         f"   JobState={job_state(world)} Reason=None",
         f"   RunTime={_elapsed((at if run.ended is None else run.ended) - run.started)}",

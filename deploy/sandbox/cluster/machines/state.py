@@ -264,3 +264,5 @@ class ClusterState:
     nodes: dict[str, NodeState]
     job: Job
     controller: ControllerState | None = None
+    reported_job: str = ""
+    """How a ticket calls the job; the scheduler goes on knowing it under that name."""

@@ -20,7 +20,8 @@ def build(plan: Plan, *, faded: bool = False) -> ClusterState:
     """The world of a plan, everything in it having happened. `faded`: what went wrong has left its traces in the logs and nowhere else."""
     runs = stints(plan)
     job = runs[-1].job
-    world = ClusterState({name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}, job, _controller(plan))
+    nodes = {name: _node(plan, name, i, job) for i, name in enumerate(plan.names)}
+    world = ClusterState(nodes, job, _controller(plan), plan.reported_job)
     for run in runs:
         training.write_healthy_log(run.job, world.nodes, plan.seed, trained=run.trained)
     over = [row for row in plan.happenings if row.ended is not None]
