@@ -21,7 +21,7 @@ from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.shared import Spot, kept_elsewhere, shared_causes, spots_of, spots_of_ladders
 from graph.ports import Ports
-from graph.state import Item, Ladder, Report, Ticket
+from graph.state import Hypothesis, Item, Ladder, Report, Ticket
 from tools.action import FaultCondition
 from tools.fact import Fact
 
@@ -89,11 +89,11 @@ def yard_of(case: Case, ports: Ports) -> Yard:
 async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, now: Assessment, ports: Ports) -> Concluded:
     report, yard = concluded.report, yard_of(case, ports)
     believed = {(cause.label, host) for cause in report.root_causes for host in mended_on(cause, yard)}
-    kept = withdrawn(known, believed | _undenied(known, report, case, now, ports))
-    elsewhere = await _elsewhere(report, kept, case, now, ports)
+    kept, wanted = withdrawn(known, believed | _undenied(known, report, case, now, ports)), to_be_mended(report, case)
+    elsewhere = await _elsewhere(report, wanted, kept, case, ports, now)
     kept = left_to_others(kept, elsewhere)
     asked = case.kind == "recheck" and "why" not in case.item.data  # nobody asks for it again where another incident has let it go
-    built = ladders_for(report.root_causes, yard, kept, anew=asked, elsewhere=elsewhere)
+    built = ladders_for(wanted, yard, kept, anew=asked, elsewhere=elsewhere)
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)
     report = _pointing(report, elsewhere)
@@ -103,10 +103,18 @@ async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, 
     return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=becomes(concluded.lifecycle or "open", of_fixes(ladders)))
 
 
-async def _elsewhere(report: Report, kept: Sequence[Ladder], case: Case, now: Assessment, ports: Ports) -> Mapping[Spot, str]:
+def to_be_mended(report: Report, case: Case) -> tuple[Hypothesis, ...]:
+    """The causes whose fixes are put up, in their order. Who only asks how a host is calls nobody to what is wrong elsewhere."""
+    only_asked = case.turn.question and not case.brief.job
+    return tuple(row for row in report.root_causes if not (only_asked and row.label in report.also_seen))
+
+
+async def _elsewhere(
+    report: Report, wanted: Sequence[Hypothesis], kept: Sequence[Ladder], case: Case, ports: Ports, now: Assessment
+) -> Mapping[Spot, str]:
     """Which of these causes another incident keeps. Ours stays what we treat, and what this turn could not look at."""
     yard = yard_of(case, ports)
-    spots = spots_of(report.root_causes, yard)
+    spots = spots_of(wanted, yard)
     before = case.report.root_causes if case.report and report.outcome == "abstained" else ()
     unseen = [row for row in before if (standing := now.standings.get(row.label)) is None or standing.verdict != "rejected"]
     ours = {**{spot: names for spot, names in spots_of(unseen, yard).items() if not spot[1]}, **spots_of_ladders(kept)}

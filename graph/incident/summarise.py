@@ -35,7 +35,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))
     of_job = await _hosts_of_job(asks_scheduler(case.brief, new), case, ports)
     named = concerned(case.item, case.brief, new, of_job, scheduled=bool(ports.inventory.slurm))
-    turn = _named(turn, case.item.text, new, named)
+    turn = _again(_named(turn, case.item.text, new, named), case)
     if named.refused and case.report:
         return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
     brief = _understood(case, new, named, pasted)
@@ -86,6 +86,12 @@ def _named(turn: Turn, text: str, new: Understanding, named: Concerned) -> Turn:
         unknown_job=named.unknown_job,
         refused=named.refused,
     )
+
+
+def _again(turn: Turn, case: Case) -> Turn:
+    """Looking again without a word about where is about the same hosts as before."""
+    about = case.report.about if case.report and case.kind == "recheck" and not turn.about and not turn.unknown else None
+    return replace(turn, about=fold(about.hosts), question=True) if about else turn
 
 
 def _understood(case: Case, new: Understanding, named: Concerned, pasted: str) -> Brief:

@@ -15,7 +15,7 @@ from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, 
 from bot.slack.incoming import grammar
 from graph.ports import Progress
 from graph.rows import write_ladders
-from graph.state import AboutHosts, Blind, Evidence, Hypothesis, Incident, Ladder, Report, Stats, Ticket
+from graph.state import AboutHosts, Blind, Evidence, Hypothesis, Incident, Ladder, PlannedAction, Report, Stats, Ticket
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
 
@@ -155,6 +155,10 @@ def test_what_was_asked_is_answered_above_what_else_was_seen() -> None:
     told = shown(card.blocks)
     assert told.startswith(f"🟢 {words}")
     assert told.index("Also seen") < told.index("*gpu-017/gpu5*")
+    assert "No fix of it is put up for decision. Say `recheck gpu-017` to be shown one." in told
+    offered = PlannedAction(label=FELL.label, rung=0, remedy="reboot", target="gpu-017", via="gpu-017")
+    asked = REPORT.model_copy(update={"about": about, "also_seen": (FELL.label,), "actions": (offered,)})
+    assert "to be shown" not in shown(diagnosis.render("i1", asked).blocks)
 
 
 @given(st.lists(st.text(max_size=500), max_size=80), st.text(max_size=4000))

@@ -1,5 +1,6 @@
 """The question asked is answered first: a fault elsewhere never takes the headline of a question about a host, and is never left out."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,11 +12,20 @@ from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.reports import understand
 from graph.state import AboutHosts, Evidence, Hypothesis, Report
 from tests.support.clock import T0
-from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
+from tests.support.fakes_graph import HOT, LOST, OOM, TAXONOMY, FakeFleet, World, fact, healthy, instead, item
+from tests.support.inventories import inventory
 from tools.fact import Fact
 
 HOSTS = ("n1", "n2", "n3", "n4")
 LOST_ON_N3, KILLED_ON_N1 = fact("n3", "dmesg", "kernel.xid", 79, "gpu3"), fact("n1", "dmesg", "kernel.oom_kill", "python3")
+
+
+MENDED = replace(
+    TAXONOMY, leaves={label: replace(row, remedies=("reboot",) if label in (LOST, HOT) else ()) for label, row in TAXONOMY.leaves.items()}
+)
+
+
+WITH_KIT = inventory(groups={"g": {"hosts": "n[1-4]"}}, channels=[])
 
 
 async def run(text: str, *sick: Fact, dark: dict[str, str] | None = None) -> Report:
@@ -115,6 +125,36 @@ async def test_a_report_of_trouble_on_a_healthy_host_does_not_blame_it_on_anothe
 async def test_in_a_jobs_trouble_the_guilty_host_comes_first_whichever_was_named() -> None:
     report = await run("job 4711 hangs on n2", LOST_ON_N3)
     assert (report.headline, report.also_seen, report.about) == ("Lost (n3/gpu3)", (), None)
+
+
+def fixes(report: Report) -> set[str]:
+    return {row.target for row in report.actions}
+
+
+async def test_what_is_wrong_elsewhere_is_mended_only_when_somebody_asks_for_it() -> None:
+    world = World(fleet=FakeFleet(instead(healthy(*HOSTS), LOST_ON_N3)), taxonomy=MENDED)
+    ports = replace(world.ports(), inventory=WITH_KIT)
+    graph = build_incident_graph(InMemorySaver())
+    report = await run_turn(graph, ports, item("is n2 healthy?"))
+    assert (report.also_seen, fixes(report), report.by_hand) == ((LOST,), set(), ())
+    again = await run_turn(graph, ports, item("recheck", "recheck", id="i2"))
+    assert (again.headline.partition(":")[0], again.also_seen, fixes(again)) == ("n2", (LOST,), set())
+    asked = await run_turn(graph, ports, item("recheck n3", "recheck", id="i3", data={"hosts": "n3"}))
+    assert (asked.also_seen, fixes(asked)) == ((), {"n3"})
+    still = await run_turn(graph, ports, item("is n2 healthy?", "reply", id="i4"))
+    assert (still.also_seen, fixes(still)) == ((LOST,), {"n3"})
+
+
+@pytest.mark.parametrize("text", ["n2 is odd", "job 4711 hangs, is n2 ok?"])
+async def test_in_trouble_the_fixes_of_what_was_asked_about_come_first_and_the_others_after_them(text: str) -> None:
+    low = fact("n2", "smi", "gpu.throttle.hw_thermal", True, "gpu0")
+    world = World(fleet=FakeFleet(instead(healthy(*HOSTS), LOST_ON_N3, low)), taxonomy=MENDED)
+    ports = replace(world.ports(), inventory=WITH_KIT)
+    report = await run_turn(build_incident_graph(InMemorySaver()), ports, item(text))
+    targets = [row.target for row in report.actions]
+    assert LOST in report.also_seen or "job" in text
+    assert "n3" in targets
+    assert targets == sorted(targets)
 
 
 def test_the_time_of_another_day_has_its_date() -> None:

@@ -8,9 +8,10 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import feedback, kept, more, question, rows
-from bot.cards.text import Line, Part, bold, italic
+from bot.cards.text import Line, Part, bold, code, italic
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
+from tools.inventory.ranges import fold
 
 HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
 BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck"}
@@ -78,7 +79,14 @@ def _answer(reply: str) -> list[Block]:
 def _also_seen(report: Report) -> list[Block]:
     """What is wrong elsewhere than on the hosts that somebody asked about."""
     parts = _causes(row for row in report.root_causes if row.label in report.also_seen)
-    return [blocks.say(bold("Also seen")), *parts] if parts else []
+    return [blocks.say(bold("Also seen")), *parts, *_not_put_up(report)] if parts else []
+
+
+def _not_put_up(report: Report) -> list[Block]:
+    """How to be shown the fixes that nobody asked for."""
+    shown = {*(row.label for row in report.actions), *(row.label for row in report.shared)}
+    hosts = fold(host for row in report.root_causes if row.label in report.also_seen and row.label not in shown for host in row.hosts)
+    return [blocks.say("No fix of it is put up for decision. Say ", code(f"recheck {hosts}"), " to be shown one.")] if hosts else []
 
 
 def _causes(causes: Iterable[Hypothesis]) -> list[Block]:
