@@ -29,13 +29,16 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await read_case(state, ports)
     turn = Turn(asked=case.turn.asked, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
     if not case.looks:
-        return {"turn": replace(turn, priors=case.turn.priors, past=case.turn.past).write()}  # what is said now is what was said then
+        same = _as_asked(replace(turn, priors=case.turn.priors, past=case.turn.past), case)  # what is said now is what was said then
+        return {"turn": same.write()}
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs = await _read_attachments(case, ports)
     new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))
     of_job = await _hosts_of_job(asks_scheduler(case.brief, new), case, ports)
     named = concerned(case.item, case.brief, new, of_job, scheduled=bool(ports.inventory.slurm))
-    turn = _again(_named(turn, case.item.text, new, named), case)
+    turn = _named(turn, case.item.text, new, named)
+    if named.refused or (case.kind == "recheck" and not turn.about):
+        turn = _as_asked(turn, case)
     if named.refused and case.report:
         return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
     brief = _understood(case, new, named, pasted)
@@ -88,10 +91,9 @@ def _named(turn: Turn, text: str, new: Understanding, named: Concerned) -> Turn:
     )
 
 
-def _again(turn: Turn, case: Case) -> Turn:
-    """Looking again without a word about where is about the same hosts as before."""
-    about = case.report.about if case.report and case.kind == "recheck" and not turn.about and not turn.unknown else None
-    return replace(turn, about=fold(about.hosts), question=True) if about else turn
+def _as_asked(turn: Turn, case: Case) -> Turn:
+    """The turn about what was asked before; a look at a few hosts in between was about them alone."""
+    return turn if case.turn.only else replace(turn, about=case.turn.about, question=case.turn.question)
 
 
 def _understood(case: Case, new: Understanding, named: Concerned, pasted: str) -> Brief:

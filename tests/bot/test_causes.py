@@ -76,7 +76,7 @@ def house(store: Redis, *sick: Fact, **more: Any) -> House:
 async def test_of_two_incidents_with_one_cause_the_first_keeps_the_cards_and_the_other_points_to_it(store: Redis) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
-    second = await office.mention("job 77 is slow everywhere", thread="2.0")
+    second = await office.mention("everything is slow", thread="2.0")
     assert [row.action.remedy for row in await office.pending(first)] == [FIX]
     assert await office.ledger.of_incident(second) == []
     assert await office.ladders(second) == []
@@ -113,7 +113,7 @@ async def test_what_only_one_of_them_found_it_mends_itself(store: Redis) -> None
 async def test_when_the_keeper_closes_the_other_looks_again_and_goes_on_by_itself(store: Redis) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
-    second = await office.mention("job 77 is slow", thread="2.0")
+    second = await office.mention("everything is slow", thread="2.0")
     assert await office.sweep() == []
     await office.say(first, "close", data={"label": SLOW, "root_cause": "not our problem"})
     assert await office.pending(first) == []
@@ -126,7 +126,7 @@ async def test_when_the_keeper_closes_the_other_looks_again_and_goes_on_by_itsel
 async def test_when_the_keeper_finds_it_no_more_the_other_looks_again(store: Redis) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
-    second = await office.mention("job 77 is slow", thread="2.0")
+    second = await office.mention("everything is slow", thread="2.0")
     office.site.sick(slow("n1", is_so=False))
     await office.say(first, "recheck")
     assert await office.sweep() == [second]
@@ -139,7 +139,7 @@ async def test_when_the_keeper_finds_it_no_more_the_other_looks_again(store: Red
 async def test_a_keeper_that_cannot_look_keeps_it(store: Redis) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
-    second = await office.mention("job 77 is slow", thread="2.0")
+    second = await office.mention("everything is slow", thread="2.0")
     office.site.silent = {"n1"}
     await office.say(first, "recheck")
     assert await office.sweep() == []
@@ -152,7 +152,7 @@ async def test_a_keeper_that_cannot_look_keeps_it(store: Redis) -> None:
 async def test_a_keeper_that_people_took_over_is_still_pointed_to(store: Redis, kind: str) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
-    second = await office.mention("job 77 is slow", thread="2.0")
+    second = await office.mention("everything is slow", thread="2.0")
     await office.say(first, kind)
     assert await office.sweep() == []
     await office.say(second, "recheck")
@@ -176,14 +176,14 @@ async def test_a_fix_that_people_refused_is_not_put_up_again_because_somebody_el
 async def test_what_an_incident_waits_for_elsewhere_does_not_end_by_silence(store: Redis) -> None:
     office = house(store, slow("n1"))
     await office.mention("n1 is slow")
-    second = await office.mention("job 77 is slow", thread="2.0")
+    second = await office.mention("everything is slow", thread="2.0")
     state = await office.turns.state(second)
     assert AUTO_CLOSE not in timers_after(state, await office.last(second), item(second), T0)
 
 
 async def test_a_storm_of_reports_of_one_cause_calls_approvers_once(store: Redis) -> None:
     office = house(store, slow("n1"))
-    incidents = [await office.mention(f"job {70 + n} is slow", thread=f"{n}.0") for n in range(1, 8)]
+    incidents = [await office.mention(f"everything is slow, {n} people say", thread=f"{n}.0") for n in range(1, 8)]
     assert len(office.wall.cards) == 1
     await office.approve(incidents[0], FIX)
     assert office.site.counts() == {FIX: 1}

@@ -137,6 +137,7 @@ async def test_what_is_wrong_elsewhere_is_mended_only_when_somebody_asks_for_it(
     graph = build_incident_graph(InMemorySaver())
     report = await run_turn(graph, ports, item("is n2 healthy?"))
     assert (report.also_seen, fixes(report), report.by_hand) == ((LOST,), set(), ())
+    await run_turn(graph, ports, item("status", "status", id="s1"))
     again = await run_turn(graph, ports, item("recheck", "recheck", id="i2"))
     assert (again.headline.partition(":")[0], again.also_seen, fixes(again)) == ("n2", (LOST,), set())
     asked = await run_turn(graph, ports, item("recheck n3", "recheck", id="i3", data={"hosts": "n3"}))
