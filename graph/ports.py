@@ -18,8 +18,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """Hosts that did not answer yet, folded, and what they were asked with."""
+
+    hosts: str
+    asked: str
+
+
+@dataclass(frozen=True, slots=True)
+class Likely:
+    """What the evidence says so far, while some is still awaited: `label`, and the same in words with its place."""
+
+    label: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """News for the living card, cheap and often. `stage` is a node's name; `line` one sentence for people."""
+    """News for the living card, cheap and often. `stage` is a node's name; `line` one sentence for people.
+
+    `awaited` for `seconds` by now. `likely` is for display only: what counts is what the turn concludes."""
 
     incident: str
     stage: str
@@ -29,6 +47,9 @@ class Progress:
     hypotheses: tuple[str, ...] = ()
     ran: tuple[str, str] | None = None
     """The host and the check that answered just now, where the host was really asked."""
+    awaited: tuple[Awaited, ...] = ()
+    seconds: int = 0
+    likely: Likely | None = None
 
 
 class Likeness(Protocol):
@@ -127,5 +148,7 @@ class Ports:
     hears here who keeps the others. What it had before and has no more is the others'."""
     decisions: Callable[[str], Awaitable[Sequence[Decision] | None]] = field(default=nobody_decides)
     """What is up for decision in an incident; None where nothing can be approved at all."""
+    tell_every: float = 3.0
+    """Seconds of a look without an answer, after which people hear who is waited for."""
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     """What was read and reckoned last, by digest (`graph.incident.case`): a snapshot never changes. Losing it costs time only."""

@@ -5,19 +5,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import structlog
 from langgraph.runtime import Runtime
 
 from graph.engine.after_repairs import after_repairs, cursors
-from graph.incident.case import Case, merged, read_case
-from graph.ports import Ports, Progress
+from graph.engine.assess import assess
+from graph.incident.case import Case, lens_of, merged, read_case
+from graph.ports import Awaited, Likely, Ports, Progress
 from graph.state import Incident, ItemKind, Stats
 from tools.fact import Fact, Status
 from tools.fleet.answers import Answer, Ask, Wave
+from tools.inventory.ranges import fold
 
+log = structlog.get_logger()
 ENDS: frozenset[ItemKind] = frozenset({"stop", "hand_off", "close"})
 NEWS: frozenset[ItemKind] = frozenset({"reply", "attach", "recheck"})
 LISTEN_EVERY = 8
 """Answers between two looks at the inbox."""
+MOST_AWAITED = 3
+OF_NO_NAME = frozenset({"rackmedic-look", "python3"})
+"""Commands that say nothing of what a check asks: it goes by its own name."""
 
 
 async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
@@ -56,21 +63,26 @@ async def waiting(case: Case, ports: Ports) -> str:
 
 @dataclass(slots=True)
 class LiveWave:
-    """A wave under way: counts answers, tells them to whoever watches, and listens for "stop"."""
+    """A wave under way: counts answers, tells them to whoever watches, and listens for "stop". While it waits it tells for whom, and what is
+    likely by then."""
 
     case: Case
     ports: Ports
     total: int
     answers: list[Answer] = field(default_factory=list)
     cut: str = ""
+    _likely: Likely | None = None
+    _weighed: int = 0
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def look(self, asks: Sequence[Ask], *, fresh: bool) -> Wave:
         """All answers, or those that had come when somebody said stop."""
+        began = self.ports.clock.now()
         looking = asyncio.ensure_future(self.ports.fleet.look(self.case.id, asks, self._seen, fresh=fresh))
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
-            await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            while not (await asyncio.wait({looking, stopped}, timeout=self.ports.tell_every, return_when=asyncio.FIRST_COMPLETED))[0]:
+                await self._still(asks, int((self.ports.clock.now() - began).total_seconds()))
             if looking.done():
                 return looking.result()
             return Wave(tuple(self.answers), check_seconds=sum(answer.seconds for answer in self.answers))
@@ -78,6 +90,18 @@ class LiveWave:
             for task in (looking, stopped):
                 task.cancel()
             await asyncio.wait({looking, stopped})  # not awaited one by one: a look that broke must not leave the other behind
+
+    async def _still(self, asks: Sequence[Ask], seconds: int) -> None:
+        """Say who is waited for. Trouble with saying it is no trouble of the look's."""
+        try:
+            if len(self.answers) > self._weighed:
+                self._weighed = len(self.answers)
+                self._likely = await asyncio.to_thread(likely_by, self.case, self.ports, tuple(self.answers))
+            awaited = awaited_of(asks, self.answers, self.ports)
+            news = Progress(self.case.id, "execute", done=len(self.answers), total=self.total, awaited=awaited, seconds=seconds)
+            await self.ports.progress(replace(news, likely=self._likely))
+        except Exception as why:
+            log.warning("execute.not_told", error=f"{type(why).__name__}: {why}"[:200])
 
     async def _seen(self, answer: Answer) -> None:
         self.answers.append(answer)
@@ -91,6 +115,33 @@ class LiveWave:
             if heard in ENDS:
                 self.cut = heard
                 self._stopped.set()
+
+
+def awaited_of(asks: Sequence[Ask], answers: Sequence[Answer], ports: Ports) -> tuple[Awaited, ...]:
+    """Who has not answered yet, by what they were asked with; those with most hosts first."""
+    came = {(answer.host, answer.check) for answer in answers}
+    hosts: dict[str, list[str]] = {}
+    for ask in asks:
+        if (ask.host, ask.check) not in came:
+            hosts.setdefault(_asked_with(ask.check, ports), []).append(ask.host)
+    rows = sorted(hosts.items(), key=lambda row: -len(row[1]))
+    return tuple(Awaited(fold(names), asked) for asked, names in rows[:MOST_AWAITED])
+
+
+def _asked_with(check: str, ports: Ports) -> str:
+    tool = ports.fleet.checks[check].commands[0].argv[0].rpartition("/")[2]
+    return check if tool in OF_NO_NAME else tool
+
+
+def likely_by(case: Case, ports: Ports, answers: Sequence[Answer]) -> Likely | None:
+    """The first cause that these answers prove already; for display only, as devices have no names before a host is through."""
+    facts = after_repairs(merged(case.facts, told(Wave(tuple(answers)))), cursors(case.ladders))
+    now = assess(facts, lens_of(ports, facts), case.hosts, case.turn.priors, case.opened, case.brief.symptoms)
+    causes = now.root_causes()
+    if not causes:
+        return None
+    where = f" on {fold(causes[0].hosts)}" if causes[0].hosts else ""
+    return Likely(causes[0].label, f"{ports.taxonomy.title(causes[0].label)}{where}")
 
 
 def _added(old: Stats, wave: Wave, ports: Ports, hosts: int) -> Stats:

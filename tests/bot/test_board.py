@@ -19,7 +19,7 @@ from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import CannotTell, People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
-from graph.ports import Progress
+from graph.ports import Awaited, Likely, Progress
 from graph.state import Evidence, Hypothesis, Incident, Origin, Report, SharedCause
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
@@ -450,6 +450,34 @@ async def test_a_throttle_lets_a_burst_pass_and_then_keeps_its_rate() -> None:
     for _ in range(4):
         await throttle.turn()
     assert time.waits == [1.0, 1.0, 1.0]
+
+
+async def waits(board: SlackBoard, likely: Likely) -> None:
+    await board.progress(
+        Progress("i1", "execute", done=20, total=22, awaited=(Awaited("gpu-003", "nvidia-smi"),), seconds=14, likely=likely)
+    )
+
+
+async def test_who_is_waited_for_and_what_is_likely_by_then_is_said_and_then_settled(place: Place) -> None:
+    board = place.board()
+    await board.progress(Progress("i1", "execute", done=20, total=22, awaited=(Awaited("gpu-[003-004]", "nvidia-smi"),), seconds=14))
+    await place.background.idle()
+    assert "waiting for gpu-[003-004]: nvidia-smi, 14 s" in str(place.said()[0]["blocks"])
+    await waits(board, Likely(FELL.label, "GPU fell off the bus on gpu-017"))
+    await place.background.idle()
+    words = str(place.said()[0]["blocks"])
+    assert "Likely: GPU fell off the bus on gpu-017" in words
+    assert "still checking gpu-003: nvidia-smi, 14 s" in words
+    await board.report("i1", place.state(), REPORT)
+    assert "Changed" not in str(place.said()[0]["blocks"])
+
+
+async def test_a_report_that_says_otherwise_than_what_was_likely_says_that_it_changed(place: Place) -> None:
+    board = place.board()
+    await waits(board, Likely("GPU.MEMORY.Broken", "Memory error on gpu-003"))
+    await place.background.idle()
+    await board.report("i1", place.state(), REPORT)
+    assert "*Changed:* while I waited it looked like Memory error on gpu-003." in str(place.said()[0]["blocks"])
 
 
 def signs(place: Place) -> list[str]:

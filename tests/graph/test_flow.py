@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graph.incident.flow import FLOW, build_incident_graph, run_turn, single_turn
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Judgement, Ranking
+from graph.ports import Awaited, Progress
 from graph.state import GRAPH_VERSION, Attachment, Incident, Item, Origin, Report
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
@@ -225,6 +226,25 @@ def _fall_once(world: World, stage: str) -> list[str]:
 
     world._watch = die  # type: ignore[method-assign]  # the fake's own seam
     return fell
+
+
+async def test_while_a_host_is_waited_for_people_hear_who_it_is_and_what_is_likely_by_then() -> None:
+    desk = Desk(world(LOST_ON_N2))
+    fleet, watch = desk.world.fleet, desk.world._watch
+    fleet.slow = ("n3/smi",)
+
+    async def patient(progress: Progress) -> None:
+        await watch(progress)
+        if progress.awaited and progress.likely:
+            fleet.go.set()
+
+    desk.world._watch = patient  # type: ignore[method-assign]  # the fake's own seam
+    report = await desk.turn(item("n2 is broken, n1 n3 n4 hang"))
+    told = next(row for row in desk.world.progress if row.likely)
+    assert told.awaited == (Awaited("n3", "true"),)
+    assert told.likely
+    assert told.likely.label == report.root_causes[0].label
+    assert "n2" in told.likely.says
 
 
 async def test_stop_ends_the_wave_at_once_and_keeps_what_was_seen() -> None:

@@ -23,6 +23,8 @@ class Living:
     busy: ProgressCard | None = None
     links: Mapping[str, Part] = field(default_factory=dict)
     """Threads in which its causes are worked on, by incident."""
+    changed: str = ""
+    """What was likely while some hosts were silent, and is not what was found."""
 
 
 def render(living: Living) -> Card:
@@ -33,7 +35,7 @@ def render(living: Living) -> Card:
     head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
     first = 1 if found.blocks[0]["type"] == "header" else 0
     said = f" {living.standing.line}" if living.standing else ""
-    return blocks.card(f"{found.text}{said}", [*found.blocks[:first], *head, *found.blocks[first:]])
+    return blocks.card(f"{found.text}{said}", [*found.blocks[:first], *head, *_changed(living), *found.blocks[first:]])
 
 
 def ended(standing: IncidentStanding, what: str) -> Card:
@@ -45,6 +47,10 @@ def _unfinished(incident: str) -> Card:
     head = "🟡 I stopped in the middle of looking"
     rest: Line = (". What was noted is kept. If nothing follows here in a minute, reply ", code("recheck"), ".")
     return blocks.card(head, [blocks.say(bold(head), *rest), blocks.context((f"incident {incident}",))])
+
+
+def _changed(living: Living) -> list[Block]:
+    return [blocks.say(bold("Changed:"), f" while I waited it looked like {living.changed}.")] if living.changed else []
 
 
 def _stands(standing: IncidentStanding | None) -> list[Block]:

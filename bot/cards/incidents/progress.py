@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, bold, code
-from graph.ports import Progress
+from graph.ports import Awaited, Likely, Progress
 
 STAGES: Mapping[str, str] = {
     "queued": "Received",
@@ -31,6 +31,9 @@ class ProgressCard:
     done: int = 0
     total: int = 0
     hypotheses: tuple[str, ...] = ()
+    awaited: tuple[Awaited, ...] = ()
+    seconds: int = 0
+    likely: Likely | None = None
 
 
 def follow(living: ProgressCard, news: Progress) -> ProgressCard:
@@ -43,17 +46,20 @@ def follow(living: ProgressCard, news: Progress) -> ProgressCard:
         done=news.done if news.total else living.done,
         total=news.total or living.total,
         hypotheses=news.hypotheses or living.hypotheses,
+        awaited=news.awaited,
+        seconds=news.seconds,
+        likely=news.likely or living.likely,
     )
 
 
 def render(living: ProgressCard) -> Card:
     """Stage, what was understood, how far, what is suspected."""
-    headline = f"🔎 {STAGES.get(living.stage, living.stage)}"
+    headline = _headline(living)
     understood: list[Block] = [blocks.say(bold("Understood:"), " ", living.understood)] if living.understood else []
     return blocks.card(
-        f"{headline} {living.line}",
+        f"{headline} {said(living)}",
         [
-            blocks.section((bold(headline), f" {living.line}"), *_bar(living)),
+            blocks.section((bold(headline), f" {said(living)}"), *_bar(living)),
             *understood,
             *_suspects(living),
             blocks.context((f"incident {living.incident} · reply ", code("help"), " for what I understand, ", code("stop"), " to stop")),
@@ -63,7 +69,23 @@ def render(living: ProgressCard) -> Card:
 
 def again(living: ProgressCard) -> Block:
     """The same in one section, for a card that says what was found before."""
-    return blocks.section((bold(f"🔎 {STAGES.get(living.stage, living.stage)}"), f" {living.line}"), *_bar(living))
+    return blocks.section((bold(_headline(living)), f" {said(living)}"), *_bar(living))
+
+
+def said(living: ProgressCard) -> str:
+    """What happens just now: who is waited for, where somebody is."""
+    if not living.awaited:
+        return living.line
+    first, *more = living.awaited
+    others = f" and {len(more)} more" if more else ""
+    waits = f"{first.hosts}: {first.asked}{others}, {living.seconds} s"
+    return f"– still checking {waits}" if living.likely else f"waiting for {waits}"
+
+
+def _headline(living: ProgressCard) -> str:
+    if living.likely and living.stage not in ("queued", "summarise"):
+        return f"🔎 Likely: {living.likely.says}"
+    return f"🔎 {STAGES.get(living.stage, living.stage)}"
 
 
 def _bar(living: ProgressCard) -> list[Line]:

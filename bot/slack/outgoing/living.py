@@ -4,6 +4,7 @@ Painting is done under a lock of the incident's, and what is shown is read insid
 A message that says "looking" is noted until its turn is over: whoever sweeps lets go of those whose process died.
 """
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -102,6 +103,8 @@ class LivingMessages:
             told = await self._told(origin, incident, await self._state_of(incident), busy) if settled else Living(incident, busy=busy)
             await self.unsettled.note(incident)
             await self._put(origin, told)
+            if busy.likely:
+                await self.cards.set(incident, "living_likely", json.dumps([busy.likely.label, busy.likely.says]))
         return True
 
     async def settle(self, incident: str, state: Incident, report: Report) -> bool:
@@ -140,6 +143,7 @@ class LivingMessages:
     async def _stand(self, origin: Origin, incident: str, state: Incident) -> None:
         """Where the incident stands, in place of any progress; news of the turn that is over come too late from here on."""
         await self.cards.next(incident, "living_turn")
+        await self._compare(incident, IncidentRows(state).report)
         if await self.cards.get(incident, "living_item"):
             await self._put(origin, await self._told(origin, incident, state))
         elif await self.cards.get(incident, "living"):
@@ -151,7 +155,16 @@ class LivingMessages:
         taken = await self.people.name(rows.ticket.taken_by) if rows.ticket and rows.ticket.state == "taken" else ""
         stands = standing(rows, await self._records(incident), taken)
         others = await links(rows.report, origin, self.origin_of, self.bound) if rows.report else {}
-        return Living(incident, _found(rows.report), rows.stats if state.get("stats") else None, stands, busy, others)
+        changed = await self.cards.get(incident, "living_changed")
+        return Living(incident, _found(rows.report), rows.stats if state.get("stats") else None, stands, busy, others, changed)
+
+    async def _compare(self, incident: str, report: Report | None) -> None:
+        """Keep what was said to be likely where the report says otherwise: nothing is taken back in silence."""
+        before = await self.cards.get(incident, "living_likely")
+        label, says = json.loads(before) if before else ("", "")
+        found = {row.label for row in report.root_causes} if report else set()
+        await self.cards.set(incident, "living_changed", says if label not in found else "")
+        await self.cards.drop(incident, "living_likely")
 
     async def _records(self, incident: str) -> Sequence[Record]:
         try:
