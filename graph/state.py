@@ -285,6 +285,13 @@ class PersonsWord(Stored):
     by: str = ""
 
 
+class HeldNode(Stored):
+    """A node that we hold and whose return may be asked for: its ladder, and its name."""
+
+    ladder: str
+    host: str
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -319,6 +326,8 @@ class Report(Stored):
     """Root causes that another incident keeps: this one has no fix of its own for them."""
     shown: tuple[ShownOutput, ...] = ()
     """Outputs that belong to the reply."""
+    held: tuple[HeldNode, ...] = ()
+    """Nodes that an answer offers to ask back."""
 
 
 class Incident(TypedDict, total=False):

@@ -26,6 +26,7 @@ from tools.action import new_approval_id
 from tools.ledger.book import Book
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Counted, NotAnApprover, NotFound, NotOpen, Record, Refused, WrongDigest, requesters_of
+from tools.ledger.room import Room, room_of
 from tools.ledger.states import State, Transition
 from tools.transport import Transport
 
@@ -185,6 +186,10 @@ class Decisions:
         after = await self._ledger.reconcile(approval, human, ran, f"{note} (the host says: {said.word} {said.says})".strip())
         await self._wake(approval)
         return after
+
+    async def room(self, incidents: Sequence[str]) -> Room:
+        """How much the brakes leave now."""
+        return await room_of(self._ledger, self._tender.proposer.inventory.groups, incidents)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from graph.ladders.build import Yard, ladders_for, mended_on
 from graph.ladders.ends import describe, ended, left_to_others, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
 from graph.ladders.fault import contradicted, rests_on
-from graph.ladders.held import held_by, on_the_way_back
+from graph.ladders.held import held_by, may_come_back, on_the_way_back
 from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.shared import Spot, kept_elsewhere, shared_causes, spots_of, spots_of_ladders
@@ -26,6 +26,8 @@ from tools.action import FaultCondition
 from tools.fact import Fact
 
 TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
+TELLS_OF_FIXES = frozenset({*TAKES_OVER, "status", "action_result"})
+"""Kinds of items whose answers say what is held."""
 STUCK = frozenset({"hang", "nccl_timeout"})
 MOST_KEPT = 80
 """Ladders that are remembered: whether the first of many passed decides about those that wait."""
@@ -33,7 +35,15 @@ QUIET = "quiet"
 
 
 async def with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
-    """The same with what it means for the fixes; as it was for an incident without any."""
+    """The same with what it means for the fixes, and with what is held where fixes are told of."""
+    after = await _with_fixes(concluded, case, now, ports)
+    ladders = case.ladders if after.ladders is None else after.ladders
+    offered = may_come_back(ladders) if case.kind in TELLS_OF_FIXES and after.report.reply else ()
+    return after if after.report.held == offered else replace(after, report=after.report.model_copy(update={"held": offered}))
+
+
+async def _with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
+    """As it was for an incident without any."""
     kind = case.kind
     if is_look(case.item):
         return await _diagnosed(concluded, climb(case.ladders, News.of(case.item.data), yard_of(case, ports)), case, now, ports)
@@ -185,7 +195,9 @@ def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> 
 def _taken_over(concluded: Concluded, ladders: Sequence[Ladder], ports: Ports) -> Concluded:
     """A hand-off lists what is still held."""
     held = held_by(ladders, ports.taxonomy)
-    report = concluded.report.model_copy(update={"actions": (), "by_hand": tuple(held)})
+    lines = _section("Held:", held) if concluded.report.reply else []
+    reply = "\n".join((concluded.report.reply, *lines))
+    report = concluded.report.model_copy(update={"reply": reply, "actions": (), "by_hand": tuple(held)})
     ticket = _lengthened(concluded.ticket, _section("Held:", held)) if concluded.ticket else None
     return replace(concluded, report=report, ladders=_kept(ladders), ticket=ticket)
 
@@ -213,7 +225,7 @@ def _quiet(concluded: Concluded, case: Case) -> Concluded:
 
 
 def _kept(ladders: Sequence[Ladder]) -> list[Ladder]:
-    """All open ladders, and the latest of the others."""
-    over = [row.id for row in ladders if not row.open]
+    """All open ladders, those whose nodes we hold, and the latest of the others."""
+    over = [row.id for row in ladders if not row.open and not row.drained]
     gone = set(over[: max(0, len(ladders) - MOST_KEPT)])
     return [row for row in ladders if row.id not in gone]

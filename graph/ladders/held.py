@@ -10,7 +10,7 @@ from datetime import datetime
 
 from graph.ladders.build import approval_of, way_back
 from graph.ladders.ends import HELD, does, stays
-from graph.state import Ladder
+from graph.state import HeldNode, Ladder
 from kb.taxonomy.labels import Taxonomy
 
 
@@ -59,6 +59,11 @@ def _stands(ladder: Ladder) -> str:
     if ladder.open:
         return "; ".join(filter(None, (ladder.says, f"next: {does(ladder)}")))
     return ladder.says.removesuffix(stays(ladder)).rstrip("; ") or ladder.outcome
+
+
+def may_come_back(ladders: Sequence[Ladder]) -> tuple[HeldNode, ...]:
+    """Held nodes whose return may be asked for; whether it is proposed, a fresh look decides."""
+    return tuple(HeldNode(ladder=row.ladder, host=row.host) for row in held(ladders) if not row.no_return)
 
 
 def no_return(ladder: Ladder, ladders: Sequence[Ladder]) -> str:

@@ -1,5 +1,6 @@
 """Cards say the root cause first and the next step last, fit Slack, and their buttons come back as what they were given."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,16 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block as SlackBlock
 
+from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import BadForm, OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, home, notes, progress, question, ticket
+from bot.cards.incidents import close_modal, diagnosis, held, home, notes, progress, question, ticket
 from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
 from bot.slack.incoming import grammar
+from graph.ladders.held import Held
 from graph.ports import Progress
 from graph.rows import write_ladders
 from graph.state import AboutHosts, Blind, Evidence, Hypothesis, Incident, Ladder, PlannedAction, Report, Stats, Ticket
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
+from tools.ledger.brakes import Brakes
+from tools.ledger.room import GroupRoom, IncidentRoom, Room
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 XID = Evidence(
@@ -321,16 +326,49 @@ def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
 def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> None:
     late = home.OpenIncident("i2", "open", NOW, "Link down")
     early = home.OpenIncident("i1", "handed_off", NOW - timedelta(hours=5), "", ("gpu-017", "gpu-018"), "T1", "C1", "1700000000.000100")
-    words = shown(tuple(home.render([late, early], NOW)["blocks"]))
+    words = shown(tuple(home.render(home.HomeTab([late, early]), NOW)["blocks"]))
     assert words.index("*gpu-[017-018]* not diagnosed yet") < words.index("Link down")
     assert "opened 5 h ago" in words
     assert "https://app.slack.com/client/T1/C1/thread/C1-1700000000.000100" in words
 
 
+def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> None:
+    gone, stuck = [
+        Held(f"l{n}", f"gpu-00{n}", "GPU.BUS.Fell_Off", "Olga <!here>", NOW - timedelta(hours=n), "an approver said no", why)
+        for n, why in ((1, ""), (2, "a remedy was run and is not proved to have helped"))
+    ]
+    open_ = home.OpenIncident("i1", "handed_off", NOW, "Link down", owners=frozenset({"U1"}), held=(gone,))
+    closed = home.OpenIncident("i2", "closed", NOW, "GPU gone", team="T1", channel="C1", thread_ts="1700000000.000100", held=(stuck,))
+    tab = home.HomeTab([open_, closed], "U1", {"GPU.BUS.Fell_Off": "GPU fell off the bus"}, note="the fault is there")
+    view = home.render(tab, NOW)
+    words = shown(tuple(view["blocks"]))
+    headers = [block["text"]["text"] for block in view["blocks"] if block["type"] == "header"]
+    assert headers == ["Mine", "Open", "What we still hold"]
+    assert "*the fault is there*" in words
+    assert words.count("Link down") == 2
+    assert "GPU gone" not in words
+    assert "approved by Olga &lt;!here&gt;, for GPU fell off the bus; an approver said no" in words
+    assert words.index("gpu-002") < words.index("gpu-001"), "the longest held first"
+    assert "a remedy was run and is not proved to have helped" in words
+    asked = [block["accessory"] for block in view["blocks"] if "accessory" in block]
+    assert [held.read(click(button)) for button in asked] == [Press("ask_return", "i1", "l1")]
+
+
+def test_an_empty_home_says_so_in_a_word_each() -> None:
+    words = shown(tuple(home.render(home.HomeTab([]), NOW)["blocks"]))
+    assert [part in words for part in ("None.", "Nothing is open", "Nothing.")] == [True] * 3
+
+
 def test_home_of_a_large_outage_fits() -> None:
+    rows = tuple(Held(f"l{n}", f"gpu-{n:03}" * 20, "X", "Olga" * 90, NOW, "y" * 3000) for n in range(64))
+    whole = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200, owners=frozenset({"U1"}), held=rows) for n in range(100)]
+    room = Room(Brakes(), tuple(GroupRoom(f"g{n}", 0, 3, 0, 6) for n in range(40)), tuple(IncidentRoom(f"i{n}", 4, NOW) for n in range(40)))
+    view = home.render(home.HomeTab(whole, "U1", waiting=brakes.waiting([], "None."), brakes=brakes.left(room)), NOW)
+    assert len(view["blocks"]) <= 100
+    assert len(json.dumps(view)) < 250_000
     many = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200) for n in range(300)]
-    assert len(home.render(many, NOW)["blocks"]) <= 100
-    assert "Nothing is open" in shown(tuple(home.render([], NOW)["blocks"]))
+    assert len(home.render(home.HomeTab(many), NOW)["blocks"]) <= 100
+    assert "Nothing is open" in shown(tuple(home.render(home.HomeTab([]), NOW)["blocks"]))
 
 
 def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:

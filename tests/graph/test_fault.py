@@ -15,7 +15,7 @@ from graph.actions import carry_out
 from graph.actions.carry_out import Changed, NotNow, begin
 from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
 from graph.rows import read_ladders, write_ladders
-from graph.state import Ladder, Rung
+from graph.state import Item, Ladder, Report, Rung
 from tests.support.clock import T0
 from tests.support.fakes_actions import ANN, BDF, BOB, HUNG, SLOW, Office, Site, hung, well
 from tests.support.fakes_graph import fact
@@ -259,12 +259,22 @@ async def asks_back(office: Office, incident: str) -> Record:
     return await office.decisions.ask_return(incident, ladder["id"], ANN)
 
 
+async def answer_to(office: Office, incident: str, kind: Any) -> Report:
+    """What somebody is told who says this."""
+    await office.inbox.enqueue(Item(id=kind, kind=kind, incident=incident, at=office.clock.now(), user="EVE"), kind)
+    (report,) = await office.turns_of(incident)
+    await office.settle(incident)
+    return report
+
+
 @pytest.mark.parametrize("kind", ["hand_off", "stop", "close"])
 async def test_a_held_node_is_returned_on_request_whatever_became_of_its_incident(store: Redis, kind: str) -> None:
     office = Office(store, site(down()))
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
-    await office.say(incident, kind)
+    report = await answer_to(office, incident, kind)
+    assert "\nHeld:\n  n1: drained by RackMedic since 2026-05-20 03:10 UTC, approved by ANN, for Down; " in report.reply
+    assert [row.host for row in report.held] == ["n1"]
     with pytest.raises(CannotAsk, match="the fault is there"):
         await asks_back(office, incident)
     office.site.sick(down("active"))
@@ -308,7 +318,8 @@ async def test_after_a_remedy_that_did_not_help_nobody_may_ask_for_the_node(stor
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
     await office.approve(incident, "restart_fabricmanager")
-    await office.say(incident, "hand_off")
+    report = await answer_to(office, incident, "hand_off")
+    assert ("Held:\n  n1" in report.reply, report.held) == (True, ()), "no button where nothing can come of it"
     office.site.sick(down("active"))
     with pytest.raises(CannotAsk, match="n1 is not returned: a remedy was run and is not proved to have helped"):
         await asks_back(office, incident)

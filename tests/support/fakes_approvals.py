@@ -8,7 +8,7 @@ from typing import Any
 
 from fakeredis import FakeAsyncRedis
 
-from bot.actions.decisions import Approvals, Decisions, Verdict
+from bot.actions.decisions import Approvals, CannotAsk, Decisions, Verdict
 from bot.policy.approvals import Rights
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
@@ -27,6 +27,7 @@ from tools.evidence import MemoryEvidence
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Counted, NotAnApprover, NotFound, Record, Refused, Terms
+from tools.ledger.room import Room, room_of
 from tools.ledger.states import State, Transition
 from tools.remedies.row import BadArgument
 
@@ -93,6 +94,16 @@ class SmallDriver(Decisions):
     async def reconcile(self, approval: str, digest: str, human: str, ran: bool, note: str) -> Record:
         await self._entitled(await self.ledger.record(approval), human)
         return await self.ledger.reconcile(approval, human, ran, note)
+
+    async def room(self, incidents: Sequence[str]) -> Room:
+        return await room_of(self.ledger, INVENTORY.groups, incidents)
+
+    async def ask_return(self, incident: str, ladder: str, asker: str) -> Record:
+        """The fault of every ladder but `gone` is there still."""
+        await self.host_answers.wait()
+        if ladder != "gone":
+            raise CannotAsk("It cannot be proposed now: the fault is there: Xid 119 on gpu3.")
+        return await self.ledger.record((await self.ledger.of_incident(incident))[0].approval)
 
     async def propose(self, wanted: Action, terms: Terms) -> Record:
         record = await self.ledger.propose(wanted, terms)

@@ -9,8 +9,9 @@ from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, Part, bold, code, moment, thread_link, utc
 from tools.ledger.brakes import BrakeStatus
 from tools.ledger.record import Record
+from tools.ledger.room import Room
 
-MOST = 20
+MOST, MOST_GROUPS = 20, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,26 @@ def standing(status: BrakeStatus) -> list[Block]:
     if status.executing:
         lines.append(("🔧 Running: ", code(", ".join(status.executing))))
     return [blocks.section(*lines)] if lines else [blocks.context(("🟢 Nothing holds repairs back, and none runs.",))]
+
+
+def left(room: Room) -> list[Block]:
+    """What may be changed at this moment, `0 of 3` being what is used of it."""
+    brakes, lines = room.brakes, list[Line]()
+    for row in room.groups[:MOST_GROUPS]:
+        window = f"changed in the last {_minutes(brakes.window_seconds)} {row.changed} of {row.window}"
+        lines.append((bold(row.group), f": hosts at once {row.busy} of {row.at_once} · {window}"))
+    rest = len(room.groups) - MOST_GROUPS
+    lines += [(f"… and {rest} more groups, no busier",)] if rest > 0 else []
+    for one in room.incidents[:MOST_GROUPS]:
+        spent = f" changed {one.changed} of {brakes.blast_hosts} hosts that one incident may in {_minutes(brakes.blast_seconds)}"
+        lines.append((code(one.incident), spent, f"; room again from {utc(one.again)}"))
+    if not room.incidents:
+        lines.append((f"One incident may change {brakes.blast_hosts} hosts in {_minutes(brakes.blast_seconds)}; none has changed any.",))
+    return [blocks.section(*lines)]
+
+
+def _minutes(seconds: int) -> str:
+    return f"{seconds / 60:g} min"
 
 
 def waiting(rows: Sequence[Waiting], nothing: str) -> list[Block]:

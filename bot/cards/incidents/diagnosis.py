@@ -7,7 +7,7 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import feedback, kept, more, question, rows
+from bot.cards.incidents import feedback, held, kept, more, question, rows
 from bot.cards.text import Line, Part, bold, code, italic
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
@@ -32,7 +32,10 @@ def render(incident: str, report: Report, stats: Stats | None = None, links: Map
     """The whole report; a turn that answered a question shows the answer alone, for the rest was said before. `links`: to the threads of
     other incidents, where the reader may follow them."""
     if report.reply:
-        return blocks.card(report.reply, [*_answer(report.reply), *_meant(incident, report), _small_print(incident, report, None)])
+        return blocks.card(
+            report.reply,
+            [*_answer(report.reply), *held.rows(incident, report.held), *_meant(incident, report), _small_print(incident, report, None)],
+        )
     icon, words = HEADLINES[report.outcome]
     icon = OF_ASKED[report.about.found] if report.about else icon
     headline = f"{icon} {report.headline or words}"

@@ -1,13 +1,17 @@
-"""The App Home tab: which incidents are open, oldest first, each with a link to its thread; and what can be said to me."""
+"""The App Home tab: what waits for its reader, what is theirs, what is open, what we hold, and the brakes; and what can be said to me.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+Every list is bounded and counts the rest; an empty one says so in a word.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
-from bot.cards.incidents import rows
+from bot.cards.incidents import held, rows
 from bot.cards.text import Line, Part, bold, code, italic, thread_link
+from graph.ladders.held import Held
 from graph.state import Lifecycle
 
 MARKS = {"open": "🔎", "waiting": "⏳", "watching": "👀", "handed_off": "🎫", "closed": "✅"}
@@ -18,7 +22,8 @@ WORDS = {
     "handed_off": "with a human",
     "closed": "closed",
 }
-MOST = 40
+MOST, MOST_MINE, MOST_HELD = 30, 8, 12
+NOTHING_OPEN = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +38,65 @@ class OpenIncident:
     team: str = ""
     channel: str = ""
     thread_ts: str = ""
+    owners: frozenset[str] = frozenset()
+    """User ids of those whose it is: who took it, and who is on it."""
+    held: tuple[Held, ...] = ()
+    """Nodes that we hold for it; also a closed one may."""
 
 
-def render(incidents: Sequence[OpenIncident], now: datetime, repairs: Sequence[Block] = ()) -> Block:
-    """The tab; `repairs` are what waits for this person, and the brakes."""
-    return blocks.home([*repairs, blocks.header("Open incidents"), *listing(incidents, now)])
+@dataclass(frozen=True, slots=True)
+class HomeTab:
+    """What one person's tab shows. `waiting` and `brakes` are blocks, empty where nothing can be approved."""
+
+    incidents: Sequence[OpenIncident]
+    user: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What labels are called."""
+    waiting: Sequence[Block] = ()
+    brakes: Sequence[Block] = ()
+    note: str = ""
+    """What became of a press on this tab."""
+
+
+def render(tab: HomeTab, now: datetime) -> Block:
+    """The tab, what wants its reader first."""
+    open_now = [row for row in tab.incidents if row.lifecycle != "closed"]
+    mine = [row for row in open_now if tab.user in row.owners]
+    return blocks.home(
+        [
+            *([blocks.say(bold(tab.note))] if tab.note else []),
+            *_titled("Waiting for me", tab.waiting),
+            *_titled("Mine", _rows(mine, now, MOST_MINE) or [blocks.context(("None.",))]),
+            *_titled("Open", listing(open_now, now)),
+            *_titled("What we still hold", _held(tab)),
+            *_titled("Brakes", tab.brakes),
+        ]
+    )
+
+
+def _titled(title: str, parts: Sequence[Block]) -> list[Block]:
+    return [blocks.header(title), *parts] if parts else []
+
+
+def _held(tab: HomeTab) -> list[Block]:
+    """Nodes out of service on our account, the longest first, each with the button that asks for it where it may be asked for."""
+    known = [(one, row) for row in tab.incidents for one in row.held]
+    ordered = sorted(known, key=lambda pair: pair[0].since or pair[1].opened_at)
+    shown = [_held_row(one, row, tab.titles.get(one.label, "")) for one, row in ordered[:MOST_HELD]]
+    rest = [blocks.context((f"… and {len(ordered) - MOST_HELD} more",))] if len(ordered) > MOST_HELD else []
+    return [*shown, *rest] or [blocks.context(("Nothing.",))]
+
+
+def _held_row(one: Held, row: OpenIncident, title: str) -> Block:
+    link = _link(row)
+    words: Line = (
+        italic("Not returned by me: " if one.no_return else "A fresh look decides · "),
+        one.no_return,
+        *(link if one.no_return else link[1:]),
+    )
+    return blocks.section(
+        (bold(one.host), f" {one.said(title)}"), words, accessory=None if one.no_return else held.button(row.id, one.ladder)
+    )
 
 
 def refused(words: str) -> Block:
@@ -47,11 +106,14 @@ def refused(words: str) -> Block:
 
 def listing(incidents: Sequence[OpenIncident], now: datetime) -> list[Block]:
     """The rows; also the answer to `/rackmedic status`."""
-    if not incidents:
-        return [blocks.say("🟢 Nothing is open. Mention me in the incident channel when something breaks.")]
+    return _rows([row for row in incidents if row.lifecycle != "closed"], now, MOST) or [blocks.say(NOTHING_OPEN)]
+
+
+def _rows(incidents: Sequence[OpenIncident], now: datetime, most: int) -> list[Block]:
+    """Oldest first."""
     ordered = sorted(incidents, key=lambda row: row.opened_at)
-    shown = [blocks.section(*_row(row, now)) for row in ordered[:MOST]]
-    return shown if len(ordered) <= MOST else [*shown, blocks.context((f"… and {len(ordered) - MOST} more",))]
+    shown = [blocks.section(*_row(row, now)) for row in ordered[:most]]
+    return shown if len(ordered) <= most else [*shown, blocks.context((f"… and {len(ordered) - most} more",))]
 
 
 def phrases(rows: Iterable[tuple[str, str]]) -> Card:
@@ -69,9 +131,12 @@ def phrases(rows: Iterable[tuple[str, str]]) -> Card:
 
 def _row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
     at: tuple[Part, ...] = (bold(rows.hosts(row.hosts)), " ") if row.hosts else ()
-    link: tuple[Part, ...] = (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
     small = f"{WORDS[row.lifecycle]}, opened {age(row.opened_at, now)} ago · "
-    return ((f"{MARKS[row.lifecycle]} ", *at, row.headline or "not diagnosed yet"), (italic(small), code(row.id), *link))
+    return ((f"{MARKS[row.lifecycle]} ", *at, row.headline or "not diagnosed yet"), (italic(small), code(row.id), *_link(row)))
+
+
+def _link(row: OpenIncident) -> tuple[Part, ...]:
+    return (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
 
 
 def age(since: datetime, now: datetime) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import rows
+from bot.cards.incidents import held, rows
 from bot.cards.incidents.handoff import Handoff
 from bot.cards.text import Line, bold, code, italic
-from graph.state import Ticket
+from graph.state import HeldNode, Ticket
 
 TAKE, CLOSE = "ticket.take", "ticket.close"
 BUTTONS = {TAKE: "take", CLOSE: "close_form"}
@@ -61,7 +61,9 @@ def _held(whole: Handoff) -> list[Block]:
     """Nodes out of service on our account: whoever takes over has to bring them back."""
     lines: list[Line] = [(bold(row.host), f" {row.said()}") for row in whole.held[:MOST_HELD]]
     rest = len(whole.held) - MOST_HELD
-    return [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
+    asks = [HeldNode(ladder=row.ladder, host=row.host) for row in whole.held if not row.no_return]
+    said = [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
+    return [*said, *held.rows(whole.incident, asks)]
 
 
 def _tried(whole: Handoff) -> list[Block]:

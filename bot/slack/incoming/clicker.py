@@ -118,7 +118,7 @@ async def whisper(on: Pressed, card: Card) -> None:
 
 async def about(surface: Surface, payload: Payload, name: str) -> Pressed:
     """Who speaks about which record, and the thread of Slack that it belongs to. A form has no channel: it counts in that thread."""
-    approvals, voter = approvals_of(surface), _voter(payload)
+    approvals, voter = approvals_of(surface), voter_of(payload)
     async with storing(), ledger():
         record = await approvals.book.record(name)
         origin = await surface.inbox.origin(record.action.incident)
@@ -133,7 +133,7 @@ async def admit(on: Pressed) -> None:
     await on.surface.admit(Place(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
 
 
-def _voter(payload: Payload) -> Voter:
+def voter_of(payload: Payload) -> Voter:
     """Never from the context that Bolt makes up, never from what a text says."""
     user = payload.get("user") or {}
     if not user.get("id") or not user.get("team_id"):

@@ -23,7 +23,7 @@ from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm
-from bot.cards.incidents import close_modal, more, notes
+from bot.cards.incidents import close_modal, held, more, notes
 from bot.cards.incidents import feedback as feedback_form
 from bot.cards.text import Line
 from bot.policy.channels import NotServed
@@ -97,8 +97,7 @@ class Listeners:
         return await ack()
 
     async def action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
-        ours = body["actions"][0].get("action_id") in approval.BUTTONS
-        if card := await self._refused((approval_clicks.press if ours else clicks.press)(self._surface, body)):
+        if card := await self._refused(_taker(body["actions"][0].get("action_id"))(self._surface, body)):
             self._whisper(respond, body, card)
         return await ack()
 
@@ -183,6 +182,13 @@ async def slack_app(surface: Surface) -> AsyncApp:
     app = AsyncApp(client=client, authorize=authorize, process_before_response=True, raise_error_for_unhandled_request=False)
     Listeners(surface).register(app)
     return app
+
+
+def _taker(action_id: str) -> Callable[[Surface, Body], Awaitable[None]]:
+    """Who takes a click."""
+    if action_id in approval.BUTTONS:
+        return approval_clicks.press
+    return home.press if action_id in held.BUTTONS else clicks.press
 
 
 def _refusal(no: Refusal) -> Card:

@@ -1,6 +1,7 @@
 """What is open: incidents as rows, from the inbox's index and the stored incidents; and the actions that wait for a decision, from the ledger."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,10 +10,12 @@ from bot.cards.incidents.home import OpenIncident
 from bot.policy.approvals import may_still_approve
 from bot.slack.context import Surface, ledger, storing
 from bot.slack.incoming.payloads import moment
+from graph.ladders.held import held
 from graph.rows import IncidentRows
 from graph.state import Origin
 from tools.ledger.book import Book
 from tools.ledger.brakes import BrakeStatus
+from tools.ledger.room import Room
 from tools.ledger.states import State
 
 MOST = 100
@@ -24,6 +27,14 @@ async def open_incidents(surface: Surface) -> list[OpenIncident]:
     now = surface.clock.now()
     async with storing():
         ids = (await surface.inbox.open_incidents())[:MOST]
+        return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
+
+
+async def all_work(surface: Surface) -> list[OpenIncident]:
+    """The same, and below it the closed ones whose nodes we hold."""
+    now = surface.clock.now()
+    async with storing():
+        ids = dict.fromkeys([*(await surface.inbox.open_incidents())[:MOST], *(await surface.inbox.held_incidents())[:MOST]])
         return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
 
 
@@ -39,6 +50,8 @@ async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
         team=origin.team,
         channel=origin.channel,
         thread_ts=origin.thread_ts if origin.kind == "slack" else "",
+        owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
+        held=tuple(held(rows.ladders)),
     )
 
 
@@ -52,7 +65,7 @@ async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
     if surface.approvals is None:
         return []
     async with storing(), ledger():
-        ids = (await surface.inbox.open_incidents())[:MOST]
+        ids = dict.fromkeys([*(await surface.inbox.open_incidents())[:MOST], *(await surface.inbox.held_incidents())[:MOST]])
         rows = [row for found in await asyncio.gather(*(_pending(surface, surface.approvals.book, i) for i in ids)) for row in found]
     mine = [row for row in rows if not voter or may_still_approve(row.record, voter)]
     return sorted(mine, key=lambda row: row.record.decide_by)
@@ -66,6 +79,14 @@ async def brakes_now(surface: Surface) -> BrakeStatus | None:
         status = await surface.approvals.book.status()
     _, _, user = status.stopped_by.partition(":")
     return replace(status, stopped_by=await surface.people.name(user)) if user else status
+
+
+async def room_now(surface: Surface, incidents: Sequence[OpenIncident]) -> Room | None:
+    """How much may be changed now; None where nothing can be run anyway."""
+    if surface.approvals is None:
+        return None
+    async with storing(), ledger():
+        return await surface.approvals.decisions.room([row.id for row in incidents if row.lifecycle != "closed"])
 
 
 async def _pending(surface: Surface, book: Book, incident: str) -> list[Waiting]:
