@@ -31,6 +31,10 @@ class Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+Unread = Literal["", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone"]
+"""Why a file that somebody handed in was not read; empty where it was."""
+
+
 class Attachment(Stored):
     """A file that came with a message; its redacted text lies in the evidence store."""
 
@@ -38,6 +42,9 @@ class Attachment(Stored):
     sha256: str = ""
     text: str = ""
     """Set on the way in (terminal, tests); moved to the evidence store by `summarise`."""
+    size: int = 0
+    """Bytes of the file; 0 for what was pasted into a message."""
+    unread: Unread = ""
 
 
 class Item(Stored):
@@ -261,6 +268,17 @@ class AboutHosts(Stored):
     """The first abnormal line."""
 
 
+class FileRead(Stored):
+    """A file that came with the item: how many `kinds` of errors it shows, the first of them in words and when; or why it was not read."""
+
+    name: str
+    size: int = 0
+    kinds: int = 0
+    line: str = ""
+    at: datetime | None = None
+    unread: Unread = ""
+
+
 class SharedCause(Stored):
     """A cause that another incident found too, and which keeps it: its fix is put up for decision there. `hosts` are those it is kept for."""
 
@@ -328,6 +346,8 @@ class Report(Stored):
     """Outputs that belong to the reply."""
     held: tuple[HeldNode, ...] = ()
     """Nodes that an answer offers to ask back."""
+    files: tuple[FileRead, ...] = ()
+    """The files that came with the item, acknowledged."""
 
 
 class Incident(TypedDict, total=False):

@@ -21,7 +21,8 @@ from bot.terminal.report import report_text, told_text
 from bot.terminal.requests import DiagnoseRequest
 from bot.terminal.shared import looking, stage_of
 from graph.ports import Progress
-from graph.state import Attachment, Incident, Item, Report
+from graph.reading.files import handed_in
+from graph.state import Incident, Item, Report
 from tools.inventory.ranges import BadRange
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _item(world: World, request: DiagnoseRequest, stage: "Stage | None") -> Item
     if request.hosts:
         text = f"{text}\nhosts: {_named(world, request.hosts)}"
     logs = (*(stage.attachments if stage else ()), *request.logs)
-    attachments = tuple(Attachment(name=name, text=said) for name, said in logs)
+    attachments = tuple(handed_in(name, said) for name, said in logs)
     return Item(
         id="terminal-1", kind="mention", incident=_incident(request.case), at=world.ports.clock.now(), text=text, attachments=attachments
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from graph.reading.files import in_words
 from graph.rows import IncidentRows
 from graph.state import Hypothesis, Incident, Report
 
@@ -24,6 +25,7 @@ def document(state: Incident, report: Report) -> dict[str, Any]:
         "ruled_out": [{"label": row.label, "because": row.because} for row in report.ruled_out],
         "could_not_look": [row.model_dump() for row in report.could_not_look],
         "unknown_hosts": [{"name": row.name, "nearest": list(row.nearest)} for row in report.unknown_hosts],
+        "files": [row.model_dump(mode="json", exclude={"line"}) | {"says": in_words(row)} for row in report.files],
         "questions": list(report.questions),
         "actions": [row.model_dump(include=ACTION) for row in report.actions],
         "ticket": {"summary": ticket.summary, "owner": ticket.owner} if ticket else None,

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from graph.reading import files
 from graph.reading.logs import in_words
 from graph.reading.unknown import said_in
 from graph.rows import IncidentRows
@@ -39,6 +40,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     parts += _list("for people to do", report.by_hand)
     parts += _list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
     parts += _list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
+    parts += _list("files", [f"{row.name} {files.in_words(row)}" for row in report.files])
     parts += _list("in the logs", [line for log in report.logs for line in in_words(log)])
     parts += _list("questions", report.questions)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)

@@ -63,7 +63,9 @@ class Turn:
     said: Mapping[str, Any] = field(default_factory=dict)
     """What a model understood where the rules did not (`Said`, as stored)."""
     kind: str = ""
-    """What the item became by that; empty where it is what it came as."""
+    """What the item became by that, or by the files that came with it; empty where it is what it came as."""
+    files: tuple[Mapping[str, Any], ...] = ()
+    """The files that came with it, acknowledged (`FileRead`, as stored), until they are reported."""
 
     @classmethod
     def read(cls, state: Incident) -> "Turn":

@@ -22,7 +22,7 @@ from graph.incident.tickets import hand_over
 from graph.ports import Ports, Progress
 from graph.reading.logs import handful
 from graph.reading.unknown import hosts_said, job_said
-from graph.state import AboutHosts, Hypothesis, Incident, Outcome, Report, Stats
+from graph.state import AboutHosts, FileRead, Hypothesis, Incident, Outcome, Report, Stats
 from tools.inventory.nearest import unknown_names
 from tools.inventory.ranges import expand, fold
 
@@ -38,7 +38,8 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await with_results(await read_case(state, ports), ports)
     now = weigh(case, ports)
     diagnosing = (case.looks or is_look(case.item)) and not case.stands
-    concluded = await with_fixes(_diagnosis(case, now) if diagnosing else await answer(case, now, ports), case, now, ports)
+    said = _with_files(_diagnosis(case, now) if diagnosing else await answer(case, now, ports), case)
+    concluded = await with_fixes(said, case, now, ports)
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     return {
         **concluded.write(),
@@ -49,6 +50,15 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         "to_look": [],
         "tier": "done",
     }
+
+
+def _with_files(concluded: Concluded, case: Case) -> Concluded:
+    """With the files that came with the item acknowledged, once."""
+    if not case.turn.files and not concluded.report.files:
+        return concluded
+    files = tuple(FileRead.model_validate(row) for row in case.turn.files)
+    report = concluded.report.model_copy(update={"files": files})
+    return replace(concluded, report=report, turn=replace(concluded.turn or case.turn, files=()))
 
 
 def _cost(case: Case, ports: Ports) -> Stats:

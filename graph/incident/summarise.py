@@ -7,20 +7,25 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from graph.engine.abnormal import is_odd
 from graph.incident.case import DIAGNOSED, Case, Turn, merged, read_case
 from graph.model.reasoner import BriefGuess, Declined
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.concerned import Concerned, asks_scheduler, concerned
+from graph.reading.files import acknowledged, is_file, unread
 from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted
 from graph.reading.reports import Understanding, understand
-from graph.state import Brief, Incident, LogDigest
+from graph.state import Brief, FileRead, Incident, ItemKind, LogDigest
 from tools.fact import Fact
 from tools.inventory.ranges import fold
 
 MOST_SAID, LONGEST_SAID, LONGEST_BRIEF, LONGEST_READ = 8, 600, 1500, 100_000
+MOST_FILES = 10
+ASKING: frozenset[ItemKind] = frozenset({"status", "why", "ask"})
+"""Items that want an answer from what is known."""
 
 
 async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
@@ -28,11 +33,13 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     ports = runtime.context
     case = await read_case(state, ports)
     turn = Turn(asked=case.turn.asked, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
-    if not case.looks:
+    if not case.looks and not _brings_files(case):
         same = _as_asked(replace(turn, priors=case.turn.priors, past=case.turn.past), case)  # what is said now is what was said then
         return {"turn": same.write()}
+    turn = turn if case.looks else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
-    pasted, facts, logs = await _read_attachments(case, ports)
+    pasted, facts, logs, files = await _read_attachments(case, ports)
+    turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
     new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))
     of_job = await _hosts_of_job(asks_scheduler(case.brief, new), case, ports)
     named = concerned(case.item, case.brief, new, of_job, scheduled=bool(ports.inventory.slurm))
@@ -63,19 +70,30 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     }
 
 
-async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], list[LogDigest]]:
-    """The beginning of what was handed in, the facts read from all of it, and the long logs as templates. Reading goes on beside the loop."""
+def _brings_files(case: Case) -> bool:
+    """Whether somebody handed in a file with a question: then there is news in it, and it is read like any other."""
+    return case.kind in ASKING and any(map(is_file, case.item.attachments))
+
+
+async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], list[LogDigest], list[FileRead]]:
+    """The beginning of what was handed in, the facts read from all of it, the long logs as templates, and the files acknowledged. Reading
+    goes on beside the loop."""
     texts: list[str] = []
     facts: list[Fact] = []
     logs: list[LogDigest] = []
+    files: list[FileRead] = []
     for given in case.item.attachments:
-        text = await ports.evidence.get(given.sha256) or ""
+        text = None if given.unread else await ports.evidence.get(given.sha256)
+        if text is None:
+            files.append(unread(given, given.unread or "gone"))
+            continue
         found = await asyncio.to_thread(read_pasted, text, ports.fleet.checks)
         facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in found]
         digest = await asyncio.to_thread(read_log, given.name, given.sha256, text, case.item.at)
         logs += [digest] if digest else []
         texts.append(text[:LONGEST_READ])
-    return "\n".join(texts), facts, logs
+        files += [acknowledged(given, found, is_odd)] if is_file(given) else []
+    return "\n".join(texts), facts, logs, files[:MOST_FILES]
 
 
 def _named(turn: Turn, text: str, new: Understanding, named: Concerned) -> Turn:
@@ -153,7 +171,7 @@ def _with_guess(brief: Brief, guess: BriefGuess, visible: tuple[str, ...]) -> Br
 def _remember(case: Case) -> list[Mapping[str, Any]]:
     item = case.item
     row = {"user": item.user, "text": item.text[:LONGEST_SAID], "at": item.at.isoformat()}
-    attached = [given.model_dump(mode="json", exclude_defaults=True) for given in item.attachments]
+    attached = [given.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for given in item.attachments]
     said = [*case.said, {**row, "attachments": attached}]
     return said if len(said) <= MOST_SAID else [said[0], *said[-(MOST_SAID - 1) :]]
 

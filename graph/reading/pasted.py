@@ -23,11 +23,16 @@ LONGEST_TEXT = 4000
 
 async def shelve(item: Item, evidence: EvidenceStore) -> Item:
     """The item as it may be stored: words redacted and bounded, everything pasted or attached in the evidence store by digest."""
-    kept = [
-        Attachment(name=redact(given.name)[:80], sha256=given.sha256 or await evidence.put(item.incident, given.text))
-        for given in (*item.attachments, *fenced(item.text))
-    ]
+    handed_in = [given.model_copy(update={"size": given.size or len(given.text.encode())}) for given in item.attachments]
+    kept = [await _shelved(given, item.incident, evidence) for given in (*handed_in, *fenced(item.text))]
     return item.model_copy(update={"text": redact(without_fences(item.text)).strip()[:LONGEST_TEXT], "attachments": tuple(kept)})
+
+
+async def _shelved(given: Attachment, incident: str, evidence: EvidenceStore) -> Attachment:
+    name = redact(given.name)[:80]
+    if given.unread:
+        return Attachment(name=name, size=given.size, unread=given.unread)
+    return Attachment(name=name, sha256=given.sha256 or await evidence.put(incident, given.text), size=given.size)
 
 
 def fenced(text: str) -> tuple[Attachment, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import feedback, held, kept, more, question, rows
+from bot.cards.incidents import feedback, handed_in, held, kept, more, question, rows
 from bot.cards.text import Line, Part, bold, code, italic
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
@@ -34,7 +34,13 @@ def render(incident: str, report: Report, stats: Stats | None = None, links: Map
     if report.reply:
         return blocks.card(
             report.reply,
-            [*_answer(report.reply), *held.rows(incident, report.held), *_meant(incident, report), _small_print(incident, report, None)],
+            [
+                *_answer(report.reply),
+                *handed_in.render(report),
+                *held.rows(incident, report.held),
+                *_meant(incident, report),
+                _small_print(incident, report, None),
+            ],
         )
     icon, words = HEADLINES[report.outcome]
     icon = OF_ASKED[report.about.found] if report.about else icon
@@ -50,6 +56,7 @@ def render(incident: str, report: Report, stats: Stats | None = None, links: Map
             *kept.render(report, links),
             *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
             *_titled("Could not look", rows.could_not_look(report.could_not_look)),
+            *handed_in.render(report),
             *_logs(report),
             *question.parts(report.questions, report.suggestions),
             *([blocks.say(bold("Next:"), " ", report.next_step)] if report.next_step else []),

@@ -1,29 +1,37 @@
 """What a message points to is fetched when its turn begins, not when it arrives: acknowledging stays fast, and nothing is lost
 when a process dies between the two, because the inbox holds the pointers.
 
-Files are read with our token, from Slack's own hosts only; what cannot be read is said in the text, never silently left out.
+Files are read with our token, from Slack's own hosts only; one that cannot be read stays an attachment that says so, never silently left out.
 """
 
+import asyncio
 import zlib
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+import structlog
 from aiohttp import ClientSession, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.incoming.payloads import Sent
 from bot.slack.incoming.thread import Earlier, earlier, short
-from graph.state import Attachment, Item
+from graph.reading.files import as_text
+from graph.state import Attachment, Item, Unread
 from tools.evidence import EvidenceStore
 
+log = structlog.get_logger()
 LARGEST = 25 << 20
 MOST_TOGETHER = 4
 """So many times the largest file may all files of one item take."""
 
 
-class Unread(Exception):
-    """A file that was not read. The text says why, for the reporter."""
+class NotRead(Exception):
+    """A file that was not read, and why."""
+
+    def __init__(self, why: Unread) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Fetch:
@@ -38,8 +46,8 @@ class Fetch:
     async def __call__(self, item: Item) -> Item:
         before = await self._before(item)
         files = [Sent(**row) for row in item.data.get("files", [])] + list(before.files)
-        attachments, notes = await self._files(item.incident, files)
-        text = "\n\n".join(part for part in (before.text, item.text, *notes) if part)
+        attachments = await self._files(item.incident, files)
+        text = "\n\n".join(part for part in (before.text, item.text) if part)
         return item.model_copy(update={"text": text, "attachments": (*item.attachments, *attachments)})
 
     async def _before(self, item: Item) -> Earlier:
@@ -52,34 +60,35 @@ class Fetch:
             return Earlier(f"[the beginning of this thread could not be read: {short(trouble)}]")
         return await earlier(self._client, item.data["root"], self._us)
 
-    async def _files(self, incident: str, files: Sequence[Sent]) -> tuple[list[Attachment], list[str]]:
-        attachments, notes = [], []
+    async def _files(self, incident: str, files: Sequence[Sent]) -> list[Attachment]:
+        attachments = []
         room = MOST_TOGETHER * self._largest
         for file in files:
             try:
-                text = await self._read(file, room)
+                size, text = await self._read(file, room)
                 room -= len(text)
-                attachments.append(Attachment(name=file.name, sha256=await self._evidence.put(incident, text)))
-            except Unread as why:
-                notes.append(f"[{file.name} was not read: {why}]")
+                attachments.append(Attachment(name=file.name, sha256=await self._evidence.put(incident, text), size=size))
+            except NotRead as no:
+                attachments.append(Attachment(name=file.name, size=file.size, unread=no.why))
             except SLACK_TROUBLE as trouble:
-                notes.append(f"[{file.name} was not read: {short(trouble)}]")
-        return attachments, notes
+                log.warning("files.not_handed_out", incident=incident, trouble=short(trouble))
+                attachments.append(Attachment(name=file.name, size=file.size, unread="refused"))
+        return attachments
 
-    async def _read(self, file: Sent, room: int) -> str:
+    async def _read(self, file: Sent, room: int) -> tuple[int, str]:
+        """Its size as it lies with Slack, and its text."""
         if room <= 0:
-            raise Unread(f"the files before it are {MOST_TOGETHER * self._largest >> 20} MB already; attach it by itself")
+            raise NotRead("too_much")
         if file.size > self._largest:
-            raise Unread(
-                f"{file.size >> 20} MB are more than the {self._largest >> 20} MB that I take; paste or attach the part around the first error"
-            )
+            raise NotRead("too_large")
         if not file.url or not self._ours(file.url):
-            raise Unread("it does not lie with Slack")
+            raise NotRead("elsewhere")
         raw = await self._download(file.url)
-        text = unpack(raw, self._largest) if raw[:2] == b"\x1f\x8b" else raw
-        if b"\0" in text[:4096]:
-            raise Unread("it is not text")
-        return text.decode("utf-8", "replace")
+        unpacked = unpack(raw, self._largest) if raw[:2] == b"\x1f\x8b" else raw
+        text, why = await asyncio.to_thread(as_text, unpacked)
+        if why:
+            raise NotRead(why)
+        return len(raw), text
 
     async def _download(self, url: str) -> bytes:
         headers = {"Authorization": f"Bearer {self._client.token}"}
@@ -88,12 +97,12 @@ class Fetch:
             session.get(url, headers=headers, allow_redirects=False) as answer,
         ):
             if answer.status != 200 or answer.content_type == "text/html":
-                raise Unread(f"Slack did not hand it out (status {answer.status}); the app needs the scope files:read")
+                raise NotRead("refused")
             raw = bytearray()
             async for chunk in answer.content.iter_chunked(1 << 16):
                 raw += chunk
                 if len(raw) > self._largest:
-                    raise Unread(f"it is more than the {self._largest >> 20} MB that I take")
+                    raise NotRead("too_large")
             return bytes(raw)
 
     def _ours(self, url: str) -> bool:
@@ -108,4 +117,4 @@ def unpack(raw: bytes, most: int) -> bytes:
     try:
         return zlib.decompressobj(wbits=31).decompress(raw, most)
     except zlib.error as wrong:
-        raise Unread(f"it is a broken archive: {wrong}") from wrong
+        raise NotRead("broken") from wrong

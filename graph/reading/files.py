@@ -1,0 +1,94 @@
+"""Files that people hand in, acknowledged: name, size and what was found in them, or why they were not read and what to send instead. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC
+
+from graph.state import Attachment, FileRead, Unread
+from tools.fact import Fact
+
+LONGEST_LINE, LONGEST_NAME = 100, 80
+_MAGIC: Mapping[bytes, Unread] = {
+    **dict.fromkeys((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\x00", b"MM\x00*"), "image"),
+    **dict.fromkeys((b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!"), "archive"),
+    b"%PDF": "document",
+}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+UNREAD: Mapping[Unread, str] = {
+    "image": "a picture, and I read text only: paste the lines, or attach the log",
+    "document": "a document, and I read text only: paste the lines, or attach the log",
+    "archive": "an archive: unpack it and attach the log (a single log as .gz is fine)",
+    "binary": "not text: attach the log, or paste the lines around the first error",
+    "broken": "a damaged .gz: attach it again, or unpacked",
+    "too_large": "more than I take: attach the part around the first error",
+    "too_much": "the files before it were all I take at once: attach it by itself",
+    "elsewhere": "it does not lie with Slack: upload it here",
+    "refused": "Slack did not hand it out: attach it again (the app needs the scope files:read)",
+    "gone": "its text is not stored any more: attach it again",
+}
+"""Why a file was not read, and what to send instead."""
+
+
+def as_text(raw: bytes) -> tuple[str, Unread]:
+    """The text of a file, or why it has none."""
+    if raw.startswith(_UTF16):
+        return raw.decode("utf-16", "replace"), ""
+    for begins, what in _MAGIC.items():
+        if raw.startswith(begins) and (begins == b"%PDF" or not begins.isascii() or b"\0" in raw[:4096]):  # a word may begin so too
+            return "", what
+    if raw[257:262] == b"ustar":
+        return "", "archive"
+    return ("", "binary") if b"\0" in raw[:4096] else (raw.decode("utf-8", "replace"), "")
+
+
+def handed_in(name: str, text: str) -> Attachment:
+    """A file of which only the text is known; one that was none keeps its name and why."""
+    raw = text.encode("utf-8", "replace")
+    kept, why = as_text(raw)
+    return Attachment(name=name, text=kept, size=len(raw), unread=why)
+
+
+def is_file(given: Attachment) -> bool:
+    """Whether it came as a file; what was pasted into a message has no size of its own."""
+    return given.size > 0 or bool(given.unread)
+
+
+def acknowledged(given: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool]) -> FileRead:
+    """A file that was read, by what was found: how many kinds of errors, and the one that the log itself has first."""
+    odd = [fact for fact in facts if is_odd(fact)]
+    kinds = {(fact.key, repr(fact.value)) for fact in odd}
+    first = min(odd, key=_order, default=None)
+    line = "" if first is None else first.in_words().removeprefix(_OF_THE_LOG)[:LONGEST_LINE]
+    return FileRead(name=given.name[:LONGEST_NAME], size=given.size, kinds=len(kinds), line=line, at=first.time if first else None)
+
+
+def unread(given: Attachment, why: Unread = "") -> FileRead:
+    """A file that was not read."""
+    return FileRead(name=given.name[:LONGEST_NAME], size=given.size, unread=why or given.unread)
+
+
+def in_words(row: FileRead) -> str:
+    """What stands behind its name: `1.2 MB: 3 kinds of errors, first nccl timeout at 02:41 UTC`."""
+    size = in_bytes(row.size) if row.size else "of no known size"
+    if row.unread:
+        return f"{size}: not read, {UNREAD[row.unread]}"
+    if not row.kinds:
+        return f"{size}: nothing that I know as an error"
+    when = f" at {row.at.astimezone(UTC):%H:%M} UTC" if row.at else ""
+    return f"{size}: {row.line}{when}" if row.kinds == 1 else f"{size}: {row.kinds} kinds of errors, first {row.line}{when}"
+
+
+def in_bytes(size: int) -> str:
+    """`1.2 MB`, as people's file managers count."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+_OF_THE_LOG = "the job's log: "
+"""How a fact of a job's log begins; of a file that goes without saying."""
+
+
+def _order(fact: Fact) -> tuple[bool, bool, str]:
+    return fact.attrs.get("first") is not True, fact.time is None, fact.time.isoformat() if fact.time else ""
