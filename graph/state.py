@@ -201,6 +201,8 @@ class Ladder(Stored):
     outcome: LadderOutcome = ""
     says: str = ""
     """Where it stands, in one sentence."""
+    asked_by: str = ""
+    """Who wished for it in words, as `TEAM:USER`: whoever asks for something does not approve it."""
 
     @property
     def open(self) -> bool:

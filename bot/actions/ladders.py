@@ -186,7 +186,7 @@ class Tender:
         turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.waiting(incident) if ahead else 0)
         await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
         await self._may_go_back(incident, ladder)
-        made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by)
+        made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by or ladder.asked_by)
         try:
             seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
         except WrongDigest:  # somebody proposed it at the same moment, and saw something else live

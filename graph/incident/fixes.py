@@ -157,12 +157,13 @@ def _denied(ladder: Ladder, case: Case, now: Assessment, ports: Ports) -> bool:
 def _resting(ladders: Sequence[Ladder], believed: Collection[tuple[str, str]], case: Case, ports: Ports) -> list[Ladder]:
     """Those whose cause this turn has shown, with what it rests on."""
     return [
-        row.model_copy(update={"fault": _rests_on(row, case, ports)}) if row.open and (row.label, row.target) in believed else row
+        row.model_copy(update={"fault": what_it_rests_on(row, case, ports)}) if row.open and (row.label, row.target) in believed else row
         for row in ladders
     ]
 
 
-def _rests_on(ladder: Ladder, case: Case, ports: Ports) -> FaultCondition:
+def what_it_rests_on(ladder: Ladder, case: Case, ports: Ports) -> FaultCondition:
+    """The fault that a ladder is for, as the facts show it."""
     facts, alone = alone_on(ladder.target, case, ports)
     return rests_on(ladder, alone, facts)
 

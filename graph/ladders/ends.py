@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from graph.ladders.build import Yard, asking
 from graph.state import Ladder, LadderOutcome
+from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
 from tools.remedies.row import fill
 
@@ -78,6 +79,8 @@ def outgrown(ladders: Sequence[Ladder]) -> list[Ladder]:
 def describe(ladder: Ladder, title: str) -> str:
     """One line for people: what it is about, what comes next, what it waits for."""
     where = f"{title} on {ladder.target}"
+    if ladder.now and ladder.now.remedy == "run_check":
+        where = f"Test {ladder.now.args.get('check', '')} on {fold(ladder.target.split(','))}"
     if ladder.outcome:
         return f"{where}: {ladder.outcome}" + (f", {ladder.says}" if ladder.says else "")
     if ladder.waiting_for == "proof":

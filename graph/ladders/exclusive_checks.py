@@ -30,7 +30,8 @@ def look_ladders(now: Assessment, yard: Yard, known: Sequence[Ladder]) -> list[L
 
 def wished_look(check: Check, hosts: Sequence[str], now: Assessment, yard: Yard, known: Sequence[Ladder]) -> Ladder:
     """The ladder of a check that somebody asks for: for the likeliest cause that it can confirm."""
-    label = next((row.label for row in now.rows if check.id in row.leaf.confirms), "")
+    able = [row for row in now.rows if check.id in row.leaf.confirms]
+    label = next((row.label for row in able if row.leaf.scope != "job"), able[0].label if able else "")
     return _ladder(label, check, sorted(hosts), yard, known)
 
 

@@ -18,12 +18,13 @@ from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, said
 from bot.slack.outgoing.elsewhere import UNBOUND, links
 from bot.slack.outgoing.living import REPORT
+from bot.slack.outgoing.outputs import share
 from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.people import People
 from graph.ports import Progress
 from graph.rows import IncidentRows
-from graph.state import Incident, Origin, Report, Ticket
+from graph.state import Incident, Origin, PersonsWord, Report, Ticket
 from tools.evidence import EvidenceStore
 from tools.inventory.hosts import ChannelRow
 
@@ -72,6 +73,8 @@ class SlackBoard:
                 origin, incident, f"report:{report.item}", card, {"event_type": REPORT, "event_payload": {"item": report.item}}
             )
         await self._ended(origin, incident, state, report)
+        if report.shown and not await self._people.shared(origin.channel):
+            await share(self._client, self._cards, self._evidence, origin, incident, report)
         if state.get("ticket"):
             await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
@@ -79,6 +82,8 @@ class SlackBoard:
     async def _made(self, incident: str, state: Incident, report: Report, origin: Origin) -> Card | None:
         """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
         item: Mapping[str, Any] = state.get("item") or {}
+        if item.get("kind") == "ask" and not report.reply:
+            return None
         if item.get("kind") == "action_result" and (not report.reply or (item.get("data") or {}).get("event") not in TOLD):
             return None
         if item.get("kind") == "timer" and not report.reply:
@@ -86,7 +91,10 @@ class SlackBoard:
             return question.render(report.questions) if asks else None
         rows = IncidentRows(state)
         held = rows.ticket or Ticket()
-        people = {str(user) for user in (item.get("user"), held.taken_by, held.closed_by) if user}
+        told = (item.get("data") or {}).get("said") or {}
+        word = rows.correction or PersonsWord()
+        users = (item.get("user"), told.get("person"), rows.owner, word.by, held.taken_by, held.closed_by)
+        people = {str(user) for user in users if user}
         named, others = await self._with_names(report, people), await links(report, origin, self._origin_of, self._bound)
         return diagnosis.render(incident, named, rows.stats if state.get("stats") else None, others)
 

@@ -26,6 +26,9 @@ THEIR_OWN = frozenset(
 """Keys that rightly differ from host to host."""
 MOST_LINES, MOST_COMPARED, LONGEST_VALUE = 6, 64, 48
 
+NOTHING = "nothing"
+"""In the place of a value: it was looked for and is not there. What a lost device cannot say is no difference of its own."""
+
 Slot = tuple[str, str, str]
 """Check, key, device."""
 
@@ -82,7 +85,7 @@ def _comparable(fact: Fact) -> bool:
     row = find(fact.key)
     if not fact.key or fact.key in THEIR_OWN or row is None or row.text or row.name.endswith(".*"):
         return False
-    return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float))
+    return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float) or "counter" in row.means)
 
 
 def _value(fact: Fact) -> str:
@@ -95,14 +98,15 @@ def _differences(asked: Asked, said: Mapping[str, Mapping[Slot, str]]) -> list[s
     hosts = list(said)
     looked = {host: set(of_host(asked, host).looked) for host in hosts}
     slots = dict.fromkeys(slot for values in said.values() for slot in values)
+    abnormal = {fact.key for fact in asked.now.odd if fact.host in said}
     rows: dict[tuple[str, str, str], list[str]] = {}
     for slot in slots:
         check, key, device = slot
         able = [host for host in hosts if check in looked[host]]
-        values = {host: said[host].get(slot, "nothing") for host in able}
-        if len(set(values.values())) > 1:
+        values = {host: said[host].get(slot, NOTHING) for host in able}
+        differs = len(set(values.values())) > 1 and (NOTHING not in values.values() or key in abnormal)
+        if differs:
             rows.setdefault((check, key, _sides_said(values)), []).append(device)
-    abnormal = {fact.key for fact in asked.now.odd if fact.host in said}
     cited = {line.key for row in asked.roots for line in row.evidence}
     order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited, item[0][1] not in abnormal))
     return [f"• {_means(key)}{_devices(devices)}: {sides} ({name_of(check)})" for (check, key, sides), devices in order]

@@ -1,4 +1,4 @@
-"""Answers to items that are no question of the table: status, stop, hand-off, take, close, timers and results of actions. Pure."""
+"""Answers to items that are no question of the table: stop, hand-off, take, close, timers and results of actions. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,8 +8,6 @@ from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.tickets import hand_over
-from graph.ladders.ends import describe
-from graph.ladders.held import held_by
 from graph.reading.unknown import said_in
 from graph.state import ItemKind, Outcome, Report
 from tools.inventory.nearest import unknown_names
@@ -30,20 +28,6 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     last = case.report or Report(item=case.item.id, outcome="abstained")
     said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome, "unknown_hosts": (), "unknown_job": "", "shown": ()}
     return last.model_copy(update=said)
-
-
-def _status(case: Case, now: Assessment) -> Concluded:
-    title, ticket = now.lens.taxonomy.title, case.ticket
-    leading = ", ".join(f"{title(r.label)} ({r.verdict} {r.confidence:.0%})" for r in case.hypotheses[:3]) or "no hypothesis"
-    parts = [
-        f"Incident {case.id} is {case.lifecycle.replace('_', ' ')}",
-        f"{case.stats.hosts} hosts looked at with {case.stats.checks} looks",
-        leading,
-    ]
-    parts += [f"ticket {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}"] if ticket else []
-    fixes = [f"  {describe(row, title(row.label))}" for row in case.ladders]
-    held = [f"  {line}" for line in held_by(case.ladders, now.lens.taxonomy)]
-    return Concluded(answering(case, "\n".join(["; ".join(parts) + ".", *fixes, *(["Held:", *held] if held else [])])))
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:
@@ -90,7 +74,6 @@ def _action_result(case: Case, now: Assessment) -> Concluded:
 
 
 BY_KIND: Mapping[ItemKind, Callable[[Case, Assessment], Concluded]] = {
-    "status": _status,
     "stop": _stop,
     "hand_off": _hand_off,
     "take": _take,

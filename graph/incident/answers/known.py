@@ -1,5 +1,6 @@
 """What is known of hosts without looking: since when, from which check, and what nobody looked at. Every line says its source and its age. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +26,9 @@ OLD = timedelta(minutes=10)
 MOST_LINES, LONGEST_LINE, LONGEST_SAYS = 8, 160, 200
 SPELT_OUT = {"smi": "nvidia-smi", "topo": "nvidia-smi topo", "nvlink": "nvidia-smi nvlink", "joblog": "job log", "dmesg": "kernel log"}
 """Checks whose id is not what people call them."""
+
+_LOGGED = re.compile(r"[a-z]{1,10} {0,4}:[a-z]{1,10} {0,4}: \d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)[,.\d+:-]{0,24} (.{1,600})")
+"""`kern  :warn  : 2026-05-20T08:10:00,000000+00:00 NVRM: Xid …`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +157,21 @@ def source(asked: Asked, host: str, check: str) -> str:
 
 
 def quoted(asked: Asked, row: Evidence) -> str:
-    """A line as a host printed it, behind its source."""
-    return f"  {source(asked, row.host, row.check)}: {clean(row.line)}"
+    """A line as a host printed it, behind its source; of markup what it says."""
+    return f"  {source(asked, row.host, row.check)}: {readable(row.line, row.says)}"
 
 
 def shown_by(asked: Asked, fact: Fact) -> str:
     """The same of a fact."""
-    return f"  {source(asked, fact.host, fact.check)}: {clean(fact.line or f'{fact.key} = {fact.value}')}"
+    return f"  {source(asked, fact.host, fact.check)}: {readable(fact.line, f'{fact.key} = {fact.value}')}"
+
+
+def readable(line: str, says: str) -> str:
+    """A line as people read it: of the kernel's log the time of day and the message, of XML what it says."""
+    if not line or line.lstrip().startswith("<"):
+        return clean(says or line)
+    found = _LOGGED.match(line)
+    return clean(f"{found[1]} {found[2]}" if found else line)
 
 
 def sure(row: Hypothesis) -> str:

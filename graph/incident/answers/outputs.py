@@ -8,6 +8,8 @@ from graph.state import ShownOutput
 from tools.inventory.ranges import fold
 
 MOST_LINES, MOST_HOSTS, MOST_COMMANDS = 12, 2, 6
+LOGS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})
+"""Outputs whose end tells more than their beginning."""
 MOST_READ = 200_000
 """Characters of an output that are looked through for its telling lines."""
 
@@ -61,13 +63,13 @@ async def _shown(asked: Asked, host: str, check: str, room: int) -> tuple[list[s
         return [_nothing(asked, host, check, why, kept=not digests)], []
     head = f"{host} · {name_of(check)} · read {ago(read_at(asked, host, check), asked.at)}"
     lines = [line for _, text in texts for line in text[:MOST_READ].splitlines() if line.strip()]
-    telling = _telling(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room)
+    telling = _telling(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOGS)
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
     files = [
         ShownOutput(name=_file_name(host, check, n), sha256=sha, form="picture" if asked.said.form == "picture" else "file")
         for n, (sha, _) in enumerate(texts)
     ]
-    whole = "" if asked.said.form or len(telling) == len(lines) else "; say “as a file” for all"
+    whole = "; all of it as a file" if asked.said.form else "; say “as a file” for all" if len(telling) < len(lines) else ""
     blind = [f"A part could not be looked at: {clean(why, 100)}."] if why else []
     return [f"{head}: {count}{whole}", *(f"  {clean(line)}" for line in telling), *blind], files
 
@@ -85,7 +87,7 @@ def _nothing(asked: Asked, host: str, check: str, why: str, *, kept: bool) -> st
     return f"{host} · {name_of(check)}: not looked at. {how}"
 
 
-def _telling(lines: Sequence[str], odd: Sequence[str], room: int) -> list[str]:
+def _telling(lines: Sequence[str], odd: Sequence[str], room: int, *, newest: bool) -> list[str]:
     """What is abnormal first with its neighbours, else the end of a log and the beginning of a table: what fits, in order."""
     if len(lines) <= room:
         return list(lines)
@@ -95,7 +97,7 @@ def _telling(lines: Sequence[str], odd: Sequence[str], room: int) -> list[str]:
     for n in (near for one in at for near in (one - 1, one + 1)):
         if 0 <= n < len(lines) and len(chosen) < room:
             chosen[n] = None
-    for n in range(len(lines)):
+    for n in reversed(range(len(lines))) if newest else range(len(lines)):
         if len(chosen) >= room:
             break
         chosen[n] = None

@@ -6,15 +6,20 @@ from datetime import datetime
 
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
-from graph.incident.answers.known import Asked, ago, clean, meant, offer, say, source, unknown_said
+from graph.incident.answers.known import Asked, ago, clean, meant, offer, readable, say, source, unknown_said
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import does
 from tools.fact import Fact, Status
 from tools.inventory.ranges import fold
 
 MOST_EVENTS, MOST_ALIKE = 5, 3
-ALIKE = 0.2
-"""How much alike a recorded incident must be to be worth telling."""
+ALIKE, SAME = 0.2, 0.05
+"""How much alike a recorded incident must be to be worth telling; one with the same cause less so."""
+MOST_READ = 12
+
+
+LOGS = frozenset({"dmesg", "sysd", "ipmi", "joblog"})
+"""Checks that read what was logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +53,14 @@ def _logged(asked: Asked, hosts: set[str]) -> Iterable[Happened]:
         name = (fact.host, fact.key, fact.device or "", repr(fact.value))
         if fact.host in hosts and _event(fact) and name not in seen and fact.time:
             seen.add(name)
-            yield Happened(fact.time, f"{source(asked, fact.host, fact.check)}: {clean(fact.line or f'{fact.key} {fact.value}', 110)}")
+            yield Happened(fact.time, f"{source(asked, fact.host, fact.check)}: {readable(fact.line, f'{fact.key} {fact.value}')[:110]}")
         elif fact.host in hosts and fact.key == "host.booted_at" and isinstance(fact.value, str) and (at := _moment(fact.value)):
             yield Happened(at, f"{fact.host} was started")
 
 
 def _event(fact: Fact) -> bool:
-    return fact.status is Status.OK and fact.key.startswith(EVENTS) and not is_text(fact.key)
+    """Logged at a time of its own. What a look merely read bears the time of that look, and its whole check does."""
+    return fact.status is Status.OK and fact.key.startswith(EVENTS) and fact.check in LOGS and not is_text(fact.key)
 
 
 def _moment(text: str) -> datetime | None:
@@ -81,9 +87,10 @@ async def happened_before(asked: Asked) -> Concluded:
     lines = [f"Yes, in this incident: {titles(row.label)} on {row.target} came back after a fix." for row in back[:2]]
     causes = asked.roots
     words = " ".join(filter(None, (case.brief.text, *(titles(row.label) for row in causes))))
-    found = [row for row in await asked.ports.history.similar(words, MOST_ALIKE + 2) if row.score >= ALIKE] if words else []
+    alike = await asked.ports.history.similar(words, MOST_READ) if words else []
     labels = {row.label for row in causes}
-    same = [row for row in found if row.label in labels]
+    same = [row for row in alike if row.label in labels and row.score >= SAME]
+    found = [row for row in alike if row.score >= ALIKE]
     if same:
         what = " and ".join(dict.fromkeys(titles(row.label) for row in same))
         lines.append(f"Yes, elsewhere: recorded incidents with the same cause ({what}):")

@@ -1,10 +1,13 @@
 """Who is on it, who takes it, who may approve. Names mention nobody."""
 
+from collections.abc import Sequence
+
 from graph.incident.answers.known import Asked, say
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import does
 from graph.ports import Decision
 from graph.state import Ladder
+from tools.inventory.ranges import fold
 
 NOBODY = "Nobody is on it. Say “I take it”, or “assign it to @name”."
 
@@ -40,7 +43,7 @@ def _given(asked: Asked, user: str, *, own: bool) -> Concluded:
         return say(asked, ["I could not tell who you are, so nothing was noted."])
     if before == user:
         return say(asked, [f"{user} is on it already."])
-    says = f"{user} is on it" + (f", {before} no longer." if before else ".")
+    says = f"{user} is on it{' from now on' if before else ''}."
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
@@ -68,6 +71,13 @@ def decision_lines(row: Decision) -> list[str]:
     return [f"{row.does}: {names or 'nobody is named as an approver'} ({takes}{until})."]
 
 
-def waiting_for(rows: list[Ladder]) -> str:
+def waiting_for(rows: Sequence[Ladder]) -> str:
     """What is up for decision, in words."""
-    return "; ".join(f"{does(row)} on {row.target}" if row.target not in does(row) else does(row) for row in rows[:3])
+    return "; ".join(brief(row) for row in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+
+
+def brief(row: Ladder) -> str:
+    """The present rung in a few words, with its host: `Drain gpu-003`, `Reboot the node (gpu-003)`."""
+    words = does(row).partition(": ")[0]
+    hosts = fold(row.target.split(","))
+    return words if hosts in words else f"{words} ({hosts})"

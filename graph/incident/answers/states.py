@@ -87,7 +87,7 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
     head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
     parts = [f"{len(sick)} with a fault" if sick else "", f"{len(odd)} abnormal" if odd else "", f"{len(well)} well" if well else ""]
     parts += [f"{len(partly)} not wholly looked at" if partly else "", f"{len(dark)} not looked at" if dark else ""]
-    lines = [f"{head}{', '.join(filter(None, parts))}."] if len(hosts) > 1 else []
+    lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
     lines += [f"{row.host}: {summary(asked, row)}." for row in (*sick, *odd)[:MOST_APART]]
     lines += [f"… and {len(sick) + len(odd) - MOST_APART} more with something to say."] if len(sick) + len(odd) > MOST_APART else []
     lines += [f"{fold([row.host for row in well])}: {summary(asked, well[0])}."] if well else []

@@ -1,7 +1,7 @@
 """What comes next: the step that waits for people, and what an approval would do."""
 
 from graph.incident.answers.known import Asked, clean, name_of, offer, say
-from graph.incident.answers.people import decision_lines
+from graph.incident.answers.people import brief, decision_lines
 from graph.incident.concluded import Concluded
 from graph.incident.fixes import yard_of
 from graph.ladders.ends import describe, does
@@ -22,7 +22,7 @@ async def what_now(asked: Asked) -> Concluded:
     if case.lifecycle == "closed":
         return say(asked, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
     if asks := waiting(asked):
-        lines = [f"Decide on the card: {does(row)}{_on(row)}. “What happens if I approve?” tells more." for row in asks[:2]]
+        lines = [f"Decide on the card: {brief(row)}. “What happens if I approve?” tells more." for row in asks[:2]]
         lines += [f"… and {len(asks) - 2} more cards."] if len(asks) > 2 else []
         return say(asked, [*lines, *(report.by_hand[:2] if report else ())])
     if going := [row for row in case.ladders if row.open]:
@@ -36,10 +36,6 @@ async def what_now(asked: Asked) -> Concluded:
     return say(asked, ["Nothing is open. Tell me anything new, or say `recheck`."])
 
 
-def _on(row: Ladder) -> str:
-    return "" if row.target in does(row) else f" on {row.target}"
-
-
 async def on_approve(asked: Asked) -> Concluded:
     """What runs where, what must hold, how it is proved and what comes next."""
     asks = [row for row in waiting(asked) if not asked.said.hosts or row.target in asked.said.hosts] or waiting(asked)
@@ -50,13 +46,13 @@ async def on_approve(asked: Asked) -> Concluded:
     row = asks[0]
     action, remedy = planned(row, yard_of(asked.case, asked.ports)), REMEDIES[row.now.remedy] if row.now else None
     if action is None or remedy is None:
-        return say(asked, [f"{does(row)}{_on(row)}; the card says the rest."])
+        return say(asked, [f"{brief(row)}; the card says the rest."])
     via = "" if action.via == action.target else f", by way of {action.via}"
     holds = [one.says for one in action.conditions] + (
         [f"the fault is still there: {clean(action.fault.says, 80)}"] if action.fault else []
     )
     lines = [
-        f"If approved: {does(row)}{_on(row)}{via}. It affects {remedy.blast}.",
+        f"If approved: {brief(row)}{via}. It affects {remedy.blast}.",
         f"Before it starts this must hold: {'; '.join(holds)}." if holds else "",
         f"Afterwards I look again with {', '.join(name_of(check) for check in action.proof)}; only that calls it mended."
         if action.proof

@@ -11,6 +11,7 @@ from graph.incident.answers.known import Asked
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.ports import Ports
+from graph.state import ItemKind
 
 Handler = Callable[[Asked], Awaitable[Concluded]]
 
@@ -45,7 +46,10 @@ BY_INTENT: Final[Mapping[Intent, Handler]] = {
     Intent.TYPED_APPROVAL: tellings.typed_approval,
     Intent.NOT_UNDERSTOOD: tellings.not_understood,
 }
-"""Every intent whose item is an `ask`, and `why`."""
+"""Every intent whose item is an `ask`."""
+
+AS_ASKED: Final[Mapping[ItemKind, Handler]] = {"why": reasons.explain, "status": tellings.status}
+"""Questions that are items of their own: buttons stand for them too."""
 
 
 async def answer(case: Case, now: Assessment, ports: Ports) -> Concluded:
@@ -53,8 +57,8 @@ async def answer(case: Case, now: Assessment, ports: Ports) -> Concluded:
     if case.stands:
         return unknown(case)
     asked = Asked(case, now, ports)
-    if case.kind == "why":
-        return await reasons.explain(asked)
+    if case.kind in AS_ASKED:
+        return await AS_ASKED[case.kind](asked)
     if case.kind == "ask":
         return await BY_INTENT.get(case.message.intent, tellings.not_understood)(asked)
     return BY_KIND[case.kind](case, now)

@@ -1,11 +1,12 @@
 """The incident told to somebody else, and RackMedic told to whoever asks: summaries, help, what it is and sees, and courtesy. Pure."""
 
 from graph.conversation.intents import INTENTS, Intent
-from graph.incident.answers.known import Asked, ago, quoted, read_at, say, sure, where
-from graph.incident.answers.people import owner_of
+from graph.incident.answers.known import Asked, ago, offer, quoted, read_at, say, sure, where
+from graph.incident.answers.people import brief, owner_of, waiting_for
 from graph.incident.answers.steps import waiting
 from graph.incident.concluded import Concluded
-from graph.ladders.ends import describe, does
+from graph.ladders.ends import describe
+from graph.ladders.held import held
 from tools.inventory.ranges import fold
 
 HELPFUL = (
@@ -48,7 +49,7 @@ def _state(asked: Asked) -> str:
     if case.lifecycle == "closed":
         return "closed."
     if asks := waiting(asked):
-        return f"a fix waits for approval ({does(asks[0])})."
+        return f"a fix waits for approval ({brief(asks[0])})."
     going = [row for row in case.ladders if row.open]
     if going:
         return f"{describe(going[0], asked.title(going[0].label))}."
@@ -76,6 +77,26 @@ def _for_ticket(asked: Asked) -> Concluded:
     lines += [f"Fix: {describe(row, asked.title(row.label))}" for row in case.ladders[:3]]
     lines += [f"Next: {report.next_step}"] if report and report.next_step else []
     return say(asked, [*lines, f"On it: {owner_of(asked) or 'nobody'}"], most=20)
+
+
+async def status(asked: Asked) -> Concluded:
+    """What is known, what waits, and what it rests on."""
+    case, found, title = asked.case, asked.roots, asked.title
+    what = "; ".join(f"{title(row.label)} ({where(row)}), {sure(row)}" for row in found[:3]) or "No cause is proven so far"
+    suspects = [f"{row.leaf.title} is likely and unproven" for row in asked.now.suspects[:2]] if not found else []
+    lines = [f"{'; '.join([what, *suspects])}.", f"State: {case.lifecycle.replace('_', ' ')}; {_state(asked)}"]
+    lines += [f"• {describe(row, title(row.label))}" for row in case.ladders if row.open][:3]
+    lines += [f"Held: {line.in_words(title(line.label))}" for line in held(case.ladders)[:3]]
+    ticket, owner = case.ticket, owner_of(asked)
+    lines += [f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}."] if ticket else []
+    lines += [f"{owner} is on it."] if owner and not ticket else []
+    latest = max((at for host in asked.seen if (at := read_at(asked, host))), default=None)
+    looked = f", last {ago(latest, asked.at)}" if latest else ""
+    return say(
+        asked,
+        [*lines, f"{case.stats.hosts} hosts looked at with {case.stats.checks} checks{looked}. {offer(asked, asked.guilty)}".strip()],
+        most=12,
+    )
 
 
 async def meta(asked: Asked) -> Concluded:
@@ -128,7 +149,7 @@ async def typed_approval(asked: Asked) -> Concluded:
     if not asks:
         return say(asked, ["Words approve nothing, and nothing is up for decision now."])
     live = await asked.ports.decisions(asked.case.id)
-    what = "; ".join(does(row) for row in asks[:2]) + (f" and {len(asks) - 2} more" if len(asks) > 2 else "")
+    what = waiting_for(asks)
     if live is None:
         return say(asked, [f"Words approve nothing. In Slack the Approve button on the card does: {what}."])
     names = list(dict.fromkeys(name for row in live if row.open for name in row.approvers))

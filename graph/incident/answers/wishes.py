@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graph.incident.answers.known import Asked, meant, name_of, of_host, say, unknown_said
+from graph.incident.answers.people import brief
 from graph.incident.answers.states import not_looked
 from graph.incident.concluded import Concluded
-from graph.incident.fixes import yard_of
+from graph.incident.fixes import what_it_rests_on, yard_of
 from graph.incident.lifecycle import becomes, of_fixes
 from graph.ladders.build import Yard, ladders_for
-from graph.ladders.ends import describe, does
+from graph.ladders.ends import describe
 from graph.ladders.exclusive_checks import MOST_HOSTS, wished_look
-from graph.ladders.moves import News, climb
+from graph.ladders.held import beside, no_return, on_the_way_back
+from graph.ladders.moves import RETURN, News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.steps import steps_of
 from graph.state import Hypothesis, Ladder
@@ -59,6 +61,7 @@ async def run_check(asked: Asked) -> Concluded:
     if any(one.open and one.target == target and one.now and one.now.args.get("check") == row.id for one in asked.case.ladders):
         return say(asked, [f"{row.id} on {fold(hosts)} is up for decision already; its card is above."])
     ladder = wished_look(row, hosts, asked.now, yard_of(asked.case, asked.ports), asked.case.ladders)
+    ladder = ladder.model_copy(update={"asked_by": _asker(asked)})
     lines = [
         f"Put up for decision: {row.id} on {fold(hosts)}. {row.asks}",
         f"It takes about {row.seconds:.0f} s and whole GPUs; it starts only when somebody presses Approve.",
@@ -87,6 +90,18 @@ async def wish_remedy(asked: Asked) -> Concluded:
     return put_up(asked, lines, ladders) if ladders != asked.case.ladders else say(asked, lines)
 
 
+def _asker(asked: Asked) -> str:
+    """Who wishes, as the ledger knows people; empty where nobody can approve anyhow."""
+    team, user = asked.case.origin.team if asked.case.origin else "", asked.case.item.user
+    return f"{team}:{user}" if team and user else ""
+
+
+def _wished_again(asked: Asked, row: Ladder, ladders: Sequence[Ladder], news: News) -> list[Ladder]:
+    """The ladders after one of them is wished for once more."""
+    moved = climb(ladders, news, yard_of(asked.case, asked.ports))
+    return [one.model_copy(update={"asked_by": _asker(asked)}) if one.id == row.id else one for one in moved]
+
+
 def called(remedy: str) -> str:
     """A remedy in a sentence."""
     words = {
@@ -106,10 +121,10 @@ def _wished(asked: Asked, remedy: str, host: str, ladders: list[Ladder]) -> tupl
     if row := next((one for one in own if one.open), None):
         return ladders, _of_open(asked, remedy, row)
     if row := next((one for one in own if one.outcome in AGAIN and one.now and one.now.remedy == remedy), None):
-        again = climb(ladders, News("again", ladder=row.id), yard)
+        again = _wished_again(asked, row, ladders, News("again", ladder=row.id))
         return (
             again,
-            f"Put up again: {does(row)}{'' if host in does(row) else f' on {host}'}. It starts only when somebody presses Approve.",
+            f"Put up again: {brief(row)}. It starts only when somebody presses Approve.",
         )
     known = of_host(asked, host)
     if known.dark:
@@ -130,13 +145,14 @@ def _begun(asked: Asked, remedy: str, host: str, cause: Hypothesis, ladders: lis
             row.says for row in ladders if row.target == host and row.label == cause.label and row.says
         )
         return ladders, f"{host}: no card, for this is left to people. {why}".strip()
-    row = built.ladders[0]
-    first = does(row)
+    row = built.ladders[0].model_copy(
+        update={"fault": what_it_rests_on(built.ladders[0], asked.case, asked.ports), "asked_by": _asker(asked)}
+    )
     follows = "" if row.now and row.now.remedy == remedy else f" {called(remedy).capitalize()} follows if it is needed."
     waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
     return (
         [*ladders, row],
-        f"{waits}: {first}{'' if host in first else f' on {host}'}, for {asked.title(cause.label)}.{follows} It starts only when somebody presses Approve.",
+        f"{waits}: {brief(row)}, for {asked.title(cause.label)}.{follows} It starts only when somebody presses Approve.",
     )
 
 
@@ -147,7 +163,7 @@ def _remedies(asked: Asked, label: str) -> set[str]:
 
 def _of_open(asked: Asked, remedy: str, row: Ladder) -> str:
     if row.now and row.now.remedy == remedy and row.waiting_for == "approval":
-        return f"{does(row)}{'' if row.target in does(row) else f' on {row.target}'}: it is up for decision already; press Approve on its card."
+        return f"{brief(row)}: it is up for decision already; press Approve on its card."
     at = next((n for n, rung in enumerate(row.rungs) if rung.remedy == remedy), 0)
     when = "was done before" if at < row.rung else "comes later, if it is still needed"
     return f"{row.target}: {called(remedy)} {when}. Now: {describe(row, asked.title(row.label))}."
@@ -179,23 +195,23 @@ async def undo(asked: Asked) -> Concluded:
 
 def _nothing_held(asked: Asked, hosts: Sequence[str]) -> str:
     waiting = [row for row in asked.case.ladders if row.open and row.waiting_for == "approval"]
-    what = f" {does(waiting[0])} was only put up for decision: reject its card." if waiting else ""
+    what = f" {brief(waiting[0])} was only put up for decision: reject its card." if waiting else ""
     return f"There is nothing to undo{f' on {fold(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
 
 
 def _returned(asked: Asked, row: Ladder, ladders: list[Ladder]) -> tuple[list[Ladder], str]:
-    back = row.now is not None and row.now.part == "restore"
-    if row.open and back and row.waiting_for == "approval":
+    """The ladders after somebody asked for a held node, and what is said: whoever tends them looks once more before it is put up."""
+    if on_the_way_back(row) and row.waiting_for == "approval":
         return ladders, f"Returning {row.target} to service is up for decision already; press Approve on its card."
-    if back and row.outcome in AGAIN:
-        again = climb(ladders, News("again", ladder=row.id), yard_of(asked.case, asked.ports))
+    if why := no_return(row, ladders):
+        return ladders, f"{row.target} is not returned: {why}."
+    if beside(row, ladders):
         return (
-            again,
-            f"Put up again: return {row.target} to service. The host is read again before; it starts only when somebody presses Approve.",
+            ladders,
+            f"{row.target} had more than one fix: press “Ask for it back” where it is listed as held, and I look at all of it first.",
         )
-    if row.open:
-        return ladders, f"{row.target} stays drained while its fix goes on: {describe(row, asked.title(row.label))}."
-    return ladders, f"{row.target} is not offered back: {row.says or row.outcome}."
+    again = _wished_again(asked, row, ladders, News(RETURN, ladder=row.id))
+    return again, f"I look at {row.target} once more; if its fault shows no more, its return is put up for decision."
 
 
 def _undone(rows: Sequence[Ladder]) -> list[str]:
