@@ -214,7 +214,7 @@ async def test_an_answer_leaves_every_row_but_its_own_as_it_is_stored() -> None:
     given = state(item("status?", "status"), turn={"hosts": "n1", "asked_before": 1}, hypotheses=[{"label": LOST}], lifecycle="waiting")
     update = await conclude(given, runtime=runtime(World()))
     assert set(update) == {"report", "facts", "stats", "done_items", "to_look", "tier", "turns"}
-    assert update["report"]["reply"].startswith("Incident inc-1 is waiting; 0 hosts")
+    assert "State: waiting" in update["report"]["reply"]
 
 
 def test_pasted_blocks_are_logs_and_the_rest_words() -> None:

@@ -69,7 +69,8 @@ def _verdict(asked: Asked, rows: Sequence[Standing], name: str) -> str:
         return f"{name}: ruled out."
     if not out and not any(row.best.support or row.best.against for row in rows):
         return f"{name}: not ruled out; nothing was looked at that could tell."
-    return f"{name}: not ruled out for certain." if not out else f"{name}: mostly ruled out ({len(out)} of {len(rows)} causes)."
+    some = f" ({len(out)} of its {len(rows)} causes {'are' if len(out) != 1 else 'is'})" if out else ""
+    return f"{name}: not ruled out{some}."
 
 
 def _against(asked: Asked, rows: Sequence[Standing]) -> list[str]:

@@ -1,0 +1,72 @@
+"""Why a cause is believed and another is not: the verdict first, the lines behind it with source and age."""
+
+from graph.conversation.intents import Intent
+from graph.conversation.said import Said
+from tests.support.talk import Talk
+
+AS_FILE = Said(intent=Intent.SHOW_OUTPUT, hosts=("gpu-003",), check="dmesg", form="file")
+
+
+async def test_why_names_the_cause_how_sure_and_the_lines() -> None:
+    talk = await Talk.about()
+    lines = (await talk.says("why?")).splitlines()
+    assert lines[0].startswith("GPU fell off the PCIe bus (gpu-003/gpu5), 100% sure: ")
+    assert all(" · read just now: " in line for line in lines[1:4])
+    assert lines[4].startswith("Ruled out: ")
+
+
+async def test_why_not_the_network_says_what_speaks_against_it() -> None:
+    talk = await Talk.about()
+    first, *lines = (await talk.says("why not the network?")).splitlines()
+    assert first.endswith(": ruled out.")
+    assert lines
+    assert all(line.startswith("• ") and "read just now" in line for line in lines)
+
+
+async def test_what_was_found_is_not_ruled_out() -> None:
+    talk = await Talk.about()
+    answer = await talk.asks(Intent.WHY_NOT, labels=("GPU.BUS.Fallen_Off_Bus",))
+    assert answer.splitlines() == ["It is GPU fell off the PCIe bus:", "GPU fell off the PCIe bus (gpu-003/gpu5), 100% sure."]
+
+
+async def test_what_could_not_be_looked_at_is_not_ruled_out() -> None:
+    talk = await Talk.about({"id": "F01", "node": "gpu-001", "t": -420}, modifiers=["R6(check=ibstat, how=timeout)@*"])
+    answer = await talk.says("did you rule out the cable?")
+    assert "not ruled out" in answer
+    assert ": ruled out." not in answer
+
+
+async def test_a_healthy_cluster_has_nothing_to_explain() -> None:
+    talk = await Talk.about({"id": "G07", "node": "gpu-003", "gpu": 5, "t": 900_000})
+    assert "no cause to explain" in await talk.says("why?") or "No cause is proven" in await talk.says("why?")
+
+
+async def test_the_difference_that_matters_is_told_first_and_rightful_ones_not_at_all() -> None:
+    talk = await Talk.about()
+    first, *lines = (await talk.says("compare gpu-002 and gpu-003")).splitlines()
+    assert first.startswith("gpu-002 and gpu-003: ")
+    assert "gpu5: gpu-002 no, gpu-003 yes (lspci)" in lines[0]
+    assert "boot" not in "\n".join(lines)
+    assert (await talk.says("compare gpu-001 and gpu-002")).startswith("gpu-001 and gpu-002: nothing differs in what was read.")
+
+
+async def test_the_past_is_what_was_logged_and_recorded() -> None:
+    talk = await Talk.about()
+    answer = await talk.asks(Intent.CHANGED_SINCE, at=talk.stage.clock.now().replace(hour=3, minute=0))
+    assert "03:03:00 gpu-003 · kernel log" in answer or "gpu-003 · kernel log" in answer
+    before = await talk.says("has this happened before?")
+    assert before.startswith("Yes, elsewhere: recorded incidents with the same cause (GPU fell off the PCIe bus):")
+    assert talk.ran == []
+
+
+async def test_output_is_shown_by_its_telling_lines_and_whole_as_a_file() -> None:
+    talk = await Talk.about()
+    head, *lines = (await talk.says("show me dmesg of gpu-003")).splitlines()
+    assert head.startswith("gpu-003 · kernel log · read just now: 12 of ")
+    assert any("fallen off the bus" in line for line in lines)
+    assert all(line.startswith("  ") for line in lines[:12])
+    report = await talk.means(AS_FILE)
+    assert [row.form for row in report.shown] == ["file"] * len(report.shown)
+    assert report.shown[0].name == "gpu-003-dmesg.txt"
+    later = await talk.means(AS_FILE.model_copy(update={"intent": Intent.THANKS}))
+    assert later.shown == ()

@@ -1,0 +1,45 @@
+"""What is known of hosts: from what was read, with its age; what nobody looked at is said to be so."""
+
+from graph.conversation.intents import Intent
+from tests.support.talk import FAULT, Talk
+
+
+async def test_a_healthy_host_is_told_with_its_checks_and_their_age_and_nothing_is_looked_at() -> None:
+    talk = await Talk.about()
+    assert await talk.says("what about gpu-002?") == "gpu-002: 22 checks, read just now, nothing abnormal."
+    talk.minutes = 10
+    assert await talk.says("is gpu-002 ok?") == "gpu-002: 22 checks, read 11 min ago, nothing abnormal.\nSay `recheck gpu-002` for now."
+    assert talk.ran == []
+
+
+async def test_the_sick_host_is_told_with_its_cause_and_the_lines_that_show_it() -> None:
+    talk = await Talk.about()
+    first, *lines = (await talk.says("what about gpu-003?")).splitlines()
+    assert first == "gpu-003: GPU fell off the PCIe bus (gpu-003/gpu5), 100% sure; 22 checks, read just now."
+    assert lines[0].startswith("  gpu-003 · lspci · read just now: 0000:bb:00.0 3D controller")
+    assert lines[1].startswith("  gpu-003 · kernel log · read just now: 08:10:00 NVRM: Xid") or "NVRM: Xid" in lines[1]
+
+
+async def test_the_others_are_told_in_a_line() -> None:
+    talk = await Talk.about()
+    assert await talk.says("how are the others?") == "gpu-[001-002,004]: 22 checks, read just now, nothing abnormal."
+
+
+async def test_a_host_that_may_not_be_spoken_of_here_is_not() -> None:
+    talk = await Talk.about()
+    assert "slurm-controller" not in await talk.asks(Intent.HOST_STATE, hosts=("slurm-controller",))
+    assert talk.ran == []
+
+
+async def test_a_name_that_nobody_knows_is_said_with_the_nearest() -> None:
+    talk = await Talk.about()
+    answer = await talk.says("what about gpu-007?")
+    assert answer.startswith("Not in the inventory: gpu-007 (did you mean gpu-00")
+    assert talk.ran == []
+
+
+async def test_a_host_that_could_not_be_looked_at_is_not_called_healthy() -> None:
+    talk = await Talk.about(FAULT, modifiers=["R6(check=smi, how=timeout)@gpu-002"])
+    first, *others = (await talk.says("what about gpu-002?")).splitlines()
+    assert first == "gpu-002: 21 checks, read just now: nothing abnormal in what could be looked at, but not all was."
+    assert others[0].startswith("Could not look with smi: ")

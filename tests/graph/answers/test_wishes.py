@@ -1,0 +1,118 @@
+"""What people wish for becomes a card that somebody else approves, or the reason why not; a person's word is kept beside what was seen."""
+
+from graph.conversation.intents import Intent
+from tests.support.talk import FAULT, Talk
+
+
+async def test_a_drain_that_nothing_asks_for_is_refused_with_the_reason() -> None:
+    talk = await Talk.about()
+    before = (await talk.rows()).ladders
+    answer = await talk.says("drain gpu-002")
+    assert answer.startswith("No card: nothing was found on gpu-002 that a drain would mend.")
+    assert (await talk.rows()).ladders == before
+
+
+async def test_what_is_up_for_decision_already_is_not_put_up_twice() -> None:
+    talk = await Talk.about()
+    assert await talk.says("drain gpu-003") == "Drain gpu-003: it is up for decision already; press Approve on its card."
+    assert "a reboot comes later, if it is still needed" in await talk.says("reboot gpu-003")
+    assert len(await talk.put_up()) == 1
+
+
+async def test_a_fix_that_people_ended_is_put_up_again_when_somebody_wishes_for_it_who_may_not_approve_it() -> None:
+    talk = await Talk.about()
+    await talk.says("stop")
+    assert await talk.put_up() == []
+    answer = await talk.says("please drain gpu-003", user="U7")
+    assert answer.startswith("Put up again: Drain gpu-003.")
+    (row,) = await talk.put_up()
+    assert (row.target, row.asked_by, row.attempt) == ("gpu-003", "T1:U7", 2)
+    assert row.fault is not None
+
+
+async def test_a_test_that_needs_idle_gpus_is_put_up_and_never_run() -> None:
+    talk = await Talk.about()
+    answer = await talk.says("run nccl1 on gpu-001 and gpu-002", user="U7")
+    assert answer.startswith("Put up for decision: nccl1 on gpu-[001-002].")
+    row = next(row for row in await talk.put_up() if row.now and row.now.remedy == "run_check")
+    assert (row.target, row.now and row.now.args, row.asked_by) == ("gpu-001,gpu-002", {"check": "nccl1"}, "T1:U7")
+    assert "is up for decision already" in await talk.says("run nccl1 on gpu-001 and gpu-002")
+    assert "at least two" in await talk.asks(Intent.RUN_CHECK, check="nccl2", hosts=("gpu-001",))
+    assert talk.ran == []
+
+
+async def test_typed_approval_is_no_approval() -> None:
+    talk = await Talk.about()
+    before = (await talk.rows()).ladders
+    assert (await talk.says("approve")).startswith("Words approve nothing.")
+    assert (await talk.rows()).ladders == before
+
+
+async def test_nothing_that_was_not_done_is_undone() -> None:
+    talk = await Talk.about()
+    assert await talk.says("undo that") == (
+        "There is nothing to undo: RackMedic has changed nothing there. Drain gpu-003 was only put up for decision: reject its card."
+    )
+
+
+async def test_another_cause_by_a_persons_word_takes_back_what_was_up_for_decision() -> None:
+    talk = await Talk.about()
+    answer = await talk.says("no, it was the cable", user="U7")
+    assert "I had found GPU fell off the PCIe bus; what I saw stays as it is." in answer
+    assert "What was up for decision for it is taken back: gpu-003." in answer
+    rows = await talk.rows()
+    assert rows.correction is not None
+    assert (rows.correction.label, rows.correction.by) == ("INTERCONNECT.IB", "U7")
+    assert await talk.put_up() == []
+
+
+async def test_the_found_cause_by_a_persons_word_changes_nothing() -> None:
+    talk = await Talk.about()
+    answer = await talk.asks(Intent.CORRECT, labels=("GPU.BUS.Fallen_Off_Bus",))
+    assert answer == "That is what I found: GPU fell off the PCIe bus. Noted as confirmed by you."
+    assert len(await talk.put_up()) == 1
+
+
+async def test_closing_is_no_hand_off_and_can_be_taken_back() -> None:
+    talk = await Talk.about()
+    answer = await talk.says("close, it was the cable")
+    assert answer.startswith("Closed: InfiniBand.")
+    rows = await talk.rows()
+    assert (rows.lifecycle, rows.ticket, await talk.put_up()) == ("closed", None, [])
+    assert (await talk.says("reopen")).startswith("Open again.")
+    assert (await talk.rows()).lifecycle == "open"
+
+
+async def test_who_is_on_it_is_who_said_so_or_was_named() -> None:
+    talk = await Talk.about()
+    assert (await talk.says("who is on it?")).startswith("Nobody is on it.")
+    await talk.says("I take it", user="U7")
+    assert (await talk.says("who is on it?")).startswith("U7 is on it.")
+    await talk.asks(Intent.ASSIGN, person="U9")
+    assert (await talk.rows()).owner == "U9"
+    assert (await talk.rows()).ticket is None
+
+
+async def test_quiet_has_an_end() -> None:
+    talk = await Talk.about()
+    await talk.asks(Intent.PAUSE)
+    until = (await talk.rows()).quiet_until
+    assert until is not None
+    assert (until - talk.stage.clock.now()).total_seconds() == 7200
+
+
+async def test_whether_it_is_safe_has_three_answers() -> None:
+    talk = await Talk.about(FAULT, modifiers=["R6(check=smi, how=timeout)@gpu-002"])
+    assert (await talk.says("is it safe to restart the job?")).startswith("No, not on gpu-003:")
+    assert (await talk.says("is it safe to use gpu-001?")).startswith("Yes, as far as I can see. gpu-001: nothing abnormal")
+    assert (await talk.says("is it safe to use gpu-002?")).startswith("I cannot tell for gpu-002: not all of gpu-002 could be looked at")
+
+
+async def test_what_an_approval_would_do_is_told_from_the_tables() -> None:
+    talk = await Talk.about()
+    answer = await talk.says("what happens if I approve?")
+    assert answer.startswith("If approved: Drain gpu-003, by way of slurm-controller.")
+    assert "the fault is still there" in answer
+    assert "Then: Reboot the node, with a card of its own." in answer
+    assert answer.endswith("Nothing runs before somebody presses Approve.")
+    assert "with the button on the card" in await talk.says("who may approve?")

@@ -1,0 +1,92 @@
+"""A thread in which people talk, over a simulated cluster: its diagnosis, and what is answered to each message, read as in Slack."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from deploy.sandbox.cluster.cases.case import SimulatedCase
+from deploy.sandbox.cluster.cases.reader import parse_case
+from deploy.sandbox.cluster.doors.stage import Stage, staged
+from graph.conversation.intents import Intent
+from graph.conversation.read import read
+from graph.conversation.said import Said
+from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
+from graph.incident.visible import vocabulary
+from graph.ports import Ports, Progress
+from graph.rows import IncidentRows
+from graph.state import Item, Ladder, Origin, Report
+from kb.history.incidents import load_seeds
+from kb.history.index import History
+from kb.taxonomy.reader import load_taxonomy
+from tools.checks import CHECKS
+from tools.evidence import MemoryEvidence
+from tools.fleet.fleet import Fleet
+from tools.inventory.sku import load_skus
+
+HERE = Origin(kind="slack", team="T1", channel="", thread_ts="1.0", user="U1")
+FAULT = {"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}
+"""A GPU fell off the bus."""
+
+
+def case_of(*faults: dict[str, Any], nodes: Sequence[str] = ("gpu-001", "gpu-002", "gpu-003", "gpu-004"), **more: Any) -> SimulatedCase:
+    """A cluster with these faults and the ticket that everybody writes."""
+    ticket = {"text": "job 4711 hangs on gpu-[001-004]"}
+    return parse_case({"nodes": list(nodes), "faults": list(faults), "ticket": ticket, **more}, default_id="talk")
+
+
+@dataclass
+class Talk:
+    """One incident. Each message comes `minutes` after the one before."""
+
+    stage: Stage
+    ports: Ports
+    minutes: float = 1.0
+    ran: list[tuple[str, str]] = field(default_factory=list)
+    """(host, check) pairs that the hosts were asked in the latest turn."""
+    graph: IncidentGraph = field(default_factory=lambda: build_incident_graph(InMemorySaver()))
+    turns: int = 0
+
+    @classmethod
+    async def about(cls, *faults: dict[str, Any], **more: Any) -> "Talk":
+        """A thread whose diagnosis is there; of one GPU that fell off the bus where nothing is said."""
+        stage = staged(case_of(*(faults or (FAULT,)), **more), controller="slurm-controller")
+        evidence, skus = MemoryEvidence(), load_skus()
+        fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
+        talk = cls(stage, Ports(fleet, stage.inventory, load_taxonomy(), History(load_seeds()), evidence, stage.clock, skus=skus))
+        talk.ports = replace(talk.ports, progress=talk._watch)
+        await talk._turn(Item(id="first", kind="mention", incident="inc-1", at=stage.clock.now(), user="U1", text=stage.text))
+        return talk
+
+    async def says(self, text: str, user: str = "U1") -> str:
+        """What is answered to a text."""
+        ports = self.ports
+        names = vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE)
+        return (await self.means(read(text, names, ports.clock.now()), user)).reply
+
+    async def asks(self, intent: Intent, text: str = "", user: str = "U1", **named: Any) -> str:
+        """What is answered to a message that was understood so."""
+        return (await self.means(Said(intent=intent, text=text, **named), user)).reply
+
+    async def means(self, said: Said, user: str = "U1") -> Report:
+        self.stage.wait(60 * self.minutes)
+        self.turns += 1
+        number, at = f"said-{self.turns}", self.stage.clock.now()
+        return await self._turn(Item(id=number, kind=said.kind, incident="inc-1", at=at, user=user, text=said.text, data=said.data()))
+
+    async def rows(self) -> IncidentRows:
+        """What is stored by now."""
+        state = await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})
+        return IncidentRows(state.values)
+
+    async def put_up(self) -> list[Ladder]:
+        """What is up for decision by now."""
+        return [row for row in (await self.rows()).ladders if row.open and row.waiting_for == "approval"]
+
+    async def _watch(self, progress: Progress) -> None:
+        self.ran += [progress.ran] if progress.ran else []
+
+    async def _turn(self, item: Item) -> Report:
+        self.ran.clear()
+        return await run_turn(self.graph, self.ports, item, HERE)
