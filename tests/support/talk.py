@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -16,7 +16,7 @@ from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
 from graph.incident.visible import vocabulary
 from graph.ports import Ports, Progress
 from graph.rows import IncidentRows
-from graph.state import Item, Ladder, Origin, Report
+from graph.state import Incident, Item, Ladder, Origin, Report
 from kb.history.incidents import load_seeds
 from kb.history.index import History
 from kb.taxonomy.reader import load_taxonomy
@@ -78,7 +78,7 @@ class Talk:
     async def rows(self) -> IncidentRows:
         """What is stored by now."""
         state = await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})
-        return IncidentRows(state.values)
+        return IncidentRows(cast(Incident, state.values))
 
     async def put_up(self) -> list[Ladder]:
         """What is up for decision by now."""
