@@ -1,5 +1,7 @@
 """Which of the open incidents that found the same cause keeps it: the first that concluded it, until it closes or finds it no more. One step in Redis.
 
+An incident that was opened beside another one, whose thread its people may not read, leaves what both may find to that one.
+
 Only the one that keeps a cause puts its fix up for decision. When it lets go all others are due to look again; that entry is in the same step,
 so whoever dies over it loses nothing.
 """
@@ -10,6 +12,7 @@ from redis.asyncio import Redis
 
 from bot.desk import lua as scripts
 from bot.store.keys import Names
+from bot.tasks import awaited
 from tools.clock import Clock
 
 
@@ -17,13 +20,17 @@ class Causes:
     """Who keeps which cause."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: Names | None = None) -> None:
-        self._clock, self._names = clock, names or Names()
+        self._redis, self._clock, self._names = redis, clock, names or Names()
         self._keep = redis.register_script(scripts.KEEP)
 
     async def keep(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
         """`causes` are all that it has found by now. Which of them other incidents keep, and who; asking again changes nothing."""
         names = self._names
-        keys = [names.open, names.due, names.of(incident, "causes"), *(names.cause(name) for name in causes)]
-        keepers = await self._keep(keys=keys, args=[incident, f"{self._clock.now().timestamp():.3f}"])
+        raw = await awaited(self._redis.hget(names.of(incident), "beside"))
+        beside = raw.decode().split() if raw else []
+        keys = [names.open, names.due, names.of(incident, "causes"), names.of(incident)]
+        keys += [key for other in beside for key in (names.of(other), names.of(other, "causes"))]
+        args = [incident, f"{self._clock.now().timestamp():.3f}", len(beside), *beside]
+        keepers = await self._keep(keys=[*keys, *(names.cause(name) for name in causes)], args=args)
         rows = zip(causes, (keeper.decode() for keeper in keepers), strict=True)
         return {name: keeper for name, keeper in rows if keeper != incident}

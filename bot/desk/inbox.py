@@ -32,12 +32,13 @@ NOTHING = Concern()
 @dataclass(frozen=True, slots=True)
 class Received:
     """Where an item went. `duplicate`: it had been stored before; `opened`: it was the first of a new incident; `joined`: the incident is
-    of another thread and concerns the same."""
+    of another thread and concerns the same; `beside`: those that concern the same and that it might not join."""
 
     incident: str
     duplicate: bool = False
     opened: bool = False
     joined: bool = False
+    beside: tuple[str, ...] = ()
 
 
 async def stands_alone(incident: str) -> bool:
@@ -118,7 +119,7 @@ class Inbox:
                 case scripts.OTHER:  # another process opened the thread meanwhile
                     incident = found
                 case _:
-                    return Received(found, opened=outcome == scripts.OPENED)
+                    return Received(found, opened=outcome == scripts.OPENED, beside=tuple(beside) if outcome == scripts.OPENED else ())
 
     async def _join(self, incident: str, reply: Item, dedupe_key: str, alert: str) -> Received:
         """The reply stored, unless it is an alert that this incident has heard before: of a storm each is heard once."""

@@ -41,14 +41,25 @@ end
 KEEP = (
     _LEAVE
     + """
-local incident, now = unpack(ARGV)
-local open, due, causes = unpack(KEYS, 1, 3)
-local found, keepers = {}, {}
-for at = 4, #KEYS do found[KEYS[at]] = true end
+local incident, now, count = unpack(ARGV)
+local open, due, causes, hash = unpack(KEYS, 1, 4)
+local first, found, keepers = 5 + 2 * count, {}, {}
+local function reserved(key)
+  for n = 1, count do
+    local other, theirs, known = ARGV[3 + n], KEYS[3 + 2 * n], KEYS[4 + 2 * n]
+    if redis.call('ZSCORE', open, other) and redis.call('HEXISTS', theirs, 'concluded') == 0 then
+      redis.call('RPUSH', key, other)
+      redis.call('SADD', known, key)
+      return other
+    end
+  end
+end
+if redis.call('EXISTS', hash) == 1 then redis.call('HSET', hash, 'concluded', now) end
+for at = first, #KEYS do found[KEYS[at]] = true end
 for _, key in ipairs(redis.call('SMEMBERS', causes)) do
   if not found[key] then leave(incident, causes, key, due, now) end
 end
-for at = 4, #KEYS do
+for at = first, #KEYS do
   local key, known, keeper = KEYS[at], false, nil
   for _, other in ipairs(redis.call('LRANGE', key, 0, -1)) do
     if other ~= incident and not redis.call('ZSCORE', open, other) then
@@ -58,6 +69,7 @@ for at = 4, #KEYS do
       known = known or other == incident
     end
   end
+  keeper = keeper or reserved(key)
   if not known then redis.call('RPUSH', key, incident) end
   redis.call('SADD', causes, key)
   keepers[#keepers + 1] = keeper or incident
@@ -65,7 +77,9 @@ end
 return keepers
 """
 )
-"""KEYS open, due, the incident's causes, then the causes that it has now. Who keeps each: of the open incidents that found it the first."""
+"""KEYS open, due, the incident's causes and hash, then hash and causes of each of `count` incidents that it was opened beside, then the causes
+that it has now. Who keeps each: of the open incidents that found it the first; where none has, one that ours was opened beside and that
+looks for the first time still. Whoever keeps what it has not found lets go of it in its own turn."""
 
 _CONCERNED = """
 local function concerned(open, hosts, others, considered)
@@ -103,7 +117,8 @@ if bound and bound ~= incident then return {bound, 3} end
 if not bound then
   if redis.call('EXISTS', KEYS[3]) == 1 then return {incident, 4} end
   local hosts = {unpack(KEYS, 10, 9 + count)}
-  local same = concerned(KEYS[8], hosts, {unpack(KEYS, 10 + count)}, {unpack(ARGV, 8)})
+  local considered = {unpack(ARGV, 8)}
+  local same = concerned(KEYS[8], hosts, {unpack(KEYS, 10 + count)}, considered)
   if same ~= '' then return {same, 5} end
   for at = 10, #KEYS do
     redis.call('ZADD', KEYS[at], now, incident)
@@ -111,6 +126,7 @@ if not bound then
   end
   redis.call('SET', KEYS[2], incident)
   redis.call('HSET', KEYS[3], 'origin', origin, 'opened', now, 'lifecycle', 'open')
+  if #considered > 0 then redis.call('HSET', KEYS[3], 'beside', table.concat(considered, ' ')) end
   redis.call('SADD', KEYS[5], name)
 end
 redis.call('SET', KEYS[1], incident, 'EX', ttl)

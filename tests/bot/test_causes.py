@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.desk.causes import Causes
+from bot.desk.concern import Concern
 from bot.desk.desk import Desk
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
@@ -18,9 +20,10 @@ from bot.desk.sweeper import AUTO_CLOSE, timers_after
 from graph.rows import IncidentRows
 from graph.state import Report, SharedCause
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_actions import SLOW, Office, Site, hung, well
+from tests.support.fakes_actions import SLOW, TAXONOMY, Office, Site, hung, well
 from tests.support.fakes_desk import BoardOfList, item, origin
-from tests.support.fakes_graph import fact
+from tests.support.fakes_graph import NO_SM, fact
+from tests.support.fakes_graph import TAXONOMY as COMMON
 from tools.fact import Fact
 
 pytest_plugins = ("tests.support.fixtures_redis",)
@@ -190,6 +193,17 @@ async def test_a_storm_of_reports_of_one_cause_calls_approvers_once(store: Redis
     assert [await office.ledger.of_incident(incident) for incident in incidents[1:]] == [[]] * 6
 
 
+async def test_what_is_nobodys_host_is_told_to_people_once(store: Redis) -> None:
+    gone = replace(COMMON.leaf(NO_SM), remedies=("escalate_fabric",))
+    away = [fact(host, "ibstat", "ib.sm_lid", 0, "mlx5_0") for host in HOSTS]
+    office = house(store, *away, taxonomy=replace(TAXONOMY, leaves={**TAXONOMY.leaves, NO_SM: gone}))
+    first, second = [await office.mention(f"{host} has no network", thread=f"{n}.0") for n, host in enumerate(("n1", "n3"), 1)]
+    reports = [await office.last(incident) for incident in (first, second)]
+    assert [[cause.label for cause in report.root_causes] for report in reports] == [[NO_SM], [NO_SM]]
+    assert [bool(report.by_hand) for report in reports] == [True, False]
+    assert reports[1].shared == (SharedCause(label=NO_SM, incident=first),)
+
+
 # In Redis
 
 
@@ -215,6 +229,41 @@ async def test_of_many_that_conclude_at_once_one_keeps_each_cause(redis: Redis) 
     assert got[names.index(keeper)] == {}
     assert await causes.keep(keeper, ("X n1", "Y n2")) == {}
     assert await causes.keep(names[0], ()) == {}
+
+
+async def beside(redis: Redis) -> tuple[Inbox, Causes, str, str]:
+    """An incident, and another one of the same host whose people may not read the first."""
+    clock = SetClock()
+    inbox = Inbox(redis, clock)
+    a = await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"), about=Concern(("n1",)))
+    b = await inbox.open(origin("2.0"), "b", lambda i: item(i, "b"), about=Concern(("n1",)))
+    assert b.beside == (a.incident,)
+    return inbox, Causes(redis, clock), a.incident, b.incident
+
+
+async def test_the_second_thread_leaves_to_the_first_what_that_is_still_looking_for(redis: Redis) -> None:
+    inbox, causes, a, b = await beside(redis)
+    assert await causes.keep(b, ("X n1", "Y n1")) == {"X n1": a, "Y n1": a}
+    assert await causes.keep(a, ("X n1",)) == {}
+    assert [row.incident for row in await inbox.come_due(SOON) if row.why == LET_GO] == [b]
+    assert await causes.keep(b, ("X n1", "Y n1")) == {"X n1": a}
+    await causes.keep(a, ())
+    assert await causes.keep(b, ("X n1", "Y n1")) == {}
+
+
+async def test_the_second_thread_goes_on_where_the_first_has_looked_and_found_nothing(redis: Redis) -> None:
+    _, causes, a, b = await beside(redis)
+    await causes.keep(a, ())
+    assert await causes.keep(b, ("X n1",)) == {}
+    assert await causes.keep(a, ("X n1",)) == {"X n1": b}
+
+
+async def test_the_second_thread_goes_on_where_the_first_ends_before_it_has_found_anything(redis: Redis) -> None:
+    inbox, causes, a, b = await beside(redis)
+    await causes.keep(b, ("X n1",))
+    await close(redis, inbox, a, "a")
+    assert [row.incident for row in await inbox.come_due(SOON) if row.why == LET_GO] == [b]
+    assert await causes.keep(b, ("X n1",)) == {}
 
 
 async def test_letting_go_wakes_those_who_found_it_too_and_the_next_keeps_it(redis: Redis) -> None:

@@ -1,18 +1,23 @@
 """The Slack side as people live it: mentions, replies, clicks, forms, commands; what is acked is stored, and the rest is said."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import structlog
+from redis.asyncio import Redis
 
 from bot.cards.incidents import close_modal, diagnosis, more, question, ticket
 from bot.cards.incidents.handoff import handoff
+from bot.policy.channels import bindings
 from bot.slack.client import post
+from bot.slack.context import Surface
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import read_message
 from graph.state import Hypothesis, Incident, Report
-from tests.support.fakes_bot import ACME, OPS, RANDOM, TEAM, Behind, slack_side
+from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
+from tools.inventory.hosts import ChannelRow
 from tools.inventory.nearest import UnknownName
 
 
@@ -263,6 +268,36 @@ async def test_a_mention_of_other_hosts_or_of_none_opens_its_own_incident(bot: B
     assert len(await bot.inbox.open_incidents()) == 3
 
 
+@pytest.fixture
+async def two_rooms() -> AsyncIterator[Behind]:
+    """Operators of everything, and a channel whose people may speak of one group only."""
+    rows = (ChannelRow(channel=OPS), ChannelRow(channel=RANDOM, groups=("train",)))
+
+    def dress(surface: Surface, _: Redis) -> Surface:
+        return replace(surface, bound=bindings(rows), hosts_of=lambda origin: HOSTS if origin.channel == OPS else HOSTS[15:20])
+
+    async with slack_side(dress) as behind:
+        yield behind
+
+
+async def test_who_may_not_read_the_first_thread_gets_their_own_without_a_word_of_the_other(two_rooms: Behind) -> None:
+    bot = two_rooms
+    incident, ts = await opened(bot, "@rackmedic job 4711 hangs on gpu-[017-020]")
+    theirs = await bot.slack.say("priya", RANDOM, "@rackmedic gpu-018 is slow")
+    unseen = await bot.slack.say("priya", RANDOM, "@rackmedic what about job 4711?")
+    await bot.settled()
+    own = await bot.inbox.find(TEAM, RANDOM, theirs)
+    assert own
+    assert await bot.inbox.open_incidents() == [incident, own, await bot.inbox.find(TEAM, RANDOM, unseen)]
+    [told] = [message for message in bot.slack.messages(RANDOM, "priya") if message.get("bot_id")]
+    assert (told["thread_ts"], "cannot read" in told["text"]) == (theirs, True)
+    assert not any(word in str(told["blocks"]) for word in (ts, OPS, "gpu", "4711", incident, "<@", "<!", "https"))
+    again = await bot.slack.say("olga", RANDOM, "@rackmedic gpu-018 again")
+    await bot.settled()
+    assert [item.text for item in (await bot.inbox.peek(own))[1:]] == ["gpu-018 again"]
+    assert await bot.inbox.find(TEAM, RANDOM, again) is None
+
+
 async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot: Behind) -> None:
     for n in range(60):
         what = ("temperature of GPU 3 is {}C on gpu-017", "no answer for {}s from gpu-017", "queue depth is {}")[n % 3].format(80 + n)
@@ -276,6 +311,42 @@ async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot
         "queue depth is 82",
     ]
     assert bot.texts(OPS) == []
+
+
+async def alert(bot: Behind, n: int, text: str) -> None:
+    """What an alert source says as its n-th message, of no thread."""
+    event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"17{n:08}.000100", "text": text}
+    arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
+    assert arrival
+    await hear(bot.surface, arrival)
+
+
+async def test_a_rack_that_goes_dark_is_one_incident_a_host_and_tells_and_pings_nobody() -> None:
+    rack = tuple(f"gpu-{n:03}" for n in range(1, 61))
+    async with slack_side(lambda surface, _: replace(surface, hosts_of=lambda _: rack)) as bot:
+        for n in range(300):
+            await alert(bot, n, f"[FIRING] {rack[n % 60]} does not answer for {30 + n} s")
+        assert len(await bot.inbox.open_incidents()) == 60
+        assert len(await bot.items()) == 60
+        assert bot.texts(OPS) == []
+        await alert(bot, 300, f"[FIRING] temperature of {rack[7]} is 91 C")
+        await bot.settled()
+        assert len(await bot.inbox.open_incidents()) == 60
+        assert sorted(item.kind for item in await bot.items()) == ["mention"] * 60 + ["reply"]
+
+
+async def test_two_hundred_repeats_of_one_alert_are_heard_once(bot: Behind) -> None:
+    for n in range(200):
+        await alert(bot, n, f"[FIRING] queue of the trainer is {n} deep, 2026-05-20T03:{n % 60:02}:00Z")
+    assert [item.text for item in await bot.items()] == ["[FIRING] queue of the trainer is 0 deep, 2026-05-20T03:00:00Z"]
+    assert bot.texts(OPS) == []
+
+
+async def test_alerts_of_one_job_are_one_incident_whatever_hosts_they_name(bot: Behind) -> None:
+    for n, host in enumerate(HOSTS):
+        await alert(bot, n, f"job 4711: rank {n} on {host} lost its connection")
+    assert len(await bot.inbox.open_incidents()) == 1
+    assert len(await bot.items()) == len(HOSTS)
 
 
 async def test_a_button_counts_only_in_its_own_thread(bot: Behind) -> None:

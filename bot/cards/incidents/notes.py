@@ -32,6 +32,13 @@ def joined(team: str, channel: str, thread_ts: str) -> Card:
     return blocks.card(f"I am on this already, in {where}. {rest}", [blocks.say("↪ I am on this already, in ", link, f". {rest}")])
 
 
+def beside() -> Card:
+    """Others reported the same, in a thread that is not for these readers: nothing of it is told."""
+    words = "I am on this already for others, in a thread that this channel cannot read."
+    rest = "I look for you as well and answer here; what is to be decided is decided there."
+    return blocks.card(f"{words} {rest}", [blocks.say(f"↪ {words} {rest}")])
+
+
 def goes_on(words: str) -> Card:
     """One line for one person: it goes on, and how they will see that."""
     return blocks.card(words, [blocks.say(f"⏳ {words}")])

@@ -1,6 +1,7 @@
 """A report → its own incident, or the open one that concerns the same and that whoever asks may read about.
 
-Whoever joins is told so, once, with a link; it pings nobody. An alert that repeats is noted and neither told nor looked at again.
+Whoever joins is told so, once, with a link; it pings nobody. Where that thread is not for them they get their own, in which nothing is put up
+for decision that is decided there. An alert that repeats is noted and neither told nor looked at again.
 """
 
 from collections.abc import Callable
@@ -28,6 +29,8 @@ async def take_in(surface: Surface, origin: Origin, key: str, text: str, make: C
         surface.stored(received.incident, opened=received.opened)
         if received.joined and not alert:
             surface.tasks.spawn("joined", _tell(surface, origin, received.incident, about))
+        if received.beside and about.hosts and not alert:
+            surface.tasks.spawn("beside", post(surface.client, origin.channel, origin.thread_ts, notes.beside()))
     return received
 
 
