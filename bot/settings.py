@@ -48,6 +48,21 @@ class Settings(BaseModel):
     accept_forgetful_ledger: bool = Field(
         False, description="let remedies run on a Redis that may forget; for loopback hosts only, shown on every card"
     )
+    brake_incident_hosts: int = Field(4, ge=1, description="brake: hosts that one incident may change within brake_incident_minutes")
+    brake_incident_minutes: float = Field(
+        60.0, gt=0, description="brake: minutes after which a changed host counts no more for its incident"
+    )
+    brake_at_once: float = Field(
+        0.05, gt=0, le=1, description="brake: share of a group's hosts that may be under change at the same moment; at least one host"
+    )
+    brake_window: float = Field(
+        0.10,
+        gt=0,
+        le=1,
+        description="brake: share of a group's hosts changed within brake_window_minutes, by all incidents together; at least three. "
+        "One more trips the group's breaker until somebody resets it",
+    )
+    brake_window_minutes: float = Field(10.0, gt=0, description="brake: minutes of that window")
     reproof_hours: float = Field(2.0, gt=0, description="hours after which a fix is proved again before its incident is called cured")
     evidence_days: float = Field(
         90.0, gt=0, description="days that raw outputs are kept; never less than the incident that cites them is open"

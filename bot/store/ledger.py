@@ -14,6 +14,7 @@ from bot.settings import PREFIX, Settings
 from bot.store.store import Durability, Store
 from tools.clock import Clock
 from tools.inventory.hosts import Host, Inventory
+from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
 
 log = structlog.get_logger()
@@ -27,10 +28,21 @@ STRANGE = (
 async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock) -> Ledger:
     """The ledger on this store. Refusal where it was begun with another key: one more entry would break its chain for good."""
     distrust = why_not(await store.durability(), inventory, accept=settings.accept_forgetful_ledger)
-    ledger = Ledger(store.redis, ledger_key(settings), clock, distrust=distrust, anchor=_to_the_log)
+    ledger = Ledger(store.redis, ledger_key(settings), clock, brakes=brakes_of(settings), distrust=distrust, anchor=_to_the_log)
     if not await ledger.ours():
         raise Refusal(f"{PREFIX}LEDGER_KEY: {STRANGE.format(store=store.describe(), file=key_file(settings))}", 2)
     return ledger
+
+
+def brakes_of(settings: Settings) -> Brakes:
+    """How much may be changed before somebody has to look, as the site sets it."""
+    return Brakes(
+        blast_hosts=settings.brake_incident_hosts,
+        blast_seconds=max(1, round(settings.brake_incident_minutes * 60)),
+        at_once=settings.brake_at_once,
+        window=settings.brake_window,
+        window_seconds=max(1, round(settings.brake_window_minutes * 60)),
+    )
 
 
 def _to_the_log(length: int, head: str) -> None:

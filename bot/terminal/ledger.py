@@ -18,7 +18,7 @@ from bot.store.ledger import open_ledger
 from bot.store.store import StoreUnavailable, open_store
 from kb.redact import visible
 from tools.inventory.hosts import Inventory
-from tools.ledger.brakes import BrakeStatus
+from tools.ledger.brakes import Brakes, BrakeStatus
 from tools.ledger.ledger import Ledger
 
 NO_HOSTS = Inventory(hosts={}, groups={})
@@ -101,16 +101,22 @@ async def set_back(settings: Settings) -> int:
 async def status(settings: Settings, *, as_json: bool) -> int:
     """The brakes as they stand."""
     async with _ledger(settings) as ledger:
-        now = await ledger.status()
+        now, brakes = await ledger.status(), ledger.brakes
     if as_json:
-        row = {"stopped": now.stopped, "breakers": list(now.breakers), "executing": list(now.executing), "unknown": list(now.unknown)}
+        row: dict[str, object] = {
+            "stopped": now.stopped,
+            "breakers": list(now.breakers),
+            "executing": list(now.executing),
+            "unknown": list(now.unknown),
+        }
+        row["brakes"] = _as_set(brakes)
         print(json.dumps({"schema": 1, **row}))
         return 0
-    Console().print(brakes_table(now))
+    Console().print(brakes_table(now, brakes))
     return 0
 
 
-def brakes_table(now: BrakeStatus) -> Table:
+def brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
     """The brakes for people. A reason is shown as whoever stopped wrote it, never as markup."""
     table = Table("what", "state", header_style="bold")
     for what, said in (
@@ -118,6 +124,28 @@ def brakes_table(now: BrakeStatus) -> Table:
         ("breakers", " ".join(now.breakers) or "none"),
         ("executing", " ".join(now.executing) or "none"),
         ("unknown (a human must look)", " ".join(now.unknown) or "none"),
+        *limits(brakes),
     ):
         table.add_row(what, Text(visible(said)))
     return table
+
+
+def limits(brakes: Brakes) -> list[tuple[str, str]]:
+    """The brakes that the settings can change, each with its setting."""
+    window = f"{brakes.window:.0%} of a group, or 3 hosts, within {brakes.window_seconds / 60:g} min"
+    return [
+        ("changed by one incident", f"{brakes.blast_hosts} hosts within {brakes.blast_seconds / 60:g} min ({PREFIX}BRAKE_INCIDENT_HOSTS)"),
+        ("hosts at once", f"{brakes.at_once:.0%} of a group, or 1 host ({PREFIX}BRAKE_AT_ONCE)"),
+        ("changed before a breaker trips", f"{window} ({PREFIX}BRAKE_WINDOW)"),
+    ]
+
+
+def _as_set(brakes: Brakes) -> dict[str, float]:
+    """The same by the names of their settings."""
+    return {
+        "incident_hosts": brakes.blast_hosts,
+        "incident_minutes": brakes.blast_seconds / 60,
+        "at_once": brakes.at_once,
+        "window": brakes.window,
+        "window_minutes": brakes.window_seconds / 60,
+    }

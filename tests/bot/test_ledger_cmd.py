@@ -10,11 +10,12 @@ from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
 from bot.settings import BadSettings, load
-from bot.store.ledger import ledger_key, open_ledger, why_not
+from bot.store.ledger import brakes_of, ledger_key, open_ledger, why_not
 from bot.store.store import Durability, Store, open_store
 from tests.support.clock import T0, SetClock
 from tests.support.terminal import rackmedic
 from tools.inventory.hosts import parse_inventory
+from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
 
 needs_redis = pytest.mark.skipif(shutil.which("redis-server") is None, reason="NO redis-server ON PATH: apt-get install redis-server")
@@ -36,6 +37,27 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
     cut = rackmedic("audit", "verify", "--head", "0" * 64, environ=environ)
     assert cut.returncode == 1
     assert "cut" in cut.stdout
+
+
+def test_without_a_setting_the_brakes_are_what_the_ledger_takes_by_itself() -> None:
+    assert brakes_of(load(None, {})) == Brakes()
+
+
+@needs_redis
+def test_raising_a_brake_is_a_setting_and_status_shows_it(tmp_path: Path) -> None:
+    environ = {"RACKMEDIC_DATA_DIR": str(tmp_path), "RACKMEDIC_BRAKE_INCIDENT_HOSTS": "12", "RACKMEDIC_BRAKE_WINDOW_MINUTES": "2.5"}
+    row = json.loads(rackmedic("status", "--json", environ=environ).stdout)
+    assert row["brakes"] == {"incident_hosts": 12, "incident_minutes": 60.0, "at_once": 0.05, "window": 0.1, "window_minutes": 2.5}
+    said = " ".join(rackmedic("status", environ=environ).stdout.split())
+    assert "12 hosts within 60 min" in said
+    assert "RACKMEDIC_BRAKE_INCIDENT_HOSTS" in said
+
+
+@pytest.mark.parametrize("wrong", ["BRAKE_INCIDENT_HOSTS=0", "BRAKE_AT_ONCE=1.5", "BRAKE_WINDOW=0", "BRAKE_WINDOW_MINUTES=-1"])
+def test_a_brake_cannot_be_set_to_nothing_or_past_all_hosts(wrong: str) -> None:
+    name, _, value = wrong.partition("=")
+    with pytest.raises(BadSettings, match=name):
+        load(None, {f"RACKMEDIC_{name}": value})
 
 
 @needs_redis

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from bot.terminal.catalogues import show
 from bot.terminal.doctor import Finding, findings_table
 from bot.terminal.ledger import brakes_table
-from tools.ledger.brakes import BrakeStatus
+from tools.ledger.brakes import Brakes, BrakeStatus
 
 HOSTILE = "hall [/2] [red]is hot[/red]"
 
@@ -20,10 +20,10 @@ def shown(what: RenderableType) -> str:
 
 
 def test_a_reason_for_the_kill_switch_is_shown_as_it_was_written() -> None:
-    text = shown(brakes_table(BrakeStatus("terminal:ada", HOSTILE, ("[/train]",), (), ())))
+    text = shown(brakes_table(BrakeStatus("terminal:ada", HOSTILE, ("[/train]",), (), ()), Brakes()))
     assert HOSTILE in text
     assert "[/train]" in text
-    assert "\x1b" not in shown(brakes_table(BrakeStatus("terminal:ada", "\x1b[2J", (), (), ())))
+    assert "\x1b" not in shown(brakes_table(BrakeStatus("terminal:ada", "\x1b[2J", (), (), ()), Brakes()))
 
 
 def test_what_the_doctor_was_told_is_shown_as_it_was_said() -> None:
