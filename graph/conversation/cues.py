@@ -1,315 +1,210 @@
-"""How well a sentence fits the cues of an intent. Pure, in linear time: a few hundred small sets are compared."""
+"""How well a part of a message fits the cues of each intent. Pure; a few hundred small sets are compared, whatever the text."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from graph.conversation.intents import Intent
 from graph.conversation.mentions import Mentions, exclusive
-from graph.conversation.rules import RULES, Rule
-from graph.conversation.words import ENGLISH, FILLER
+from graph.conversation.rules import RULES, CueRow
+from graph.conversation.words import IDEAS, NEUTRAL, WEAK
 
-_WEAK = frozenset(
-    {
-        "be",
-        "do",
-        "i",
-        "we",
-        "you",
-        "thing",
-        "can",
-        "about",
-        "when",
-        "any",
-        "yes",
-        "between",
-        "know",
-        "should",
-        "now",
-        "not",
-        "effect",
-        "happen",
-        "take",
-        "use",
-        "look",
-        "other",
-        "every",
-        "if",
-    }
-)
-"""Ideas that tell little by themselves."""
-_HEADS = frozenset(
-    [
-        "is",
-        "are",
-        "was",
-        "were",
-        "do",
-        "does",
-        "did",
-        "can",
-        "could",
-        "will",
-        "would",
-        "should",
-        "shall",
-        "may",
-        "might",
-        "has",
-        "have",
-        "am",
-        "must",
-        "isnt",
-    ]
-)
-_ASKING = frozenset(
-    [
-        "who",
-        "whom",
-        "whose",
-        "what",
-        "which",
-        "why",
-        "how",
-        "when",
-        "where",
-        "was",
-        "wer",
-        "wie",
-        "warum",
-        "wo",
-        "qui",
-        "quoi",
-        "comment",
-        "pourquoi",
-        "quand",
-        "que",
-        "quien",
-        "como",
-        "por",
-        "cuando",
-        "donde",
-    ]
-)
-_LEADS = frozenset(
-    [
-        "hey",
-        "hi",
-        "hello",
-        "ok",
-        "okay",
-        "so",
-        "and",
-        "but",
-        "then",
-        "also",
-        "well",
-        "please",
-        "thanks",
-        "alright",
-        "right",
-        "now",
-        "rackmedic",
-        "bot",
-        "team",
-        "guys",
-        "folks",
-        "just",
-        "no",
-        "yes",
-        "sorry",
-        "hm",
-        "hmm",
-        "oh",
-        "um",
-        "uh",
-        "actually",
-        "good",
-        "great",
-        "cool",
-        "nice",
-        "first",
-        "quick",
-        "question",
-    ]
-)
+KNOWN = 0.4
+"""What a word of our trade counts against a cue that it is no part of; a word that we do not know counts 1."""
+NEARLY = 0.6
+"""Share of a cue that must be there for the intent to be suggested."""
+
+
+Places = tuple[int, ...]
+"""Positions of the words of a clause that say one thing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A sentence or a part of one: its words, the ideas of each, what it names, and its mood."""
+    """A sentence or a part of one: its words, the ideas that they express, what it names, and its mood."""
 
     words: tuple[str, ...]
-    ideas: Mapping[str, frozenset[int]]
+    ideas: Mapping[str, Sequence[Places]]
     named: Mentions
-    asks: bool
-    requests: bool
-    denies: bool
-    depends: bool
-    timed: bool
+    asks: bool = False
+    requests: bool = False
+    denies: bool = False
+    depends: bool = False
+    """It speaks of what might be: if, unless, when."""
+    timed: bool = False
+    quotes: bool = False
+    """It holds somebody else's words: nothing in it is a request."""
+    part: bool = False
+
+    def in_mood(self, mood: str) -> bool:
+        """`?` asks, `>` requests, `.` states, `not` denies, `if` depends."""
+        if mood in ("?", "."):
+            return self.asks is (mood == "?")
+        return {">": self.requests, "not": self.denies, "if": self.depends}[mood]
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(NamedTuple):
     intent: Intent
     score: float
 
 
-def moods(words: Sequence[str], marked: bool) -> tuple[bool, bool, bool, bool]:
-    """Whether a sentence asks, requests, denies, and depends on something."""
-    body = list(words)
-    while body and body[0] in _LEADS:
-        body.pop(0)
-    first, second = [*body, "", ""][:2]
-    polite = first in ("can", "could", "would", "will") and second in ("you", "rackmedic")
-    wants = first in ("i", "we", "id", "lets", "let") and any(
-        word in ("want", "need", "like", "let", "should", "must", "have") for word in body[:4]
-    )
-    asks = marked or first in _ASKING or (first in _HEADS and not polite)
-    question = asks and not polite
-    requests = polite or (
-        not marked
-        and not asks
-        and (wants or first not in ("it", "this", "that", "the", "there", "he", "she", "they", "we", "i", "my", "our", "a"))
-    )
-    denies = any(
-        word in ("not", "never", "no", "without", "nicht", "kein", "keine", "pas", "nunca", "ne", "stop") for word in body[:6]
-    ) and first not in ("no",)
-    depends = any(word in ("if", "unless", "whenever", "once", "when", "until", "falls", "wenn", "si", "before", "after") for word in body)
-    return question, requests, denies, depends
+class Term(NamedTuple):
+    """`any_of` are ideas, literal words in quotes, or names of things in capitals."""
+
+    any_of: tuple[str, ...]
+    forbids: bool
+    mood: str
+
+
+class Cue(NamedTuple):
+    terms: tuple[Term, ...]
+    alone: bool
+
+
+def fits(clause: Clause) -> list[Fit]:
+    """The intents that the clause fits, best first."""
+    found = [Fit(intent, score) for intent, rule in RULES.items() if (score := _score(clause, intent, rule)) > 0]
+    return sorted(found, key=lambda fit: -fit.score)
+
+
+def nearest(clause: Clause) -> list[Fit]:
+    """The intents whose cues are there in part, best first."""
+    found = [Fit(intent, max(_partly(clause, cue) for cue in _cues()[intent])) for intent in RULES]
+    return sorted((fit for fit in found if fit.score > 0), key=lambda fit: -fit.score)
+
+
+def ideas_of(words: Sequence[str]) -> Mapping[str, Sequence[Places]]:
+    """Idea → the words and phrases that express it, longest first."""
+    table, found = _lexicon(), dict[str, list[Places]]()
+    for at in range(len(words)):
+        for size in range(1, min(_LONGEST, len(words) - at) + 1):
+            for idea in table.get(" ".join(words[at : at + size]), ()):
+                found.setdefault(idea, []).append(tuple(range(at, at + size)))
+    return {idea: sorted(spans, key=len, reverse=True) for idea, spans in found.items()}
+
+
+@cache
+def cue_words() -> frozenset[str]:
+    """Every single word that is part of a cue or says nothing."""
+    literal = {one.strip("'") for cues in _cues().values() for cue in cues for term in cue.terms for one in term.any_of if one.islower()}
+    return frozenset({part for phrase in _lexicon() for part in phrase.split()} | literal | NEUTRAL)
+
+
+_LONGEST = 5
 
 
 @cache
 def _lexicon() -> Mapping[str, frozenset[str]]:
     """Word or phrase → its ideas."""
     found: dict[str, set[str]] = {}
-    for idea, words in ENGLISH.items():
+    for idea, words in IDEAS.items():
         for word in words.split():
             found.setdefault(word.replace("_", " "), set()).add(idea)
     return {word: frozenset(ideas) for word, ideas in found.items()}
 
 
 @cache
-def vocabulary() -> frozenset[str]:
-    """Every single word that is part of a cue."""
-    return frozenset(part for word in _lexicon() for part in word.split()) | FILLER
+def _cues() -> Mapping[Intent, tuple[Cue, ...]]:
+    return {intent: tuple(_parsed(line, rule) for line in rule.cues.split(";")) for intent, rule in RULES.items()}
 
 
-def ideas_of(words: Sequence[str]) -> Mapping[str, frozenset[int]]:
-    """Idea → positions of the words that express it."""
-    table, found = _lexicon(), dict[str, set[int]]()
-    for at in range(len(words)):
-        for size in range(1, 5):
-            phrase = " ".join(words[at : at + size])
-            if at + size > len(words):
-                break
-            for idea in table.get(phrase, ()) or (table.get(phrase[:-1], ()) if size == 1 and phrase[-1:] == "s" else ()):
-                found.setdefault(idea, set()).update(range(at, at + size))
-    return {idea: frozenset(places) for idea, places in found.items()}
+def _parsed(line: str, rule: CueRow) -> Cue:
+    words = [*line.split(), *(f"!{one}" for one in rule.never.split())]
+    terms = [_term(word) for word in words if word != "="]
+    return Cue(tuple(sorted(terms, key=lambda term: (not term.mood, term.forbids))), "=" in words)
 
 
-def fits(clause: Clause) -> list[Fit]:
-    """The intents that the clause fits, best first."""
-    found = [Fit(intent, score) for intent, rule in RULES.items() if (score := _score(clause, rule)) > 0]
-    return sorted(found, key=lambda fit: -fit.score)
+def _term(word: str) -> Term:
+    said = word.removeprefix("!")
+    return Term((), word != said, said) if said in ("?", ">", ".") else Term(tuple(said.split("|")), word != said, "")
 
 
-def _score(clause: Clause, rule: Rule) -> float:
-    if rule.unless and any(_mood(clause, mood) for mood in rule.unless.split()):
+def _score(clause: Clause, intent: Intent, rule: CueRow) -> float:
+    if any(clause.in_mood(mood) for mood in rule.unless.split()) or (rule.unless and clause.quotes):
         return 0.0
-    return max((_fit(clause, cue, rule.covers) for cue in rule.cues.split("; ")), default=0.0)
+    return rule.weight * max(_fit(clause, cue, rule) for cue in _cues()[intent])
 
 
-def _fit(clause: Clause, cue: str, covers: float) -> float:
-    strength, used = 0.0, set[int]()
-    for term in cue.split():
-        if term == "=":
-            continue
-        if term.startswith("!"):
-            if _holds(clause, term[1:]) is not None:
-                return 0.0
-            continue
-        places = _holds(clause, term)
-        if places is None:
+def _fit(clause: Clause, cue: Cue, rule: CueRow) -> float:
+    strength, used = 0.4 * cue.alone, set[int]()
+    for term in cue.terms:
+        worth = _held(clause, term, used)
+        if worth is None:
             return 0.0
-        fresh = places - used
-        if places and not fresh:
-            return 0.0
-        used |= {min(fresh)} if fresh and term.islower() else places
-        strength += _worth(term)
-    share = _share(clause, cue, used)
-    if share < covers or ("=" in cue.split() and share < 1):
-        return 0.0
-    return (strength + 0.4 * ("=" in cue)) * (0.4 + 0.6 * share)
+        strength += worth
+    share = explained(clause, used)
+    return strength * (0.4 + 0.6 * share) if share >= (1.0 if cue.alone else rule.covers) else 0.0
 
 
-def _worth(term: str) -> float:
-    if term in ("?", ">", "."):
-        return 0.3
-    return min(0.4 if one.strip("'") in _WEAK else 1.0 for one in term.split("|"))
+def _held(clause: Clause, term: Term, used: set[int]) -> float | None:
+    """What a term is worth, and its words are used up; None where the clause does not hold it."""
+    if term.mood:
+        return (0.0 if term.forbids else 0.3) if clause.in_mood(term.mood) is not term.forbids else None
+    if term.forbids:
+        return None if any(next(_spans(clause, one), None) for one in term.any_of) else 0.0
+    for one in term.any_of:
+        places = next((places for places in _spans(clause, one) if used.isdisjoint(places)), None)
+        if places:
+            used.update(places)
+            return (KNOWN if one in WEAK else 1.0) + 0.2 * min(len(places) - 1, 2)
+    return None
 
 
-def _holds(clause: Clause, term: str) -> frozenset[int] | None:
-    """Positions of what fulfils a term; None where nothing does."""
-    if term in ("?", ">", "."):
-        return frozenset() if _mood(clause, term) else None
-    found = [places for one in term.split("|") if (places := _found(clause, one)) is not None]
-    return frozenset().union(*found) if found else None
-
-
-def _mood(clause: Clause, mood: str) -> bool:
-    return {"?": clause.asks, ">": clause.requests, ".": not clause.asks, "not": clause.denies, "if": clause.depends}[mood]
-
-
-def _found(clause: Clause, one: str) -> frozenset[int] | None:
+def _spans(clause: Clause, one: str) -> Iterator[Places]:
     if one.isupper():
-        return _thing(clause, one)
-    if not one.startswith("'") and one in ENGLISH:
-        return clause.ideas.get(one)
-    word = one.strip("'")
-    return frozenset(at for at, said in enumerate(clause.words) if said == word) or None
+        yield from _things(clause, one)
+    elif one in IDEAS:
+        yield from clause.ideas.get(one, ())
+    else:
+        yield from ((at,) for at, word in enumerate(clause.words) if word == one.strip("'"))
 
 
-def _thing(clause: Clause, one: str) -> frozenset[int] | None:
-    named, ideas = clause.named, clause.ideas
-    hosts = len(named.hosts) + len(named.unknown)
+def _things(clause: Clause, one: str) -> Iterator[Places]:
+    """Where a thing is named. What is named in several words is one thing."""
+    named, hosts = clause.named, len(clause.named.hosts) + len(clause.named.unknown)
     there = {
         "HOST": hosts > 0,
         "HOSTS": hosts > 1,
-        "GROUP": bool(named.group),
-        "DEVICE": bool(named.device),
-        "JOB": bool(named.job),
         "TIME": clause.timed,
-        "CAUSE": bool(named.labels or named.category),
-        "XID": bool(named.xid),
-        "CHECK": bool(named.check),
-        "EXCL": exclusive(named.check),
-        "REMEDY": bool(named.remedy),
+        "EXCLUSIVE": exclusive(named.check),
         "RESUME": named.remedy == "resume_node",
-        "PERSON": bool(named.person),
-        "ME": bool({"me", "myself", "mine", "i"} & set(clause.words)),
-        "AUDIENCE": "manager" in ideas or "ticket" in ideas,
-        "FILE": "file" in ideas,
-        "PICTURE": "picture" in ideas,
-    }[one]
-    return frozenset(_places(clause, one)) if there else None
+        "CAUSE": bool(named.labels or named.category),
+    }
+    if one in there:
+        kind = {"HOSTS": "host", "EXCLUSIVE": "check", "RESUME": "remedy"}.get(one, one.lower())
+        yield from [_one(named.used.get(kind, ()), len(clause.words))] if there[one] else ()
+    elif one == "ME":
+        yield from ((at,) for at, word in enumerate(clause.words) if word in ("me", "myself", "mine", "i"))
+    elif one == "AUDIENCE":
+        yield from (*clause.ideas.get("manager", ()), *clause.ideas.get("ticket", ()))
+    elif one in ("FILE", "PICTURE"):
+        yield from clause.ideas.get(one.lower(), ())
+    else:
+        yield from [tuple(sorted(places))] if (places := named.used.get(one.lower())) else ()
 
 
-def _places(clause: Clause, one: str) -> Collection[int]:
-    kind = {"HOSTS": "host", "EXCL": "check", "RESUME": "remedy"}.get(one, one.lower())
-    if one == "AUDIENCE":
-        return clause.ideas.get("manager", frozenset()) | clause.ideas.get("ticket", frozenset())
-    if one == "GROUP":
-        return [at for at, word in enumerate(clause.words) if word == clause.named.group.lower()]
-    if one == "ME":
-        return [at for at, word in enumerate(clause.words) if word in ("me", "myself", "mine", "i")]
-    return clause.named.used.get(kind) or clause.ideas.get(kind) or ()
+def _one(places: Collection[int], beyond: int) -> Places:
+    """One thing; a time without a word of its own stands behind the last."""
+    return tuple(sorted(places)) or (beyond,)
 
 
-def _share(clause: Clause, cue: str, used: Collection[int]) -> float:
-    """How much of the clause the cue and words that say nothing explain."""
-    named = {at for kind, places in clause.named.used.items() for at in places if kind in ("host", "device", "person", "job", "xid")}
-    content = [at for at, word in enumerate(clause.words) if at in used or (word not in FILLER and at not in named)]
-    known = frozenset().union(*clause.ideas.values()) if clause.ideas else frozenset()
-    wild = sum(0.4 if at in known else 1.0 for at in content if at not in used)
-    return 1 - wild / len(content) if content else 1.0
+def explained(clause: Clause, used: Collection[int]) -> float:
+    """The share of the clause that the cue, names, and words that say nothing make up."""
+    named = {at for places in clause.named.used.values() for at in places}
+    neutral = {at for kind in ("host", "person", "job", "time") for at in clause.named.used.get(kind, ())}
+    known = {at for spans in clause.ideas.values() for places in spans for at in places} | named
+    telling = {at for at, word in enumerate(clause.words) if word not in NEUTRAL and at not in neutral}
+    strange = sum(KNOWN if at in known else 1.0 for at in telling if at not in used)
+    return 1 - strange / len(telling) if telling else 1.0
+
+
+def _partly(clause: Clause, cue: Cue) -> float:
+    used, held, whole = set[int](), 0.0, 0.0
+    for term in cue.terms:
+        if term.mood or term.forbids:
+            continue
+        worth = max(KNOWN if one in WEAK else 1.0 for one in term.any_of)
+        whole += worth
+        held += worth if _held(clause, term, used) is not None else 0.0
+    return held / whole * held if whole and held >= 1 and held / whole >= NEARLY - 0.1 else 0.0

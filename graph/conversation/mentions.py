@@ -4,23 +4,29 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Final
 
 from graph.conversation.said import Vocabulary
 from graph.conversation.spelling import LONGEST, spell
 from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
 from graph.reading.hosts import hosts_in, job_in
 from tools.checks import CHECKS
+from tools.remedies import REMEDIES
 
 _DEVICE = re.compile(r"\b(?:gpu|card|device)s?[ ]?(?:#|no\.? ?|number )?([0-9]|1[0-5])(?![\w.:%-])|\b(mlx5_\d{1,2})\b", re.IGNORECASE)
 _XID = re.compile(r"\bs?xids?[ :#=]{0,3}(\d{1,5})\b", re.IGNORECASE)
 _PERSON = re.compile(r"<@([UW][A-Z0-9]{2,20})(?:\|[^<>]{0,80})?>|(?<![\w@])@([UW][A-Z0-9]{5,20})\b")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?|\d{1,2}(?::\d\d)?[ap]m")
+_TIME = re.compile(r"\d{1,4}(?::\d\d){0,2}(?:-\d\d-\d\d)?(?:am|pm|h|min|mins|m|s|d|hours?|z|utc|hrs?)?")
 _LABEL = re.compile(r"\b[A-Z_]{3,20}\.[A-Z_0-9]{2,20}(?:\.\w{2,60})?", re.IGNORECASE)
 _LONGEST_PHRASE = 6
 _PLAIN_WORDS = frozenset({"time", "store"})
 """Ids of checks that are everyday words."""
-_COMMON = frozenset(
-    "the a an of in on is not does has have its to or and be was with by for from gpu gpus node host job that than too".split()  # noqa: SIM905 - a list of words
-)
+_ARTICLES = frozenset({"the", "a", "an", "some", "my", "our", "your", "this", "that", "these", "those", "of", "please"})
+_COMMON_WORDS: Final = """
+a an and be by does for from gpu gpus has have host in is its job node not of on or than that the to too was with
+"""
+_COMMON: Final = frozenset(_COMMON_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Mentions:
     used: Mapping[str, Collection[int]] = field(default_factory=dict)
 
 
-class Reading:
+class Register:
     """What of the vocabulary a text names. Hosts are looked up once for the whole text, whatever its sentences are."""
 
     def __init__(self, text: str, names: Vocabulary) -> None:
@@ -53,7 +59,7 @@ class Reading:
         self._wordy = {word: host for word, host in wordy.items() if word in text.lower()}
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}
 
-    def read(self, text: str, words: Sequence[str]) -> Mentions:
+    def read(self, text: str, words: Sequence[str], *, timed: bool = False) -> Mentions:
         """Of one sentence, as it was written and in words."""
         used: dict[str, set[int]] = {}
         device, xid, person = _first(_DEVICE, text), _first(_XID, text), _first(_PERSON, text)
@@ -64,15 +70,19 @@ class Reading:
             used["xid"] = {at for at, word in enumerate(words) if xid in word or "xid" in word}
         if person:
             used["person"] = {at for at, word in enumerate(words) if person.lower() in word}
+        groups = {group.lower(): group for group in self._names.groups}
+        if named := {at for at, word in enumerate(words) if word in groups}:
+            used["group"] = named
         job = self._job if self._job and self._job.lower() in text.lower() else ""
         if job:
             used["job"] = {at for at, word in enumerate(words) if job.lower() in word}
+        used["time"] = {at for at, word in enumerate(words) if (_TIME if timed else _CLOCK).fullmatch(word)}
         labels, category = self._causes(text, words, used)
         known, unknown = (self._found.hosts, self._found.unknown) if hosts else ((), ())
         return Mentions(
             hosts=tuple(dict.fromkeys((*known, *(self._wordy[word] for word in words if word in self._wordy)))),
             unknown=unknown,
-            group=next((group for group in self._names.groups if group.lower() in words), ""),
+            group=next((groups[word] for word in words if word in groups), ""),
             job=job,
             device=device if not device.isdigit() else f"gpu{device}",
             person=person,
@@ -98,47 +108,40 @@ class Reading:
         return _stem(word) in self._stems
 
     def _causes(self, text: str, words: Sequence[str], used: dict[str, set[int]]) -> tuple[tuple[str, ...], str]:
-        titles = self._names.titles
+        """Labels by themselves, by their titles, or by plain words; else the category that a word stands for."""
+        titles, lowered = self._names.titles, text.lower()
         exact = [label for found in _LABEL.finditer(text) for label in titles if label.lower().startswith(found[0].lower())]
-        titled = [
-            label for label, title in titles.items() if title.lower() in text.lower() or label.rpartition(".")[2].lower() in text.lower()
-        ]
-        said = list(_phrases(words, _cause_phrases()))
-        for at, size, _ in said:
-            _note(used, "cause", at, size)
+        exact += [label for label, title in titles.items() if title.lower() in lowered or label.rpartition(".")[2].lower() in lowered]
+        if exact:
+            spelt = " ".join(f"{label} {titles[label]}" for label in exact).lower()
+            used["cause"] = {
+                at for at, word in enumerate(words) if word not in _ARTICLES and (word in spelt or word.split(".")[0] in spelt)
+            }
+            return tuple(dict.fromkeys(exact)), ""
+        said = [row for row in _phrases(words, _cause_phrases()) if not (row[2] == "GPU" and "device" in used)]
         starts = [start for _, _, value in said for start in value.split()]
-        if exact or titled:
-            used.setdefault("cause", set()).update(
-                at
-                for at, word in enumerate(words)
-                if word not in _COMMON and any(word in title.lower() for label in (*exact, *titled) for title in (titles[label], label))
-            )
-            return tuple(dict.fromkeys((*exact, *titled))), ""
-        whole = [start for start in starts if "." not in start]
+        if said:
+            used["cause"] = {at for places, _, _ in said for at in places}
         under = [label for start in starts if "." in start for label in titles if label.startswith(start)]
-        if not under and not whole:
-            under = _titled(words, titles)
-            if under:
-                used.setdefault("cause", set()).update(at for at, word in enumerate(words) if word not in _COMMON)
-        return tuple(dict.fromkeys(under)), whole[0] if whole and not under else ""
+        if not starts and (titled := _titled(words, titles)):
+            used["cause"] = {at for at, word in enumerate(words) if word not in _COMMON}
+            return tuple(titled), ""
+        return tuple(dict.fromkeys(under)), next((start for start in starts if "." not in start), "") if not under else ""
 
     def _one(
         self, words: Sequence[str], kind: str, table: Mapping[tuple[str, ...], str], known: Collection[str], used: dict[str, set[int]]
     ) -> str:
+        """The one that is named in the most words."""
         ids = {tuple(spell(one.replace("_", " "))): one for one in known if one not in _PLAIN_WORDS}
-        found = [(size, -at, at, value) for at, size, value in _phrases(words, {**table, **ids}) if value in known]
-        for size, _, at, _ in found:
-            _note(used, kind, at, size)
-        return max(found)[3] if found else ""
+        found = [row for row in _phrases(words, {**table, **ids}) if row[2] in known]
+        for places, _, _ in found:
+            used.setdefault(kind, set()).update(places)
+        return max(found, key=lambda row: row[1])[2] if found else ""
 
 
 def exclusive(check: str) -> bool:
     """Whether a check needs GPUs for itself."""
     return check in CHECKS and CHECKS[check].exclusive
-
-
-def _note(used: dict[str, set[int]], kind: str, at: int, size: int) -> None:
-    used.setdefault(kind, set()).update(range(at, at + size))
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:
@@ -162,14 +165,19 @@ def _titled(words: Sequence[str], titles: Mapping[str, str]) -> list[str]:
     return [label for share, label in sorted(best, reverse=True)[:3] if share == max(best)[0]]
 
 
-def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[int, int, str]]:
-    """(position, words, value): the longest phrase at each place, none inside another."""
-    at = 0
-    while at < len(words):
-        size = next((size for size in range(min(_LONGEST_PHRASE, len(words) - at), 0, -1) if tuple(words[at : at + size]) in table), 0)
-        if size:
-            yield at, size, table[tuple(words[at : at + size])]
-        at += size or 1
+def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[Sequence[int], int, str]]:
+    """(positions, how many words, value): the longest phrase at each place, none inside another. Articles within make no difference."""
+    told = [at for at, word in enumerate(words) if word not in _ARTICLES]
+    start = 0
+    while start < len(told):
+        for size in range(min(_LONGEST_PHRASE, len(told) - start), 0, -1):
+            places = told[start : start + size]
+            value = table.get(tuple(words[at] for at in places))
+            if value:
+                yield range(places[0], places[-1] + 1), size, value
+                start += size - 1
+                break
+        start += 1
 
 
 @cache
@@ -187,5 +195,18 @@ def _remedy_phrases() -> Mapping[tuple[str, ...], str]:
     return _spelt(REMEDY_WORDS.items())
 
 
+@cache
+def thing_words() -> frozenset[str]:
+    """Every single word that names a cause, a check or a remedy."""
+    ids = {part for one in (*CHECKS, *REMEDIES) for part in one.split("_")}
+    return frozenset(
+        {word for table in (_cause_phrases(), _check_phrases(), _remedy_phrases()) for phrase in table for word in phrase} | ids
+    )
+
+
 def _spelt(rows: Iterable[tuple[str, str]]) -> Mapping[tuple[str, ...], str]:
-    return {tuple(spell(phrase)): value for value, phrases in rows for phrase in phrases.split(", ")}
+    return {_bare(spell(phrase)): value for value, phrases in rows for phrase in phrases.split(", ")}
+
+
+def _bare(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if word not in _ARTICLES)

@@ -1,4 +1,4 @@
-"""By which words each intent is known: rows of cues, with `;` between. A cue is a few terms that must all be in one sentence, in any order.
+"""By which words each intent is known: rows of cues, with `;` between. A cue is a few terms that must all be said, in any order.
 
 A term is an idea of `words`, an alternative (`a|b`), a thing that is named (`HOST`, `CAUSE`, …), a literal word in quotes (`'mine'`),
 or the mood of the sentence: `?` a question, `>` a request, `.` a statement. `!` before a term forbids it; `=` asks that nothing else is said.
@@ -10,227 +10,318 @@ from typing import Final, NamedTuple
 from graph.conversation.intents import Intent
 
 
-class Rule(NamedTuple):
-    """`covers`: the share of the sentence that must be words of the cue or words that say nothing. What acts wants nearly all of it."""
+class CueRow(NamedTuple):
+    """`covers`: the share of the sentence that must be words of the cue, names, or words that say nothing. What acts wants nearly all of it."""
 
     cues: str
-    covers: float = 0.5
+    covers: float
+    weight: float = 1.0
+    """Less than one gives way to others."""
     unless: str = ""
-    """Moods in which it is not meant: in a negation (`not`), a condition (`if`), or a question about it (`?`)."""
+    """Moods in which it is not meant: in a negation (`not`), a condition (`if`), or a question about it (`?`). What has any acts, and is not
+    read where somebody else's words are quoted."""
+    never: str = ""
+    """Terms with which it is not meant."""
 
 
 # fmt: off
-RULES: Final[Mapping[Intent, Rule]] = {
-    Intent.HOST_STATE: Rule(
-        "? HOST; ? HOST about|state|ok|bad; HOST state; > know|look HOST state|ok|about; ? DEVICE ok|bad|about",
-        covers=0.6,
+RULES: Final[Mapping[Intent, CueRow]] = {
+    Intent.HOST_STATE: CueRow(
+        "? HOST; ? HOST about|state|ok|bad; HOST state; > know|look HOST state|ok|about; ? DEVICE ok|bad|about; > know HOST; ? HOST bad cause; "
+        "state HOST =; > know whether|'if' HOST ok|bad; > HOST odd any; ? what know HOST; how HOST; what 'up' HOST; what about HOST; ? HOST "
+        "also|still ok|bad; ? HOST symptom; ? 'same' cause HOST",
+        covers=0.45,
+        never="compare before change use output REMEDY 'should'",
     ),
-    Intent.GROUP_STATE: Rule(
-        "? HOSTS; ? GROUP; ? other|every ok|bad|state|about|happen; ? other|every machine; how other|every; state other|every|HOSTS|GROUP; "
-        "what about other|every; ? any other machine|HOST bad|ok|symptom; ? other symptom|bad; ? anything other bad|odd; ? how_many machine "
-        "ok|bad|symptom; ? machine ok|bad every; ? 'which' machine ok|bad|symptom; show every|other machine|HOSTS state",
+    Intent.GROUP_STATE: CueRow(
+        "? HOSTS; ? GROUP; GROUP state; ? other|every ok|bad|state|about; ? other|every machine; how other|every; state other|every|HOSTS|GROUP; "
+        "what about other|every; ? any other machine|HOST bad|ok|symptom; ? other symptom|bad; ? any other odd; 'many' machine ok|bad|symptom; ? "
+        "machine ok|bad every; 'which' machine ok|bad|symptom; > show|know every|other machine|HOSTS state; ? 'only' thing machine|HOST; ? 'only' "
+        "HOST|machine bad; how 'group' GROUP; ? machine bad; ? 'just' thing machine bad every; ? other bad; what other machine; what other "
+        "'like'; ? every bad; any other machine ?; ? 'only' 'one' bad; what about machine; ? other|every ok",
         covers=0.55,
+        never="compare before change use output REMEDY 'approve'",
     ),
-    Intent.SHOW_OUTPUT: Rule(
-        "show CHECK; show output; ? what CHECK; what CHECK know|output; CHECK output; CHECK HOST =; show output CHECK; ? can show "
-        "CHECK|output; where output|CHECK; show CHECK HOST; show evidence output; show PICTURE|FILE; > output FILE|PICTURE; CHECK "
-        "FILE|PICTURE; CHECK about =",
+    Intent.SHOW_OUTPUT: CueRow(
+        "show CHECK; show output; ? what CHECK; what CHECK know|output; CHECK output; CHECK HOST =; show output CHECK; where output|CHECK; show "
+        "CHECK HOST; show evidence output; show PICTURE|FILE CHECK|output; > output FILE|PICTURE; CHECK FILE|PICTURE; CHECK about HOST =; what "
+        "CHECK HOST; show CHECK FILE|PICTURE; i|we show CHECK|output; what output CHECK; 'raw' output; > show|'want' PICTURE|FILE; 'let' show "
+        "CHECK|output; CHECK PICTURE|FILE; can show CHECK|output; what be CHECK HOST",
+        covers=0.45,
+        never="EXCLUSIVE change compare recheck ruled",
+    ),
+    Intent.EXPLAIN: CueRow(
+        "why =; why ?; why CAUSE; explain; how know|sure; ? evidence; show evidence; ? sure; what know CAUSE|XID; what 'makes' know|sure|'say'; "
+        "what evidence; evidence =; evidence CAUSE|cause; where evidence; why cause|HOST|thing; what be XID; what 'mean'|'means'; what cause; "
+        "what cause be; how explain|'found'|'find'|'reach'|'arrive'|'figure'|'determine'|'work'|'come' explain|thing; evidence ?; what 'exactly' "
+        "bad|odd; what be bad; > explain; why do you 'think'; how sure; on evidence 'blame'; where 'number'|'percent'|'confidence'; where 'come' "
+        "'from'; what be 'happening' here; XID =; what 'cause' thing; 'root' cause ?; you sure; do explain; what bad 'with' thing",
+        covers=0.4,
+        never="AUDIENCE approve press helped",
+    ),
+    Intent.WHY_NOT: CueRow(
+        "why not CAUSE; ? what about CAUSE; ? can be CAUSE; ? ruled CAUSE; ? not CAUSE; ruled CAUSE ?; ? be CAUSE; how about CAUSE; sure not "
+        "CAUSE; what 'against' CAUSE; ? can CAUSE; ? not be CAUSE; ? CAUSE cause; ruled not CAUSE; why ruled CAUSE; ? CAUSE; 'maybe' CAUSE ?; ? "
+        "CAUSE 'related'|'involved'|'possible'; can be CAUSE ?; ? have ruled CAUSE; why not thing|you CAUSE; i sure CAUSE why; so not CAUSE ?; "
+        "ruled CAUSE; 'could' be CAUSE; 'might' be CAUSE; why you 'say' 'no' CAUSE",
         covers=0.5,
+        never="HOST safe change",
     ),
-    Intent.EXPLAIN: Rule(
-        "why = !not; why ? !not !human_q; why CAUSE !not; explain; how know|sure|explain; ? what evidence; show evidence; ? sure !can; what "
-        "know CAUSE|XID; what makes know|sure; what basis|evidence; evidence =; evidence CAUSE|cause; where evidence; why cause|HOST|thing "
-        "!not; ? what be XID; ? what 'mean'; ? what cause; what cause be; how come; evidence ?; how "
-        "'found'|'find'|'reach'|'arrive'|'figure'|'determine'|explain",
+    Intent.COMPARE: CueRow(
+        "compare HOST; compare HOSTS; compare ?; > compare; compare other|every; what compare HOST; how compare; compare between; 'same' ? HOSTS; "
+        "'same' ? HOST other|machine; 'vs'|'versus' HOST; CHECK compare HOSTS; what HOSTS not 'have'; 'special' HOST; compare CHECK HOST|HOSTS; "
+        "'same' CHECK HOSTS|other ?; how HOST compare; what be compare HOST; 'apart' HOST",
+        covers=0.5,
+        never="TIME",
+    ),
+    Intent.CHANGED_SINCE: CueRow(
+        "what change TIME|when; ? what change; ? any change; what 'new'; what happen TIME; ? change TIME; what happen when; any change TIME|when; "
+        "? any 'new' TIME|when; what 'different' TIME|when|now|before; 'changelog'|'timeline'; show change; what 'last' "
+        "'hour'|'hours'|'minutes'|'night'|'day'; what 'miss'|'missed'; 'missed'|'miss' i; what do i 'miss'|'missed'; what be change; ? have "
+        "change; what you 'found' when; ? change HOST; what happen 'while'; any change; ? did change; what be 'new' TIME; ? 'updated'|'changed' "
+        "TIME; 'different' 'from' 'before'; what happen 'last'; ? something|anything 'updated'|'changed'|'change'",
+        covers=0.55,
+        never="REMEDY approve job",
+    ),
+    Intent.HAPPENED_BEFORE: CueRow(
+        "? happen before; before know; 'often' happen; ? 'first' 'time'; 'history' HOST|cause|CAUSE|thing; 'similar' incident; ? 'similar'; ? "
+        "know incident before; ? 'similar' incident|happen|cause; ? 'last' 'time'; when 'last' happen; 'last' 'time' happen; ? 'ever' happen; ? "
+        "'recurring'|'repeat'|'history'|'precedent'|'precedents'; show before incident; 'past' incident; ? thing 'known' cause; ? happen incident "
+        "before; what happen|do 'last' 'time'; happen before ?; before happen thing; ? 'same' thing 'last'|'before'; how_many_times happen; many "
+        "'times' happen; 'how' 'often'; ? 'like' thing before; ? not happen before; ? we happen thing before; 'times' HOST happen",
+        covers=0.5,
+        never="approve press change output found 'if'",
+    ),
+    Intent.SAFE_TO: CueRow(
+        "? safe; ? can use; ? can i|we use|REMEDY; ? should use|REMEDY; ? should i|we use|REMEDY; ? safe use|REMEDY|job|HOST; any "
+        "'risk'|'danger'|'risks' ?; safe use|REMEDY|job; ? REMEDY; what 'if' i|we REMEDY|use; ? 'lose'|'break'|'hurt' REMEDY|use|job; "
+        "'risky'|'dangerous' ?; ? ok use HOST|job|machine; ? 'okay' use|REMEDY; ? 'ok' use|REMEDY; what effect REMEDY; ? use HOST; can use "
+        "HOST|machine|job ?; ? 'good'|'bad' 'idea'; ? safe REMEDY; > know safe; safe ?; ? 'may' use|REMEDY; ? use 'again'; okay use other ?; ? ok "
+        "use other|machine; can i|we use; ? 'will' 'die' 'again'; 'wise' REMEDY|use; ? 'wait'; what 'happens'|'happen' job REMEDY",
+        covers=0.55,
+        never="approve 'eat'",
+    ),
+    Intent.WHAT_NOW: CueRow(
+        "what now =; what next; what should i|we do; what i|we do; ? next step; step next; ? advise; how fix; how i|we fix; what advise; what "
+        "fix; advise =; ? should i|we do; 'now' what; what should 'happen'; ? can i|we do; what step; what 'plan'; 'plan' ?; ? fix; what need "
+        "do|fix; 'and' 'now' ? =; what should do; > know what do; you advise; need do ?; show fix|step|'plan'; how proceed; how get "
+        "'back'|'running'|'out'; what 'options'|'option'; what 'you' 'do' 'would'; ? i|we need do; do any fix; how get HOST 'back'; and 'now' ?; "
+        "what be 'my' next; what should i|we do about; any advise; so what advise; how i|we do; who|what next step",
+        covers=0.5,
+        never="approve press AUDIENCE ticket 'so_far' REMEDY",
+    ),
+    Intent.ON_APPROVE: CueRow(
+        "what effect approve|press; 'if' approve|press ?; what 'if'|'when' approve|press; what effect 'button'|'card'|'action'; approve effect ?; "
+        "what 'exactly' 'run'|'execute'|'execute'|'executed'; what 'command'|'commands'; 'command'|'commands' effect; what approve effect; what "
+        "'button' do; what 'would'|'will' you 'run'|'execute'; > explain|know 'if'|'when' approve|press; explain "
+        "approve|'button'|'action'|'card'; ? approve effect; 'after' approve ?; 'after'|'once' approve|press what; what 'would'|'will' "
+        "'run'|'execute' HOST|thing; 'once' approve ?; what effect 'if' 'yes'; 'before' press what; what effect press; what 'executed'; what "
+        "'gets' 'run'|'executed'; what do approve",
+        covers=0.45,
+        never="who 'list'",
+    ),
+    Intent.WHO_MAY_APPROVE: CueRow(
+        "who approve; ? can i|we|PERSON approve; required approve ?; who can|should press; 'whose' approve; ? 'allowed' approve; "
+        "'approvers'|'approver'; who 'has'|'have' approve; 'how' 'many' approve; 'how' 'many' 'people' approve|press; who required approve; who "
+        "'ask' approve; who sign|'sign'|'signs'; who can approve|press; ? approve required; can i approve ?; ? i approve 'enough'; ? who "
+        "approve|press; ? can any approve|press; 'many' approve; ? required 'two' approve; who 'permission'; ? 'only' 'admins' approve|press; am "
+        "i approve ?",
         covers=0.45,
     ),
-    Intent.WHY_NOT: Rule(
-        "why not CAUSE; ? what about CAUSE; ? can be CAUSE; ? ruled CAUSE; ? not CAUSE; ruled CAUSE ?; ? be CAUSE; how about CAUSE; ? sure "
-        "not CAUSE; what 'against' CAUSE; sure not CAUSE; ? can CAUSE; ? not be CAUSE; ? CAUSE cause; ruled not CAUSE; why ruled CAUSE; ? "
-        "CAUSE; 'maybe' CAUSE ?; why not CAUSE ?; ? CAUSE 'related'|'involved'|'possible'",
-        covers=0.55,
-    ),
-    Intent.COMPARE: Rule(
-        "compare HOST; compare HOSTS; compare ?; > compare; compare other|HOST|every; what compare HOST; how compare; compare between; same "
-        "? other|HOSTS; 'vs'|'versus' HOST; CHECK compare HOSTS; what HOST not other|HOSTS; 'unlike'|'special' HOST",
+    Intent.WHO_IS_ON_IT: CueRow(
+        "who onit; ? who onit; who 'responsible'|'owner'|'assigned'; 'owner' ?; 'owner' =; 'assignee'; who 'has'|'have'|'got' thing; ? PERSON "
+        "onit; ? 'being' onit; ? human onit; who 'in' 'charge'; who 'taking'|'took'|'takes' thing|incident; ? who onit already; who 'on' "
+        "thing|incident; who be 'on'; who 'care'; who onit HOST|incident; who do thing; any human onit ?; ? "
+        "'anybody'|'anyone'|'somebody'|'someone' 'on' thing; who care; who 'has' 'one'",
         covers=0.5,
+        never="approve press 'coffee'",
     ),
-    Intent.CHANGED_SINCE: Rule(
-        "what change TIME|when; ? what change; ? any change; what 'new'; what happen TIME; ? change TIME; what happen when|before; any "
-        "change TIME|when; ? any 'new' TIME|when; what different TIME|when|now; 'changelog'|'timeline'; show change|'timeline'; what 'last' "
-        "'hour'|'hours'|'minutes'|'night'|'day'; what do i miss|missed; 'missed'|'miss' i; what be change",
-        covers=0.5,
+    Intent.TAKE: CueRow(
+        "i take thing|incident; i take; i onit; 'mine' =; i 'got'|'have' thing; 'assign'|'reassign' thing|incident ME; 'give' thing ME =; 'on' "
+        "'it' =; i 'own' thing|incident; let ME take; 'dibs'; 'claim' thing|incident; 'put' ME 'owner'|'down'|'on'; i look thing; 'taking' "
+        "thing|incident =; 'taking' 'over' =; i can take; leave ME thing|one; leave thing ME; i 'got'|'have' thing =; i take 'care'; i 'do' thing "
+        "=; take i =; 'mine' . =; i be onit; thing 'for' 'mine'; i look into",
+        covers=0.8,
+        unless="not if ?",
+        never="PERSON human did",
     ),
-    Intent.HAPPENED_BEFORE: Rule(
-        "? happen before; ? before; before know|happen|seen; how_often happen; often happen; ? 'first' 'time'; 'history' "
-        "HOST|cause|CAUSE|thing; similar incident; ? similar|'precedent'; ? know|happen incident before; ? 'similar' incident|happen|cause; "
-        "? 'last' 'time'; when 'last' happen; 'last' 'time' happen; ? 'ever'; ? 'recurring'|'repeat'|'history'; show before incident; "
-        "'past' incident; ? know incident|cause",
-        covers=0.45,
-    ),
-    Intent.SAFE_TO: Rule(
-        "? safe; ? can use|REMEDY|drain|reset|reboot|cancel; ? should use|REMEDY|drain|reset|reboot|cancel; ? safe use|REMEDY|job|HOST; any "
-        "'risk'|'danger'|'risks' ?; safe use|REMEDY|job; ? can i|we use|REMEDY; ? REMEDY; what 'if' i|we REMEDY|use; ? should wait|REMEDY; "
-        "'lose'|'break' ? REMEDY|use|job; 'risky'|'dangerous' ?; can i|we REMEDY|use ?; should i|we REMEDY|use ?; ? 'hurt' REMEDY|use",
-        covers=0.5,
-    ),
-    Intent.WHAT_NOW: Rule(
-        "what now =; what next; what should i|we do; what i|we do; ? next step; step next; ? advise; how fix; how i|we fix; what advise; "
-        "what fix; advise =; ? should i|we do; now what; what should 'happen'; ? can i|we do; what step; what 'plan'; 'plan' ?; ? fix; "
-        "where i|we go; what need do|fix; and now ? =; what should do; > know do; you advise; need do ?; show fix|step|'plan'; how proceed; "
-        "how get 'back'|'running'; what 'options'|'option'",
-        covers=0.5,
-    ),
-    Intent.ON_APPROVE: Rule(
-        "what effect approve|press; if approve|press ?; what if|when approve|press; what effect you|thing ? 'run'|'execute'|'do' "
-        "'button'|card|action; approve effect ?; what 'exactly' effect; what 'command'|'commands'; 'command'|'commands' ? "
-        "run|execute|approve|press; what approve do|effect; what 'button' do; what 'will' you run|execute|do; > explain|know if|when "
-        "approve|press; explain approve|'button'|'action'|'card'; ? approve effect; after approve ?; 'after'|'once' approve|press what",
-        covers=0.5,
-    ),
-    Intent.WHO_MAY_APPROVE: Rule(
-        "who approve; ? can approve; can i|we approve ?; how_many|required approve; required approve ?; who can|should press; whose "
-        "approve; ? 'allowed' approve; 'approvers'|'approver'; who 'has'|'have' approve; how many approve|people|'votes'; who required; who "
-        "ask approve; who 'sign'|'signs'; ? i|PERSON approve can; who can approve|press",
-        covers=0.5,
-    ),
-    Intent.WHO_IS_ON_IT: Rule(
-        "who onit; ? who onit; who be 'responsible'|'owner'|'assigned'; 'owner' ?; 'owner' =; 'whose'; who 'has'|'have'|'got' thing; "
-        "'assignee'|'owner'; ? who do thing; who be onit; ? PERSON onit; ? 'being' onit; ? human onit; who 'in' 'charge'; who "
-        "'taking'|'took'|'takes' thing|incident; who 'driving'|'drives'|'leads'; ? onit already; who 'on' thing|incident; who be on; who "
-        "'has' incident; ? any onit",
-        covers=0.5,
-    ),
-    Intent.TAKE: Rule(
-        "i take thing|incident; i take; i onit; 'mine' =; i 'got' thing; i 'have' thing; assign ME; 'assign' ME; 'on' 'it' =; i "
-        "will|'handle' take; take thing|incident > ME; i 'own' thing|incident; let ME take; 'dibs'; 'claim' thing|incident; put ME "
-        "owner|down|on; i look; i be onit; 'taking' thing|incident =; 'taking' 'over' =; mine; 'put' ME; i 'll' take; i can take; leave "
-        "thing ME",
-        covers=0.8, unless="not if ?",
-    ),
-    Intent.ASSIGN: Rule(
-        "assign PERSON; assign thing|incident PERSON; PERSON take thing|incident >; PERSON take; 'over' 'to' PERSON; PERSON 'please' "
-        "take|look; PERSON 'owner'|'owns'; 'give'|'hand'|'pass' PERSON; 'make' PERSON owner; PERSON 'will'|'should' take; PERSON onit .; "
-        "let PERSON take",
-        covers=0.7, unless="not if ?",
-    ),
-    Intent.HAND_OFF: Rule(
-        "handoff; handoff human; get|need|want human; > 'get'|'need'|'call'|'involve'|'bring' human; "
-        "'open'|'create'|'make'|'raise'|'file'|'cut'|'turn' ticket >; 'need'|'want' human; 'escalate'; handoff ticket; 'let' human take; i "
-        "'need'|'want'|'talk' human; 'talk' human; make|'turn' thing ticket",
-        covers=0.75, unless="not if ?",
-    ),
-    Intent.SUMMARY: Rule(
-        "summary; summary AUDIENCE; 'update'|explain|status|'write' AUDIENCE; > summary; > know AUDIENCE; what know AUDIENCE; "
-        "'draft'|'write' AUDIENCE|ticket; show AUDIENCE; 'words' AUDIENCE; AUDIENCE 'version'|'update'|'friendly'; 'text' AUDIENCE; "
-        "'something' AUDIENCE; 'postmortem'; 'one' 'sentence'|'line'|'paragraph'; 'catch' ME; 'short'|'quick' 'version'",
-        covers=0.5,
-    ),
-    Intent.RECHECK: Rule(
-        "recheck >; recheck =; > look HOST; recheck HOST; > look again; > look thing 'again'; look thing|every|HOST again !?; > run CHECK "
-        "!EXCL; look HOST =; > can recheck; > look CHECK|DEVICE HOST; look CHECK HOST; > look CHECK !EXCL; > 'again' =",
-        covers=0.7, unless="not if",
-    ),
-    Intent.NARROW: Rule(
-        "job JOB = !?; only HOST !?; > only HOST; machine HOST = !?; only thing HOST; 'ignore'|'skip'|'forget' other|every|HOST >; only look HOST; 'only' "
-        "about HOST .; 'concerned'|'affected'|'concerns' HOST only; > 'focus' HOST|GROUP; > 'only' GROUP; only HOST =; > 'limit' "
-        "HOST|GROUP; > 'leave' 'out' HOST|other",
-        covers=0.65, unless="if ?",
-    ),
-    Intent.WIDEN: Rule(
-        "> also HOST; > look also HOST; look HOST also !?; > 'include'|'add' HOST|GROUP|other; > look other|every|GROUP also; > look "
-        "other|GROUP machine; > look other|every machine; > 'widen'|'extend'|'broaden'|'expand'; also HOST = !?; > can look HOST also; > "
-        "look every|other; > 'include' other|every; also HOST !? =; > look GROUP; > also other|GROUP|every",
-        covers=0.65, unless="not if",
-    ),
-    Intent.RUN_CHECK: Rule(
-        "> run EXCL; > EXCL HOST; > run EXCL HOST; EXCL HOST = !?; > run exam EXCL; > can run EXCL; > look EXCL; EXCL = !?; > do EXCL; > "
-        "exam EXCL; i|we 'want'|'need' EXCL",
-        covers=0.65, unless="not if ?",
-    ),
-    Intent.WISH_REMEDY: Rule(
-        "> REMEDY; > REMEDY HOST; > REMEDY DEVICE; i|we 'want'|'need' REMEDY; 'want' HOST REMEDY; REMEDY = !?; REMEDY HOST = !?; > can "
-        "REMEDY; needs REMEDY HOST .; > 'put'|'take' HOST REMEDY; should REMEDY .",
-        covers=0.65, unless="not if ?",
-    ),
-    Intent.UNDO: Rule(
-        "undo >; undo =; > undo HOST; > return service; > HOST service|RESUME; > RESUME; RESUME HOST =; i|we 'want'|'need' undo; > undo "
-        "drain|REMEDY; > 'put' HOST back; > 'put' thing back; return HOST service !?",
-        covers=0.65, unless="not if ?",
-    ),
-    Intent.CORRECT: Rule(
-        "nay be CAUSE .; actually be CAUSE .; 'was' CAUSE . !TIME; not CAUSE . be; wrong .; you wrong; wrong CAUSE; nay CAUSE; nay wrong; "
-        "'turned' CAUSE .; actually CAUSE .; cause be CAUSE .; cause CAUSE . be; wrong cause; not cause .; 'real' cause CAUSE; 'i' 'think' "
-        "be CAUSE . not; 'it' be CAUSE . not; not right .; 'culprit' be CAUSE .; 'blame' CAUSE .",
-        covers=0.55, unless="?",
-    ),
-    Intent.FIXED: Rule(
-        "thing fixed . !not !still; fixed = !not !? !still; HOST fixed . !not !still; 'works' 'again'|'now' . !not !still; every fixed . "
-        "!not !still !did; job fixed . !not !still; 'problem' fixed . !not !still; i|we fixed . !not !still; cause fixed . !not !still; "
-        "machine fixed . !not !still",
-        covers=0.75, unless="?",
-    ),
-    Intent.STILL_BROKEN: Rule(
-        "still broken .; still not fixed .; not helped .; not fixed .; broken 'again' .; still = !?; still broken; 'same' "
-        "cause|symptom|thing .; 'no' 'change' .; 'no' 'better' .; 'came'|'comes' 'back' .; thing broken 'again' .; still not .; still "
-        "symptom .; job broken again .; 'again' symptom|broken .; 'no' 'improvement' .; 'no' 'luck' .; 'back' symptom|broken|cause .; "
-        "'got'|'getting' 'worse' .; not work .; helped not .",
-        covers=0.6, unless="?",
-    ),
-    Intent.CLOSE: Rule(
-        "close >; close incident|thing; close =; close be CAUSE; you can close .|>; 'resolved' be CAUSE .; 'false' 'alarm'; close CAUSE; "
-        "'mark' 'resolved'|'solved'|'fixed'|'done'|'closed'; 'case' 'closed'; we be 'done' here",
-        covers=0.6, unless="not if ?",
-    ),
-    Intent.REOPEN: Rule(
-        "reopen >; reopen =; reopen incident|thing; 'open' again >; 'open' incident|thing again >",
-        covers=0.6, unless="not if ?",
-    ),
-    Intent.STOP: Rule(
-        "stop =; stop scan =; > stop =; > stop scan; 'leave' thing 'be'|'alone'; 'do' not 'look'|'check'|'scan' =; stop look =; 'do' not "
-        "look; > stop look|scan",
-        covers=0.8, unless="if ?",
-    ),
-    Intent.PAUSE: Rule(
-        "quiet; > quiet; quiet TIME; 'stop' "
-        "'posting'|'talking'|'replying'|'messaging'|'writing'|'commenting'|'spamming'|'pinging'|'notifying'|'updating'; not "
-        "'post'|'ping'|'reply'|'message'|'disturb'|'answer'|'write'|'comment'|'talk' >; 'pause' TIME; 'pause'; 'no' "
-        "'updates'|'messages'|'more' TIME; 'leave' us 'alone'|'be'",
-        covers=0.7, unless="?",
-    ),
-    Intent.STATUS: Rule(
-        "status; ? status; ? any status; where we|you be ?; how far; what you do ?; ? 'done'|'finished'|'ready'; 'eta'; what happen 'now' "
-        "?; what be 'going' 'on' ?; 'status' =; 'whats' 'up'; what know ?; ? fixed; ? still broken; what you 'found'|'find' ?; ? thing "
-        "ok|fixed|broken; 'found' any ?; ? we ok|fixed; how thing 'going'|look|be; what state; how go; status ?; ? you 'found'|'find'; what "
-        "'wrong' ?; what be 'happening'; 'any' 'luck'",
-        covers=0.55,
-    ),
-    Intent.HELP: Rule(
-        "helpcue =; ? helpcue; what can i|we 'ask'|'say'|know; what can you 'do'; how 'use' you|thing; how i 'use' you; list helpcue; show "
-        "helpcue; what you capable; what helpcue; > helpcue; how thing 'work' ?; what 'questions'; how i 'talk' you; what you 'understand'; "
-        "'help' ME =; what else can you 'do'",
+    Intent.ASSIGN: CueRow(
+        "assign PERSON; assign thing|incident PERSON; PERSON take thing|incident; PERSON take; 'over' 'to' PERSON; PERSON 'please' take|look; "
+        "PERSON 'owner'|'owns'; 'make' PERSON 'owner'; PERSON 'will'|'should' take; PERSON onit; let PERSON take; PERSON 'can' take|look; thing "
+        "'for' PERSON; PERSON 'own'|'owns'|'has'; 'ask' PERSON look|take|handle; PERSON 'going' 'own'|take; put PERSON 'on'|'owner'",
         covers=0.65,
+        unless="not if",
     ),
-    Intent.THANKS: Rule(
-        "thanks; praise =; praise thing; praise you; praise; thanks praise",
-        covers=0.6,
-    ),
-    Intent.SMALL_TALK: Rule(
-        "greet =; greet; joke =; how be you ?; you alive ?; 'joke'; how you 'feeling'|'doing' ?; 'how' 'going' you; yes =; joke",
+    Intent.HAND_OFF: CueRow(
+        "handoff; handoff human; 'get'|'need'|'want'|'call'|'involve'|'bring' human; > 'open'|'create'|'make'|'raise'|'file'|'cut'|'turn' ticket; "
+        "> 'open'|'create'|'make'|'raise'|'file'|'cut'|'turn' 'ticket'; 'escalate'; handoff ticket; 'let' human take; 'talk'|'speak' human; "
+        "make|'turn' thing ticket; human take; 'needs' human; i|we|thing 'need'|'needs' human; assign human|team; 'ticket' human|team >; > "
+        "'ticket' 'out' 'of' thing",
         covers=0.7,
+        unless="not if ?",
+        never="PERSON",
     ),
-    Intent.META: Rule(
-        "who be you ?; what be you ?; you human_q ?; what you access ?; can you access ?; you 'read'|'see'|'listen' ?; what can you access; "
-        "which machine you access; how you 'work' ?; who 'made'|'built'|'wrote'|'runs'|'owns' you; what human_q you; you 'access'; 'your' "
-        "'name'; how you 'know' 'our'; where you run ?; 'introduce' you; tell about you; what 'data' you; ? you "
-        "'trust'|'store'|'remember'|'log'; you real; can you do|REMEDY 'yourself'|'automatically'|'alone'|'own'",
+    Intent.SUMMARY: CueRow(
+        "summary; summary AUDIENCE; 'update'|explain|'write'|'version'|'words'|'text'|'something' AUDIENCE; > summary; > know AUDIENCE; what know "
+        "AUDIENCE; what should know AUDIENCE; 'draft'|'write'|'paste'|'copy' AUDIENCE|'ticket'; show AUDIENCE; 'friendly' AUDIENCE; 'one'|'a' "
+        "'sentence'|'paragraph'; 'one' 'line'; 'catch' ME; 'short'|'quick' 'version'; 'in' 'short'; AUDIENCE 'understands'|'understand'; "
+        "something 'paste'|'copy'; 'sentence' AUDIENCE; 'bring' ME 'speed'; what 'tell' AUDIENCE",
+        covers=0.55,
+        never="approve",
+    ),
+    Intent.RECHECK: CueRow(
+        "recheck; > recheck; recheck =; > look HOST; recheck HOST; > look 'again'; > look thing 'again'; look thing|every|HOST 'again'; > 'run' "
+        "CHECK; look HOST =; > can recheck; > look CHECK|DEVICE HOST; > look CHECK; 'again' please =; > 'again'; can recheck HOST; > look 'at' "
+        "HOST; > look recheck; look HOST 'again'|'once'; 'again' look HOST; recheck thing; > 'scan'|look HOST recheck",
         covers=0.6,
+        unless="not if",
+        never="EXCLUSIVE also broken change still 'history' other compare output 'happened' 'open'",
     ),
-    Intent.TYPED_APPROVAL: Rule(
-        "goahead =; approve = !?; goahead; approve thing|REMEDY|HOST !?; i approve !? !can; reject =; reject thing|REMEDY; yes goahead; yes "
-        "REMEDY = !?; approve . !who; goahead REMEDY; not approve; yes 'run' thing; > approve; yes run =; approve REMEDY !?; i|we reject; "
-        "thumbsup run|REMEDY|fix; run thing = >",
-        covers=0.65, unless="?",
+    Intent.NARROW: CueRow(
+        "job JOB = !?; only HOST; > only HOST; machine HOST =; only thing HOST; 'ignore'|'skip'|'forget' other|every; only look HOST; only about "
+        "HOST; 'concerned'|'affected'|'concerns' HOST only; > 'focus'|'concentrate'|'limit' HOST|GROUP; > only GROUP; only HOST =; > "
+        "'leave'|'take' 'out' HOST|other; i|we only 'care' HOST; 'leave' HOST 'out'; 'ignore'|'skip'|'exclude' HOST; only HOST "
+        "'matters'|'matter'|'relevant'; 'machine' HOST =; 'hosts'|'host'|'nodes'|'node' HOST =",
+        covers=0.55,
+        unless="if ?",
+        never="symptom did",
+    ),
+    Intent.WIDEN: CueRow(
+        "> also HOST; > look also HOST; look HOST also; > 'include'|'add' HOST|GROUP|other|machine; > look other|every|GROUP also; > look "
+        "other|GROUP machine; > look every machine; > 'widen'|'extend'|'broaden'|'expand'; also HOST =; > look HOST also; > look every|other; "
+        "also look HOST|other|every; > look GROUP; > also other|GROUP|every; 'and' also HOST =; 'into' 'account' HOST; > 'extend' HOST; 'include' "
+        "HOST|other|every; also 'look' machine; look every|other machine also",
+        covers=0.55,
+        unless="not if ?",
+        never="symptom broken did",
+    ),
+    Intent.RUN_CHECK: CueRow(
+        "> 'run'|'start'|'do'|'launch'|'perform'|'execute'|'kick' EXCLUSIVE; > EXCLUSIVE HOST; > EXCLUSIVE; > run EXCLUSIVE HOST; > exam "
+        "EXCLUSIVE; EXCLUSIVE =; EXCLUSIVE HOST =; EXCLUSIVE HOSTS; i|we 'want'|'need'|'like' EXCLUSIVE; run EXCLUSIVE; can run EXCLUSIVE",
+        covers=0.5,
+        unless="not if ?",
+    ),
+    Intent.WISH_REMEDY: CueRow(
+        "> REMEDY; > REMEDY HOST; > REMEDY DEVICE; i|we 'want'|'need' REMEDY; 'want' HOST REMEDY; REMEDY = !?; REMEDY HOST = !?; > can REMEDY; "
+        "'needs' REMEDY HOST; > 'put'|'take' HOST REMEDY; i|we should REMEDY; > CHECK REMEDY; REMEDY job",
+        covers=0.6,
+        unless="not if ?",
+        never="RESUME change",
+    ),
+    Intent.UNDO: CueRow(
+        "undo; undo =; > undo HOST; > return service; > HOST service; RESUME; > RESUME; RESUME HOST =; i|we 'want'|'need' undo; > undo "
+        "drain|REMEDY; > 'put'|'bring'|'give'|'get' HOST 'back'; 'put'|'bring' thing 'back'; return HOST service; HOST 'back' service; undo "
+        "thing; RESUME HOST; undo what you 'did'",
+        covers=0.6,
+        unless="not if ?",
+    ),
+    Intent.CORRECT: CueRow(
+        "nay be CAUSE; actually be CAUSE; 'was' CAUSE; not CAUSE be; wrong; you wrong; wrong CAUSE; nay CAUSE; nay wrong; actually CAUSE; cause "
+        "be CAUSE; wrong cause; not cause; 'real' cause CAUSE; i 'think'|'know' be CAUSE not; not be CAUSE; 'not' 'right'|'correct'; 'blame' "
+        "CAUSE; 'culprit' be CAUSE; thing 'not' 'it' CAUSE|cause; cause CAUSE be; not CAUSE CAUSE; be CAUSE 'problem' not; cause not right; not "
+        "CAUSE =; thing be CAUSE not; be CAUSE =; wrong thing CAUSE",
+        covers=0.5,
+        unless="?",
+        never="TIME did close still symptom DEVICE",
+    ),
+    Intent.FIXED: CueRow(
+        "thing fixed; fixed =; HOST fixed; fixed 'again'|'now'; every|job|cause|machine fixed; i|we fixed; HOST 'back' =; well again; thing well "
+        "'now'|'again'; every|job|HOST well 'now'|'again'; 'back' 'to' 'normal'; 'running' 'again'|'fine'; every well now; job 'running'; look "
+        "well 'now'; 'good' 'now'; HOST be 'back'; job well again; thing gone; machine well 'again'; works again|now; every works|fixed",
+        covers=0.65,
+        weight=0.8,
+        unless="not if ?",
+        never="still greet safe REMEDY goahead compare CHECK",
+    ),
+    Intent.STILL_BROKEN: CueRow(
+        "still broken; still not fixed; not helped; not fixed; broken 'again'; still =; 'same' cause|symptom|thing; 'no' "
+        "'change'|'better'|'improvement'|'luck'|'difference'; 'came'|'comes' 'back'; thing be 'back' = !HOST; still not; still symptom; 'again' "
+        "symptom|broken; 'back' broken|cause; 'got'|'getting'|'even'|'is' 'worse'; not 'work'|'working'; helped not; still bad; HOST still "
+        "broken|bad|symptom; 'persists'; still; happening again; 'same' 'as' 'before' broken|symptom|cause; exactly_as_before; broken 'as' "
+        "'before'; not 'any' better",
+        covers=0.55,
+        weight=0.85,
+        unless="? if",
+        never="XID",
+    ),
+    Intent.CLOSE: CueRow(
+        "close; > close; close incident|thing; close =; close be CAUSE; you can close; 'resolved' be CAUSE; 'false' 'alarm'; close CAUSE; 'mark' "
+        "'resolved'|'solved'|'fixed'|'done'|'closed'; 'case' 'closed'; we 'done' 'here'; can we|you close thing|one|incident; i|we can close; "
+        "close CAUSE 'cause'; close 'as'; 'be' CAUSE you can close; close cause CAUSE",
+        covers=0.65,
+        weight=1.3,
+        unless="not if ?",
+        never="PERSON",
+    ),
+    Intent.REOPEN: CueRow(
+        "reopen; > reopen; reopen =; reopen incident|thing; > 'open' 'again'; 'open' incident|thing 'again'; i|we 'need'|'want' reopen; can "
+        "we|you reopen",
+        covers=0.6,
+        weight=1.6,
+        unless="not if",
+    ),
+    Intent.STOP: CueRow(
+        "stop =; stop scan =; > stop; > stop scan; 'leave' thing 'alone'; stop look =; > stop look|scan; you can stop; enough stop =; stop thing; "
+        "stop now =; cancel thing =; > stop every",
+        covers=0.8,
+        unless="not if ?",
+        never="quiet HOST job REMEDY 'posting'",
+    ),
+    Intent.PAUSE: CueRow(
+        "quiet; > quiet; quiet TIME; quiet thing; > 'be' 'quiet'|'silent'; > 'no' 'messages'|'updates'|'more' TIME; 'stop' 'posting'|'replying'; "
+        "keep quiet; you quiet",
+        covers=0.55,
+        unless="?",
+        never="job REMEDY",
+    ),
+    Intent.STATUS: CueRow(
+        "status; ? status; ? any status; where we|you be ?; 'how' 'far'; what you do; ? 'done'|'finished'|'ready'; 'eta'; what happen now ?; what "
+        "'going' 'on'; 'status' =; 'whats' 'up'; what know 'far'; ? fixed; ? still broken; what you 'found'|'find'; ? thing ok|fixed|broken; "
+        "'found' any; ? we ok|fixed; 'how' thing 'going'|'look'|'be'; what state; how 'go'|'goes'|'going'; status ?; ? you 'found'|'find'; 'any' "
+        "'luck'; what 'current' status; any status 'new'; 'how' 'long'; what we know; 'anything'|'any' 'new'; ? you 'done'; what be 'happening'; "
+        "any 'news'; ? have you 'found'; ? be fixed",
+        covers=0.55,
+        weight=0.8,
+        never="HOST approve other compare before change AUDIENCE ticket",
+    ),
+    Intent.HELP: CueRow(
+        "helpcue =; ? helpcue; what can i|we 'ask'|'say'; what can you 'do'; what can you =; 'how' 'use' you|thing; 'how' i 'use' you; "
+        "'list'|show helpcue; what you capable; what helpcue; > helpcue; 'how' thing 'work' ?; what 'questions'; 'how' i 'talk' you; what you "
+        "'understand'; help ME =; what 'else' can you 'do'; what 'kind' 'ask'; what 'things' 'ask'; 'which' helpcue; what helpcue you know; "
+        "'which' 'commands'; what can you do ME; be a helpcue; what can say",
+        covers=0.55,
+        never="approve press fix not 'executed' 'execute' 'run'",
+    ),
+    Intent.THANKS: CueRow(
+        "thanks; praise =; praise thing; praise you; praise; thanks praise; 'that' 'helped'; 'appreciated'|'appreciate'; thing 'helped'; praise "
+        "'work'|'job'",
+        covers=0.55,
+        unless="?",
+    ),
+    Intent.SMALL_TALK: CueRow(
+        "greet =; greet; joke =; 'how' be you ?; you alive ?; 'joke'; 'how' you 'feeling'|'doing' ?; joke; greet human; 'tell' 'joke'; greet bot; "
+        "'how' be you 'today'",
+        covers=0.6,
+        never="HOST",
+    ),
+    Intent.META: CueRow(
+        "who be you; what be you; you human_q ?; what you access; can you access; can 'access' CAUSE|machine; you 'read'|'see'|'listen'; what can "
+        "you access; 'which' machine you access|see; 'how' you 'work'; who 'made'|'built'|'wrote'|'runs'|'owns' you; what human_q you; you access "
+        "?; 'your' 'name'; where you run; 'introduce' you; about you =; what data you; you 'trust'|'store'|'remember' ?; you real; ? you REMEDY "
+        "'yourself'|'automatically'|'own'; can you REMEDY 'yourself'; 'which' human_q you; what can you see; can you 'yourself'; do you "
+        "'read'|'see'|'watch'|'listen'; you 'chatgpt'; where you 'get'|'data'; where 'data' 'from' you",
+        covers=0.5,
+        weight=0.9,
+        never="HOST CHECK output ruled 'found' greet joke sure",
+    ),
+    Intent.TYPED_APPROVAL: CueRow(
+        "goahead =; approve =; goahead; approve thing|REMEDY|HOST; i approve; reject =; reject thing|REMEDY; yes goahead; yes REMEDY = !?; "
+        "approve; goahead REMEDY; not approve; yes 'run' thing; > approve; yes 'run' =; approve REMEDY; i|we reject; thumbsup 'run'|REMEDY|fix; "
+        "'run' thing =; yes 'do' thing =; yes 'drain'|'reset'|'reboot'; 'looks'|'look' 'fine'|'good' goahead; confirmed goahead; ok 'run' thing; "
+        "> reject",
+        covers=0.6,
+        unless="? if",
+        never="who output 'expenses'",
     ),
 }
 # fmt: on

@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 
 LONGEST = 4_000
 """Characters of a message that are read for what it asks."""
-MOST_WORDS = 400
+MOST_WORDS = 240
 LONGEST_WORD = 24
 """Letters of a word that is compared with others."""
 
-_BREAK = re.compile(r"[?!…;\n]|\.(?=\s|$)|:(?=\s|$)|(?<=\s)[-–—](?=\s)")
+_BREAK = re.compile(r"[?!…\n]|[.;](?=\s|$)")
 _PART = re.compile(r"[^\W\d_]+(?:['’`´][^\W\d_]+)*")
-_EDGE = "\"'`*_~()[]{}<>,.:;!?«»“”„‘’…"
+_EDGE = "\"'`*_~()[]{}<>,.:;!?«»“”„‘’…¿¡#"
 _SHORT: Final[Mapping[str, str]] = {
     "n't": "not",
     "s": "is",
@@ -25,20 +25,19 @@ _SHORT: Final[Mapping[str, str]] = {
     "d": "would",
 }
 # fmt: off
-SPELT: Final[Mapping[str, str]] = {
-    "whats": "what is", "wats": "what is", "hows": "how is", "whos": "who is", "wheres": "where is", "thats": "that is", "lets": "let us",
-    "dont": "do not", "dnt": "do not", "cant": "can not", "cannot": "can not", "wont": "will not", "isnt": "is not", "arent": "are not",
-    "wasnt": "was not", "didnt": "did not", "doesnt": "does not", "hasnt": "has not", "havent": "have not", "shouldnt": "should not",
-    "couldnt": "could not", "wouldnt": "would not", "aint": "is not", "im": "i am", "ive": "i have", "youre": "you are", "theres": "there is",
-    "gimme": "give me", "lemme": "let me", "wanna": "want to", "gonna": "going to", "gotta": "have to", "pls": "please", "plz": "please",
-    "plse": "please", "u": "you", "ur": "your", "r": "are", "thx": "thanks", "thnx": "thanks", "tnx": "thanks", "ty": "thanks", "tysm": "thanks",
-    "teh": "the", "waht": "what", "wht": "what", "wich": "which", "hwo": "how", "becuase": "because", "cuz": "because", "bc": "because",
-    "abt": "about", "w": "with", "ok": "okay", "k": "okay", "kk": "okay", "okey": "okay", "okie": "okay", "ya": "yes", "yep": "yes",
-    "yup": "yes", "yeah": "yes", "yea": "yes", "nope": "no", "nah": "no", "rn": "now", "atm": "now", "asap": "now", "info": "information",
-    "smth": "something", "sth": "something", "ppl": "people", "tho": "though", "tmrw": "tomorrow", "ack": "okay", "roger": "okay",
-    "wtf": "what", "y": "why", "dunno": "do not know", "wdym": "what do you mean", "tbh": "honestly", "fyi": "note", "btw": "also",
-    "howto": "how to",
-}
+_SPELT_ROWS: Final = """
+whats=what_is wats=what_is hows=how_is whos=who_is wheres=where_is thats=that_is lets=let_us dont=do_not dnt=do_not cant=can_not
+cannot=can_not wont=will_not isnt=is_not arent=are_not wasnt=was_not didnt=did_not doesnt=does_not hasnt=has_not havent=have_not
+shouldnt=should_not couldnt=could_not wouldnt=would_not aint=is_not im=i_am ive=i_have youre=you_are theres=there_is gimme=give_me
+lemme=let_me wanna=want_to gonna=going_to gotta=have_to pls=please plz=please plse=please u=you ur=your r=are thx=thanks thnx=thanks
+tnx=thanks ty=thanks tysm=thanks teh=the waht=what wht=what wich=which hwo=how becuase=because cuz=because bc=because abt=about w=with
+ok=okay k=okay kk=okay okey=okay okie=okay ya=yes yep=yes yup=yes yeah=yes yea=yes nope=no nah=no rn=now atm=now asap=now info=information
+smth=something sth=something ppl=people tho=though tmrw=tomorrow ack=okay roger=okay wtf=what wil=will aswell=as_well alot=a_lot onyl=only
+jsut=just si=is ist=is nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
+dunno=do_not_know wdym=what_do_you_mean tbh=honestly fyi=note btw=also howto=how_to
+"""
+SPELT: Final[Mapping[str, str]] = {word: said.replace("_", " ") for word, _, said in (row.partition("=") for row in _SPELT_ROWS.split())}
+"""What people write in chats, and slips of short words."""
 _EMOJI: Final[Mapping[str, str]] = {
     "👍": "thumbsup", "✅": "thumbsup", "🙏": "thanks", "❤": "thanks", "🎉": "great", "🚀": "thumbsup", "👎": "thumbsdown", "😂": "haha",
     "🤣": "haha", "😅": "haha", "🙂": "haha", "😀": "haha", "👋": "hello", "💯": "great", "🔥": "great", "👏": "great", "🙌": "great", "👌": "okay",
@@ -92,6 +91,7 @@ def _chunk(chunk: str) -> list[str]:
     if any(letter.isdigit() for letter in chunk):
         return [chunk.strip(_EDGE).lower()[:80]]
     plain = unaccented(chunk.lower())
+    plain = plain.replace("re-", "re", 1) if plain.startswith("re-") else plain
     return [word for part in _PART.findall(plain) for word in _uncontracted(part)]
 
 
@@ -104,15 +104,20 @@ def unaccented(text: str) -> str:
 def _uncontracted(part: str) -> list[str]:
     part = part.replace("’", "'").replace("`", "'").replace("´", "'")
     if "'" not in part:
-        return SPELT.get(part, part).split()
+        return [part]
     if part in ("can't", "won't", "shan't"):
         return [{"c": "can", "w": "will", "s": "shall"}[part[0]], "not"]
     if part.endswith("n't"):
         return [part[:-3], "not"]
     head, _, tail = part.rpartition("'")
     if tail in _SHORT:
-        return [*SPELT.get(head, head).replace("'", " ").split(), _SHORT[tail]]
+        return [*head.replace("'", " ").split(), _SHORT[tail]]
     return part.replace("'", " ").split()
+
+
+def whole(words: Sequence[str]) -> list[str]:
+    """English words without the abbreviations of chats."""
+    return [part for word in words for part in SPELT.get(word, word).split()]
 
 
 def mended(word: str, known: Collection[str], real: Collection[str]) -> str:
@@ -136,9 +141,14 @@ def _first(word: str, other: str) -> tuple[bool, int]:
 
 
 def _slip(word: str, other: str) -> bool:
-    """Four letters may be swapped; five may have one slip, eight two."""
-    if len(other) < 5 or len(word) < 5:
-        return sorted(word) == sorted(other) and distance(word, other, 1) <= 1
+    """Two letters swapped, or from five letters on one too many or too few; from six on a wrong one, from eight on two slips. Few slip on
+    the first letter."""
+    if sorted(word) == sorted(other):
+        return distance(word, other, 1) <= 1
+    if min(len(word), len(other)) < 5 or word[0] != other[0]:
+        return False
+    if len(word) == len(other) and len(word) < 6:
+        return False
     far = 2 if min(len(word), len(other)) >= 8 else 1
     return distance(word, other, far) <= far
 

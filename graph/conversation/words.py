@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 # fmt: off
-ENGLISH: Final[Mapping[str, str]] = {
+IDEAS: Final[Mapping[str, str]] = {
     # asking
     "who": "who whom whose anyone anybody someone somebody",
     "what": "what which",
@@ -27,112 +27,143 @@ ENGLISH: Final[Mapping[str, str]] = {
     "machine": "node nodes host hosts machine machines server servers box boxes gpus",
     "now": "now currently",
     # knowing
-    "know": "know knew see saw tell say said says mean means think",
+    "know": "know knew tell say said says mean means think",
     "sure": "sure certain confident confidence positive likely convinced sureness",
-    "evidence": "evidence proof prove proves proven basis grounds indicates suggests",
-    "explain": "explain explanation elaborate reasoning because walk_me_through clarify rationale justify deduce conclude concluded conclusion",
+    "evidence": "evidence proof prove proves proven basis grounds indicates suggests source come_from comes_from",
+    "explain": (
+        "explain explanation elaborate reasoning because walk_me_through clarify rationale justify deduce conclude concluded conclusion "
+        "do_not_get do_not_understand do_not_follow not_clear"
+    ),
     "cause": "cause causes caused culprit guilty blame fault root_cause diagnosis verdict finding findings problem issue",
     "ruled": (
-        "ruled rule exclude excluded discard discarded considered consider checked check suspect suspected eliminate eliminated dismissed "
-        "against"
+        "ruled rule exclude excluded excluding discard discarded considered consider checked check suspect suspected eliminate eliminated "
+        "dismissed against rule_out ruled_out not_been looked"
     ),
-    "ok": "okay fine healthy good well sane alive up right alright clean happy green normal unaffected",
-    "bad": "bad sick broken unhealthy wrong off odd affected weird strange ill trouble red abnormal problematic suspicious dead down",
+    "ok": (
+        "okay fine healthy good well sane alive up right alright clean happy green normal unaffected usable reachable online available "
+        "working functional"
+    ),
+    "bad": (
+        "bad sick broken unhealthy wrong off odd affected weird strange ill trouble abnormal problematic suspicious dead down hit faulty "
+        "failing issue issues problem problems hurt impacted"
+    ),
     "about": "about with of on for regarding concerning",
     "state": "state condition health shape doing looking looks look status",
-    "show": "show print paste post send give display see view share dump cat attach upload read pull_up get fetch let_me_see want full tail",
-    "output": "output outputs printout raw log logs text dump result results reading readings stdout stderr lines line excerpt journal",
-    "compare": "compare comparison compared versus vs diff differ differs differences difference different side_by_side differently same",
+    "show": (
+        "show print paste post send give display see view share dump cat attach upload read pull_up get fetch let_me_see full tail find "
+        "have want look_at"
+    ),
+    "output": (
+        "output outputs printout raw log logs text dump result results readings stdout stderr lines line excerpt journal print printed say "
+        "says said returned reported"
+    ),
+    "compare": (
+        "compare comparison compared compares versus vs diff differ differs differences difference different side_by_side differently "
+        "stack_up distinguish distinguishes unlike"
+    ),
     "between": "between from to with against than and",
-    "change": "change changed changes happened happen new different modified differs altered",
-    "happen": "happen happened happens happening seen see occur occurred had have get known",
+    "change": "change changed changes modified altered different new timeline changelog",
+    "happen": (
+        "happen happened happens happening seen see occur occurred occurs had have get know known did do done face faced encounter "
+        "encountered"
+    ),
     "before": (
-        "before already previously earlier past ever history last_time recurring recurrence again first_time prior similar often repeat "
-        "repeatedly precedent known_issue"
+        "before already previously earlier past ever history last_time recurring recurrence first_time prior similar often repeat "
+        "repeatedly precedent precedents known_issue known_problem in_the_past last_month last_week last_year deja_vu again repeat_offender "
+        "how_often how_many_times new_to_us once_before another_time"
     ),
     "often": "how_often how_many_times",
     "safe": (
-        "safe risk risky risks dangerous danger harm harmful hurt safely okay fine wise advisable smart good_idea bad_idea problem break "
-        "lose loses kill interrupt"
+        "safe risk risks risky dangerous danger harm harmful hurt safely ok_to okay_to fine_to wise advisable smart good_idea bad_idea "
+        "bad_for problem_if lose loses break worth"
     ),
     "next": "next now then",
     "do": "do doing done does did",
-    "advise": "advise recommend recommendation recommended suggest suggestion suggested propose advice proposed plan options option",
-    "fix": "fix solve repair mend resolve remedy solution remedied workaround",
-    "step": "step steps action actions move",
+    "advise": "advise advice recommend recommendation recommended suggest suggestion suggestions suggested propose proposed plan options option",
+    "fix": "fix solve repair mend resolve remedy solution remedied workaround out_of_this rid",
+    "step": "step steps action actions move moves",
     # deciding
     "approve": "approve approves approved approving approval approvals sign_off sign_this_off greenlight authorise authorize",
     "press": "press click hit push tap button approve",
-    "effect": "happen happens run runs execute executes executed do does consequence consequences effect effects entail involve impact",
+    "effect": (
+        "happen happens run runs execute executes executed do does consequence consequences effect effects entail involve impact happened "
+        "die dies gets then mean means"
+    ),
     "goahead": (
-        "go_ahead do_it proceed lgtm ship_it go_for_it make_it_so run_it execute_it thumbsup confirmed confirm yes_do yes_run yes_please_do "
-        "please_do permission_granted sounds_good_do green_light send_it go_on_then looks_good_to_me granted you_may fire_away approved "
-        "apply_it roll_with_it just_do"
+        "go_ahead do_it do_that proceed lgtm ship_it go_for_it make_it_so run_it execute_it thumbsup confirmed confirm yes_do yes_run "
+        "yes_please_do permission_granted sounds_good_do green_light send_it go_on_then looks_good_to_me granted you_may fire_away approved "
+        "apply_it roll_with_it just_do go_go go run_that do_so it_is_approved"
     ),
     "reject": "reject rejected deny denied decline declined disapprove thumbsdown veto",
     "yes": "yes okay sure thumbsup right correct",
     "required": "need needed needs required many enough missing quorum necessary take takes",
     # people
     "onit": (
-        "on_it on_this on_that on_call oncall owner owns own owning working handling handles handle looking investigating dealing "
-        "responsible assigned assignee taken took taking picked_up picking_up care charge works look_at looking_at look_into lead "
-        "incident_commander driving"
+        "on_it on_this on_that oncall owner owns own owning working handling handles handle investigating dealing responsible assigned "
+        "assignee taken took taking has_this has_it got_this got_it picked_up picking_up picked_it_up picked_this_up pick_this_up "
+        "pick_it_up care charge works looking_at look_at looking_into lead incident_commander driving dealing_with pick_up looking_after"
     ),
-    "take": "take taking have got grab handle own claim mine will_look am_looking look_into pick_up picking_up take_over jump_on",
-    "assign": "assign reassign give hand pass delegate take handle look ask put",
-    "ticket": "ticket jira issue case",
-    "human": "human person people someone somebody engineer colleague support oncall on_call expert team technician ops sre real_person",
+    "take": (
+        "take taking takes took handle handling handles own claim mine will_look am_looking look_into pick_up picking_up take_over "
+        "taking_over jump_on deal_with look_after grab got_this got_it have_this have_it take_care care"
+    ),
+    "assign": "assign reassign give hand pass delegate hand_over pass_on",
+    "ticket": "ticket jira servicenow postmortem post_mortem",
+    "human": "human engineer colleague support oncall on_call expert technician ops sre real_person human_being specialist person",
     "handoff": (
         "hand_off handoff hand_over handover hand_it_over hand_it_off hand_this_over hand_this_off hand_that_over escalate escalation "
-        "escalating give_this_to give_it_to raise_to pass_it_on pass_this_on pass_this_to pass_it_to kick_this_to bring_in get_me page"
+        "escalating hand_off_to page page_the_on_call page_the_oncall bring_in get_me call_in"
     ),
     # doing
     "summary": (
-        "summary summarise summarize summaries sum_up summarised recap tldr tl_dr in_short in_brief overview write_up writeup digest "
-        "brief_me briefly shorten gist in_a_nutshell nutshell short_version report"
+        "summary summarise summarize summaries sum_up sum_it_up sum_this_up summarised recap tldr tl_dr in_short in_brief overview write_up "
+        "writeup write_this_up write_it_up digest brief_me briefly shorten gist in_a_nutshell nutshell short_version report catch_me_up"
     ),
     "recheck": (
-        "recheck rescan re_scan retry refresh reexamine reassess reread look_again check_again try_again once_more another_look scan_again "
-        "run_again test_again again rerun fresh_look double_check second_look look_afresh repeat verify"
+        "recheck rescan retry refresh reexamine reassess reread look_again check_again try_again once_more another_look scan_again "
+        "run_again test_again one_more_time again rerun fresh_look double_check second_look look_afresh verify one_more"
     ),
-    "look": "check look look_at scan examine inspect test verify investigate probe have_a_look take_a_look",
+    "look": "check look look_at scan examine inspect test verify investigate probe have_a_look take_a_look see go_through",
     "only": "only just solely nothing_but nothing_else exclusively limit restrict focus narrow ignore skip forget leave_out concentrate instead",
-    "also": "also too as_well include additionally add widen extend plus in_addition broaden expand another",
+    "also": "also too as_well include additionally add widen extend plus in_addition broaden expand",
     "run": "run start launch perform execute kick_off do trigger try fire_up",
     "exam": "test tests check checks benchmark diagnostics diagnostic diag",
     "undo": (
-        "undo revert roll_back rollback reverse undrain uncordon take_it_back put_back put_it_back put_them_back put_that_back bring_back "
-        "bring_it_back return_to_service back_in_service back_into_service back_to_service back_into_rotation back_in_rotation "
-        "back_into_production back_to_production re_enable reenable unlock resume back_in_the_pool back_into_the_pool into_service restore"
+        "undo revert roll_back roll_it_back roll_that_back rollback reverse undrain uncordon take_it_back put_back put_it_back "
+        "put_them_back put_that_back bring_back bring_it_back unlock restore back_out undoing"
     ),
     "return": "return put bring give get hand",
     "service": "service rotation production pool scheduler back",
     # telling
-    "actually": (
-        "actually in_fact turns_out turned_out turns_out_to rather really real instead wrong incorrect mistaken mistake misdiagnosed nope "
-        "no false correction not"
+    "actually": "actually in_fact turns_out turned_out really real culprit",
+    "wrong": (
+        "wrong incorrect mistaken false misdiagnosed inaccurate not_right not_correct not_true misdiagnosis nonsense rubbish off_base "
+        "not_it"
     ),
-    "wrong": "wrong incorrect mistaken false misdiagnosed inaccurate not_right not_correct not_true misdiagnosis nonsense rubbish off_base",
     "fixed": (
-        "fixed solved resolved works working worked healed recovered gone back sorted good healthy better mended repaired running okay fine "
-        "up normal disappeared cured over green again passes passing alive"
+        "fixed solved resolved working worked healed recovered gone sorted mended repaired disappeared cured passes passing works "
+        "back_to_normal back_up"
     ),
     "again": "again now back",
     "still": "still remains persists persisting unchanged remain continues keeps",
     "broken": (
-        "broken failing fails failed hanging hangs hung down happening crashing crashes stuck dead slow bad wrong erroring same persists "
-        "there unhealthy dying dies broke flapping throttling problem unresolved unfixed"
+        "broken failing fails failed hanging hangs hung down happening crashing crashes crashed crash stuck dead slow bad wrong erroring "
+        "there unhealthy dying dies broke flapping throttling problem unresolved unfixed error errors worse died occurring "
+        "exactly_as_before"
     ),
     "helped": (
-        "help helped helps change changed changes difference improve improved improvement better fix fixed solve solved work works working "
-        "worked luck joy cured gone"
+        "help helped helps change changed improve improved improvement better fix fixed solve solved work works working worked luck joy "
+        "cured gone"
     ),
     "close": (
-        "close closed closing resolve case_closed wrap_up mark_as_resolved mark_resolved mark_as_done shut archive false_alarm "
-        "mark_as_closed mark_it_resolved mark_this_resolved mark_this_as mark_it_as"
+        "close closed closing resolve case_closed wrap_up mark_as_resolved mark_resolved mark_as_done archive false_alarm mark_as_closed "
+        "mark_it_resolved mark_this_resolved mark_this_as mark_it_as mark_it_as_resolved mark_it_as_done close_out"
     ),
     "incident": "incident case issue ticket thread",
-    "reopen": "reopen re_open open_again unclose open_it_again open_this_again open_this_up_again open_it_up_again reactivate",
+    "reopen": (
+        "reopen open_again unclose open_it_again open_this_again open_this_up_again open_it_up_again open_that_again open_up_again "
+        "reactivate"
+    ),
     "stop": "stop halt cancel abort enough stand_down cease knock_it_off quit call_it_off drop_it",
     "scan": (
         "looking scanning checking investigation checks scan search searching diagnosis diagnosing everything it this that running work "
@@ -140,19 +171,22 @@ ENGLISH: Final[Mapping[str, str]] = {
     ),
     "quiet": (
         "quiet mute silence silent snooze shut_up hush pipe_down shush pause stop_posting stop_talking stop_messaging stop_pinging "
-        "stop_notifying not_post do_not_post do_not_ping do_not_disturb leave_us_alone no_more_messages stop_replying do_not_reply "
-        "stop_spamming stop_commenting keep_it_down no_updates stop_updating butt_out hold_your_tongue"
+        "stop_notifying do_not_post do_not_ping do_not_disturb leave_us_alone no_more_messages stop_writing stop_replying do_not_reply "
+        "stop_spamming stop_commenting keep_it_down no_updates stop_updating butt_out no_more_updates do_not_message do_not_answer "
+        "be_silent stop_answering no_messages no_more_posts do_not_write stop_notifications"
     ),
     "status": (
-        "status news update updates progress going_on where_are_we how_far eta whats_up sitrep state_of_play where_do_we_stand situation "
-        "standing any_luck done finished ready latest stand going"
+        "status news update updates progress where_are_we how_far eta sitrep state_of_play where_do_we_stand situation standing any_luck "
+        "done finished ready latest_status going_on state how_is_it_going how_are_things how_long whats_up up_to far doing found find "
+        "so_far"
     ),
-    "any": "any anything some something",
+    "any": "any anything some something anyone",
     "helpcue": "help commands manual usage instructions cheatsheet cheat_sheet",
-    "thanks": "thanks thank thank_you cheers appreciated appreciate merci danke gracias grateful kudos props",
+    "thanks": "thanks thank thank_you cheers appreciated appreciate merci danke gracias grateful kudos props many_thanks",
     "praise": (
         "great nice awesome cool perfect amazing excellent brilliant wonderful lovely fantastic impressive sweet neat super superb "
-        "well_done good_job good_work good_bot nice_work great_job nice_one nicely legend rock magic hero lifesaver helpful"
+        "well_done good_job good_work good_bot nice_work great_job great_work nice_one nicely_done legend magic hero lifesaver helpful "
+        "very_helpful the_best that_helped love_it"
     ),
     "greet": (
         "hello hi hey hiya howdy greetings good_morning good_evening good_afternoon good_night morning evening bye goodbye see_you later "
@@ -161,20 +195,20 @@ ENGLISH: Final[Mapping[str, str]] = {
     "joke": "haha lol lmao rofl joke hehe funny hahaha heh",
     "alive": "there awake alive around online listening",
     "human_q": "human robot ai bot machine real person llm gpt model program chatgpt claude",
-    "access": "access see reach look permissions rights know data inventory channels allowed watch monitor cover",
+    "access": "access see reach permissions rights watch monitor cover inventory allowed permission",
     "capable": "capable abilities capabilities features able",
     # what happened to machines
     "did": (
         "updated upgraded changed replaced swapped reseated rebooted restarted reset drained moved installed rolled_back patched deployed "
-        "downgraded reverted cleaned plugged unplugged power_cycled reconfigured migrated switched enabled disabled tightened removed added "
-        "rerouted recabled bumped increased lowered killed cancelled canceled resubmitted reloaded reimaged upgrade_to rolled_out pushed "
-        "renamed merged started failed hung died crashed noticed saw tried rescheduled"
+        "downgraded reverted cleaned plugged unplugged upgrade update power_cycled reconfigured migrated switched enabled disabled "
+        "tightened removed added rerouted recabled bumped increased lowered killed cancelled canceled resubmitted reloaded reimaged "
+        "rolled_out pushed tried rescheduled"
     ),
     "symptom": (
-        "error errors fails failing failed hangs hang hung hanging crashed crashes crashing slow slower timeout timeouts dies died stuck "
-        "throttling throttled dropped drops flapping overheating hot missing lost gone unreachable unresponsive oom panicked panic "
-        "rebooting rebooted down offline segfault nan corrupted aborted degraded beeping blinking red smoking freezes froze frozen "
-        "exception traceback"
+        "error errors erors fails failing failed hangs hang hung hanging crashed crashes crashing slow slower timeout timeouts dies died "
+        "stuck throttling throttled dropped drops flapping flaps flap overheating hot missing lost gone unreachable unresponsive oom "
+        "panicked panic rebooting offline segfault segfaults nan corrupted aborted aborts degraded beeping blinking smoking freezes froze "
+        "frozen exception traceback down not_respond not_responding not_visible"
     ),
     "driverish": (
         "driver firmware kernel image container cuda nccl config configuration cable transceiver gpu psu fan switch port nic module bios os "
@@ -185,197 +219,55 @@ ENGLISH: Final[Mapping[str, str]] = {
     "reset": "reset",
     "reboot": "reboot restart power_cycle powercycle",
     "cancel": "cancel kill abort scancel terminate",
-    "use": "use restart resubmit resume continue reuse start schedule submit rerun train launch keep retry proceed wait touch run",
+    "use": (
+        "use restart resubmit resume continue reuse start schedule submit rerun train launch keep_going keep retry wait touch run relaunch "
+        "requeue go_on keep_running keep_training carry_on work proceed"
+    ),
     "job": "job jobs training run runs workload process processes",
     "manager": (
         "manager boss management lead director vp cto ceo exec execs executive executives leadership stakeholders stakeholder customer "
-        "customers non_technical layman plain_english supervisor chief head_of mgmt upper_management"
+        "customers non_technical layman plain_english supervisor chief head_of mgmt upper_management managers bosses"
     ),
     "file": "file attachment download txt attached snippet",
     "picture": "picture image plot chart graph screenshot heatmap heat_map diagram png visual visualise visualize graphically drawing",
+    "well": "good fine okay healthy better normal running up back green alive over right clean alright great",
+    "odd": "odd weird strange unusual abnormal wrong off suspicious",
+    "verb": (
+        "show print paste post send give display view share dump cat attach upload get fetch find explain elaborate clarify compare diff "
+        "tell take assign reassign hand pass delegate escalate page open create make raise file bring call summarise summarize summary "
+        "recap write brief draft recheck rescan retry refresh verify look check scan examine inspect test run start launch perform execute "
+        "kick try limit focus ignore skip forget leave concentrate include add widen extend broaden expand also undo revert roll reverse "
+        "undrain uncordon put return resume restore close resolve mark reopen stop halt cancel abort quit mute pause snooze drain cordon "
+        "reset reboot restart power kill terminate free clean sync reload rebuild load turn switch disable enable configure step approve "
+        "reject deny help list be keep shut let unlock bounce isolate quarantine do go use note pull trigger modprobe cleanup only just "
+        "have_a_look fix"
+    ),
+    "domain": (
+        "training finetuning fine_tuning cluster rack nodes gpu gpus card cards job jobs run runs model experiment epoch workload batch "
+        "team customer version driver firmware kernel fault failure outage alert incident hardware software vendor diagnosis root_cause "
+        "maintenance slurm scheduler kubernetes queue partition performance throughput bandwidth lines minutes spare answer answers reply "
+        "help work cost time minute"
+    ),
 }
 # fmt: on
-FILLER: Final = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "to",
-        "of",
-        "on",
-        "in",
-        "at",
-        "for",
-        "from",
-        "by",
-        "and",
-        "or",
-        "but",
-        "so",
-        "then",
-        "as",
-        "with",
-        "please",
-        "just",
-        "really",
-        "quite",
-        "very",
-        "bit",
-        "kind",
-        "sort",
-        "maybe",
-        "perhaps",
-        "well",
-        "oh",
-        "ah",
-        "hm",
-        "hmm",
-        "hmmm",
-        "um",
-        "uh",
-        "it",
-        "this",
-        "that",
-        "these",
-        "those",
-        "them",
-        "they",
-        "their",
-        "its",
-        "there",
-        "here",
-        "i",
-        "me",
-        "my",
-        "we",
-        "us",
-        "our",
-        "you",
-        "your",
-        "he",
-        "she",
-        "his",
-        "her",
-        "him",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "being",
-        "am",
-        "do",
-        "does",
-        "did",
-        "have",
-        "has",
-        "had",
-        "will",
-        "would",
-        "can",
-        "could",
-        "may",
-        "might",
-        "should",
-        "shall",
-        "let",
-        "want",
-        "need",
-        "like",
-        "know",
-        "think",
-        "tell",
-        "going",
-        "get",
-        "got",
-        "go",
-        "also",
-        "too",
-        "okay",
-        "now",
-        "hey",
-        "hi",
-        "hello",
-        "team",
-        "folks",
-        "guys",
-        "all",
-        "up",
-        "out",
-        "if",
-        "any",
-        "some",
-        "more",
-        "much",
-        "many",
-        "right",
-        "even",
-        "still",
-        "ever",
-        "yet",
-        "ask",
-        "wonder",
-        "wondering",
-        "quick",
-        "quickly",
-        "question",
-        "one",
-        "ones",
-        "thing",
-        "things",
-        "please",
-        "kindly",
-        "mate",
-        "buddy",
-        "man",
-        "rackmedic",
-        "bot",
-        "about",
-        "into",
-        "than",
-        "because",
-        "while",
-        "again",
-        "same",
-        "such",
-        "ours",
-        "actually",
-        "honestly",
-        "note",
-        "what",
-        "which",
-        "who",
-        "how",
-        "when",
-        "where",
-        "why",
-        "not",
-        "no",
-        "yes",
-        "sorry",
-        "anyway",
-        "though",
-        "mean",
-        "say",
-        "looks",
-        "look",
-        "see",
-        "seems",
-        "seem",
-        "give",
-        "put",
-        "make",
-        "take",
-        "back",
-        "over",
-        "off",
-        "down",
-        "around",
-        "first",
-        "last",
-        "only",
-        "just",
-    ]
-)
-"""Words that say nothing against any reading."""
+_NEUTRAL_WORDS: Final = """
+a a_bit about actually again ago ah all already also am an and any anyway apparently are around as ask at back basically be because been
+being believe bit bot both buddy but by can cool could currently day days did do does down each earlier early even evening ever exactly
+fine first folks for from get give go going good got great guess guys had has have he hello her here hey hi him his hm hmm honestly
+hopefully hour hours how however i if in interesting into is it its just kind kindly know last later left let lets like little lol look
+looks lot make man many mate may maybe me mean meanwhile midnight might min mins minute minutes moment month more morning much my need new
+next nice night no noon not note now of off oh okay on one ones only or our ours out over overnight perhaps please possibly probably put
+question quick quickly quite rackmedic really reckon right same say second see seem seems shall she should since so some soon sorry sort
+still such sure take team tell than thank thanks that the their them then there therefore these they thing things think this those though
+to today tomorrow tonight too uh um understood until up us very want was we week well were what when where whether which while who why
+will with wonder wondering would yes yesterday yet yo you your yours
+"""
+NEUTRAL: Final = frozenset(_NEUTRAL_WORDS.split())
+"""Words that speak against no reading."""
+_WEAK_WORDS: Final = """
+'be' 'do' 'get' 'have' 'in' 'is' 'let' 'make' 'need' 'now' 'on' 'put' 'to' 'want' 'work' ME about any be before between can do domain
+effect every good happen have how i if know look machine next not now other service should show state status take thing use verb we well
+when yes you
+"""
+WEAK: Final = frozenset(_WEAK_WORDS.split())
+"""Ideas and words that tell little by themselves."""

@@ -64,13 +64,14 @@ def understand(text: str, known_hosts: Collection[str], now: datetime, domains: 
 def _prose(text: str) -> str:
     """The lines that a person wrote. Where most lines are a log's, the few that do not look like it are the log's as well."""
     lines = [line for line in text.split("\n") if line.strip()]
-    said = [line for line in lines if not _is_log(line)]
+    said = [line for line in lines if not is_log(line)]
     if len(lines) > 20 and len(said) * 2 < len(lines):
         return ""
     return "\n".join(said)[:_LONGEST_WORDS]
 
 
-def _is_log(line: str) -> bool:
+def is_log(line: str) -> bool:
+    """Whether a line was printed by a program."""
     return bool(_LOG.search(line[:400])) or (untag(line)[0] is not None) or (line[:1].isdigit() and find_time(line[:40]) is not None)
 
 

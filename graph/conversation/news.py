@@ -1,0 +1,43 @@
+"""Whether a message brings facts: an error line, a symptom, a host, something that was changed. A question brings none. Pure."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from graph.conversation.cues import Clause, explained
+from graph.conversation.said import Vocabulary
+from graph.conversation.spelling import LONGEST
+from graph.reading.reports import understand
+
+HALF = 0.5
+"""Share of a complaint that must be words of our trade."""
+SHORT = 3
+"""Words of a message that does nothing but name a host."""
+
+
+def brings_news(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
+    """Whether there is something in it to look at."""
+    told = understand(text[:LONGEST], names.hosts, now, names.domains)
+    stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or (clause.depends and not clause.timed))]
+    if told.signatures and (stated or not any(True for _ in parts)):
+        return True
+    complains = bool(set(told.symptoms) - {"vague"})
+    return any(_tells(clause, complains) for clause in stated)
+
+
+def _tells(clause: Clause, complains: bool) -> bool:
+    ideas, named = clause.ideas, clause.named
+    machine = bool(named.hosts or named.unknown or named.device or named.job)
+    if machine and ("symptom" in ideas or "bad" in ideas or "broken" in ideas or "did" in ideas or len(clause.words) <= SHORT):
+        return True
+    if "did" in ideas and not clause.denies and (clause.timed or "driverish" in ideas):
+        return True
+    began = clause.words[:1] in (("since",), ("started",), ("began",)) or "started" in clause.words or "began" in clause.words
+    if began and clause.timed:
+        return True
+    if machine and complains:
+        return True
+    symptom = [at for places in ideas.get("symptom", ()) for at in places]
+    return bool(symptom) and (bool(set(clause.words) & _OURS) or (complains and explained(clause, symptom) > HALF))
+
+
+_OURS = frozenset({"rank", "ranks", "nccl", "gpu", "gpus", "training", "job", "node", "loss", "xid", "cuda", "ib", "driver", "kernel"})
