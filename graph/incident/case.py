@@ -60,6 +60,8 @@ class Turn:
     """A job that was named and that no scheduler could place."""
     refused: bool = False
     """Nothing of what was asked about is known: nothing is looked at, and nothing changes."""
+    narrow: bool = False
+    """Only what decided before is looked at again."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """What a model understood where the rules did not (`Said`, as stored)."""
     kind: str = ""

@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 from graph.engine.assess import Assessment
 from graph.incident.about import about_hosts, asked_first
 from graph.incident.about import in_words as about_in_words
+from graph.incident.again import looked_again
 from graph.incident.answers.table import answer
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
@@ -38,7 +39,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await with_results(await read_case(state, ports), ports)
     now = weigh(case, ports)
     diagnosing = (case.looks or is_look(case.item)) and not case.stands
-    said = _with_files(_diagnosis(case, now) if diagnosing else await answer(case, now, ports), case)
+    said = _with_files(_looked(case, now, ports) if diagnosing else await answer(case, now, ports), case)
     concluded = await with_fixes(said, case, now, ports)
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
     return {
@@ -59,6 +60,12 @@ def _with_files(concluded: Concluded, case: Case) -> Concluded:
     files = tuple(FileRead.model_validate(row) for row in case.turn.files)
     report = concluded.report.model_copy(update={"files": files})
     return replace(concluded, report=report, turn=replace(concluded.turn or case.turn, files=()))
+
+
+def _looked(case: Case, now: Assessment, ports: Ports) -> Concluded:
+    """The diagnosis; where only what decided before was looked at, as an answer to whoever said how it is now."""
+    found = _diagnosis(case, now)
+    return looked_again(found, case, now, ports) if case.turn.narrow else found
 
 
 def _cost(case: Case, ports: Ports) -> Stats:
@@ -153,11 +160,11 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
         return " ".join((*filter(None, said), "I looked at no machine."))
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
-        return f"{what}: {_looked(now)}, no cause proven so far."
+        return f"{what}: {_looked_at(now)}, no cause proven so far."
     if outcome == "no_fault":
-        return f"No fault found: {_looked(now)}, nothing abnormal."
+        return f"No fault found: {_looked_at(now)}, nothing abnormal."
     why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
-    return f"No cause proven: {_looked(now)}; {why}."
+    return f"No cause proven: {_looked_at(now)}; {why}."
 
 
 def _named(now: Assessment, row: Hypothesis) -> str:
@@ -165,6 +172,6 @@ def _named(now: Assessment, row: Hypothesis) -> str:
     return f"{now.lens.taxonomy.title(row.label)} ({where})"
 
 
-def _looked(now: Assessment) -> str:
+def _looked_at(now: Assessment) -> str:
     checks = {check for host, check in now.coverage.asked if host and check in now.lens.checks}
     return f"{len(now.hosts)} host{'s' * (len(now.hosts) != 1)} looked at with {len(checks)} checks"

@@ -14,6 +14,7 @@ from graph.engine.assess import Assessment
 from graph.engine.prior import past_priors, ranked_priors, together, word_priors
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
+from graph.incident.again import looks_narrowly, what_decided
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
 from graph.incident.questions import digest_of, logs_of, questions_for, which_hosts
 from graph.model.reasoner import Declined
@@ -66,12 +67,25 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     priors = _trimmed(together(word_priors(ports.taxonomy, case.brief), past_priors(known)))
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
     case = replace(case, turn=turn)
+    if looks_narrowly(case):
+        return _narrowly(replace(case, turn=replace(turn, narrow=True)), weigh(case, ports))
     asks = first_wave(lens_of(ports, case.facts), hosts)
     return Chosen(turn, Walk(), "history", asks) if asks else await _go_on(case, ports, rounds=1)
 
 
+def _narrowly(case: Case, now: Assessment) -> Chosen:
+    """What decided before, and no more; as often as it takes to call it gone."""
+    asks = what_decided(case, now)
+    return Chosen(case.turn, Walk(), "history" if asks else "done", asks)
+
+
 async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
     """The next look, from the cheapest kind that is left."""
+    if case.turn.narrow:
+        now = weigh(case, ports)
+        over = case.turn.cut or case.turn.again >= MOST_AGAIN or now.finding == "diagnosed"
+        again = replace(case, turn=replace(case.turn, again=case.turn.again + 1))
+        return Chosen(case.turn, case.walk, "done") if over else _narrowly(again, now)
     case, now = await _ranked(case, weigh(case, ports), ports)
     turn = case.turn
     if turn.cut or rounds >= MOST_ROUNDS:

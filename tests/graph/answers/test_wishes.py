@@ -1,7 +1,35 @@
 """What people wish for becomes a card that somebody else approves, or the reason why not; a person's word is kept beside what was seen."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
 from graph.conversation.intents import Intent
 from tests.support.talk import FAULT, Talk
+from tools.fact import Status, blind
+from tools.fleet.answers import Answer, Ask, Seen, Wave
+from tools.fleet.fleet import Fleet
+
+CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}
+"""Clocks locked low: what nvidia-smi shows and nothing logged."""
+
+
+@dataclass
+class Dark:
+    """A fleet that answers no more."""
+
+    fleet: Fleet
+    clock: str = "virtual"
+
+    def __post_init__(self) -> None:
+        self.checks = self.fleet.checks
+
+    def outdate(self, hosts: Iterable[str], since: datetime) -> None:
+        """Nothing is kept here."""
+
+    async def look(self, incident: str, asks: Sequence[Ask], seen: Seen | None = None, *, fresh: bool = False) -> Wave:
+        lost = [Answer(ask.host, ask.check, (blind(ask.check, Status.TIMEOUT, "no answer", ask.host),), 1.0, "no answer") for ask in asks]
+        return Wave(tuple(lost), 1.0, 1.0)
 
 
 async def test_a_drain_that_nothing_asks_for_is_refused_with_the_reason() -> None:
@@ -116,3 +144,40 @@ async def test_what_an_approval_would_do_is_told_from_the_tables() -> None:
     assert "Then: Reboot the node, with a card of its own." in answer
     assert answer.endswith("Nothing runs before somebody presses Approve.")
     assert "with the button on the card" in await talk.says("who may approve?")
+
+
+async def test_what_works_again_by_a_persons_word_is_looked_at_where_it_was_decided_and_only_there() -> None:
+    talk = await Talk.about()
+    answer = await talk.asks(Intent.FIXED)
+    assert answer.startswith("Still there: GPU fell off the PCIe bus (gpu-003/gpu5): ")
+    assert {host for host, _ in talk.ran} == {"gpu-003"}
+    assert len(talk.ran) <= 5
+    assert (await talk.rows()).lifecycle != "closed"
+
+
+async def test_what_is_mended_by_a_persons_word_and_by_a_look_is_closed_and_its_card_taken_back() -> None:
+    talk = await Talk.about(CLOCKS)
+    assert len(await talk.put_up()) == 1
+    talk.stage.cluster.heal("gpu-003")
+    answer = await talk.says("it works again")
+    assert answer.splitlines()[0].startswith("Looked again: ")
+    assert answer.splitlines()[-1] == "Closed. Say “reopen” if it comes back."
+    assert {host for host, _ in talk.ran} == {"gpu-003"}
+    assert ((await talk.rows()).lifecycle, await talk.put_up()) == ("closed", [])
+
+
+async def test_what_is_still_broken_though_what_was_found_is_gone_asks_for_what_is_seen() -> None:
+    talk = await Talk.about(CLOCKS)
+    talk.stage.cluster.heal("gpu-003")
+    answer = await talk.says("still broken")
+    assert answer.splitlines()[-1].startswith("What do you see now?")
+    assert (await talk.rows()).lifecycle != "closed"
+
+
+async def test_what_could_not_be_looked_at_again_is_not_called_mended() -> None:
+    talk = await Talk.about(CLOCKS)
+    talk.stage.cluster.heal("gpu-003")
+    talk.ports = replace(talk.ports, fleet=Dark(talk.ports.fleet))  # type: ignore[arg-type]  # the part of Fleet that the graph uses
+    answer = await talk.says("it works again")
+    assert answer.startswith("Could not look whether ")
+    assert (await talk.rows()).lifecycle != "closed"

@@ -1,0 +1,101 @@
+"""Whether what was found is still there, when somebody says that it works again, or that it does not: only what decided is looked at. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graph.conversation.intents import Intent
+from graph.engine.assess import Assessment, assess
+from graph.engine.shown import Presence, shown
+from graph.incident.case import Case, lens_of
+from graph.incident.concluded import Concluded
+from graph.incident.lifecycle import Came, becomes
+from graph.ports import Ports
+from graph.state import Hypothesis
+from tools.inventory.ranges import fold
+
+SAID_AGAIN = frozenset({Intent.FIXED, Intent.STILL_BROKEN})
+
+
+def looks_narrowly(case: Case) -> bool:
+    """Whether this turn only looks at what decided before. Where no cause was found, what still goes wrong is looked for everywhere."""
+    if case.kind != "recheck" or case.message.intent not in SAID_AGAIN or case.report is None:
+        return False
+    return bool(case.report.root_causes) or case.message.intent is Intent.FIXED
+
+
+def what_decided(case: Case, now: Assessment) -> list[tuple[str, str]]:
+    """(host, check) pairs that showed the causes of the last report and disturb nobody."""
+    causes = _causes(case)
+    cited = [(line.host, line.check) for row in causes for line in row.evidence if line.host]
+    told = [(host, check) for row in causes for host in row.hosts for check in row.checks]
+    passive = {check.id for check in now.lens.passive()}
+    return [pair for pair in dict.fromkeys((*cited, *told)) if pair[1] in passive and pair[0] in case.visible]
+
+
+def _causes(case: Case) -> Sequence[Hypothesis]:
+    """Those of the last report, on the hosts that the message names if it names any."""
+    rows, hosts = case.report.root_causes if case.report else (), set(case.message.hosts)
+    return [row for row in rows if not hosts or hosts & {*row.hosts, *(line.host for line in row.evidence)}]
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """How a cause of the last report stands on its host after the new look."""
+
+    cause: Hypothesis
+    title: str
+    presence: Presence
+
+
+def looked_again(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> Concluded:
+    """The turn's conclusion as an answer: what is still there, what could not be looked at, or that it is gone, which may close it."""
+    rows = [row for cause in _causes(case) for row in _stand(cause, case, now, ports)]
+    lines = [_line(row) for row in rows[:4]]
+    fixed = case.message.intent is Intent.FIXED
+    gone = all(row.presence.answer == "gone" for row in rows)
+    held = [row.target for row in case.ladders if row.drained]
+    busy = [row for row in case.ladders if row.open and (row.drained or row.since is not None)]
+    came: Came | None = None
+    if not rows:
+        lines = ["Good to hear. I had found no cause, so there was nothing to look at again. Say “close” to close it."]
+    elif gone and fixed and not (held or busy):
+        lines, came = [*lines, "Closed. Say “reopen” if it comes back."], Came.CLOSED
+    elif gone and fixed:
+        lines.append(f"{fold(held or [row.target for row in busy])}: its fix goes on, so I do not close yet.")
+    elif gone:
+        lines.append("What do you see now? Send me the error, or say `recheck` and I look at everything.")
+    elif any(row.presence.answer == "unseen" for row in rows):
+        lines.append("What could not be looked at is not called mended.")
+    elif concluded.report.next_step:
+        lines.append(f"Next: {concluded.report.next_step}")
+    report = concluded.report.model_copy(update={"reply": "\n".join(lines), "questions": () if fixed else concluded.report.questions})
+    return replace(concluded, report=report, lifecycle=becomes(case.lifecycle, came) if came else concluded.lifecycle)
+
+
+def _stand(cause: Hypothesis, case: Case, now: Assessment, ports: Ports) -> list[Now]:
+    """A cause on each of its hosts; one without a host by all that was read."""
+    leaf = ports.taxonomy.leaves.get(cause.label)
+    if leaf is None:
+        return []
+    if not cause.hosts:
+        return [Now(cause, leaf.title, shown(leaf, cause.devices, now))]
+    lens = lens_of(ports, case.facts)
+    own = {host: assess([fact for fact in case.facts if fact.host == host], lens, [host]) for host in cause.hosts[:8]}
+    found = [Now(cause, leaf.title, shown(leaf, _of(cause, host), alone)) for host, alone in own.items()]
+    order = {"shown": 0, "likely": 1, "unseen": 2, "gone": 3}
+    return sorted(found, key=lambda row: order[row.presence.answer])[:4]
+
+
+def _of(cause: Hypothesis, host: str) -> tuple[str, ...]:
+    return tuple(name for name in cause.devices if name.partition("/")[0] == host)
+
+
+def _line(row: Now) -> str:
+    where = ", ".join(row.cause.devices[:4]) or fold(row.cause.hosts) or "the job"
+    what = {
+        "shown": f"Still there: {row.title} ({where}): {row.presence.says}.",
+        "likely": f"Not sure: {row.title} ({where}): {row.presence.says}.",
+        "unseen": f"Could not look whether {row.title} ({where}) is gone: {row.presence.says}.",
+        "gone": f"Looked again: {row.title} ({where}) shows no more.",
+    }
+    return what[row.presence.answer]
