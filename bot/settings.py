@@ -84,6 +84,9 @@ class Settings(BaseModel):
         ge=1,
         description="answers that one thread gets in five minutes; past it I say so once, and only `stop` and `hand off` get through",
     )
+    plan_blocks: bool = Field(
+        True, description="draw steps with Slack's plan and task blocks; where Slack refuses them they are lines anyhow"
+    )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")

@@ -6,7 +6,7 @@ Texts are cut and say so; ids and values are never cut, because a cut id means s
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from bot.cards.text import TAIL, Line, Part, bold, clip, exact_pre, pre, show, size, stack
 
@@ -19,8 +19,14 @@ SECTION, FIELD, FIELDS, CONTEXT, HEADER = 3000, 2000, 10, 10, 150
 BUTTONS, BUTTON, VALUE, ACTION_ID = 25, 75, 2000, 255
 OPTION, OPTION_VALUE, OPTIONS, OVERFLOW = 75, 150, 100, 5
 TITLE, METADATA, INPUT = 24, 3000, 3000
+TASK, TASKS = 300, 10
 FALLBACK = 1000
 """Slack refuses an update whose text is above 4,000 bytes."""
+
+
+Status = Literal["pending", "in_progress", "complete", "error"]
+TICKS: Mapping[Status, str] = {"pending": "○", "in_progress": "◐", "complete": "●", "error": "✕"}
+"""How far a step is, as Slack calls it, and as a line shows it."""
 
 
 class TooLong(ValueError):
@@ -124,6 +130,23 @@ def context(*lines: Line) -> Block:
     """Small print."""
     shown = lines if len(lines) <= CONTEXT else (*lines[: CONTEXT - 1], (f"… {len(lines) - CONTEXT + 1} more",))
     return {"type": "context", "elements": [_mrkdwn(show(parts, FIELD)) for parts in shown]}
+
+
+def plan(title: str, tasks: Iterable[tuple[str, Status]]) -> Block:
+    """Steps as Slack draws them, each with how far it is. `plainly` says the same where Slack does not know them."""
+    cards = [
+        {"type": "task_card", "task_id": f"step-{n}", "title": clip(words, TASK), "status": is_} for n, (words, is_) in enumerate(tasks)
+    ]
+    return {"type": "plan", "title": clip(title, TASK), "tasks": cards[:TASKS]}
+
+
+def plainly(card: Card) -> Card:
+    """The card without plans: their steps as lines."""
+    return Card(tuple(_lines_of(block) if block["type"] == "plan" else block for block in card.blocks), card.text)
+
+
+def _lines_of(block: Block) -> Block:
+    return section((bold(block["title"]),), *((f"{TICKS[task['status']]} {task['title']}",) for task in block["tasks"]))
 
 
 def divider() -> Block:

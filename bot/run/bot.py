@@ -65,7 +65,9 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
     bound = bindings(world.ports.inventory.channels)
     unsettled = Unsettled(store.redis, world.ports.clock)
-    living = LivingMessages(KeptMessages(client, cards), Reactions(client, cards), people, inbox.origin, unsettled, bound)
+    living = LivingMessages(
+        KeptMessages(client, cards, plans=settings.plan_blocks), Reactions(client, cards), people, inbox.origin, unsettled, bound
+    )
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=Causes(store.redis, world.ports.clock).keep)
     turns = IncidentTurns(RedisSaver(store.redis), ports)

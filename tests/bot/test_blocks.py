@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block as SlackBlock
+from slack_sdk.models.blocks import PlanBlock, TaskCardBlock
 
 from bot.cards import blocks, text
+from deploy.sandbox.slack.workspace.blockkit import problems
 from kb.redact import visible
 
 HOSTILE = st.one_of(
@@ -168,3 +170,13 @@ def test_a_choice_of_any_length_is_split_under_headings() -> None:
 def test_a_typographers_space_is_a_space_on_a_card() -> None:
     assert text.show(("job\u00a04711\u2009:",), 100) == "job 4711 :"
     assert text.pre(["job\u00a04711"], 100) == "```\njob 4711\n```"
+
+
+def test_a_plan_is_what_slack_takes_and_the_same_in_lines() -> None:
+    made = blocks.card("x", [blocks.plan("Step 2 of 2", [("Drain <gpu-001>", "complete"), ("Reset " + "x" * 400, "in_progress")])])
+    [plan] = made.blocks
+    tasks = [TaskCardBlock(**{k: v for k, v in task.items() if k != "type"}) for task in plan["tasks"]]
+    assert PlanBlock(title=plan["title"], tasks=tasks).to_dict()["tasks"][0]["status"] == "complete"
+    assert problems(list(made.blocks), "message") == []
+    [lines] = blocks.plainly(made).blocks
+    assert lines["text"]["text"].startswith("*Step 2 of 2*\n● Drain ‹gpu-001›\n◐ Reset xxx")

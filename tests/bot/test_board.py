@@ -480,6 +480,19 @@ async def test_a_report_that_says_otherwise_than_what_was_likely_says_that_it_ch
     assert "*Changed:* while I waited it looked like Memory error on gpu-003." in str(place.said()[0]["blocks"])
 
 
+async def test_where_slack_takes_no_plans_their_steps_are_lines_from_the_first_refusal_on(place: Place) -> None:
+    place.slack.ws.unknown_blocks = frozenset({"plan"})
+    board = place.board()
+    for n in (1, 2, 3):
+        await news(board, n)
+        await place.background.idle()
+    [message] = place.said()
+    assert "○ Weigh the evidence" in str(message["blocks"])
+    assert "3 of 500 checks" in str(message["blocks"])
+    refused = [name for name in place.slack.stats()["refusals"] if "invalid_blocks" in name]
+    assert [place.slack.stats()["refusals"][name] for name in refused] == [1]
+
+
 def signs(place: Place) -> list[str]:
     """The reactions under the message that called us."""
     return [row["name"] for row in place.slack.thread(OPS, place.thread)[0].get("reactions", [])]

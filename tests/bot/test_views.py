@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block as SlackBlock
 
+from bot.cards import blocks
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import BadForm, OldButton, Press
@@ -196,9 +197,10 @@ def test_the_living_card_keeps_what_was_understood_while_news_come_and_go() -> N
         Progress("i1", "reflect", "weighing"),
     ):
         living = progress.follow(living, news)
-    words = shown(progress.render(living).blocks)
+    words = shown(blocks.plainly(progress.render(living)).blocks)
     assert "*Understood:* NCCL timeout on gpu-[017-020]" in words
-    assert "`███░░░░░░░` 12 of 40 checks" in words
+    assert "● Look at the hosts · 12 of 40 checks" in words
+    assert "◐ Weigh the evidence · weighing" in words
     assert "GPU.BUS.Fell_Off gpu-017" in words
     assert "Weighing the evidence" in words
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bot.cards import blocks
-from bot.cards.blocks import Block, Card
+from bot.cards.blocks import Block, Card, Status
 from bot.cards.text import Line, bold, code
 from graph.ports import Awaited, Likely, Progress
 
@@ -17,6 +17,13 @@ STAGES: Mapping[str, str] = {
     "conclude": "Writing the report",
     "error": "Trouble",
 }
+STEPS: Mapping[str, tuple[str, ...]] = {
+    "Read what was reported": ("queued", "summarise"),
+    "Look at the hosts": ("plan", "execute"),
+    "Weigh the evidence": ("reflect", "conclude"),
+}
+"""The steps of a look, and the stages that each covers."""
+LOOK = 1
 MOST_HYPOTHESES = 6
 
 
@@ -53,13 +60,12 @@ def follow(living: ProgressCard, news: Progress) -> ProgressCard:
 
 
 def render(living: ProgressCard) -> Card:
-    """Stage, what was understood, how far, what is suspected."""
-    headline = _headline(living)
+    """How far it is, what was understood, what is suspected."""
     understood: list[Block] = [blocks.say(bold("Understood:"), " ", living.understood)] if living.understood else []
     return blocks.card(
-        f"{headline} {said(living)}",
+        f"{_headline(living)} {said(living)}",
         [
-            blocks.section((bold(headline), f" {said(living)}"), *_bar(living)),
+            again(living),
             *understood,
             *_suspects(living),
             blocks.context((f"incident {living.incident} · reply ", code("help"), " for what I understand, ", code("stop"), " to stop")),
@@ -68,8 +74,12 @@ def render(living: ProgressCard) -> Card:
 
 
 def again(living: ProgressCard) -> Block:
-    """The same in one section, for a card that says what was found before."""
-    return blocks.section((bold(_headline(living)), f" {said(living)}"), *_bar(living))
+    """How far it is, also for a card that says what was found before: each step, with what happens in the present one."""
+    at = next((n for n, stages in enumerate(STEPS.values()) if living.stage in stages), 0)
+    states: list[Status] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEPS))]
+    count = f"{living.done} of {living.total} checks" if living.total else ""
+    told = [" · ".join(filter(None, (title, count if n == LOOK else "", said(living) if n == at else ""))) for n, title in enumerate(STEPS)]
+    return blocks.plan(_headline(living), zip(told, states, strict=True))
 
 
 def said(living: ProgressCard) -> str:
@@ -79,20 +89,13 @@ def said(living: ProgressCard) -> str:
     first, *more = living.awaited
     others = f" and {len(more)} more" if more else ""
     waits = f"{first.hosts}: {first.asked}{others}, {living.seconds} s"
-    return f"– still checking {waits}" if living.likely else f"waiting for {waits}"
+    return f"still checking {waits}" if living.likely else f"waiting for {waits}"
 
 
 def _headline(living: ProgressCard) -> str:
     if living.likely and living.stage not in ("queued", "summarise"):
         return f"🔎 Likely: {living.likely.says}"
     return f"🔎 {STAGES.get(living.stage, living.stage)}"
-
-
-def _bar(living: ProgressCard) -> list[Line]:
-    if not living.total:
-        return []
-    full = min(10, living.done * 10 // living.total)
-    return [(code("█" * full + "░" * (10 - full)), f" {living.done} of {living.total} checks")]
 
 
 def _suspects(living: ProgressCard) -> list[Block]:

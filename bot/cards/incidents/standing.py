@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from bot.cards.blocks import Status
 from graph.incident.lifecycle import all_cured
 from graph.ladders.ends import does
 from graph.rows import IncidentRows
@@ -37,11 +38,13 @@ MOST_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class IncidentStanding:
-    """`lines` say what is going on, the most pressing first; `then` what comes after it."""
+    """`lines` say what is going on, the most pressing first; `then` what comes after it. `tasks` are all steps of the fix where there is
+    one, or several at the same step."""
 
     sign: Sign
     lines: tuple[str, ...]
     then: str = ""
+    tasks: tuple[tuple[str, Status], ...] = ()
 
     @property
     def line(self) -> str:
@@ -68,6 +71,7 @@ WAITS: Mapping[str, str] = {
     "idle": "waiting until the node is drained and without jobs",
     "node_back": "waiting for the host to answer",
 }
+BEGUN = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 PRESSING = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 
 
@@ -125,13 +129,21 @@ def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Inciden
     lines = [*doubt, *(_step(rows, records) for rows in parts)]
     more = len(lines) - MOST_LINES
     shown = lines[:MOST_LINES] if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1} more fixes"]
-    return IncidentStanding("people", tuple(shown), _then(parts[0]))
+    return IncidentStanding("people", tuple(shown), _then(parts[0]), _tasks(parts[0], records) if len(lines) == 1 else ())
 
 
 def _step(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> str:
     first = ladders[0]
     steps = _steps(first)
     return f"Step {_at(first) + 1} of {len(steps)}: {_does(ladders, first.rung)} ({_going(first, records)})"
+
+
+def _tasks(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> tuple[tuple[str, Status], ...]:
+    first, steps = ladders[0], _steps(ladders[0])
+    seen = records.get(first.approval)
+    now: Status = "in_progress" if seen and seen.state in BEGUN else "pending"
+    states: list[Status] = ["complete" if n < first.rung else now if n == first.rung else "pending" for n in steps]
+    return tuple((_does(ladders, n), status) for n, status in zip(steps, states, strict=True))
 
 
 def _then(ladders: Sequence[Ladder]) -> str:

@@ -18,7 +18,7 @@ from redis.exceptions import LockError
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.cards.blocks import Card
+from bot.cards.blocks import Card, plainly
 from bot.slack.client import post, said
 from bot.store.keys import Names
 from bot.tasks import awaited
@@ -151,15 +151,31 @@ GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_close
 """A message that cannot be edited any more, so another takes its place."""
 
 
+STRANGE = frozenset({"invalid_blocks", "invalid_blocks_format"})
+"""Slack does not know a block of the message."""
+
+
 class KeptMessages:
     """Messages that are kept up to date: edited when they look different, posted where there is none any more. One caller at a time for each."""
 
-    def __init__(self, client: AsyncWebClient, cards: PostedCards) -> None:
-        self._client, self.cards = client, cards
+    def __init__(self, client: AsyncWebClient, cards: PostedCards, *, plans: bool = True) -> None:
+        self._client, self.cards, self._plans = client, cards, plans
         self._once = Once(client, cards)
 
     async def put(self, origin: Origin, incident: str, name: str, card: Card, marked: dict[str, Any], *earlier: dict[str, Any]) -> None:
-        """Show this card. `marked` is its metadata, `earlier` those by which it may have been posted before a crash."""
+        """Show this card. `marked` is its metadata, `earlier` those by which it may have been posted before a crash. Once Slack has refused
+        plans and tasks, they are lines for as long as this process lives."""
+        plain = plainly(card)
+        try:
+            await self._put(origin, incident, name, card if self._plans else plain, marked, *earlier)
+        except SlackApiError as no:
+            if no.response["error"] not in STRANGE or not self._plans or plain == card:
+                raise
+            log.warning("kept.plans_refused", error=str(no)[:200])
+            self._plans = False
+            await self._put(origin, incident, name, plain, marked, *earlier)
+
+    async def _put(self, origin: Origin, incident: str, name: str, card: Card, marked: dict[str, Any], *earlier: dict[str, Any]) -> None:
         looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
         ts = await self.cards.get(incident, name)
         if ts == POSTING:

@@ -104,7 +104,7 @@ def content(call: Call, earlier: JSON | None = None) -> JSON:
         raise SlackRefusal("no_text")
     body: JSON = {"text": text or markdown}
     if blocks is not None:
-        body["blocks"] = checked(blocks)
+        body["blocks"] = checked(blocks, call.ws.unknown_blocks)
     elif markdown:
         body["blocks"] = named([{"type": "markdown", "text": markdown}])
     elif earlier and "blocks" in earlier:
@@ -114,9 +114,12 @@ def content(call: Call, earlier: JSON | None = None) -> JSON:
     return body | metadata(call)
 
 
-def checked(blocks: Any) -> list[JSON]:
+def checked(blocks: Any, unknown: frozenset[str] = frozenset()) -> list[JSON]:
+    """The blocks as Slack keeps them; `unknown` are kinds that it does not take today."""
     if not isinstance(blocks, list):
         raise SlackRefusal("invalid_blocks_format")
+    if strange := [block["type"] for block in blocks if isinstance(block, dict) and block.get("type") in unknown]:
+        raise SlackRefusal("invalid_blocks", error(f"unsupported type: {strange[0]}", "/blocks"))
     if found := problems(blocks, "message"):
         raise SlackRefusal("invalid_blocks", *found, errors=[line.removeprefix("[ERROR] ") for line in found])
     if too_long_together(blocks):

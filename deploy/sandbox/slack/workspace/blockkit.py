@@ -228,7 +228,27 @@ def _table(block: JSON, at: str) -> Iterator[str]:
             yield error("no more than 20 items allowed", f"{at}/rows/{n}")
 
 
-SPECIAL: dict[str, Callable[[JSON, str], Iterator[str]]] = {"section": _section, "image": _image, "table": _table}
+def _task(block: JSON, at: str) -> Iterator[str]:
+    if block.get("status", "pending") not in STATUSES:
+        yield error("must be one of: pending, in_progress, complete, error", f"{at}/status")
+
+
+def _plan(block: JSON, at: str) -> Iterator[str]:
+    for n, task in enumerate(block.get("tasks") or []):
+        if not isinstance(task, dict) or task.get("type") != "task_card":
+            yield error("must be a task_card", f"{at}/tasks/{n}/type")
+        else:
+            yield from _block(task, "message", f"{at}/tasks/{n}")
+
+
+STATUSES = frozenset({"pending", "in_progress", "complete", "error"})
+SPECIAL: dict[str, Callable[[JSON, str], Iterator[str]]] = {
+    "section": _section,
+    "image": _image,
+    "table": _table,
+    "task_card": _task,
+    "plan": _plan,
+}
 
 
 def _twice(blocks: list[Any], at: str) -> list[str]:

@@ -77,6 +77,8 @@ class Workspace:
         self.ephemerals: dict[str, Message] = {}
         self.homes: dict[str, JSON] = {}
         self.files = FileStore(clock)
+        self.unknown_blocks: frozenset[str] = frozenset()
+        """Kinds of blocks that this Slack does not take."""
         self._last = 0
         self._ids = count(1)
 

@@ -1,0 +1,117 @@
+"""Where an incident stands, in a line and its steps: from what is stored and what the ledger has of its actions."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from bot.cards.incidents.standing import SIGNS, standing
+from graph.rows import IncidentRows, write_ladders
+from graph.state import Incident, Ladder, Report, Rung, Ticket
+from tests.support.clock import T0
+from tests.support.fakes_approvals import APPROVERS
+from tests.support.fakes_ledger import action
+from tools.ledger.record import Record, Terms
+from tools.ledger.states import State
+
+RUNGS = (
+    Rung(remedy="drain_node", args={"node": "gpu-002"}, part="prepare"),
+    Rung(remedy="gpu_reset", args={"bdf": "0000:3b:00.0"}),
+    Rung(remedy="resume_node", args={"node": "gpu-002"}, plan=-1, part="restore"),
+)
+LADDER = Ladder(id="l1", label="GPU.X.Y", target="gpu-002", rungs=RUNGS, approval="apr-1")
+FOUND = Report(item="1", outcome="diagnosed", headline="Memory error (gpu-002/gpu1)")
+
+
+def incident(*ladders: Ladder, **more: Any) -> IncidentRows:
+    stored = {"id": "i1", "lifecycle": "waiting", "report": FOUND.model_dump(mode="json"), "ladders": write_ladders(ladders), **more}
+    return IncidentRows(cast(Incident, stored))
+
+
+def record(state: State, approval: str = "apr-1") -> Record:
+    made = replace(action(), approval=approval)
+    terms = Terms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
+    return Record(made, terms, state, votes=(), proposed_at=T0, decide_by=T0)
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "status"),
+    [
+        (State.PENDING, "waiting for approval until", "pending"),
+        (State.APPROVED, "approved, starts as soon as it may", "in_progress"),
+        (State.EXECUTING, "running", "in_progress"),
+    ],
+)
+def test_the_present_step_says_how_far_it_is_and_what_comes_then(state: State, words: str, status: str) -> None:
+    stands = standing(incident(LADDER.model_copy(update={"rung": 1})), [record(state)])
+    assert stands.sign == "people"
+    assert stands.lines[0].startswith(f"Step 2 of 3: Reset the GPU at 0000:3b:00.0, gpu-002 ({words}")
+    assert stands.then == "Return gpu-002 to service"
+    assert [is_ for _, is_ in stands.tasks] == ["complete", status, "pending"]
+
+
+def test_hosts_at_the_same_step_are_named_together() -> None:
+    rungs = [
+        (name, tuple(row.model_copy(update={"args": {k: v.replace("gpu-002", name) for k, v in row.args.items()}}) for row in RUNGS))
+        for name in ("gpu-001", "gpu-002", "gpu-003")
+    ]
+    ladders = [LADDER.model_copy(update={"id": name, "target": name, "rungs": own, "approval": name}) for name, own in rungs]
+    stands = standing(incident(*ladders), [record(State.PENDING, name) for name, _ in rungs])
+    assert len(stands.lines) == 1
+    assert "Drain gpu-[001-003]: running jobs go on" in stands.lines[0]
+    assert stands.then == "Reset the GPU at 0000:3b:00.0, gpu-[001-003]"
+
+
+def test_many_fixes_are_three_lines_and_the_most_pressing_comes_first() -> None:
+    ladders = [
+        LADDER.model_copy(update={"id": str(n), "label": f"L{n}", "target": f"gpu-00{n}", "approval": f"apr-{n}", "waiting_for": wait})
+        for n, wait in enumerate(("idle", "node_back", "idle", "approval", "idle"))
+    ]
+    stands = standing(incident(*ladders), [record(State.PENDING, "apr-3")])
+    assert "waiting for approval" in stands.lines[0]
+    assert len(stands.lines) == 3
+    assert stands.lines[-1] == "and 3 more fixes"
+    assert stands.tasks == ()
+
+
+def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
+    doubt = LADDER.model_copy(update={"id": "l2", "target": "gpu-009", "outcome": "unknown", "says": "no answer"})
+    stands = standing(incident(LADDER, doubt), [record(State.PENDING)])
+    assert stands.lines[0] == "gpu-009: nobody knows whether it ran; look, and say so on its card, no answer."
+
+
+@pytest.mark.parametrize(
+    ("rows", "sign", "words"),
+    [
+        (incident(lifecycle="closed"), "well", "Closed."),
+        (incident(LADDER.model_copy(update={"outcome": "cured"}), lifecycle="closed"), "well", "Closed: the fix held."),
+        (incident(LADDER.model_copy(update={"outcome": "cured"}), lifecycle="watching"), "well", "Cured"),
+        (
+            incident(LADDER.model_copy(update={"waiting_for": "proof", "due": T0}), lifecycle="watching"),
+            "well",
+            "passes now, to be proved again at",
+        ),
+        (incident(lifecycle="handed_off", ticket=Ticket().model_dump(mode="json")), "ticket", "Waiting for a person"),
+        (incident(lifecycle="open"), "people", "Waiting for people."),
+        (incident(report=FOUND.model_copy(update={"outcome": "no_fault"}).model_dump(mode="json")), "well", "Nothing to mend"),
+        (
+            incident(report=FOUND.model_copy(update={"questions": ("Since when?",)}).model_dump(mode="json")),
+            "people",
+            "Waiting for an answer.",
+        ),
+    ],
+)
+def test_each_state_has_its_sign_and_line(rows: IncidentRows, sign: str, words: str) -> None:
+    stands = standing(rows)
+    assert (stands.sign, words in stands.lines[0]) == (sign, True)
+
+
+def test_what_a_fix_leaves_to_people_is_said_when_they_have_it() -> None:
+    left = LADDER.model_copy(update={"outcome": "ticket", "says": "replace the GPU; gpu-002 stays drained"})
+    stands = standing(incident(left, lifecycle="handed_off"), taken_by="Priya")
+    assert stands.lines == ("Priya has it.", "gpu-002: for people, replace the GPU; gpu-002 stays drained.")
+
+
+def test_signs_differ_in_more_than_their_colour() -> None:
+    assert len({row.reaction for row in SIGNS.values()}) == len(SIGNS)
+    assert len({row.mark for row in SIGNS.values()}) == len(SIGNS)
