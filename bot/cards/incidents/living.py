@@ -56,8 +56,8 @@ def _changed(living: Living) -> list[Block]:
 def _stands(standing: IncidentStanding | None) -> list[Block]:
     if standing is None:
         return []
-    if len(standing.tasks) > 1:
-        return [blocks.plan(standing.line, standing.tasks)]
+    if standing.begun:
+        return [blocks.plan(f"{SIGNS[standing.sign].mark} {standing.step}", standing.tasks)]
     lines: list[Line] = [(f"{SIGNS[standing.sign].mark} ", bold(standing.lines[0]), *_then(standing))]
     return [blocks.section(*lines, *((f"· {line}",) for line in standing.lines[1:]))]
 

@@ -45,6 +45,13 @@ class IncidentStanding:
     lines: tuple[str, ...]
     then: str = ""
     tasks: tuple[tuple[str, Status], ...] = ()
+    step: str = ""
+    """The first line without what the steps say."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether there are steps of which one has begun: until then its approval card says all of it."""
+        return any(status != "pending" for _, status in self.tasks)
 
     @property
     def line(self) -> str:
@@ -129,13 +136,18 @@ def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Inciden
     lines = [*doubt, *(_step(rows, records) for rows in parts)]
     more = len(lines) - MOST_LINES
     shown = lines[:MOST_LINES] if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1} more fixes"]
-    return IncidentStanding("people", tuple(shown), _then(parts[0]), _tasks(parts[0], records) if len(lines) == 1 else ())
+    if len(lines) > 1:
+        return IncidentStanding("people", tuple(shown), _then(parts[0]))
+    step = f"{_count(parts[0][0])}: {_going(parts[0][0], records)}"
+    return IncidentStanding("people", tuple(shown), _then(parts[0]), _tasks(parts[0], records), step)
 
 
 def _step(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> str:
-    first = ladders[0]
-    steps = _steps(first)
-    return f"Step {_at(first) + 1} of {len(steps)}: {_does(ladders, first.rung)} ({_going(first, records)})"
+    return f"{_count(ladders[0])}: {_does(ladders, ladders[0].rung)} ({_going(ladders[0], records)})"
+
+
+def _count(ladder: Ladder) -> str:
+    return f"Step {_at(ladder) + 1} of {len(_steps(ladder))}"
 
 
 def _tasks(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> tuple[tuple[str, Status], ...]:
