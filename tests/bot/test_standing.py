@@ -5,9 +5,10 @@ from typing import Any, cast
 
 import pytest
 
+from bot.cards.incidents import living
 from bot.cards.incidents.standing import SIGNS, standing
 from graph.rows import IncidentRows, write_ladders
-from graph.state import Incident, Ladder, Report, Rung, Ticket
+from graph.state import HeldNode, Incident, Ladder, Report, Rung, Ticket
 from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_ledger import action
@@ -115,3 +116,9 @@ def test_what_a_fix_leaves_to_people_is_said_when_they_have_it() -> None:
 def test_signs_differ_in_more_than_their_colour() -> None:
     assert len({row.reaction for row in SIGNS.values()}) == len(SIGNS)
     assert len({row.mark for row in SIGNS.values()}) == len(SIGNS)
+
+
+def test_a_node_that_may_come_back_is_offered_on_the_living_message() -> None:
+    report = FOUND.model_copy(update={"held": (HeldNode(ladder="l1", host="gpu-002"),)})
+    made = living.render(living.Living("i1", report, standing=standing(incident(report=report.model_dump(mode="json")))))
+    assert "Ask again to return gpu-002" in str(made.blocks)

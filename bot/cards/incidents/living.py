@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
-from bot.cards.incidents import diagnosis, progress
+from bot.cards.incidents import diagnosis, held, progress
 from bot.cards.incidents.progress import ProgressCard
 from bot.cards.incidents.standing import SIGNS, IncidentStanding
 from bot.cards.text import Line, Part, bold, code
@@ -35,7 +35,8 @@ def render(living: Living) -> Card:
     head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
     first = 1 if found.blocks[0]["type"] == "header" else 0
     said = f" {living.standing.line}" if living.standing else ""
-    return blocks.card(f"{found.text}{said}", [*found.blocks[:first], *head, *_changed(living), *found.blocks[first:]])
+    back = [] if living.report.reply else held.rows(living.incident, living.report.held)
+    return blocks.card(f"{found.text}{said}", [*found.blocks[:first], *head, *_changed(living), *back, *found.blocks[first:]])
 
 
 def ended(standing: IncidentStanding, what: str) -> Card:
