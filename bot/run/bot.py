@@ -16,6 +16,7 @@ from typing import Any, Literal
 from bot.actions.asked import KnownFacts
 from bot.actions.decisions import Approvals
 from bot.actions.due import ActionIndex
+from bot.actions.open_decisions import OpenDecisions
 from bot.cards.incidents.close_modal import choices
 from bot.desk.causes import Causes
 from bot.desk.courses import Courses, counted
@@ -69,7 +70,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         KeptMessages(client, cards, plans=settings.plan_blocks), Reactions(client, cards), people, inbox.origin, unsettled, bound
     )
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
-    ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=Causes(store.redis, world.ports.clock).keep)
+    decided, causes = OpenDecisions(), Causes(store.redis, world.ports.clock)
+    ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=causes.keep, decisions=decided)
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     living.reads(state_of=turns.state)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
@@ -87,6 +89,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         wakeups=of_actions,
     )
     async with contextlib.aclosing(background), open_actions(needs, works=works) as acting:
+        decided.reads(acting.ledger, acting.rights)
         desk = _desk(
             settings, store, inbox, turns, counted(acting.watching(board), courses, ports.clock), Fetch(client, ports.evidence), ports.clock
         )
