@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from graph.conversation.clauses import clauses
+from graph.conversation.commands import commanded
 from graph.conversation.cues import Clause, fits, nearest
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.news import brings_news
@@ -32,6 +33,8 @@ class Meant(NamedTuple):
 
 def read(text: str, names: Vocabulary, now: datetime) -> Said:
     """`text` as people see it, with others as `<@U…>` or `@U…`; the mention of ourselves is taken out already."""
+    if (command := commanded(text, names)) is not None:
+        return command
     parts = clauses(text, names, now)
     if set(text.strip()) == {"?"}:
         return _said(Intent.HELP, text, parts, now)

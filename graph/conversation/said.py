@@ -54,7 +54,8 @@ class Said(Stored):
     def data(self) -> dict[str, Any]:
         """For an inbox item: plain JSON, defaults and the text left out. What a command names it means exactly, so that stands beside it."""
         told: dict[str, Any] = {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
-        if self.intent in _EXACT and (named := (*self.hosts, *self.unknown_hosts)):
+        group = (self.group,) if self.group not in ("", "*") and not self.hosts else ()
+        if self.intent in _EXACT and (named := (*group, *self.hosts, *self.unknown_hosts)):
             told["hosts"] = ",".join(named)
         if self.intent is Intent.NARROW and self.job:
             told["job"] = self.job

@@ -10,7 +10,7 @@ from graph.conversation.said import Said, said_of
 from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens, Place, profiles, strangers
 from graph.engine.walk import Walk
-from graph.incident.visible import visible_hosts
+from graph.incident.visible import visible_groups, visible_hosts
 from graph.ports import Ports
 from graph.rows import IncidentRows
 from graph.state import Incident, ItemKind, Origin
@@ -93,9 +93,16 @@ class Case(IncidentRows):
     turn: Turn
     visible: tuple[str, ...]
     """Hosts that the place where the incident lives may speak of."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Groups that it may speak of, each with those of its hosts that it may."""
     snapshot: str = ""
     """Digest of `facts`."""
     facts: Sequence[Fact] = ()
+
+    @property
+    def nameable(self) -> tuple[str, ...]:
+        """What may be meant by a name that nobody knows."""
+        return (*self.visible, *self.groups)
 
     @property
     def in_question(self) -> tuple[str, ...]:
@@ -153,7 +160,7 @@ async def read_case(state: Incident, ports: Ports) -> Case:
     """The incident; a fact snapshot that has expired reads as nothing looked at yet."""
     sha256 = state.get("facts", "")
     visible = visible_hosts(ports.inventory, IncidentRows(state).origin or Origin())
-    return Case(state, Turn.read(state), visible, sha256, await _facts(sha256, ports))
+    return Case(state, Turn.read(state), visible, visible_groups(ports.inventory, visible), sha256, await _facts(sha256, ports))
 
 
 async def _facts(sha256: str, ports: Ports) -> list[Fact]:

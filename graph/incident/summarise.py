@@ -14,6 +14,7 @@ from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.concerned import Concerned, asks_scheduler, concerned
 from graph.reading.files import acknowledged, is_file, unread
+from graph.reading.groups import group_called, hosts_named
 from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted
@@ -40,7 +41,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(case, ports)
     turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
-    new = understand(case.item.text, case.visible, case.item.at, ports.inventory.domains(case.visible))
+    new = _read(case, ports)
     of_job = await _hosts_of_job(asks_scheduler(case.brief, new), case, ports)
     named = concerned(case.item, case.brief, new, of_job, scheduled=bool(ports.inventory.slurm))
     turn = _named(turn, case.item.text, new, named)
@@ -73,6 +74,16 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
 def _brings_files(case: Case) -> bool:
     """Whether somebody handed in a file with a question: then there is news in it, and it is read like any other."""
     return case.kind in ASKING and any(map(is_file, case.item.attachments))
+
+
+def _read(case: Case, ports: Ports) -> Understanding:
+    """What the item says. The names of a command may be groups' names; so may be what somebody answers with a single name."""
+    domains = ports.inventory.domains(case.visible)
+    new = understand(case.item.text, case.visible, case.item.at, domains)
+    given = str(case.item.data.get("hosts") or group_called(case.item.text.strip().removeprefix("@"), case.groups) or "")
+    exact = case.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
+    named = hosts_named(given, case.visible, case.groups, domains, strict=exact)
+    return replace(new, hosts=named.hosts, unknown_hosts=named.unknown) if named.hosts or named.unknown else new
 
 
 async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], list[LogDigest], list[FileRead]]:

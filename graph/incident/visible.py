@@ -1,6 +1,6 @@
 """Who may see which hosts, and what may be named where they live. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from graph.conversation.said import Vocabulary
 from graph.state import Origin
@@ -21,15 +21,19 @@ def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
     return inventory.workers if origin.kind != "slack" or not inventory.channels else ()
 
 
+def visible_groups(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The groups that have any of these hosts, each with those of them."""
+    seen = frozenset(hosts)
+    return {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in seen))}
+
+
 def vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[str], origin: Origin) -> Vocabulary:
     """What a message may name in the place where an incident lives."""
     hosts = visible_hosts(inventory, origin)
-    seen = frozenset(hosts)
-    groups = {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in seen))}
     return Vocabulary(
         hosts=hosts,
         domains=inventory.domains(hosts),
-        groups=groups,
+        groups=visible_groups(inventory, hosts),
         titles={label: leaf.title for label, leaf in taxonomy.leaves.items()},
         checks=tuple(checks),
         remedies={row.id: row.id.replace("_", " ") for row in REMEDIES.values() if row.at != "fleet"},

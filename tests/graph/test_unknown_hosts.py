@@ -246,3 +246,59 @@ async def test_a_job_that_is_known_replaces_the_hosts() -> None:
     report = await thread.say("job 4712", data={"job": "4712"})
     assert (await thread.hosts(), (await thread.state())["brief"]["job"]) == (("gpu-003", "gpu-004"), "4712")
     assert [row.label for row in report.root_causes] == [LOST]
+
+
+GROUPED = inventory(groups={"train": {"hosts": "gpu-[001-003]"}, "infer-a": {"hosts": "gpu-[004-008]"}}, channels=[])
+TRAIN, INFER = {"gpu-001", "gpu-002", "gpu-003"}, {f"gpu-{n:03}" for n in range(4, 9)}
+
+
+@pytest.mark.parametrize("words", ["train", "@train", "Train", "`train`"])
+async def test_a_group_is_named_where_hosts_are(words: str) -> None:
+    thread = Thread(site=GROUPED)
+    await thread.say("gpu-005 is odd")
+    report = await thread.say(f"recheck {words}", "recheck", data={"hosts": words})
+    assert (thread.looked_at, [row.label for row in report.root_causes], await thread.hosts()) == (TRAIN, [LOST], ("gpu-005",))
+    await thread.say(f"hosts {words}", data={"hosts": words})
+    assert (thread.looked_at, set(await thread.hosts())) == (TRAIN, TRAIN)
+    await thread.say("hosts infer-a, gpu-001", data={"hosts": "infer-a, gpu-001"})
+    assert set(await thread.hosts()) == {*INFER, "gpu-001"}
+
+
+@pytest.mark.parametrize(("kind", "words"), [("recheck", "trian"), ("reply", "trian"), ("recheck", "@tarin"), ("reply", "gpu-001,trian")])
+async def test_a_group_that_nobody_knows_is_said_with_the_nearest(kind: str, words: str) -> None:
+    thread = Thread(site=GROUPED)
+    await thread.say("gpu-005 is odd")
+    report = await thread.say(words, kind, data={"hosts": words})
+    assert "(did you mean train?)" in (report.reply or str(report.unknown_hosts)) or report.unknown_hosts[0].nearest == ("train",)
+    assert thread.looked_at <= {"gpu-001"}
+
+
+async def test_a_group_of_another_name_altogether_is_not_in_the_inventory_and_words_are_no_groups() -> None:
+    thread = Thread(site=GROUPED)
+    await thread.say("gpu-003 is odd")
+    report = await thread.say("hosts storage", data={"hosts": "storage"})
+    assert report.reply == "Not in the inventory: storage. I looked at nothing, and nothing else has changed."
+    await thread.say("recheck now", "recheck", data={"hosts": "now"})
+    assert thread.looked_at >= {"gpu-003"}
+    report = await thread.say("hosts unreachable", data={"hosts": "unreachable"})
+    assert report.unknown_hosts == ()
+
+
+async def test_the_group_that_was_meant_may_be_answered_alone() -> None:
+    thread = Thread(site=GROUPED)
+    await thread.say("gpu-099 hangs")
+    report = await thread.say("train")
+    assert (thread.looked_at >= TRAIN, [row.label for row in report.root_causes]) == (True, [LOST])
+
+
+async def test_a_tenant_learns_of_no_other_group() -> None:
+    site = inventory(
+        groups={"train": {"hosts": "gpu-[001-004]", "tenant": "acme"}, "blue": {"hosts": "gpu-[005-008]", "tenant": "blue"}},
+        channels=[{"channel": "C1", "kind": "tenant", "tenant": "acme"}],
+    )
+    thread = Thread(site=site)
+    thread.origin = Origin(kind="slack", channel="C1", tenant="acme")
+    await thread.say("gpu-001 is odd")
+    for word in ("blue", "bleu"):
+        report = await thread.say(f"hosts {word}", data={"hosts": word})
+        assert report.reply == f"Not in the inventory: {word}. I looked at nothing, and nothing else has changed."

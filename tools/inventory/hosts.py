@@ -156,7 +156,7 @@ class Inventory(BaseModel):
             wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
         unknown = [name for name in wanted if name not in self.hosts]
         if unknown:
-            raise BadRange(in_words(unknown_names(unknown, self.hosts)))
+            raise BadRange(in_words(unknown_names(unknown, (*self.hosts, *self.groups))))
         return tuple(self.hosts[name] for name in wanted)
 
     def domains(self, names: Iterable[str]) -> frozenset[str]:

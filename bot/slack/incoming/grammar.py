@@ -12,7 +12,10 @@ Kind = Literal["help", "status", "why", "recheck", "stop", "hand_off", "reply"]
 
 HOSTS = r"(?=\S*[\d\[])[A-Za-z0-9][A-Za-z0-9._\-\[\],]*(?:[,\s]+(?=\S*[\d\[])[A-Za-z0-9][A-Za-z0-9._\-\[\],]*)*"
 """Words that look like hosts: each has a digit or a bracket."""
-RANGE = r"[A-Za-z0-9][A-Za-z0-9._\-\[\],\s]*?"
+GROUP = r"@?[A-Za-z][A-Za-z0-9._\-]{0,62}"
+"""One word, which may be a group's name; what else it may be is told by the inventory (`graph.reading.groups`)."""
+AGAIN = r"(?:re-?check|(?:look|check) again)"
+RANGE = r"@?[A-Za-z0-9][A-Za-z0-9._\-\[\],\s]*?"
 LABEL = r"[A-Z_]+|[A-Za-z_]+(?:\.[A-Za-z0-9_]+)+"
 
 
@@ -44,10 +47,10 @@ PHRASES = (
     _phrase("help", "this list", "help", r"help|\?|what can you do"),
     _phrase("status", "what I know and what I am doing", "status", r"status|any news|where are we"),
     _phrase("why [LABEL]", "the evidence behind the root cause, or behind LABEL", "why", rf"why(?:\s+(?:not\s+)?`?(?P<label>(?-i:{LABEL}))`?)?"),
-    _phrase("recheck [HOSTS]", "look again, or on these hosts only", "recheck", rf"(?:re-?check|(?:look|check) again)(?:\s+(?:on\s+)?`?(?P<hosts>{HOSTS})`?)?"),
+    _phrase("recheck [HOSTS]", "look again, or on these hosts or this group only", "recheck", rf"{AGAIN}(?:\s+(?:on\s+)?`?(?P<hosts>{HOSTS}|{GROUP})`?)?"),
     _phrase("stop", "stop looking; nothing is lost", "stop", r"stop|cancel|halt"),
     _phrase("hand off", "make this thread a ticket for a human", "hand_off", r"hand(?:\s|-)?(?:it\s+)?(?:off|over)|escalate"),
-    _phrase("hosts RANGE", "the hosts that are concerned, as gpu-[017-020]", "reply", rf"hosts?\s*[:=]?\s+`?(?P<hosts>{RANGE})`?"),
+    _phrase("hosts RANGE", "the hosts that are concerned, as gpu-[017-020] or a group’s name", "reply", rf"hosts?\s*[:=]?\s+`?(?P<hosts>{RANGE})`?"),
     _phrase("job ID", "the job that is concerned", "reply", r"job\s*[:=]?\s+`?(?P<job>[A-Za-z0-9._-]{1,64})`?"),
     _phrase("since TIME", "when it began, as “since 02:40”", "reply", r"(?:since|began|started)\s+(?:at\s+)?(?P<since>[^\n]{1,60})"),
 )

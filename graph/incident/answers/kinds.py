@@ -17,7 +17,7 @@ def unknown(case: Case) -> Concluded:
     """Only names that nobody knows: what stands stays."""
     turn = case.turn
     report = answering(case, "").model_copy(
-        update={"unknown_hosts": unknown_names(turn.unknown, case.visible), "unknown_job": turn.unknown_job}
+        update={"unknown_hosts": unknown_names(turn.unknown, case.nameable), "unknown_job": turn.unknown_job}
     )
     reply = " ".join((*said_in(report), "I looked at nothing, and nothing else has changed."))
     return Concluded(report.model_copy(update={"reply": reply}))

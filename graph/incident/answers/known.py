@@ -90,7 +90,7 @@ def meant(asked: Asked) -> Meant:
 
 def unknown_said(asked: Asked) -> list[str]:
     """A line about names that nobody knows, with those that may be meant; none without any."""
-    words = in_words(unknown_names(asked.said.unknown_hosts, asked.case.visible))
+    words = in_words(unknown_names(asked.said.unknown_hosts, asked.case.nameable))
     return [f"{words[0].upper()}{words[1:]}."] if words else []
 
 

@@ -1,0 +1,27 @@
+"""`hosts …` and `recheck …` with names of groups, which no other words of a language look like. Pure."""
+
+import re
+
+from graph.conversation.intents import Intent
+from graph.conversation.said import Said, Vocabulary
+from graph.reading.groups import almost, group_called, hosts_named
+
+LONGEST = 400
+_COMMAND = re.compile(
+    r"(?:please )?(?:(?P<narrow>hosts?) ?[:=]?|re-?check|(?:look|check) again) (?:(?:on|at) )?(?P<names>\S.*?)(?: please)?[ .!]*",
+    re.IGNORECASE,
+)
+
+
+def commanded(text: str, names: Vocabulary) -> Said | None:
+    """The command, where it names a group, or almost one; None leaves the text to be read as any other."""
+    found = _COMMAND.fullmatch(" ".join(text[:LONGEST].split()))
+    if found is None:
+        return None
+    words = [word.strip("`'\"*,") for word in found["names"].split()]
+    if not any(word.startswith("@") or group_called(word, names.groups) or almost(word, names.groups) for word in words):
+        return None
+    named = hosts_named(found["names"], names.hosts, names.groups, names.domains, strict=bool(found["narrow"]))
+    group = next((group for word in words if (group := group_called(word.removeprefix("@"), names.groups))), "")
+    intent = Intent.NARROW if found["narrow"] else Intent.RECHECK
+    return Said(intent=intent, text=text, hosts=named.hosts, unknown_hosts=named.unknown, group=group)

@@ -1,0 +1,42 @@
+"""`hosts …` and `recheck …` with the names of groups, as a thread and a terminal understand them."""
+
+import pytest
+
+from graph.conversation.intents import Intent
+from graph.conversation.read import read
+from graph.conversation.said import Vocabulary
+from tests.support.clock import T0
+from tests.support.inventories import inventory
+from tools.inventory.ranges import BadRange
+
+NAMES = Vocabulary(hosts=("gpu-001", "gpu-002", "gpu-003"), groups={"train": ("gpu-001", "gpu-002"), "infer-a100": ("gpu-003",)})
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "hosts"),
+    [
+        ("hosts train", Intent.NARROW, "gpu-001,gpu-002"),
+        ("Hosts: @train", Intent.NARROW, "gpu-001,gpu-002"),
+        ("recheck train", Intent.RECHECK, "gpu-001,gpu-002"),
+        ("please look again on `infer-a100`.", Intent.RECHECK, "gpu-003"),
+        ("recheck the group train", Intent.RECHECK, "gpu-001,gpu-002"),
+        ("hosts train and gpu-003", Intent.NARROW, "gpu-001,gpu-002,gpu-003"),
+        ("hosts trian", Intent.NARROW, "trian"),
+        ("recheck @storage", Intent.RECHECK, "storage"),
+        ("only train", Intent.NARROW, "train"),
+    ],
+)
+def test_a_group_is_named_in_a_command(text: str, intent: Intent, hosts: str) -> None:
+    said = read(text, NAMES, T0)
+    assert (said.intent, said.data()["hosts"]) == (intent, hosts)
+
+
+@pytest.mark.parametrize("text", ["recheck", "recheck now", "recheck please", "hosts are down", "recheck that the train leaves at nine"])
+def test_other_words_name_no_group_by_mistake(text: str) -> None:
+    assert "train" not in read(text, NAMES, T0).unknown_hosts
+    assert read("recheck now", NAMES, T0).data().get("hosts") is None
+
+
+def test_the_terminal_refuses_a_group_that_nobody_knows_with_the_nearest() -> None:
+    with pytest.raises(BadRange, match=r"not in the inventory: trian \(did you mean train\?\)"):
+        inventory(groups={"train": {"hosts": "n[1-4]"}}, channels=[]).pick("trian")
