@@ -57,8 +57,10 @@ def _best(parts: Iterable[Clause]) -> Meant | None:
 def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Said:
     near = sorted((fit for clause in parts for fit in nearest(clause)), key=lambda fit: -fit.score)
     meant = [fit.intent for fit in near if INTENTS[fit.intent].form]
-    suggestions = tuple(dict.fromkeys([*meant, Intent.STATUS, Intent.HELP]))[:2]
-    return _said(Intent.NOT_UNDERSTOOD, text, parts, now).model_copy(update={"sure": False, "suggestions": suggestions})
+    found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*meant, Intent.STATUS, Intent.HELP]))[:2]}
+    if any(clause.denies or clause.depends or clause.quotes for clause in parts):
+        found |= {"remedy": "", "check": "", "person": ""}  # nobody asked for these
+    return _said(Intent.NOT_UNDERSTOOD, text, parts, now).model_copy(update=found)
 
 
 def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> Said:

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
+from graph.conversation.guessed import with_guess
+from graph.conversation.intents import INTENTS, Intent
 from graph.engine.abnormal import is_odd
 from graph.incident.case import DIAGNOSED, Case, Turn, merged, read_case
-from graph.model.reasoner import BriefGuess, Declined
+from graph.model.reasoner import BriefGuess, Choices, Declined, Reasoner
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.concerned import Concerned, asks_scheduler, concerned
@@ -22,6 +24,7 @@ from graph.reading.reports import Understanding, understand
 from graph.state import Brief, FileRead, Incident, ItemKind, LogDigest
 from tools.fact import Fact
 from tools.inventory.ranges import fold
+from tools.remedies import REMEDIES
 
 MOST_SAID, LONGEST_SAID, LONGEST_BRIEF, LONGEST_READ = 8, 600, 1500, 100_000
 MOST_FILES = 10
@@ -34,6 +37,8 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     ports = runtime.context
     case = await read_case(state, ports)
     turn = Turn(asked=case.turn.asked, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
+    if case.kind == "ask" and ports.model and not case.message.sure and case.message.intent is Intent.NOT_UNDERSTOOD:
+        case, turn = await _meant(case, turn, ports, ports.model)
     if not case.looks and not _brings_files(case):
         same = _as_asked(replace(turn, priors=case.turn.priors, past=case.turn.past), case)  # what is said now is what was said then
         return {"turn": same.write()}
@@ -55,7 +60,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         turn,
         hosts=fold(named.looked_at) or turn.hosts,
         without_model=unhelped,
-        asked_model=() if unhelped or not ports.model else ("brief",),
+        asked_model=turn.asked_model if unhelped or not ports.model else (*turn.asked_model, "brief"),
     )
     await ports.progress(Progress(case.id, "summarise", _in_words(brief)))
     return {
@@ -69,6 +74,24 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         "walk": {},
         "tier": "history",
     }
+
+
+async def _meant(case: Case, turn: Turn, ports: Ports, model: Reasoner) -> tuple[Case, Turn]:
+    """What a model makes of a message that the rules did not understand; new facts then look like any other."""
+    choices = Choices(
+        {intent.value: row.means for intent, row in INTENTS.items()},
+        case.visible,
+        tuple(ports.taxonomy.leaves),
+        tuple(ports.fleet.checks),
+        tuple(REMEDIES),
+    )
+    guess = await model.intent(case.id, case.item.text, choices)
+    if isinstance(guess, Declined):
+        return case, replace(turn, without_model=guess.reason)
+    said = with_guess(case.message, guess)
+    turn = replace(turn, said=said.data()["said"], kind="" if said.kind == case.item.kind else said.kind, asked_model=("intent",))
+    item = case.item.model_copy(update={"kind": said.kind, "data": {**case.item.data, **said.data()}})
+    return replace(case, stored=cast(Incident, {**case.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
 
 
 def _brings_files(case: Case) -> bool:

@@ -1,4 +1,4 @@
-"""The only asker of a language model: four questions, each answered with a typed value or declined with a sentence.
+"""The only asker of a language model: five questions, each answered with a typed value or declined with a sentence.
 
 Rules it keeps: a model chooses among ids it was given and never writes a command; an answer that names anything else is refused
 whole; nothing a provider does raises out of here; an incident's budget is kept over turns and processes; an endpoint that keeps
@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from graph.model.budget import Budget, MemoryBook, Price, SpendBook, estimate, price_of
 from graph.model.endpoint import MOST_OUT, Answering, Endpoint, Trouble
 from graph.model.prompts import ModelQuestion, ask
-from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Spent
+from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, Ranking, Spent
 from graph.state import Brief, Hypothesis
 from kb.taxonomy.labels import SYMPTOMS
 
 MOST_TEXT, MOST_DIGEST, MOST_FACTS, MOST_HOSTS, MOST_LABELS = 8_000, 6_000, 60, 100, 80
+MOST_MESSAGE = 2_000
 LINE = 240
 T = TypeVar("T")
 A = TypeVar("A", bound="ModelAnswer")
@@ -49,6 +50,14 @@ class JudgeAnswer(ModelAnswer):
 
 class QuestionsAnswer(ModelAnswer):
     questions: list[str] = Field(max_length=10)
+
+
+class IntentAnswer(ModelAnswer):
+    intent: str
+    hosts: list[str]
+    labels: list[str]
+    check: str
+    remedy: str
 
 
 class Unheard(Exception):
@@ -162,6 +171,32 @@ class Model:
             return asked_for
 
         return await self._ask(incident, "questions", asked, _shape(questions=_list_of(None)), read)
+
+    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
+        names = likely_hosts(text, choices.hosts)
+        meanings = [f"{intent}: {means}" for intent, means in choices.intents.items()]
+        lists = {"Intents": list(choices.intents), "Meanings": meanings, "Hosts": names, "Causes": list(choices.labels)}
+        lists |= {"Checks": list(choices.checks), "Remedies": list(choices.remedies)}
+        asked = ask("intent", lists, {"Message": shorten(text, MOST_MESSAGE)})
+        shape = _shape(
+            intent={"type": "string", "enum": list(choices.intents)},
+            hosts=_list_of(names),
+            labels=_list_of(choices.labels),
+            check={"type": "string", "enum": ["", *choices.checks]},
+            remedy={"type": "string", "enum": ["", *choices.remedies]},
+        )
+
+        def read(raw: str) -> IntentGuess:
+            answer = _parse(IntentAnswer, raw)
+            offered([answer.intent], choices.intents, "intent")
+            offered(answer.hosts, names, "host")
+            offered(answer.labels, choices.labels, "cause")
+            offered([answer.check], ["", *choices.checks], "check")
+            offered([answer.remedy], ["", *choices.remedies], "remedy")
+            hosts, labels = tuple(dict.fromkeys(answer.hosts)), tuple(dict.fromkeys(answer.labels))
+            return IntentGuess(answer.intent, hosts, labels, answer.check, answer.remedy)
+
+        return await self._ask(incident, "intent", asked, shape, read)
 
     async def _ask(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]

@@ -4,9 +4,9 @@ A reasoner chooses among ids it was given and never writes a command. It returns
 the provider: no key, a dead endpoint, a spent budget and garbage are all `Declined`. `graph.model.client` is the real one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from graph.state import Brief, Hypothesis
 
@@ -45,6 +45,28 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class IntentGuess:
+    """What a message seems to want: ids among those offered, and empty where it names none."""
+
+    intent: str
+    hosts: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    check: str = ""
+    remedy: str = ""
+
+
+class Choices(NamedTuple):
+    """The ids that may be answered."""
+
+    intents: Mapping[str, str]
+    """Intent → what it means."""
+    hosts: Sequence[str]
+    labels: Sequence[str]
+    checks: Sequence[str]
+    remedies: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """What an incident has cost so far, over all its turns."""
 
@@ -71,6 +93,10 @@ class Reasoner(Protocol):
 
     async def questions(self, incident: str, brief: Brief, facts_digest: str, ruled_out: Sequence[str]) -> tuple[str, ...] | Declined:
         """Up to three questions to the reporter that would tell open causes apart."""
+        ...
+
+    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
+        """Say what a message in the thread asks for."""
         ...
 
     def spent(self, incident: str) -> Spent:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Reasoner, Spent
+from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, Ranking, Reasoner, Spent
 from graph.state import Brief, Hypothesis
 from tools.fleet.answers import Ask, Seen, Wave
 from tools.fleet.fleet import Fleet
@@ -29,6 +29,9 @@ class Partly:
         return (
             Declined(LEFT_OUT) if "questions" in self._declines else await self._model.questions(incident, brief, facts_digest, ruled_out)
         )
+
+    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
+        return Declined(LEFT_OUT) if "intent" in self._declines else await self._model.intent(incident, text, choices)
 
     def spent(self, incident: str) -> Spent:
         return self._model.spent(incident)

@@ -61,7 +61,7 @@ def rank(model: Model, incident: str = "inc-1") -> Awaitable[Ranking | Declined]
     return model.rank(incident, BRIEF, "Xid 79 on gpu-017", LABELS)
 
 
-async def test_the_four_questions_are_answered_with_typed_values(opened: Opened) -> None:
+async def test_the_questions_are_answered_with_typed_values(opened: Opened) -> None:
     model: Reasoner = opened()
     guess = await model.brief("inc-1", "job 4711: hang on gpu-017\nNCCL error: timeout", ["gpu-017", "gpu-018"])
     assert isinstance(guess, BriefGuess)

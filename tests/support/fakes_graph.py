@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from graph.engine.reference import Lens
-from graph.model.reasoner import BriefGuess, Declined, Judgement, Ranking, Spent
+from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, Ranking, Spent
 from graph.ports import Ports, Progress
 from graph.state import Brief, Hypothesis, Item, ItemKind
 from kb.taxonomy.expressions import Expression
@@ -241,6 +241,7 @@ class FakeModel:
     ranking: Ranking | Declined = GARBAGE
     judgement: Judgement | Declined = GARBAGE
     asks: tuple[str, ...] | Declined = GARBAGE
+    wants: IntentGuess | Declined = GARBAGE
     calls: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     """The digests of what was seen, as they came."""
@@ -262,6 +263,11 @@ class FakeModel:
         self.calls.append("questions")
         self.shown.append(facts_digest)
         return self.asks
+
+    async def intent(self, incident: str, text: str, choices: Choices) -> IntentGuess | Declined:
+        self.calls.append("intent")
+        self.shown.append(text)
+        return self.wants
 
     def spent(self, incident: str) -> Spent:
         return Spent(len(self.calls), 100 * len(self.calls), 10 * len(self.calls), 0.001 * len(self.calls))

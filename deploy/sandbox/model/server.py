@@ -67,7 +67,20 @@ def questions(prompt: str) -> dict[str, Any]:
     return {"questions": ["What changed since it last worked?", "Do other jobs on the same machines run well?"]}
 
 
-RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {"brief": brief, "rank": rank, "judge": judge, "questions": questions}
+def intent(prompt: str) -> dict[str, Any]:
+    said = data(prompt, "Message").lower()
+    hosts = [host for host in offered(prompt, "Hosts") if host in said]
+    wanted = next((one for one in offered(prompt, "Intents") if one.replace("_", " ") in said), "not_understood")
+    return {"intent": wanted, "hosts": hosts, "labels": [], "check": "", "remedy": ""}
+
+
+RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "brief": brief,
+    "rank": rank,
+    "judge": judge,
+    "questions": questions,
+    "intent": intent,
+}
 
 
 def by_shape(schema: Mapping[str, Any]) -> Any:

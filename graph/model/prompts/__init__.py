@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-QUESTIONS = ("brief", "rank", "judge", "questions")
+QUESTIONS = ("brief", "rank", "judge", "questions", "intent")
 
 
 class BadPrompt(Exception):
