@@ -80,6 +80,11 @@ async def nothing_waiting(incident: str) -> Sequence[Item]:
     return ()
 
 
+async def nobody_waits(incident: str) -> frozenset[str]:
+    """No fix waits for others to go first (terminal, bench)."""
+    return frozenset()
+
+
 async def no_scheduler(job: str) -> tuple[str, ...]:
     """Nobody knows which hosts a job runs on."""
     return ()
@@ -146,6 +151,8 @@ class Ports:
     keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
     """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and
     hears here who keeps the others. What it had before and has no more is the others'."""
+    late: Callable[[str], Awaitable[frozenset[str]]] = field(default=nobody_waits)
+    """The ids of an incident's ladders that nobody is asked about yet, for others go first."""
     decisions: Callable[[str], Awaitable[Sequence[Decision] | None]] = field(default=nobody_decides)
     """What is up for decision in an incident; None where nothing can be approved at all."""
     tell_every: float = 3.0

@@ -7,7 +7,7 @@ and the state holds their digests only.
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tools.action import FaultCondition
 from tools.inventory.nearest import UnknownName
@@ -201,6 +201,8 @@ class Ladder(Stored):
     outcome: LadderOutcome = ""
     says: str = ""
     """Where it stands, in one sentence."""
+    late: bool = Field(default=False, exclude=True)
+    """It wants a decision, and others go first: nobody is asked yet. Read anew each turn, never stored."""
     asked_by: str = ""
     """Who wished for it in words, as `TEAM:USER`: whoever asks for something does not approve it."""
 

@@ -44,8 +44,9 @@ class Queues:
         return news
 
     async def let_go(self, incident: str, label: str, ladders: Sequence[Ladder], by: str) -> None:
-        """A human lets the next wave go after what failed so far."""
+        """A human lets the next wave go after what failed so far; it is in the audit log before it counts."""
         queue = (await self._of(incident, ladders, await self.book.of_incident(incident))).get(label, Queue())
+        await self.book.let_go(incident, label, queue.failed, by)
         before = (await self.index.told(incident)).get(f"{LET_GO}{label}", "").split()
         await self.index.tell(incident, f"{LET_GO}{label}", " ".join(sorted({*before, *queue.failed})))
         log.info("ladders.let_go", incident=incident, label=label, by=by, failed=list(queue.failed), waits=queue.waits)
@@ -56,6 +57,18 @@ class Queues:
         told = await self.index.told(incident)
         let_go = {name.removeprefix(LET_GO): words.split() for name, words in told.items() if name.startswith(LET_GO)}
         return queues(ladders, records, Allowance(self.book.brakes, self.inventory, used), let_go, self.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class LateOnes:
+    """The ids of an incident's ladders that wait for their turn, as it was noted last."""
+
+    index: ActionIndex
+
+    async def __call__(self, incident: str) -> frozenset[str]:
+        told = await self.index.told(incident)
+        notes = [json.loads(text) for name, text in told.items() if name.startswith(QUEUE) and text]
+        return frozenset(name for note in notes for name in note.get("late", ()))
 
 
 def behind(told: Mapping[str, str], label: str, approvals: Collection[str]) -> str:

@@ -71,6 +71,7 @@ class Queue:
             "failed": list(self.failed),
             "at": self.at.isoformat() if self.at else "",
             "newest": self.newest,
+            "late": list(self.late),
         }
         return json.dumps(row, separators=(",", ":")) if self.waits else ""
 

@@ -17,6 +17,7 @@ from bot.actions.asked import KnownFacts
 from bot.actions.decisions import Approvals
 from bot.actions.due import ActionIndex
 from bot.actions.open_decisions import OpenDecisions
+from bot.actions.queue import LateOnes
 from bot.cards.incidents.close_modal import choices
 from bot.desk.causes import Causes
 from bot.desk.courses import Courses, counted
@@ -71,11 +72,12 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     )
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
     decided, causes = OpenDecisions(), Causes(store.redis, world.ports.clock)
-    ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=causes.keep, decisions=decided)
+    index = ActionIndex(store.redis, world.ports.clock)
+    ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=causes.keep, decisions=decided, late=LateOnes(index))
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     living.reads(state_of=turns.state)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
-    known = Known(ActionIndex(store.redis, ports.clock).told, KnownFacts(ports.evidence, turns.state))
+    known = Known(index.told, KnownFacts(ports.evidence, turns.state))
     needs = ActingNeeds(
         settings,
         store,

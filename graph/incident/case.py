@@ -12,8 +12,8 @@ from graph.engine.reference import Lens, Place, profiles, strangers
 from graph.engine.walk import Walk
 from graph.incident.visible import visible_groups, visible_hosts
 from graph.ports import Ports
-from graph.rows import IncidentRows
-from graph.state import Incident, ItemKind, Origin
+from graph.rows import IncidentRows, read_ladders
+from graph.state import Incident, ItemKind, Ladder, Origin
 from tools.fact import Fact, Value
 from tools.inventory.ranges import expand, fold
 
@@ -98,6 +98,13 @@ class Case(IncidentRows):
     snapshot: str = ""
     """Digest of `facts`."""
     facts: Sequence[Fact] = ()
+    late: frozenset[str] = frozenset()
+    """The ids of ladders that wait for others to go first."""
+
+    @cached_property
+    def ladders(self) -> list[Ladder]:
+        rows = read_ladders(self.stored.get("ladders", []))
+        return [row.model_copy(update={"late": True}) if row.id in self.late else row for row in rows]
 
     @property
     def nameable(self) -> tuple[str, ...]:
@@ -160,7 +167,9 @@ async def read_case(state: Incident, ports: Ports) -> Case:
     """The incident; a fact snapshot that has expired reads as nothing looked at yet."""
     sha256 = state.get("facts", "")
     visible = visible_hosts(ports.inventory, IncidentRows(state).origin or Origin())
-    return Case(state, Turn.read(state), visible, visible_groups(ports.inventory, visible), sha256, await _facts(sha256, ports))
+    groups = visible_groups(ports.inventory, visible)
+    late = await ports.late(state.get("id", "")) if len(state.get("ladders", ())) > 1 else frozenset[str]()
+    return Case(state, Turn.read(state), visible, groups, sha256, await _facts(sha256, ports), late)
 
 
 async def _facts(sha256: str, ports: Ports) -> list[Fact]:

@@ -97,7 +97,7 @@ def does(ladder: Ladder) -> str:
 
 def _waits(ladder: Ladder) -> str:
     return {
-        "approval": "waiting for a decision",
+        "approval": "waits for its turn, nobody is asked yet" if ladder.late else "waiting for a decision",
         "idle": f"waiting until {ladder.target} is drained and without jobs",
         "node_back": f"waiting for {ladder.target}",
     }.get(ladder.waiting_for, "waiting for the other fixes on this host")

@@ -1,5 +1,6 @@
 """Many hosts of one fault: they are put up in waves as large as the brakes leave, and one that does not pass stops the next."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,8 @@ from bot.actions.queue import QUEUE, behind
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import shared_card, waiting
 from bot.cards.approvals.card import Shown
+from graph.incident.case import read_case
+from graph.ladders.ends import describe
 from tests.bot.test_actions import slow
 from tests.bot.test_approval_views import GROUP, fits
 from tests.bot.test_batch_views import rows_of
@@ -135,5 +138,20 @@ async def test_one_that_does_not_pass_stops_the_next_wave_until_a_human_lets_it_
     assert await office.pending(incident) == []
     assert '"why":"failed"' in await note(office, incident)
     await office.decisions.let_go(rows[0].approval, rows[0].digest, ANN)
+    entries = [json.loads(line) async for line in office.ledger.export()]
+    (let_go,) = [row for row in entries if row["event"] == "wave_let_go"]
+    assert (let_go["by"], let_go["incident"], let_go["after"]) == (ANN, incident, [rows[0].action.target])
+    assert (await office.ledger.verify()).good
     await office.settle(incident)
     assert len(await office.pending(incident)) == 3
+
+
+async def test_nobody_is_said_to_be_asked_about_a_host_that_waits_for_its_turn(store: Redis) -> None:
+    office = sixty(store)
+    incident = await mention(office)
+    case = await read_case(await office.turns.state(incident), office.ports)
+    said = [describe(row, "Slow") for row in case.ladders]
+    assert sum("waiting for a decision" in line for line in said) == 3
+    assert sum("waits for its turn, nobody is asked yet" in line for line in said) == 57
+    await office.say(incident, "status")
+    assert "late" not in str(await office.ladders(incident))

@@ -19,6 +19,7 @@ from bot.actions.driver import Delivery, Driver
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
 from bot.actions.proposer import Proposer
+from bot.actions.queue import LateOnes
 from bot.actions.worker import Actions
 from bot.desk.causes import Causes
 from bot.desk.inbox import Inbox
@@ -374,6 +375,7 @@ class Office:
             clock=self.clock,
             skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
             waits=waits or Waits(),
+            late=LateOnes(ActionIndex(redis, self.clock)),
             keep=nobody_else if alone else Causes(redis, self.clock).keep,
         )
         self.turns = IncidentTurns(RedisSaver(redis), self.ports)

@@ -2,7 +2,7 @@
 kill switch and breakers. What changes the state of an action is in `tools.ledger.ledger`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -100,6 +100,16 @@ class Book:
     async def reset_breaker(self, group: str, who: str) -> None:
         """A human looked at the group and lets changes go on. The window is counted anew."""
         await self._switch("breaker_reset", who, f"breaker:{group}", "", group)
+
+    async def let_go(self, incident: str, label: str, hosts: Sequence[str], who: str) -> None:
+        """Somebody looked at the hosts on which a fix did not pass, and wants it put up on more: written down, before it is."""
+
+        async def attempt() -> str:
+            look = await self._look()
+            line = audit.entry("wave_let_go", "", who, look.at, incident=incident, label=label, after=sorted(hosts))
+            return await self._journal.run("note", look, KeyParts("-", incident=incident), line)
+
+        await insist(attempt)
 
     async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "", why: str = "") -> None:
         async def attempt() -> str:

@@ -231,6 +231,12 @@ end
 return ok()
 """
 
+NOTE = """
+if not begin() then return 'retry' end
+return ok()
+"""
+# What people decided about the order of things: it changes no action, and is in the chain like every other decision.
+
 REWIND = """
 if not begin(true) then return 'retry' end
 return ok()
@@ -249,6 +255,7 @@ SCRIPTS: Mapping[str, str] = {
         "end": END,
         "outcome": OUTCOME,
         "switch": SWITCH,
+        "note": NOTE,
         "rewind": REWIND,
     }.items()
 }
