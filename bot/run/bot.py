@@ -68,7 +68,12 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     bound = bindings(world.ports.inventory.channels)
     unsettled = Unsettled(store.redis, world.ports.clock)
     living = LivingMessages(
-        KeptMessages(client, cards, plans=settings.plan_blocks), Reactions(client, cards), people, inbox.origin, unsettled, bound
+        KeptMessages(client, cards, plans=settings.plan_blocks),
+        Reactions(client, cards, background),
+        people,
+        inbox.origin,
+        unsettled,
+        bound,
     )
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
     decided, causes = OpenDecisions(), Causes(store.redis, world.ports.clock)

@@ -291,7 +291,7 @@ async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: W
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(4)]
     records = [await place.ledger.propose(one, terms) for one in made]
     surface, posted = place.bot.surface, PostedCards(place.bot.redis)
-    living = living_messages(surface.client, place.bot.redis, surface.people, surface.inbox.origin, place.clock)
+    living = living_messages(surface.client, place.bot.redis, surface.people, surface.inbox.origin, place.clock, surface.tasks)
     other = ActionCards(surface.client, posted, surface.people, place.cards.sources, living)
     sides = [place.cards, other]
     shown = await asyncio.gather(*(sides[n % 2].approval(record, Incident()) for n, record in enumerate(records)), return_exceptions=True)

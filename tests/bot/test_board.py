@@ -76,7 +76,7 @@ class Place:
 
     def messages(self) -> LivingMessages:
         client = slack_client(self.slack.bot_token, self.slack.api_url)
-        messages = living_messages(client, self.redis, People(client), self.origin, self.clock)
+        messages = living_messages(client, self.redis, People(client), self.origin, self.clock, self.background)
         messages.bound = self.bound
         messages.reads(state_of=self.stored)
         return messages
@@ -356,7 +356,7 @@ async def test_without_knowing_who_can_read_along_nothing_is_posted(place: Place
         client,
         place.cards,
         ProgressCards(
-            living_messages(client, place.redis, People(client), place.origin, place.clock),
+            living_messages(client, place.redis, People(client), place.origin, place.clock, place.background),
             place.background,
         ),
         People(client),
@@ -493,8 +493,9 @@ async def test_where_slack_takes_no_plans_their_steps_are_lines_from_the_first_r
     assert [place.slack.stats()["refusals"][name] for name in refused] == [1]
 
 
-def signs(place: Place) -> list[str]:
+async def signs(place: Place) -> list[str]:
     """The reactions under the message that called us."""
+    await place.background.idle()
     return [row["name"] for row in place.slack.thread(OPS, place.thread)[0].get("reactions", [])]
 
 
@@ -502,25 +503,25 @@ async def test_the_message_that_called_us_shows_one_sign_of_how_the_incident_sta
     board = place.board()
     await board.progress(Progress("i1", "queued", "On it."))
     await place.background.idle()
-    assert signs(place) == ["mag_right"]
+    assert await signs(place) == ["mag_right"]
     await board.report("i1", place.state(), REPORT)
-    assert signs(place) == ["red_circle"]
+    assert await signs(place) == ["red_circle"]
     await place.board().report("i1", place.state(**ticket(), lifecycle="handed_off"), REPORT)
-    assert signs(place) == ["ticket"]
+    assert await signs(place) == ["ticket"]
     for _ in range(2):
         await place.board().report("i1", place.state(lifecycle="closed"), REPORT)
-    assert signs(place) == ["white_check_mark"]
+    assert await signs(place) == ["white_check_mark"]
     assert place.calls("reactions.add") == 4
     await news(board, 1)
     await place.background.idle()
-    assert signs(place) == ["mag_right"]
+    assert await signs(place) == ["mag_right"]
 
 
 async def test_a_sign_that_a_dead_process_left_half_changed_is_put_right(place: Place) -> None:
     await place.board().report("i1", place.state(), REPORT)
     await place.cards.set("i1", "sign", "red_circle white_check_mark")
     await place.board().report("i1", place.state(lifecycle="closed"), REPORT)
-    assert signs(place) == ["white_check_mark"]
+    assert await signs(place) == ["white_check_mark"]
 
 
 async def test_without_the_scope_there_is_no_sign_and_nothing_else_is_missed(place: Place) -> None:
@@ -529,6 +530,15 @@ async def test_without_the_scope_there_is_no_sign_and_nothing_else_is_missed(pla
     await news(board, 1)
     await place.background.idle()
     await board.report("i1", place.state(), REPORT)
-    assert signs(place) == []
+    assert await signs(place) == []
     assert place.calls("reactions.add") == 1
     assert "fell off the bus" in str(place.said()[0]["blocks"])
+
+
+async def test_a_sign_of_a_turn_that_is_over_comes_too_late(place: Place) -> None:
+    messages, origin = place.messages(), await place.origin("i1")
+    assert origin
+    before = await messages.turn("i1")
+    await place.board().report("i1", place.state(), REPORT)
+    messages.reactions.soon(origin, "i1", "looking", before)
+    assert await signs(place) == ["red_circle"]

@@ -196,7 +196,7 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             warning=warning,
         )
         posted = PostedCards(redis)
-        living = living_messages(surface.client, redis, surface.people, surface.inbox.origin, clock)
+        living = living_messages(surface.client, redis, surface.people, surface.inbox.origin, clock, surface.tasks)
         cards = ActionCards(surface.client, posted, surface.people, sources, living)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()

@@ -64,10 +64,12 @@ class Behind:
         return [str(message["text"]) for message in self.slack.messages(channel, user) if message.get("bot_id")]
 
 
-def living_messages(client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginOf, clock: Clock) -> LivingMessages:
+def living_messages(
+    client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginOf, clock: Clock, tasks: Background
+) -> LivingMessages:
     """The living messages as a process has them."""
     cards = PostedCards(redis)
-    return LivingMessages(KeptMessages(client, cards), Reactions(client, cards), people, origin_of, Unsettled(redis, clock))
+    return LivingMessages(KeptMessages(client, cards), Reactions(client, cards, tasks), people, origin_of, Unsettled(redis, clock))
 
 
 @asynccontextmanager

@@ -89,7 +89,7 @@ class LivingMessages:
             return True
         current = await self._show(origin, busy, turn)
         if current and busy.stage in ("queued", "execute"):
-            await self.reactions.show(origin, busy.incident, "looking")
+            self.reactions.soon(origin, busy.incident, "looking", turn)
         return current
 
     async def _show(self, origin: Origin, busy: ProgressCard, turn: str) -> bool:
@@ -178,7 +178,8 @@ class LivingMessages:
         return origin if origin is not None and origin.kind == "slack" else None
 
     async def _sign(self, origin: Origin, incident: str, state: Incident) -> None:
-        await self.reactions.show(origin, incident, standing(IncidentRows(state)).sign if state.get("report") else "people")
+        sign = standing(IncidentRows(state)).sign if state.get("report") else "people"
+        self.reactions.soon(origin, incident, sign, await self.turn(incident))
 
     # -- Slack ------------------------------------------------------------------------------------------------------
 

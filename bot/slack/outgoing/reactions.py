@@ -4,6 +4,7 @@ A sign is worth no failure: what Slack refuses is written down, and where the ap
 """
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 from slack_sdk.errors import SlackApiError
@@ -12,28 +13,36 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.cards.incidents.standing import SIGNS, Sign
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.outgoing.posts import PostedCards
+from bot.tasks import Background
 from graph.state import Origin
 
 log = structlog.get_logger()
+PATIENCE = timedelta(seconds=15)
+"""How long one sign waits for another."""
 DONE = frozenset({"already_reacted", "no_reaction"})
 """It is so already."""
 
 
 @dataclass
 class Reactions:
-    """`show` may be called at any time, by any process."""
+    """`soon` may be called at any time, by any process; nobody waits for it."""
 
     client: AsyncWebClient
     cards: PostedCards
+    tasks: Background
     _off: bool = field(default=False)
 
-    async def show(self, origin: Origin, incident: str, sign: Sign) -> None:
-        """Put this sign there in place of ours. What is noted first is what may be there, so a crash leaves no second one behind."""
+    def soon(self, origin: Origin, incident: str, sign: Sign, turn: str) -> None:
+        """Put this sign there in place of ours, unless the turn that it is about is over by then."""
+        self.tasks.spawn("sign", self._show(origin, incident, sign, turn))
+
+    async def _show(self, origin: Origin, incident: str, sign: Sign, turn: str) -> None:
+        """What is noted first is what may be there, so a crash leaves no second sign behind."""
         wanted = SIGNS[sign].reaction
         if self._off or not origin.thread_ts or await self.cards.get(incident, "sign") == wanted:
             return
-        async with self.cards.alone(incident, "sign") as alone:
-            if not alone:
+        async with self.cards.alone(incident, "sign", wait=PATIENCE) as alone:
+            if not alone or await self.cards.get(incident, "living_turn") != turn:
                 return
             there = (await self.cards.get(incident, "sign")).split()
             await self.cards.set(incident, "sign", " ".join(dict.fromkeys((*there, wanted))))
