@@ -99,7 +99,16 @@ def _known(said: Said) -> bool:
 
 def _to_somebody_else(said: Said, here: Situation) -> bool:
     names_them = _known(said) and said.intent in OF_A_PERSON and here.called == "inside"
-    return bool(here.called) and not here.mentioned and not names_them
+    return bool(here.called) and not here.mentioned and not names_them and not _calls_a_group(said, here)
+
+
+def _calls_a_group(said: Said, here: Situation) -> bool:
+    """`recheck @train` names hosts and nobody, unless somebody is called beside it."""
+    return (
+        here.called == "inside"
+        and bool(said.group)
+        and said.text.casefold().count("@") == said.text.casefold().count(f"@{said.group}".casefold()) > 0
+    )
 
 
 def _answers_us(said: Said, here: Situation) -> bool:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from graph.conversation.addressed import Heed, Situation, called, heed
 from graph.conversation.intents import Intent
 from graph.conversation.read import read
 from graph.conversation.said import Vocabulary
@@ -29,6 +30,14 @@ NAMES = Vocabulary(hosts=("gpu-001", "gpu-002", "gpu-003"), groups={"train": ("g
 def test_a_group_is_named_in_a_command(text: str, intent: Intent, hosts: str) -> None:
     said = read(text, NAMES, T0)
     assert (said.intent, said.data()["hosts"]) == (intent, hosts)
+
+
+@pytest.mark.parametrize(
+    ("text", "heard"), [("recheck @train", True), ("hosts @train", True), ("recheck @priya", False), ("recheck @train @priya", False)]
+)
+def test_a_group_that_is_written_like_a_mention_calls_nobody_else(text: str, heard: bool) -> None:
+    here = Situation(called=called(text), follows="us")
+    assert heed(read(text, NAMES, T0), here) is (Heed.ANSWER if heard else Heed.SILENCE)
 
 
 @pytest.mark.parametrize("text", ["recheck", "recheck now", "recheck please", "hosts are down", "recheck that the train leaves at nine"])
