@@ -73,6 +73,11 @@ class IncidentRows:
         """As they were judged last."""
         return tuple(Hypothesis.model_validate(row) for row in self.stored.get("hypotheses", []))
 
+    @property
+    def walked(self) -> list[tuple[str, str, str]]:
+        """The steps of the taxonomy walk: (path, what was done, why)."""
+        return [(str(path), str(did), str(why)) for path, did, why in (self.stored.get("walk") or {}).get("log", ())]
+
     @cached_property
     def report(self) -> Report | None:
         """What was reported last."""

@@ -149,6 +149,11 @@ def _lines_of(block: Block) -> Block:
     return section((bold(block["title"]),), *((f"{TICKS[task['status']]} {task['title']}",) for task in block["tasks"]))
 
 
+def whole_context(*lines: Line) -> Block:
+    """Small print, not one character cut; TooLong where Slack would not take it."""
+    return {"type": "context", "elements": [_mrkdwn(_whole("text", show(parts, sys.maxsize), FIELD)) for parts in lines]}
+
+
 def divider() -> Block:
     """A rule."""
     return {"type": "divider"}

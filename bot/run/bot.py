@@ -75,14 +75,16 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         unsettled,
         bound,
     )
-    board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound)
+    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
+    board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound, titles)
     decided, causes = OpenDecisions(), Causes(store.redis, world.ports.clock)
     index = ActionIndex(store.redis, world.ports.clock)
     ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=causes.keep, decisions=decided, late=LateOnes(index))
     turns = IncidentTurns(RedisSaver(store.redis), ports)
     living.reads(state_of=turns.state)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
-    known = Known(index.told, KnownFacts(ports.evidence, turns.state))
+    facts_of = KnownFacts(ports.evidence, turns.state)
+    known = Known(index.told, facts_of)
     needs = ActingNeeds(
         settings,
         store,
@@ -109,10 +111,11 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             people=people,
             bound=bindings(ports.inventory.channels),
             hosts_of=partial(visible_hosts, ports.inventory),
-            offered=choices((leaf.label, leaf.title) for leaf in ports.taxonomy.leaves.values()),
+            offered=choices(titles.items()),
             clock=ports.clock,
             tasks=background,
             alert_bots=frozenset(settings.alert_bots),
+            facts_of=facts_of,
             courses=courses,
             approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
         )

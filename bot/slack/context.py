@@ -2,7 +2,7 @@
 a refusal."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -21,12 +21,18 @@ from bot.tasks import Background
 from graph.ports import Progress
 from graph.state import Incident, Origin
 from tools.clock import Clock
+from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.record import Refused
 
 NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
 STORE_SECONDS = 2.0
 """Slack waits three seconds for an ack."""
+
+
+async def nothing_known(incident: str) -> Sequence[Fact]:
+    """No facts."""
+    return ()
 
 
 class StoreAway(Exception):
@@ -63,6 +69,8 @@ class Surface:
     """Where remedies may be approved; without it nothing is ever repaired."""
     courses: Courses | None = None
     """Where it is kept what people think of a diagnosis; without it that is refused."""
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_known
+    """What an incident's latest look established."""
     patience: float = STORE_SECONDS
     """How long a click may take before it is acknowledged and goes on by itself."""
 

@@ -281,7 +281,7 @@ def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> 
         ConditionSeen("same boot", True, ""),
     ]
     words = str(approval.render(Shown(record_of(), seen=seen, seen_at=T0)).blocks)
-    for must in ("✗ no process uses this GPU · `4711`", "? drained · could not look: no route to host", "✓ same boot · printed nothing"):
+    for must in ("✗ no process uses this GPU · `4711`", "? drained · could not look: no route to host", "✓ same boot (03:10 UTC)"):
         assert must in words
 
 

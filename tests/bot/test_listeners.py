@@ -1,5 +1,6 @@
 """The Slack side as people live it: mentions, replies, clicks, forms, commands; what is acked is stored, and the rest is said."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -175,15 +176,47 @@ async def reported(bot: Behind) -> tuple[str, str, str]:
     return incident, ts, await post(bot.surface.client, OPS, ts, diagnosis.render(incident, REPORT))
 
 
-@pytest.mark.parametrize(("button", "kind"), [(a, k) for a, k in diagnosis.BUTTONS.items()])
-async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kind: str) -> None:
+@pytest.mark.parametrize(("button", "kind", "data"), [(diagnosis.HAND_OFF, "hand_off", {"report": "x"}), (more.MENU, "recheck", {})])
+async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kind: str, data: dict[str, str]) -> None:
     incident, _, card = await reported(bot)
-    delivery = await bot.slack.click("priya", card, button)
+    chosen = json.dumps([kind, incident], separators=(",", ":")) if button == more.MENU else None
+    delivery = await bot.slack.click("priya", card, button, value=chosen)
     await bot.settled()
     last = (await bot.inbox.peek(incident))[-1]
     assert delivery.acked
-    assert (last.kind, last.user, last.data) == (kind, "U0PRIYA", {"report": "x"})
+    assert (last.kind, last.user, last.data) == (kind, "U0PRIYA", data)
     assert bot.woken == [incident, incident]
+
+
+async def test_details_open_as_the_incident_stands_for_whoever_asks(bot: Behind) -> None:
+    incident, _, card = await reported(bot)
+    await bot.slack.click("priya", card, diagnosis.DETAILS)
+    await bot.settled()
+    assert "no details" in str(bot.slack.whispers("priya"))
+    bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
+    await bot.slack.click("priya", card, diagnosis.DETAILS)
+    await bot.settled()
+    view = bot.slack.view("priya")
+    assert view is not None
+    assert "GPU.BUS.Fell_Off" in str(view["blocks"])
+    assert "went on after this card" not in str(view["blocks"])
+    bot.states[incident] = {"id": incident, "report": REPORT.model_copy(update={"item": "later"}).model_dump(mode="json")}
+    await bot.slack.click("olga", card, diagnosis.DETAILS)
+    await bot.settled()
+    assert "went on after this card" in str(bot.slack.view("olga"))
+    assert len(await bot.inbox.peek(incident)) == 1
+
+
+async def test_details_are_shown_to_nobody_who_may_not_read_the_thread(bot: Behind) -> None:
+    incident, ts, card = await reported(bot)
+    bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
+    _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
+    foreign = await post(bot.surface.client, OPS, elsewhere, diagnosis.render(incident, REPORT))
+    for who, ts in (("gus", card), ("olga", foreign)):
+        await bot.slack.click(who, ts, diagnosis.DETAILS)
+        await bot.settled()
+        assert bot.slack.view(who) is None
+        assert bot.slack.whispers(who)
 
 
 async def test_the_host_that_was_meant_is_said_in_the_thread_by_whoever_chose_it(bot: Behind) -> None:
@@ -353,7 +386,7 @@ async def test_a_button_counts_only_in_its_own_thread(bot: Behind) -> None:
     incident, _ = await opened(bot)
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
     card = await post(bot.surface.client, OPS, elsewhere, diagnosis.render(incident, REPORT))
-    await bot.slack.click("olga", card, diagnosis.WHY)
+    await bot.slack.click("olga", card, diagnosis.HAND_OFF)
     await bot.settled()
     assert len(await bot.inbox.peek(incident)) == 1
     assert "older version" in str(bot.slack.whispers("olga"))
@@ -371,7 +404,7 @@ async def test_a_click_in_a_channel_that_became_shared_does_nothing(bot: Behind)
 async def test_a_click_that_cannot_be_stored_is_told_at_once_to_whoever_clicked(bot: Behind) -> None:
     _, _, card = await reported(bot)
     bot.server.connected = False
-    delivery = await bot.slack.click("olga", card, diagnosis.RECHECK)
+    delivery = await bot.slack.click("olga", card, diagnosis.HAND_OFF)
     await bot.settled()
     assert delivery.acked
     assert "could not note this down" in str(bot.slack.whispers("olga"))

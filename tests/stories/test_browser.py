@@ -30,10 +30,18 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
         thread = page.get_by_test_id("thread")
         await expect(thread).to_contain_text("GPU fell off the PCIe bus")
         await expect(thread).to_contain_text("gpu-003/gpu")
-        await expect(thread).to_contain_text("Xid (PCI:")
+        await expect(thread).to_contain_text("has fallen off the bus")
         await expect(thread).to_contain_text("Approve?")  # comes last, and would scroll the diagnosis away
         await thread.get_by_text("GPU fell off the PCIe bus").first.evaluate("text => text.scrollIntoView({block: 'start'})")
         await shot(page, "2-diagnosis")
+
+        await thread.get_by_test_id("button-diagnosis.details").last.click()
+        modal = page.get_by_test_id("modal")
+        await expect(modal).to_contain_text("Xid (PCI:")
+        await expect(modal).to_contain_text("sha256")
+        await shot(page, "2-details")
+        await page.keyboard.press("Escape")
+        await expect(modal).to_be_hidden()
 
         await page.get_by_test_id("thread-composer").fill("why")
         await page.get_by_test_id("thread-send").click()
@@ -53,7 +61,6 @@ async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_
         await expect(thread).to_contain_text(re.compile("taken by.*Priya", re.I))
 
         await thread.get_by_role("button", name="Close").last.click()
-        modal = page.get_by_test_id("modal")
         await modal.get_by_role("textbox").first.fill("Riser of GPU 7 was loose; reseated, cold boot, eight GPUs again.")
         await shot(page, "4-close")
         await modal.get_by_test_id("modal-submit").click()

@@ -6,14 +6,14 @@ from tools.remedies.row import Remedy
 ROWS: tuple[Remedy, ...] = (
     Remedy(
         id="drain_node",
-        does="Drain {node}: running jobs go on, no new one starts there",
+        does="Drain {node}",
         at="controller",
         args={"node": "node", "approval": "approval"},
         command=("scontrol", "update", "NodeName={node}", "State=DRAIN", "Reason=rackmedic:{approval}"),
         risk="disruptive",
         limit_seconds=30,
         proof=("sched",),
-        blast="one node out of the scheduler; running jobs are not touched",
+        blast="one node: running jobs go on, no new one starts there",
         conditions=(NODE_IN_SERVICE,),
         undo="resume_node",
         refusals={

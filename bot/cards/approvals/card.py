@@ -14,7 +14,7 @@ from bot.cards import blocks
 from bot.cards.approvals import files, parts, process, waiting, words
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import Stale
-from bot.cards.text import Part, bold, exact, exact_code, plain, size
+from bot.cards.text import Line, Part, bold, exact, exact_code, plain, size
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action
 from tools.ledger.record import Record, is_digest
@@ -86,28 +86,31 @@ def render(shown: Shown) -> Card:
     """The card in its present state."""
     record = shown.record
     try:
-        core = _core(record.action)
+        core, identity = _core(record, shown.group), parts.small_print(record, shown.seen, shown.seen_at)
     except TooLong as why:
         return _too_large(shown, str(why))
     made = blocks.card(
-        _head(record),
+        words.headline(record),
         [
             blocks.header(_head(record)),
-            *parts.asked(record, shown.group),
             *waiting.render(shown.queued, 1, carry(record)),
             *core,
             *_known(shown),
             *parts.warned(shown.warning),
             *parts.stands(record, shown.names, shown.began, shown.held),
             *parts.output(shown.tail),
-            *parts.conditions(record, shown.seen, shown.seen_at),
-            parts.about(record, shown.names),
+            *parts.conditions(record, shown.seen),
+            *parts.asked_for(record, shown.names),
             *parts.votes(record, shown.names),
-            parts.small_print(record),
+            identity,
             *buttons(record),
         ],
     )
-    return made if all(block in made.blocks for block in core) else _too_large(shown, "its parts together are longer than a message may be")
+    return (
+        made
+        if all(block in made.blocks for block in (*core, identity))
+        else _too_large(shown, "its parts together are longer than a message may be")
+    )
 
 
 def read(payload: Mapping[str, Any]) -> Click:
@@ -147,21 +150,20 @@ def command(action: Action) -> str:
 
 
 def _head(record: Record) -> str:
-    """The headline; one that does not fit names the remedy only, for half a host name would be another host."""
-    line = words.headline(record)
+    """What is to decide or how it went; host and risk stand below it, whole. One that does not fit names the remedy only, for half a host
+    name would be another host."""
+    line = words.short_headline(record)
     if size(plain(line)) <= blocks.HEADER:
         return line
     mark, begins = words.state_of(record)
     return f"{mark} {begins} {exact(record.action.remedy)}"
 
 
-def _core(action: Action) -> list[Block]:
-    """Where, what and the digest of it, not one character cut."""
-    return [
-        blocks.whole((bold("On"), " ", *words.place(action)), (bold(exact(action.risk)), f": {words.blast(action)}")),
-        blocks.verbatim(command(action)),
-        blocks.whole(("digest ", exact_code(action.digest))),
-    ]
+def _core(record: Record, group: str) -> list[Block]:
+    """Who decides, where and what, not one character cut."""
+    action, asked = record.action, parts.asked(record, group)
+    where: Line = (bold("On"), " ", *words.place(action), " · ", bold(exact(action.risk)), f": {words.blast(action)}")
+    return [blocks.whole(*([asked] if asked else []), where), blocks.verbatim(command(action))]
 
 
 def _known(shown: Shown) -> list[Block]:
@@ -184,9 +186,8 @@ def _too_large(shown: Shown, why: str) -> Card:
                 ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
                 ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
             ),
-            blocks.whole(("digest ", exact_code(record.digest))),
             *parts.stands(record, shown.names, shown.began, shown.held),
-            parts.small_print(record),
+            blocks.whole_context(("digest ", exact_code(record.digest))),
             *reject,
         ],
     )

@@ -6,14 +6,14 @@ from datetime import datetime
 from bot.cards import blocks
 from bot.cards.approvals import words
 from bot.cards.blocks import Block
-from bot.cards.text import BadId, Line, Part, bold, code, exact_code, italic, mention_group, moment, utc
+from bot.cards.text import BadId, Line, Part, bold, clip, code, exact_code, italic, mention_group, moment, utc
 from tools.acting.conditions import ConditionSeen
 from tools.checks import CHECKS
 from tools.ledger.record import Record, requesters_of
 from tools.ledger.states import OPEN, State
 
 Names = Mapping[str, str]
-MOST_CONDITIONS, MOST_VOTES = 10, 8
+MOST_CONDITIONS, MOST_VOTES, SAID = 10, 8, 400
 SEEN: Mapping[bool | None, str] = {True: "✓", False: "✗", None: "?"}
 
 
@@ -25,14 +25,14 @@ def mentioned(group: str) -> tuple[Part, ...]:
         return ()
 
 
-def asked(record: Record, group: str) -> list[Block]:
-    """Who is to decide until when: the one line that calls somebody."""
+def asked(record: Record, group: str) -> Line:
+    """Who is to decide until when: the one line that calls somebody. Empty where there is nothing to decide."""
     if record.state is not State.PENDING:
-        return []
+        return ()
     if not record.terms.approvers:
-        return [blocks.say("Nobody may approve this: the channel names no `approvers:` group in the inventory, or the group is empty.")]
-    until: Line = ("please decide until ", moment(record.decide_by), f" ({utc(record.decide_by)}).")
-    return [blocks.section((*mentioned(group), *until, *(" ", bold(count(record)))))]
+        return ("Nobody may approve this: the channel names no `approvers:` group in the inventory, or the group is empty.",)
+    until: Line = ("decide until ", moment(record.decide_by), f" ({utc(record.decide_by)}) · ")
+    return (*mentioned(group), *until, bold(count(record)))
 
 
 def count(record: Record) -> str:
@@ -107,24 +107,29 @@ def output(tail: Sequence[str]) -> list[Block]:
     return [blocks.quote(tail, width=200, limit=1800)] if tail else []
 
 
-def conditions(record: Record, seen: Sequence[ConditionSeen], at: datetime | None) -> list[Block]:
-    """What must hold, the fault first, and what a dry run saw of it."""
+def conditions(record: Record, seen: Sequence[ConditionSeen]) -> list[Block]:
+    """What must hold: the fault first, then what a dry run did not find so, or all where there was none. What it found so stands below."""
     if record.state not in OPEN:
         return []
     fault = words.fault(record.action)
     still: list[Line] = [(f"• {fault}",)] if fault else []
-    if seen:
-        when = f" (dry run at {utc(at)})" if at else ""
-        lines = still + [saw(one) for one in seen[:MOST_CONDITIONS]]
-    else:
-        when = ""
-        lines = still + [(f"• {condition.says}",) for condition in record.action.conditions[:MOST_CONDITIONS]]
+    unmet = [saw(one) for one in seen if one.ok is not True]
+    unseen = [] if seen else [(f"• {condition.says}",) for condition in record.action.conditions]
+    lines = [*still, *unmet, *unseen]
     if not lines:
         return _check(record)
-    rest = max(len(seen), len(record.action.conditions)) - MOST_CONDITIONS
-    lines += [(f"… and {rest} more",)] if rest > 0 else []
-    again: Line = (italic("Read again just before it starts; if one does not hold, nothing is run."),)
-    return [*_check(record), blocks.section((bold("Must hold"), when), *lines, again)]
+    rest = len(lines) - MOST_CONDITIONS
+    more: list[Line] = [(f"… and {rest} more",)] if rest > 0 else []
+    title: Line = (bold("Must hold"), " when it starts:")
+    return [*_check(record), blocks.section(title, *lines[:MOST_CONDITIONS], *more)]
+
+
+def holds(record: Record, seen: Sequence[ConditionSeen], at: datetime | None) -> Line:
+    """What a dry run found so, each condition by name."""
+    good = [one.says for one in seen if one.ok is True] if record.state in OPEN else []
+    shown = " · ".join(good[:MOST_CONDITIONS])
+    rest = f" · and {len(good) - MOST_CONDITIONS} more" if len(good) > MOST_CONDITIONS else ""
+    return (clip(f"✓ {shown}{rest}{f' ({at:%H:%M} UTC)' if at else ''}", 2 * SAID),) if good else ()
 
 
 def saw(one: ConditionSeen) -> Line:
@@ -142,17 +147,21 @@ def _check(record: Record) -> list[Block]:
     return [blocks.section((bold("The check asks"), f" {check.asks}"), *((code(" ".join(row.argv)),) for row in check.commands[:3]))]
 
 
-def about(record: Record, names: Names) -> Block:
-    """Proof, undo and who asked for it."""
+def asked_for(record: Record, names: Names) -> list[Block]:
+    """Who wished for it, where that was a person: they cannot approve it."""
+    asked_by = ", ".join(named(who, names) for who in sorted(requesters_of(record.action)))
+    return [blocks.say(bold("Asked for by"), f" {asked_by}, who therefore cannot approve it")] if asked_by else []
+
+
+def small_print(record: Record, seen: Sequence[ConditionSeen] = (), at: datetime | None = None) -> Block:
+    """What a dry run found so, proof and undo, and by what it is approved and found again, the digest whole. TooLong where that does not fit."""
     action = record.action
-    asked_by = ", ".join(named(who, names) for who in sorted(requesters_of(action)))
-    return blocks.fields(
-        [
-            ("Proof", (words.proof(action),)),
-            ("Undo", (words.undo(action),)),
-            ("Asked for by", (asked_by + ", who therefore cannot approve it" if asked_by else "RackMedic, from what it found",)),
-            ("Approvals", (f"{record.approvals} of {record.terms.quorum}",)),
-        ]
+    return blocks.whole_context(
+        *([holding] if (holding := holds(record, seen, at)) else []),
+        (clip(f"Proof: {words.proof(action)}", SAID),),
+        (clip(f"Undo: {words.undo(action)}", SAID),),
+        ("digest ", exact_code(action.digest)),
+        (italic(f"{action.approval} · {action.incident} · {action.limit_seconds} s at most"),),
     )
 
 
@@ -170,15 +179,6 @@ def vote_lines(record: Record, names: Names) -> list[Line]:
         at = utc(datetime.fromisoformat(vote.at))
         lines.append((f"{mark} ", bold(named(vote.voter, names)), f" {verb} at {at}{': ' + vote.reason if vote.reason else ''}"))
     return lines
-
-
-def small_print(record: Record) -> Block:
-    """What it is known by, for logs and the audit."""
-    action = record.action
-    return blocks.context(
-        (italic(f"{action.approval} · incident {action.incident} · time limit {action.limit_seconds} s"),),
-        (italic(f"policy {action.policy[:16] or '–'} · catalogue {action.catalogue[:16] or '–'} · boot {action.boot_id or '–'}"),),
-    )
 
 
 def people_named(text: str, names: Names) -> str:

@@ -114,7 +114,7 @@ def _asked(records: Sequence[Record], group: str) -> list[Block]:
     if not pending:
         return []
     if not any(record.terms.approvers for record in pending):
-        return parts.asked(pending[0], "")
+        return [blocks.section(parts.asked(pending[0], ""))]
     by = min(record.decide_by for record in pending)
     votes = {record.terms.quorum for record in pending}
     each = f"{len(pending)} action{'s' if len(pending) > 1 else ''}" + (

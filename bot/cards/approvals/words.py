@@ -156,7 +156,7 @@ def proof(action: Action) -> str:
         return "none: what it prints is the answer"
     if not mends(action):
         return "the scheduler must show it"
-    return f"{', '.join(action.proof)}{f' must no longer show {action.proves}' if action.proves else ''}"
+    return f"{', '.join(action.proof)}{' must no longer show the fault' if action.proves else ''}"
 
 
 def mends(action: Action) -> bool:
@@ -168,6 +168,12 @@ def headline(record: Record) -> str:
     """What is read in five seconds. Cut by whoever shows it, so the card repeats it whole."""
     mark, begins = state_of(record)
     return f"{mark} {begins} {what(record.action)}"
+
+
+def short_headline(record: Record) -> str:
+    """The same without host and risk, where these stand beside it."""
+    mark, begins = state_of(record)
+    return f"{mark} {begins} {does(record.action)}"
 
 
 def what(action: Action) -> str:

@@ -1,42 +1,54 @@
-"""The report of a turn: root cause first, where, the lines that prove it, what else was thought of, the next step last."""
+"""The report of a turn in five lines: what, where, how sure, do this, buttons. What else is known stands behind Details."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import feedback, handed_in, held, kept, more, question, rows
+from bot.cards.incidents import feedback, held, kept, more, question, rows
+from bot.cards.incidents.rows import NO_TITLES, Titles
 from bot.cards.text import Line, Part, bold, code, italic
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
 from tools.inventory.ranges import fold
 
-HAND_OFF, WHY, RECHECK = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck"
-BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck"}
+HAND_OFF, WHY, RECHECK, DETAILS = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck", "diagnosis.details"
+BUTTONS = {HAND_OFF: "hand_off", WHY: "why", RECHECK: "recheck", DETAILS: "details"}
+"""`why` and `recheck` stand on cards of before: the details tell why, the menu has a look again, and whoever types them is still answered."""
 
 NO_LINKS: Mapping[str, Part] = {}
 HEADLINES: Mapping[Outcome, tuple[str, str]] = {
     "diagnosed": ("🔴", "Root cause found"),
-    "no_fault": ("🟢", "No fault found"),
-    "abstained": ("🟡", "No root cause found yet"),
+    "no_fault": ("✅", "No fault found"),
+    "abstained": ("❓", "No root cause found yet"),
     "handed_off": ("🎫", "Handed to a human"),
 }
+"""Signs that differ in shape, not in colour alone, and what is said where there is no better headline."""
 
-OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "🟢", "odd": "🟡", "blind": "🟡"}
+OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠️", "blind": "❓"}
 """What stands before the answer to a question about hosts."""
 
+FILES = 1500
+"""How long what is said of files may be."""
 
-def render(incident: str, report: Report, stats: Stats | None = None, links: Mapping[str, Part] = NO_LINKS) -> Card:
+LINES, LINES_EACH, CAUSES, NAMED, BLIND, LOG_LINES, IDEAS, BY_HAND = 2, 1, 2, 3, 3, 6, 2, 2
+"""Lines of evidence of one cause, and of each of several; how many causes are shown so and how many more by name; failed looks, lines of
+logs, ideas and tasks for people."""
+
+
+def render(
+    incident: str, report: Report, stats: Stats | None = None, links: Mapping[str, Part] = NO_LINKS, titles: Titles = NO_TITLES
+) -> Card:
     """The whole report; a turn that answered a question shows the answer alone, for the rest was said before. `links`: to the threads of
-    other incidents, where the reader may follow them."""
+    other incidents, where the reader may follow them; `titles`: what causes are called."""
     if report.reply:
         return blocks.card(
             report.reply,
             [
                 *_answer(report.reply),
-                *handed_in.render(report),
+                *_files(report),
                 *held.rows(incident, report.held),
                 *_meant(incident, report),
                 _small_print(incident, report, None),
@@ -44,28 +56,32 @@ def render(incident: str, report: Report, stats: Stats | None = None, links: Map
         )
     icon, words = HEADLINES[report.outcome]
     icon = OF_ASKED[report.about.found] if report.about else icon
-    headline = f"{icon} {report.headline or words}"
+    own = [row for row in report.root_causes if row.label not in report.also_seen]
     return blocks.card(
-        headline,
+        f"{icon} {report.headline or words}",
         [
-            blocks.header(headline),
+            blocks.header(f"{icon} {_headline(report, own, titles) or words}"),
             *[blocks.say(f"❓ {line}") for line in said_in(report) if line not in report.headline],
             *_meant(incident, report),
-            *_causes(row for row in report.root_causes if row.label not in report.also_seen),
-            *_also_seen(report),
+            *_causes(own, titles, named=len(own) > 1),
+            *_also_seen(report, titles),
             *kept.render(report, links),
-            *_titled("Ruled out", rows.ruled_out(report.ruled_out)),
-            *_titled("Could not look", rows.could_not_look(report.could_not_look)),
-            *handed_in.render(report),
-            *_logs(report),
-            *question.parts(report.questions, report.suggestions),
-            *([blocks.say(bold("Next:"), " ", report.next_step)] if report.next_step else []),
-            *_titled("For people", [(row,) for row in report.by_hand]),
+            *_files(report),
+            *_logs(report, own),
+            *question.parts(report.questions, report.suggestions[:IDEAS]),
+            *_do_this(report, own, titles),
             _small_print(incident, report, stats),
             *([_buttons(incident, report)] if report.outcome != "handed_off" else []),
             *([feedback.row(incident, report.item)] if report.outcome in ("diagnosed", "no_fault") else []),
         ],
     )
+
+
+def _headline(report: Report, own: Sequence[Hypothesis], titles: Titles) -> str:
+    """What it is. Where stands below it, whole; the headline of the report has both."""
+    if not own or report.about or (len(own) == 1 and own[0].label not in titles):
+        return report.headline
+    return titles[own[0].label] if len(own) == 1 else f"{len(own)} causes found"
 
 
 def read(payload: Mapping[str, Any]) -> Press:
@@ -86,10 +102,12 @@ def _answer(reply: str) -> list[Block]:
     return parts
 
 
-def _also_seen(report: Report) -> list[Block]:
+def _also_seen(report: Report, titles: Titles) -> list[Block]:
     """What is wrong elsewhere than on the hosts that somebody asked about."""
-    parts = _causes(row for row in report.root_causes if row.label in report.also_seen)
-    return [blocks.say(bold("Also seen")), *parts, *_not_put_up(report)] if parts else []
+    causes = [row for row in report.root_causes if row.label in report.also_seen]
+    rest = _by_name(causes, titles)
+    more_of_them = [blocks.section(*rest)] if rest else []
+    return [blocks.say(bold("Also seen")), *_causes(causes, titles, named=True), *more_of_them, *_not_put_up(report)] if causes else []
 
 
 def _not_put_up(report: Report) -> list[Block]:
@@ -99,36 +117,77 @@ def _not_put_up(report: Report) -> list[Block]:
     return [blocks.say("No fix of it is put up for decision. Say ", code(f"recheck {hosts}"), " to be shown one.")] if hosts else []
 
 
-def _causes(causes: Iterable[Hypothesis]) -> list[Block]:
-    parts: list[Block] = []
-    for h in causes:
-        parts.append(blocks.section(*rows.cause(h)))
-        parts += [blocks.quote(rows.evidence(h.evidence))] if h.evidence else []
-    return parts
+def _causes(causes: Sequence[Hypothesis], titles: Titles, *, named: bool) -> list[Block]:
+    """Each cause's place and certainty and what shows it. `named`: the headline does not say what it is."""
+    if not named:
+        return [blocks.section(rows.place(h), *rows.telling(h, LINES)) for h in causes]
+    return [
+        blocks.section((bold(rows.title(h.label, titles)), " · ", *rows.place(h)), *rows.telling(h, LINES_EACH, sources=False))
+        for h in causes[:CAUSES]
+    ]
 
 
-def _titled(title: str, lines: list[Line]) -> list[Block]:
-    return [blocks.section((bold(title),), *lines)] if lines else []
+def _by_name(causes: Sequence[Hypothesis], titles: Titles) -> list[Line]:
+    """Causes beyond those few: what and where."""
+    rest = causes[CAUSES:]
+    more: list[Line] = [
+        (bold("And:"), f" {rows.title(h.label, titles)} (", bold(rows.where(h) or "no machine at fault"), ")") for h in rest[:NAMED]
+    ]
+    return [*more, (f"… and {len(rest) - NAMED} more causes in the details",)] if len(rest) > NAMED else more
 
 
-def _logs(report: Report) -> list[Block]:
-    lines = rows.logs(report.logs)
-    return [blocks.section((bold("In the logs"),)), blocks.quote(lines)] if lines else []
+def _not_looked(report: Report) -> list[Line]:
+    """Where nobody could look: what was found is not the whole truth. The reasons matter where nothing was found."""
+    if report.outcome == "diagnosed":
+        seen = rows.blind_spots(report.could_not_look)
+        return [(bold("Could not look:"), " ", *seen)] if seen else []
+    lines = rows.could_not_look(report.could_not_look, most=BLIND)
+    return [(bold("Could not look"),), *lines] if lines else []
+
+
+def _files(report: Report) -> list[Block]:
+    """The files that came with a message, one a line: size and what was found, or why it was not read and what to send instead."""
+    return [blocks.short(*rows.files(report.files), room=FILES)] if report.files else []
+
+
+def _logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
+    """What stands out in the logs, as long as no cause does; then it is in the details."""
+    lines = [] if own else rows.logs(report.logs)
+    rest = [f"… {len(lines) - LOG_LINES} more lines in the details"] if len(lines) > LOG_LINES else []
+    return [blocks.section((bold("In the logs"),)), blocks.quote([*lines[:LOG_LINES], *rest])] if lines else []
+
+
+def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[Block]:
+    """What else it is, what it is not, and what to do. What is left to people for one cause is its next step; for several it is said of each."""
+    tasks = [] if len(own) == 1 and report.next_step else report.by_hand
+    rest = len(tasks) - BY_HAND
+    lines: list[Line] = [
+        *(_by_name(own, titles) if len(own) > 1 else []),
+        *_not_looked(report),
+        *(rows.rivals(report.ruled_out, titles) if len(own) == 1 else []),
+        *([(bold("Next:"), f" {report.next_step}")] if report.next_step else []),
+        *((bold("By hand:"), f" {row}") for row in tasks[:BY_HAND]),
+        *([(f"… and {rest} more in the details",)] if rest > 0 else []),
+    ]
+    return [blocks.section(*lines)] if lines else []
 
 
 def _small_print(incident: str, report: Report, stats: Stats | None) -> Block:
-    cost = f"{stats.checks} checks on {stats.hosts} hosts in {stats.makespan_seconds:.0f} s" if stats and stats.checks else ""
-    badge: list[Line] = [(bold("without a model"), f": {report.without_model}")] if report.without_model and not report.reply else []
-    rest = " · ".join(part for part in (f"incident {incident}", cost) if part)
-    return blocks.context(*badge, (italic(rest),))
+    """By which it is found again, and how much was looked at. Why there is no model is in the details."""
+    looked = f"{_hosts(stats.hosts)} in {stats.makespan_seconds:.0f} s" if stats and stats.checks else ""
+    alone = "without a model" if report.without_model and not report.reply else ""
+    return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))
+
+
+def _hosts(count: int) -> str:
+    return f"{count} host{'s' * (count != 1)}"
 
 
 def _buttons(incident: str, report: Report) -> Block:
     value = carry(incident, report.item)
     sure = blocks.confirm("Hand off?", "This thread becomes a ticket with everything found so far. I stop looking by myself.", "Hand off")
     return blocks.actions(
+        blocks.button("Details", DETAILS, value),
         blocks.button("Hand off", HAND_OFF, value, ask=sure),
-        blocks.button("Why?", WHY, value),
-        blocks.button("Recheck", RECHECK, value),
         more.menu(incident),
     )

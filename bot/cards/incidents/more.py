@@ -1,4 +1,5 @@
-"""What else can be done with an incident, behind a small menu: close it, say who is on it, say what it really was. Each opens a form."""
+"""What else can be done with an incident, behind a small menu: look again, or open a form to close it, to say who is on it, or what it
+really was."""
 
 import json
 from collections.abc import Mapping
@@ -11,8 +12,15 @@ from bot.cards.buttons import BadForm, OldButton, Press, carry
 from bot.cards.incidents.close_modal import Choices
 
 MENU = "more.menu"
-CHOICES: Mapping[str, str] = {"close_form": "Close…", "assign_form": "Assign…", "correct_form": "It was something else…"}
+CHOICES: Mapping[str, str] = {
+    "recheck": "Look again",
+    "close_form": "Close…",
+    "assign_form": "Assign…",
+    "correct_form": "It was something else…",
+}
 """What a choice does → its words."""
+FORMS = frozenset({"assign_form", "correct_form"})
+"""Choices whose forms are opened."""
 ASSIGN, PERSON = "more.assign", "more.person"
 CORRECT, LABEL, WORDS = "more.correct", "more.label", "more.words"
 MOST_WORDS = 600

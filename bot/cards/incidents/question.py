@@ -30,7 +30,7 @@ def parts(questions: Sequence[str], suggestions: Sequence[str] = ()) -> list[Blo
     """The part of a report; empty where nothing is asked."""
     asked = [(f"{n}. {words}",) for n, words in enumerate(questions[:MOST], 1)]
     ideas = [(f"• {words}",) for words in suggestions[:MOST]]
-    how = (italic("Answer in this thread in your own words, or attach the log. No mention is needed."),)
+    how = (italic("Answer here in your own words, or attach the log."),)
     return [
         *([blocks.section((bold("Please tell me"),), *asked, how)] if asked else []),
         *([blocks.section((bold("Worth a try by hand"), " (I run none of these)"), *ideas)] if ideas else []),

@@ -1,16 +1,29 @@
-"""Rows that several cards share: where, evidence, what was ruled out, what could not be looked at."""
+"""Rows that several cards share: what, where, how sure, evidence, what was ruled out, what could not be looked at."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from types import MappingProxyType
 
-from bot.cards.text import Line, Part, bold, code
+from bot.cards.text import Line, bold, code
+from graph.reading.files import in_words as file_in_words
 from graph.reading.logs import handful, in_words
-from graph.state import Blind, Evidence, Hypothesis, LogDigest
+from graph.state import Blind, Evidence, FileRead, Hypothesis, LogDigest
+from kb.readable import is_readable
 from tools.inventory.ranges import fold
 
-EVIDENCE, RULED_OUT, BLIND = 8, 6, 6
+Titles = Mapping[str, str]
+"""Label → what people call it."""
+NO_TITLES: Titles = MappingProxyType({})
+
+BLIND, BLIND_NAMED, RIVALS = 6, 2, 2
 """How many rows of each a card shows before it counts the rest."""
+DEVICES = 4
+
+
+def title(label: str, titles: Titles) -> str:
+    """What people call a cause; of a label that nobody knows any more its last part, in words."""
+    return titles.get(label) or label.rpartition(".")[2].replace("_", " ") or "unknown"
 
 
 def hosts(names: Iterable[str]) -> str:
@@ -28,22 +41,53 @@ def percent(p: float) -> str:
     return f"{min(99, round(p * 100))} %"
 
 
-def cause(h: Hypothesis) -> tuple[Line, ...]:
-    """Place first, then what, how sure and why."""
-    at: tuple[Part, ...] = (bold(where(h)), " ") if where(h) else ()
-    because: tuple[Line, ...] = ((h.because,),) if h.because else ()
-    return ((*at, code(h.label), f" · {percent(h.confidence)} sure"), *because)
+def place(h: Hypothesis) -> Line:
+    """Where and how sure: `gpu-017/gpu5 · 99 % sure`."""
+    return (bold(where(h) or "no machine at fault"), f" · {percent(h.confidence)} sure")
+
+
+def telling(h: Hypothesis, most: int, *, sources: bool = True) -> list[Line]:
+    """The first lines of evidence as people read them, what decided first; as they were printed they are in the details. `sources`: with
+    the check and the time."""
+    said = _by_what_they_say(h)
+    shown = said[:most] or ([(h.because, [])] if h.because else [])
+    return [(f"• {words}", *(_source(h, rows) if sources else ())) for words, rows in shown]
+
+
+def _by_what_they_say(h: Hypothesis) -> list[tuple[str, list[Evidence]]]:
+    """Evidence that says the same together."""
+    found: dict[str, list[Evidence]] = {}
+    for row in h.evidence:
+        found.setdefault(row.says or (row.line.strip() if is_readable(row.line) else f"see {row.check} in the details"), []).append(row)
+    return sorted(found.items(), key=lambda one: one[0] != h.because)
+
+
+def _source(h: Hypothesis, rows: Sequence[Evidence]) -> Line:
+    """Where it was read: the check, the hosts where the cause is on several, the time of its first line."""
+    if not rows:
+        return ()
+    names = fold({row.host for row in rows if row.host}) if len(h.hosts) != 1 else ""
+    times = [row.time for row in rows if row.time]
+    when = f" {min(times):%H:%M} UTC" if times else ""
+    return (f" ({', '.join(dict.fromkeys(row.check for row in rows))}{f' on {names}' if names else ''}{when})",)
+
+
+def rivals(rows: Sequence[Hypothesis], titles: Titles) -> list[Line]:
+    """One line: the nearest causes that it is not."""
+    names = "; ".join(title(row.label, titles) for row in rows[:RIVALS])
+    return [(bold("Not:"), f" {names}")] if names else []
 
 
 def evidence(rows: Sequence[Evidence]) -> list[str]:
-    """Monospace lines: `host · check` once, below it each line with its time in UTC; the day only where days differ."""
-    shown = sorted(rows[:EVIDENCE], key=lambda e: (e.host, e.check))
+    """Monospace lines: `host · check` once, below it each line with its time in UTC (the day only where days differ) and digest."""
+    shown = sorted(rows, key=lambda e: (e.host, e.check))
     days = {e.time.date() for e in shown if e.time}
     lines: list[str] = []
     for (host, check), group in groupby(shown, key=lambda e: (e.host, e.check)):
         lines.append(f"{host or 'ticket'} · {check}")
-        lines += [f"  {_clock(e.time, len(days) > 1)}{e.line.strip()}" for e in group]
-    return lines if len(rows) <= EVIDENCE else [*lines, f"… {len(rows) - EVIDENCE} more lines of evidence"]
+        for e in group:
+            lines += [f"  {_clock(e.time, len(days) > 1)}{e.line.strip()}", *([f"  sha256 {e.sha256}"] if e.sha256 else [])]
+    return lines
 
 
 def _clock(time: datetime | None, day: bool) -> str:
@@ -52,19 +96,33 @@ def _clock(time: datetime | None, day: bool) -> str:
     return f"{time:%m-%d %H:%M:%SZ}  " if day else f"{time:%H:%M:%SZ}  "
 
 
-def ruled_out(rows: Sequence[Hypothesis]) -> list[Line]:
+def ruled_out(rows: Sequence[Hypothesis], titles: Titles) -> list[Line]:
     """One line each: what, and why not."""
-    lines: list[Line] = [(code(h.label), f" {h.because}" if h.because else "") for h in rows[:RULED_OUT]]
-    return lines if len(rows) <= RULED_OUT else [*lines, (f"… and {len(rows) - RULED_OUT} more",)]
+    return [(f"• {title(h.label, titles)}: {h.because or 'nothing shows it'}",) for h in rows]
 
 
-def could_not_look(rows: Sequence[Blind]) -> list[Line]:
+def could_not_look(rows: Sequence[Blind], most: int = BLIND) -> list[Line]:
     """Hosts with the same trouble share a line."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.check, row.why), []).append(row.host)
-    lines: list[Line] = [(bold(fold(names)), f" {check}: {why}") for (check, why), names in list(grouped.items())[:BLIND]]
-    return lines if len(grouped) <= BLIND else [*lines, (f"… and {len(grouped) - BLIND} more",)]
+    lines: list[Line] = [(bold(fold(names)), f" {check}: {why}") for (check, why), names in list(grouped.items())[:most]]
+    return lines if len(grouped) <= most else [*lines, (f"… and {len(grouped) - most} more",)]
+
+
+def blind_spots(rows: Sequence[Blind]) -> Line:
+    """The same in one line, without the reasons."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        grouped.setdefault(row.check, []).append(row.host)
+    named = [f"{fold(names)} {check}" for check, names in list(grouped.items())[:BLIND_NAMED]]
+    rest = len(grouped) - BLIND_NAMED
+    return (", ".join(named), f" and {rest} more" if rest > 0 else "") if named else ()
+
+
+def files(rows: Sequence[FileRead]) -> list[Line]:
+    """Each file by name, with its size and what was found in it."""
+    return [(code(row.name), f" {file_in_words(row)}") for row in rows]
 
 
 def logs(digests: Sequence[LogDigest]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.cards.buttons import OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, feedback, more, question, ticket
+from bot.cards.incidents import close_modal, details, diagnosis, feedback, more, question, ticket
 from bot.cards.incidents.close_modal import Closing
 from bot.cards.incidents.handoff import allow
 from bot.policy.channels import Place
@@ -51,10 +51,13 @@ async def press(surface: Surface, payload: Payload) -> None:
     if pressed.does in ("take", "close_form"):
         async with storing():
             allow(IncidentRows(await surface.state_of(pressed.incident)).ticket or Ticket(), pressed.does)
+    if pressed.does == "details":
+        await _open_details(surface, pressed, str(payload["trigger_id"]))
+        return
     if pressed.does == "close_form":
         await _open_form(surface, pressed.incident, str(payload["trigger_id"]))
         return
-    if action.get("action_id") == more.MENU:
+    if pressed.does in more.FORMS:
         await open_form(surface, pressed, str(payload["trigger_id"]))
         return
     ts = str(action.get("action_ts") or payload.get("trigger_id"))
@@ -98,6 +101,15 @@ async def diagnose(surface: Surface, payload: Payload) -> None:
 async def _open_form(surface: Surface, incident: str, trigger: str) -> None:
     view = close_modal.render(await _believed(surface, incident), surface.offered)
     await surface.client.views_open(trigger_id=trigger, view=view)
+
+
+async def _open_details(surface: Surface, pressed: Press, trigger: str) -> None:
+    """What is behind a diagnosis, for one reader. Nothing is stored: it only shows."""
+    async with storing():
+        rows = IncidentRows(await surface.state_of(pressed.incident))
+        boots = details.boots_of(await surface.facts_of(pressed.incident))
+    titles = {label: title for offered in surface.offered.values() for label, title in offered}
+    await surface.client.views_open(trigger_id=trigger, view=details.render(rows, titles, boots, pressed.item))
 
 
 async def _believed(surface: Surface, incident: str) -> Closing:

@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.cards.blocks import Card
 from bot.cards.incidents import diagnosis, living, notes, question, ticket
 from bot.cards.incidents.handoff import Handoff, digests, evidence_text, handoff
+from bot.cards.incidents.rows import NO_TITLES, Titles
 from bot.cards.incidents.standing import standing
 from bot.desk.sweeper import REMIND
 from bot.policy import channels as policy
@@ -47,6 +48,7 @@ class SlackBoard:
         origin_of: OriginOf,
         evidence: EvidenceStore,
         bound: Mapping[str, ChannelRow] = UNBOUND,
+        titles: Titles = NO_TITLES,
     ) -> None:
         self._client = client
         self._cards = cards
@@ -56,6 +58,7 @@ class SlackBoard:
         self._origin_of = origin_of
         self._evidence = evidence
         self._bound = bound
+        self._titles = titles
 
     async def progress(self, p: Progress) -> None:
         """News for the living card."""
@@ -96,7 +99,7 @@ class SlackBoard:
         users = (item.get("user"), told.get("person"), rows.owner, word.by, held.taken_by, held.closed_by)
         people = {str(user) for user in users if user}
         named, others = await self._with_names(report, people), await links(report, origin, self._origin_of, self._bound)
-        return diagnosis.render(incident, named, rows.stats if state.get("stats") else None, others)
+        return diagnosis.render(incident, named, rows.stats if state.get("stats") else None, others, self._titles)
 
     async def _ended(self, origin: Origin, incident: str, state: Incident, report: Report) -> None:
         """One message says that all fixes hold, and follows them to the end. What does not hold is told anew, and so is the next one that does."""

@@ -1,0 +1,124 @@
+"""Everything behind a diagnosis, to read: evidence as it was printed, what was ruled out and why, where nobody could look, logs, cost, the
+walk, digests and boot ids. Made from the stored incident as it is when somebody asks; what does not fit is counted, never left out silently.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.incidents import rows
+from bot.cards.incidents.rows import Titles
+from bot.cards.text import Line, bold, code, italic
+from bot.refusal import Refusal
+from graph.rows import IncidentRows
+from graph.state import Hypothesis, PlannedAction, Report, Stats
+from tools.fact import Fact
+
+CAUSES, EVIDENCE, MOST_OF_IT = 6, 2400, 4800
+"""Causes whose evidence is shown; how long that of one may be, and that of all together."""
+WALKED, MOST_HOSTS, DIGESTS = 12, 8, 8
+"""How many steps of the walk, boots and digests are shown."""
+PART = 1300
+"""How long any other part may be."""
+
+
+class NothingYet(Refusal):
+    """There is nothing to show."""
+
+    def __init__(self) -> None:
+        super().__init__("Nothing is concluded here yet, so there are no details. The card above says what is being looked at.")
+
+
+def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], shown: str) -> Block:
+    """The dialog. `shown` is the report under which it was asked for: the incident may have gone on since. Raises NothingYet."""
+    report = incident.report
+    if report is None:
+        raise NothingYet
+    later = [blocks.context(("The incident went on after this card; this is how it stands now.",))] if shown != report.item else []
+    return blocks.page(
+        "Details",
+        [
+            blocks.section((bold(report.headline or report.reply.partition("\n")[0] or "Not diagnosed"),)),
+            *later,
+            *_causes(report, titles),
+            *_part("Ruled out", _ruled_out(incident, report, titles)),
+            *_part("Not decided", _undecided(incident, titles)),
+            *_part("Could not look", rows.could_not_look(report.could_not_look, len(report.could_not_look))),
+            *_quoted("In the logs", rows.logs(report.logs)),
+            *_part("By hand", [(f"• {row}",) for row in report.by_hand]),
+            *_part("Looked at", _cost(incident.stats, report)),
+            *_quoted("The way there", _walk(incident, titles)),
+            *_part("Put up for decision", [_action(row) for row in report.actions[:DIGESTS]], len(report.actions) - DIGESTS),
+            *_part("Known by", _ids(incident, boots)),
+        ],
+    )
+
+
+def boots_of(facts: Iterable[Fact]) -> dict[str, str]:
+    """Host → the boot id that it last told."""
+    return {fact.host: str(fact.value) for fact in facts if fact.key == "host.boot_id" and fact.value and fact.host}
+
+
+def _causes(report: Report, titles: Titles) -> list[Block]:
+    parts: list[Block] = []
+    causes, room = report.root_causes, MOST_OF_IT // max(1, min(CAUSES, len(report.root_causes)))
+    for h in causes[:CAUSES]:
+        because: tuple[Line, ...] = ((h.because,),) if h.because else ()
+        parts.append(blocks.short((bold(rows.title(h.label, titles)), " ", code(h.label)), rows.place(h), *because, room=PART))
+        parts += [blocks.quote(rows.evidence(h.evidence), limit=min(EVIDENCE, room))] if h.evidence else []
+    rest = len(causes) - CAUSES
+    return [*parts, blocks.say(f"… {rest} more causes")] if rest > 0 else parts
+
+
+def _ruled_out(incident: IncidentRows, report: Report, titles: Titles) -> list[Line]:
+    """All of them, the nearest first."""
+    known = {row.label for row in report.ruled_out}
+    return rows.ruled_out((*report.ruled_out, *(row for row in _judged(incident, "rejected") if row.label not in known)), titles)
+
+
+def _undecided(incident: IncidentRows, titles: Titles) -> list[Line]:
+    return rows.ruled_out(_judged(incident, "inconclusive"), titles)
+
+
+def _judged(incident: IncidentRows, verdict: str) -> list[Hypothesis]:
+    return sorted((row for row in incident.hypotheses if row.verdict == verdict), key=lambda row: -row.confidence)
+
+
+def _cost(stats: Stats, report: Report) -> list[Line]:
+    seconds = f"{stats.makespan_seconds:.0f} s, {stats.check_seconds:.0f} s of checks together"
+    lines: list[Line] = [(f"{stats.hosts} hosts, {stats.checks} looks in {seconds}",)] if stats.checks else []
+    lines += [(f"{stats.exclusive_gpu_seconds:.0f} GPU seconds of exclusive tests",)] if stats.exclusive_gpu_seconds else []
+    lines += (
+        [(f"{stats.model_calls} model calls, {stats.tokens_in} tokens in, {stats.tokens_out} out, ${stats.usd:.3f}",)]
+        if stats.model_calls
+        else []
+    )
+    return lines + ([(f"Without a model: {report.without_model}",)] if report.without_model else [])
+
+
+def _walk(incident: IncidentRows, titles: Titles) -> list[str]:
+    """What was thought of, in its order."""
+    lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({why})' if why else ''}" for path, did, why in incident.walked]
+    return [*lines[:WALKED], *([f"… {len(lines) - WALKED} more steps"] if len(lines) > WALKED else [])]
+
+
+def _action(row: PlannedAction) -> Line:
+    return (code(row.remedy), f" on {row.target} ({row.risk}), digest ", code(row.digest or "made when it is put up"))
+
+
+def _ids(incident: IncidentRows, boots: Mapping[str, str]) -> list[Line]:
+    concerned = sorted({host for row in (incident.report.root_causes if incident.report else ()) for host in row.hosts} & set(boots))
+    named = concerned or sorted(boots)
+    lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named[:MOST_HOSTS]]
+    lines += [(f"… {len(named) - MOST_HOSTS} more boots",)] if len(named) > MOST_HOSTS else []
+    facts = incident.stored.get("facts", "")
+    return [(f"incident {incident.id}",), *([("all facts, sha256 ", code(facts))] if facts else []), *lines]
+
+
+def _part(title: str, lines: Sequence[Line], rest: int = 0) -> list[Block]:
+    more: list[Line] = [(italic(f"… {rest} more"),)] if rest > 0 else []
+    return [blocks.short((bold(title),), *lines, *more, room=PART)] if lines else []
+
+
+def _quoted(title: str, lines: Sequence[str]) -> list[Block]:
+    return [blocks.section((bold(title),)), blocks.quote(lines, limit=PART)] if lines else []

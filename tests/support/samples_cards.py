@@ -1,0 +1,138 @@
+"""Eleven incidents of simulated clusters and the cards that people are shown of them: the diagnosis, and the first action put up for decision."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import files
+from bot.cards.approvals.card import Shown
+from bot.cards.blocks import Card
+from bot.cards.incidents import diagnosis, ticket
+from bot.cards.incidents.handoff import handoff
+from bot.policy.approvals import terms
+from bot.run.world import World, open_world
+from bot.settings import load
+from deploy.sandbox.cluster.cases.reader import parse_case
+from deploy.sandbox.cluster.doors.stage import Stage, staged
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.ladders.fault import guard_of
+from graph.memory.serde import plain_serde
+from graph.rows import IncidentRows
+from graph.state import Attachment, Incident, Item, Ladder, Origin, Report
+from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
+from tools.acting.deletes import would_delete
+from tools.acting.dry_run import preview
+from tools.acting.identity import boot_id
+from tools.action import Action
+from tools.ledger.record import Record
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
+
+INCIDENT, GROUP = "inc-5a17e0", "S0GPUAPPR"
+APPROVERS = frozenset({"T0RACK:U0PRIYA", "T0RACK:U0ANTON"})
+NODES = [f"gpu-{n:03}" for n in range(1, 5)]
+MANY = [f"gpu-{n:03}" for n in range(1, 61)]
+
+CASES: Mapping[str, dict[str, Any]] = {
+    "GPU": {"faults": [{"id": "G07", "node": "gpu-003", "gpu": 7}], "text": "job 4711 hangs with NCCL timeout on gpu-[001-004]"},
+    "network": {
+        "faults": [{"id": "N05", "node": "gpu-002", "args": {"hca": "mlx5_3"}}],
+        "text": "all-reduce on gpu-[001-004] is half as fast as yesterday",
+    },
+    "storage": {"faults": [{"id": "S13", "node": "gpu-004"}], "text": "checkpoints fail with errors on gpu-[001-004]"},
+    "several causes": {
+        "faults": [{"id": "S01", "node": "gpu-001"}, {"id": "G03", "node": "gpu-002", "gpu": 0}, {"id": "S19", "node": "gpu-003"}],
+        "text": "is_available() comes back false on part of gpu-[001-004]",
+    },
+    "no fault": {"faults": [], "modifiers": ["H03(gpu=0)@gpu-003"], "text": "my training does not work. gpu-[001-004]"},
+    "no cause found": {"faults": [{"id": "N15", "node": "gpu-002"}], "text": "all-reduce on gpu-[001-004] is slow"},
+    "one host asked": {"faults": [{"id": "G17", "node": "gpu-003", "gpu": 2}], "text": "is gpu-002 healthy? job 4711"},
+    "60 hosts": {"nodes": MANY, "faults": [{"id": "G18", "node": "*"}], "text": "everything on gpu-[001-060] is slow since this morning"},
+    "long evidence": {
+        "faults": [{"id": "S01", "node": "gpu-002"}],
+        "modifiers": ["R2(lines=3000)@gpu-001", "R3(gpu=6)@gpu-004"],
+        "text": "ranks of gpu-[001-004] die one after the other, smells like infiniband",
+    },
+    "long command": {"faults": [{"id": "S10", "node": "gpu-002"}], "text": "ranks of gpu-[001-004] die one after the other"},
+    "handed over": {
+        "faults": [{"id": "N01", "node": "gpu-002", "gpu": 1}, {"id": "S08", "node": "gpu-003"}],
+        "text": "nccl hangs at the first all-reduce on gpu-[001-004]",
+        "then": "hand_off",
+    },
+}
+"""A few words for each, and its case; `then` is what somebody presses afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is in the thread after a turn."""
+
+    name: str
+    state: Incident
+    report: Report
+    diagnosis: Card
+    approval: Card | None
+    """The first thing to decide."""
+    ticket: Card | None
+
+    @property
+    def cards(self) -> list[Card]:
+        """As they stand below each other in the thread."""
+        return [card for card in (self.diagnosis, self.approval, self.ticket) if card is not None]
+
+
+async def seen_of(name: str) -> Seen:
+    """One of them, diagnosed in this process; what would be put up for decision first, as its card is posted."""
+    case = CASES[name]
+    raw = {"id": "cards", "profile": "dgx-h100-8", "nodes": case.get("nodes", NODES), "faults": case["faults"]}
+    raw |= {"modifiers": case.get("modifiers", []), "ticket": {"channel": "slack", "author": "U0OLGA", "text": case["text"]}}
+    stage = staged(parse_case(raw), controller="slurm-controller")
+    async with open_world(load(environ={}), transport=stage.transport, inventory=stage.inventory, clock=stage.clock) as world:
+        state, report = await _turns(world, stage, case)
+        rows = IncidentRows(state)
+        ladder = next((row for row in rows.ladders if row.open and row.waiting_for == "approval" and row.now), None)
+        card = await _approval(world, stage, ladder) if ladder else None
+        titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
+        handed = ticket.render(handoff(state)) if rows.ticket else None
+        return Seen(name, state, report, diagnosis.render(INCIDENT, report, rows.stats, titles=titles), card, handed)
+
+
+async def _turns(world: World, stage: Stage, case: Mapping[str, Any]) -> tuple[Incident, Report]:
+    graph = build_incident_graph(InMemorySaver(serde=plain_serde()))
+    files = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
+    item = Item(id="T0RACK.C0GPUINC.1", kind="mention", incident=INCIDENT, at=stage.clock.now(), user="U0OLGA", text=stage.text)
+    origin = Origin(kind="slack", team="T0RACK", channel="C0GPUINC", thread_ts="1", user="U0OLGA")
+    report = await run_turn(graph, world.ports, item.model_copy(update={"attachments": files}), origin)
+    if kind := case.get("then"):
+        report = await run_turn(graph, world.ports, item.model_copy(update={"id": "T0RACK.C0GPUINC.2", "kind": kind, "text": ""}))
+    snapshot = await graph.aget_state(RunnableConfig(configurable={"thread_id": INCIDENT}))
+    state: Incident = snapshot.values  # type: ignore[assignment]  # LangGraph types its values as any mapping
+    return state, report
+
+
+async def _approval(world: World, stage: Stage, ladder: Ladder) -> Card:
+    """The card of the ladder's present rung, built and looked at as the proposer does."""
+    action, host = await _action(world, ladder), world.ports.inventory.hosts[ladder.target]
+    agreed = terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)
+    now = stage.clock.now()
+    record = Record(action, agreed, State.PENDING, (), now, now + timedelta(seconds=agreed.decide_seconds))
+    looked = await preview(action, world.transport, controller=host.controller)
+    deletes = await would_delete(action, world.transport)
+    known = files.known_of(deletes) if deletes else ()
+    return approval.render(Shown(record, group=GROUP, seen=looked, seen_at=now, known=known))
+
+
+async def _action(world: World, ladder: Ladder) -> Action:
+    rung, hosts = ladder.now, world.ports.inventory.hosts
+    assert rung is not None
+    target = hosts[ladder.target]
+    via = via_of(REMEDIES[rung.remedy], target, hosts)
+    wanted = ActionWanted(rung.remedy, rung.args, INCIDENT, ladder.label, rung.devices, fault=guard_of(ladder))
+    seen = HostSeen(await boot_id(via.name, world.transport))
+    made = build(wanted, target, via, seen, policy="f2c9" * 4, catalogue=catalogue_hash(), approval="apr-5a17e0c0ffee")
+    return replace(made, approval="apr-5a17e0c0ffee")
