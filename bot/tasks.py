@@ -1,8 +1,10 @@
 """Asyncio tasks: ended for certain, none lost to the garbage collector, each failure logged."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -55,3 +57,17 @@ class Background:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("background.failed", task=task.get_name(), exc_info=error)
+
+
+class InOrder:
+    """What is about the same thing is done in the order in which it came, within this process."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def of(self, thing: str) -> AsyncIterator[None]:
+        lock = self._locks.get(thing) or asyncio.Lock()
+        self._locks[thing] = lock
+        async with lock:
+            yield

@@ -33,16 +33,22 @@ HEARD = (
     + """
 local hash, pulse = unpack(KEYS)
 local ts, user, question = unpack(ARGV)
-local last, by, asked, questioned, was, quiet = unpack(redis.call('HMGET', pulse, 'ts', 'by', 'asked', 'question', 'was', 'quiet'))
+local last, by, asked, questioned, was, quiet, who = unpack(redis.call('HMGET', pulse, 'ts', 'by', 'asked', 'question', 'was', 'quiet', 'who'))
 local life = redis.call('HGET', hash, 'lifecycle') or ''
 local before = (by or '') .. ' ' .. (asked or '0') .. ' ' .. (questioned or '0')
-if last == ts then return {was, quiet or '', life} end
+local others = {}
+for id in string.gmatch(who or '', '%S+') do
+  if id ~= user then others[#others + 1] = id end
+end
+who = table.concat(others, ' ')
+if last == ts then return {was, quiet or '', life, who} end
 if not last or last < ts then
   if asked == '1' and by ~= '-' and by ~= user then asked = '0' end
   redis.call('HSET', pulse, 'ts', ts, 'by', user, 'asked', asked or '0', 'question', question, 'was', before)
+  redis.call('HSET', pulse, 'who', user .. ' ' .. table.concat(others, ' ', 1, math.min(#others, 7)))
   stay(hash, pulse)
 end
-return {before, quiet or '', life}
+return {before, quiet or '', life, who}
 """
 )
 """KEYS the incident's hash, its pulse. ARGV ts, user, whether it is a question. Answers what was before."""
@@ -105,6 +111,8 @@ class Before:
     """The last message was a question."""
     quiet_until: datetime | None = None
     lifecycle: Lifecycle | None = None
+    others: tuple[str, ...] = ()
+    """Users who spoke there lately, beside whoever speaks now."""
 
 
 class Pulse:
@@ -117,7 +125,7 @@ class Pulse:
 
     async def heard(self, incident: str, ts: str, user: str, *, question: bool = False) -> Before:
         """Somebody spoke in the thread: note it, and tell how it stood before."""
-        raw, quiet, life = [row.decode() for row in await self._heard(keys=self._keys(incident), args=[ts, user, int(question)])]
+        raw, quiet, life, others = [row.decode() for row in await self._heard(keys=self._keys(incident), args=[ts, user, int(question)])]
         by, asked, questioned = raw.split(" ")
         return Before(
             follows="us" if by == US else "self" if by == user else "person" if by else "nobody",
@@ -125,6 +133,7 @@ class Pulse:
             after_question=questioned == "1",
             quiet_until=datetime.fromtimestamp(float(quiet), UTC) if quiet else None,
             lifecycle=cast(Lifecycle, life) if life else None,
+            others=tuple(others.split()),
         )
 
     async def spoke(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:

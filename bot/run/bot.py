@@ -24,6 +24,7 @@ from bot.desk.courses import Courses, counted
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
+from bot.desk.pulse import Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
@@ -47,9 +48,12 @@ from bot.store.closed import ClosedIncidents
 from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
 from bot.store.store import Store
 from bot.tasks import Background, end
+from graph.conversation.said import Vocabulary
 from graph.incident.turns import IncidentTurns
-from graph.incident.visible import visible_hosts
+from graph.incident.visible import visible_hosts, vocabulary
 from graph.memory.checkpoint import RedisSaver
+from graph.ports import Ports
+from graph.state import Origin
 from tools.clock import Clock
 
 Role = Literal["all", "front", "worker"]
@@ -114,6 +118,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             offered=choices(titles.items()),
             clock=ports.clock,
             tasks=background,
+            pulse=Pulse(store.redis, world.ports.clock, most=settings.answers_per_thread),
+            vocabulary_of=places(ports),
             alert_bots=frozenset(settings.alert_bots),
             facts_of=facts_of,
             courses=courses,
@@ -123,6 +129,18 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         chores = (Sweeper(inbox, wakeups).run, Forsaken(living).run, retention.run) if works else ()
         async with _working(desk, wakeups, chores), _listening(settings, surface, role):
             yield desk
+
+
+def places(ports: Ports) -> Callable[[Origin], Vocabulary]:
+    """What may be named in a place, put together once for each channel that the inventory binds."""
+    known: dict[str, Vocabulary] = {}
+
+    def of(origin: Origin) -> Vocabulary:
+        if origin.channel not in known:
+            known[origin.channel] = vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, origin)
+        return known[origin.channel]
+
+    return of
 
 
 def _wakeups(store: Store, role: Role, name: str, stream: str) -> Wakeups:

@@ -4,7 +4,7 @@ a refusal."""
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -13,11 +13,13 @@ from bot.actions.decisions import Approvals
 from bot.cards.incidents.close_modal import Choices
 from bot.desk.courses import Courses
 from bot.desk.inbox import Inbox
+from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.people import People
-from bot.tasks import Background
+from bot.tasks import Background, InOrder
+from graph.conversation.said import Vocabulary
 from graph.ports import Progress
 from graph.state import Incident, Origin
 from tools.clock import Clock
@@ -63,6 +65,9 @@ class Surface:
     """Labels to choose from when closing."""
     clock: Clock
     tasks: Background
+    pulse: Pulse
+    vocabulary_of: Callable[[Origin], Vocabulary]
+    """What may be named in a place."""
     alert_bots: frozenset[str] = frozenset()
     """Bot ids of the alert sources that may open incidents."""
     approvals: Approvals | None = None
@@ -71,6 +76,8 @@ class Surface:
     """Where it is kept what people think of a diagnosis; without it that is refused."""
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_known
     """What an incident's latest look established."""
+    in_order: InOrder = field(default_factory=InOrder)
+    """By thread."""
     patience: float = STORE_SECONDS
     """How long a click may take before it is acknowledged and goes on by itself."""
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from bot.slack.client import post
 from bot.slack.context import Surface
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import read_message
+from graph.conversation.said import said_of
 from graph.state import Hypothesis, Incident, Report
 from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
 from tools.inventory.hosts import ChannelRow
@@ -50,16 +52,80 @@ async def test_a_mention_opens_one_incident_though_slack_tells_of_it_twice(bot: 
 
 async def test_a_reply_in_the_thread_counts_without_a_mention(bot: Behind) -> None:
     incident, ts = await opened(bot)
-    await bot.slack.say("priya", OPS, "it began after the 02:40 reboot of gpu-018", thread_ts=ts)
+    await bot.slack.say("priya", OPS, "gpu-018 rebooted at 02:40 and hangs since", thread_ts=ts)
     await bot.slack.say("priya", OPS, "recheck gpu-018", thread_ts=ts)
+    await bot.slack.say("priya", OPS, "what about gpu-019?", thread_ts=ts)
     await bot.slack.say("priya", OPS, "@rackmedic since 02:40", thread_ts=ts)
     await bot.settled()
-    items = await bot.inbox.peek(incident)
-    assert [(item.kind, item.data) for item in items[1:]] == [
-        ("reply", {}),
-        ("recheck", {"hosts": "gpu-018"}),
-        ("reply", {"since": "02:40"}),
-    ]
+    items = (await bot.inbox.peek(incident))[1:]
+    assert [item.kind for item in items] == ["reply", "recheck", "ask", "reply"]
+    assert [said.intent.value for item in items if (said := said_of(item))] == ["new_facts", "recheck", "host_state", "new_facts"]
+    assert (items[1].data["hosts"], items[2].data["said"]["hosts"]) == ("gpu-018", ["gpu-019"])
+    assert "hosts" not in items[2].data
+
+
+async def test_what_people_say_to_each_other_goes_nowhere(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    for who, words in (
+        ("priya", "lunch?"),
+        ("dmitri", "in ten minutes"),
+        ("priya", "@dmitri can you look at gpu-018 before?"),
+        ("dmitri", "sure"),
+        ("priya", "dmitri, what about gpu-018?"),
+        ("olga", "thanks!"),
+    ):
+        await bot.slack.say(who, OPS, words, thread_ts=ts)
+        await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 1
+    assert bot.texts(OPS) == []
+
+
+async def test_what_follows_our_question_is_its_answer_until_somebody_else_speaks(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    await bot.pulse.spoke(incident, f"{float(ts) + 0.0001:.6f}", asked=True)
+    for who, words in (("olga", "a week ago, before the move to the new rack"), ("priya", "was it not two weeks"), ("olga", "or two")):
+        await bot.slack.say(who, OPS, words, thread_ts=ts)
+        await bot.settled()
+    [_, answer] = await bot.inbox.peek(incident)
+    assert (answer.kind, answer.text) == ("reply", "a week ago, before the move to the new rack")
+
+
+def quietly(surface: Surface, _: object) -> Surface:
+    """The operators' channel, bound to mentions only."""
+    return replace(surface, bound={**surface.bound, OPS: surface.bound[OPS].model_copy(update={"mention_only": True})})
+
+
+async def test_where_only_mentions_count_the_rest_is_not_for_us() -> None:
+    async with slack_side(quietly) as bot:
+        incident, ts = await opened(bot)
+        await bot.slack.say("olga", OPS, "what about gpu-018?", thread_ts=ts)
+        await bot.slack.say("olga", OPS, "@rackmedic what about gpu-019?", thread_ts=ts)
+        await bot.settled()
+        assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["what about gpu-019?"]
+
+
+async def test_a_paused_thread_hears_who_mentions_us_and_a_stop(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    await bot.pulse.spoke(incident, "", quiet_until=bot.surface.clock.now() + timedelta(hours=1))
+    for words in ("what about gpu-018?", "stop", "@rackmedic what about gpu-019?"):
+        await bot.slack.say("olga", OPS, words, thread_ts=ts)
+        await bot.settled()
+    assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["stop", "what about gpu-019?"]
+
+
+async def test_a_thread_that_asks_too_much_is_told_so_once_and_can_still_stop_us(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    for n in range(1, 17):
+        await bot.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
+        await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 12  # the opening is one of them
+    [said] = bot.texts(OPS)
+    assert "quiet for a little" in said
+    await bot.slack.say("olga", OPS, "@rackmedic what about gpu-030?", thread_ts=ts)
+    await bot.slack.say("olga", OPS, "@rackmedic stop", thread_ts=ts)
+    await bot.settled()
+    assert [item.kind for item in (await bot.inbox.peek(incident))[12:]] == ["stop"]
+    assert len(bot.texts(OPS)) == 1
 
 
 async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_business(bot: Behind) -> None:
@@ -72,16 +138,19 @@ async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_bus
     assert bot.slack.stats()["counts"].get("lost_events", 0) == 0
 
 
-async def test_a_closed_incident_hears_only_who_calls_it(bot: Behind) -> None:
+async def test_a_closed_incident_hears_who_calls_it_and_what_opens_it_again(bot: Behind) -> None:
     incident, ts = await opened(bot)
     [item] = await bot.items()
     await bot.redis.hset(f"rm:incident:{{{incident}}}", "lifecycle", "closed")
-    await bot.slack.say("olga", OPS, "thanks all", thread_ts=ts)
+    for words in ("the cable is in the post", "gpu-018 rebooted at 02:40"):
+        await bot.slack.say("olga", OPS, words, thread_ts=ts)
     await bot.settled()
     assert await bot.inbox.peek(incident) == [item]
+    await bot.slack.say("olga", OPS, "still broken", thread_ts=ts)
+    await bot.settled()
     await bot.slack.say("olga", OPS, "@rackmedic it is back", thread_ts=ts)
     await bot.settled()
-    assert [later.text for later in await bot.inbox.peek(incident)] == [item.text, "it is back"]
+    assert [later.text for later in await bot.inbox.peek(incident)] == [item.text, "still broken", "it is back"]
 
 
 async def test_a_mention_inside_a_thread_points_to_what_the_thread_said_before(bot: Behind) -> None:
@@ -109,13 +178,48 @@ async def test_a_channel_that_is_not_served_is_told_so_once(bot: Behind, channel
     assert await bot.items() == []
 
 
-async def test_a_direct_message_is_sent_to_the_operators_channel(bot: Behind) -> None:
+async def test_a_story_told_in_a_direct_message_is_sent_to_the_operators_channel(bot: Behind) -> None:
     channel = bot.slack.dm("olga").id
     await bot.slack.say("olga", channel, "gpu-017 is sick")
     await bot.settled()
     [said] = bot.texts(channel)
+    assert await bot.items() == []
     assert "direct messages" in said
     assert f"→ <#{OPS}>" in str([message["blocks"] for message in bot.slack.messages(channel, "olga") if message.get("bot_id")])
+
+
+async def test_a_direct_message_shows_what_is_mine_and_what_else_i_may_see_as_links(bot: Behind) -> None:
+    mine, ts = await opened(bot)
+    await bot.slack.say("priya", OPS, "@rackmedic gpu-003 is slow")
+    await bot.settled()
+    channel = bot.slack.dm("olga").id
+    await bot.slack.say("olga", channel, "what is my status?")
+    await bot.settled()
+    [message] = [row for row in bot.slack.messages(channel, "olga") if row.get("bot_id")]
+    yours, others = str(message["blocks"]).split("Others")
+    assert mine in yours
+    assert f"{OPS}-{ts}|open the thread" in yours
+    assert mine not in others
+    assert others.count("open the thread") == 1
+
+
+async def test_a_direct_message_says_what_waits_for_whom_and_approves_nothing(bot: Behind) -> None:
+    channel = bot.slack.dm("olga").id
+    for words in ("approvals", "approve", "help", ""):
+        await bot.slack.say("olga", channel, words or "hello")
+        await bot.settled()
+    assert bot.texts(channel) == ["Waiting for your decision"] * 2 + ["What I understand here"] * 2
+    assert await bot.items() == []
+
+
+async def test_a_stranger_is_told_nothing_in_a_direct_message(bot: Behind) -> None:
+    channel = bot.slack.dm("gus").id
+    await opened(bot)
+    for words in ("status", "approvals", "help"):
+        await bot.slack.say("gus", channel, words)
+        await bot.settled()
+    assert len(bot.texts(channel)) == 3
+    assert all("direct messages" in said for said in bot.texts(channel))
 
 
 async def test_help_is_said_once_and_opens_nothing(bot: Behind) -> None:
@@ -251,10 +355,10 @@ async def test_who_is_no_full_member_opens_nothing_and_is_told_so(bot: Behind, p
 
 async def test_a_guests_facts_are_heard_but_not_their_commands(bot: Behind) -> None:
     incident, ts = await opened(bot)
-    for words in ("stop", "it smells burnt", "@rackmedic hand off"):
+    for words in ("stop", "gpu-018 hangs with Xid 79", "@rackmedic hand off"):
         await bot.slack.say("gus", OPS, words, thread_ts=ts)
     await bot.settled()
-    assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["it smells burnt"]
+    assert [item.text for item in (await bot.inbox.peek(incident))[1:]] == ["gpu-018 hangs with Xid 79"]
 
 
 async def test_a_named_alert_source_opens_an_incident_without_a_mention_and_other_bots_none(bot: Behind) -> None:
@@ -321,7 +425,7 @@ async def test_who_may_not_read_the_first_thread_gets_their_own_without_a_word_o
     await bot.settled()
     own = await bot.inbox.find(TEAM, RANDOM, theirs)
     assert own
-    assert await bot.inbox.open_incidents() == [incident, own, await bot.inbox.find(TEAM, RANDOM, unseen)]
+    assert set(await bot.inbox.open_incidents()) == {incident, own, await bot.inbox.find(TEAM, RANDOM, unseen)}
     [told] = [message for message in bot.slack.messages(RANDOM, "priya") if message.get("bot_id")]
     assert (told["thread_ts"], "cannot read" in told["text"]) == (theirs, True)
     assert not any(word in str(told["blocks"]) for word in (ts, OPS, "gpu", "4711", incident, "<@", "<!", "https"))

@@ -66,6 +66,12 @@ async def test_whoever_notes_first_the_later_word_is_the_last(pulse: Pulse) -> N
     assert await pulse.heard("i1", at(6), "U0OLGA") == Before("self")
 
 
+async def test_who_spoke_lately_is_known_and_never_more_than_a_few(pulse: Pulse) -> None:
+    for n in range(20):
+        await pulse.heard("i1", at(n), f"U{n}")
+    assert (await pulse.heard("i1", at(21), "U18")).others == tuple(f"U{n}" for n in (19, 17, 16, 15, 14, 13, 12))
+
+
 async def test_answers_are_counted_and_one_too_many_is_said_once(pulse: Pulse, clock: SetClock) -> None:
     async def asks(n: int) -> May:
         return await pulse.may("i1", at(n))

@@ -11,6 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.incidents import close_modal
 from bot.desk.inbox import Inbox
+from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
 from bot.slack.client import slack_client
 from bot.slack.context import Surface
@@ -23,17 +24,21 @@ from bot.slack.people import People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
+from graph.conversation.said import Vocabulary
 from graph.ports import Progress
 from graph.state import Incident, Item
 from tests.support.clock import WallClock
+from tools.checks import CHECKS
 from tools.clock import Clock
 from tools.inventory.hosts import ChannelRow
+from tools.remedies import REMEDIES
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
 HOSTS = tuple(f"gpu-{n:03}" for n in range(1, 41))
 BOUND = policy.bindings(
     (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
 )
+VOCABULARY = Vocabulary(hosts=HOSTS, checks=tuple(CHECKS), remedies={name: name.replace("_", " ") for name in REMEDIES})
 OFFERED = close_modal.choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
 
 
@@ -50,6 +55,10 @@ class Behind:
     woken: list[str] = field(default_factory=list)
     news: list[Progress] = field(default_factory=list)
     states: dict[str, Incident] = field(default_factory=dict)
+
+    @property
+    def pulse(self) -> Pulse:
+        return self.surface.pulse
 
     async def items(self) -> list[Item]:
         return [item for incident in await self.inbox.open_incidents() for item in await self.inbox.peek(incident)]
@@ -92,7 +101,21 @@ async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambd
         async def state_of(incident: str) -> Incident:
             return made[0].states.get(incident, cast(Incident, {}))
 
-        surface = Surface(client, inbox, wake, progress, state_of, People(client), BOUND, lambda _: HOSTS, OFFERED, WallClock(), background)
+        surface = Surface(
+            client,
+            inbox,
+            wake,
+            progress,
+            state_of,
+            People(client),
+            BOUND,
+            lambda _: HOSTS,
+            OFFERED,
+            WallClock(),
+            background,
+            Pulse(redis, WallClock()),
+            lambda _: VOCABULARY,
+        )
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:

@@ -38,6 +38,8 @@ class OpenIncident:
     team: str = ""
     channel: str = ""
     thread_ts: str = ""
+    opened_by: str = ""
+    """A user's id."""
     owners: frozenset[str] = frozenset()
     """User ids of those whose it is: who took it, and who is on it."""
     held: tuple[Held, ...] = ()

@@ -1,6 +1,7 @@
 """Short cards that say one thing: what will not be done, that it goes on, that the store is away, that we have a bug."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from bot.cards import blocks
 from bot.cards.blocks import Card
@@ -49,6 +50,21 @@ def not_stored(will_retry: bool) -> Card:
     words = "My store does not answer, so I could not note this down."
     rest = "Slack will send it again by itself." if will_retry else "Please try again in a minute."
     return blocks.card(f"{words} {rest}", [blocks.say(f"⏳ {words} {rest}")])
+
+
+ENOUGH: Final = blocks.card(
+    "I have answered a lot here in the last minutes, so I am quiet for a little.",
+    [
+        blocks.say(
+            "⏳ I have answered a lot here in the last minutes, so I am quiet for a little and pass over what is written. With a mention, ",
+            code("stop"),
+            " and ",
+            code("hand off"),
+            " still reach me.",
+        )
+    ],
+)
+"""A thread got more answers than one gets."""
 
 
 def bug(reference: str, known: Line) -> Card:

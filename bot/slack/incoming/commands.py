@@ -1,14 +1,18 @@
-"""`/rackmedic help`, `status`, and the brakes by hand: anybody of the operators may `stop`; only an approver lets go again."""
+"""`/rackmedic help`, `status`, and the brakes by hand: anybody of the operators may `stop`; only an approver lets go again.
+In a direct message the same words are answered for whoever writes it, and nothing is opened, decided or looked at.
+"""
 
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card, card
 from bot.cards.incidents import home
+from bot.cards.personal import direct as words
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.context import Surface, approvals_of, ledger, storing
 from bot.slack.incoming import grammar
+from bot.slack.incoming.home import admit
 from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting
 from bot.slack.incoming.payloads import Payload
 
@@ -34,6 +38,33 @@ async def command(surface: Surface, payload: Payload) -> Card:
             return await _status(surface, payload)
         case _:
             raise Refusal(UNKNOWN_COMMAND)
+
+
+async def direct(surface: Surface, place: Place, user: str, text: str) -> Card:
+    """The answer to a direct message. A stranger is refused as everywhere."""
+    who = await surface.people.person(user)
+    if not who.human or who.team != place.team:
+        policy.serve(place, surface.bound)
+    channels = policy.operators_channels(surface.bound)[: policy.MOST_NAMED]
+    match words.wish(text):
+        case "help":
+            return words.asked_help(channels)
+        case "status":
+            await admit(surface, user, place.team)
+            return await _mine(surface, user)
+        case "approvals":
+            await admit(surface, user, place.team)
+            return words.approvals(brakes.waiting(await waiting(surface, f"{place.team}:{user}"), "No action waits for your decision."))
+        case _:
+            return words.elsewhere(policy.WHY_NOT["im"], channels)
+
+
+async def _mine(surface: Surface, user: str) -> Card:
+    """Open incidents of this person, and those in channels that they are in."""
+    rows = await open_incidents(surface)
+    may = {channel for channel in {row.channel for row in rows} if channel and await surface.people.in_any(user, (channel,))}
+    mine = [row for row in rows if user in row.owners | {row.opened_by}]
+    return words.status(mine, [row for row in rows if row not in mine and row.channel in may], surface.clock.now())
 
 
 async def _status(surface: Surface, payload: Payload) -> Card:

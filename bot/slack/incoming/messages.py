@@ -1,23 +1,60 @@
-"""A message → the inbox, or an answer that needs no turn. Everything that must not be lost is stored before `hear` returns."""
+"""A message → the inbox, an answer that needs no turn, or silence. Everything that must not be lost is stored before `hear` returns.
 
-from dataclasses import dataclass
+What people say to each other in an incident's thread goes nowhere: no turn, no evidence, no ticket, no model.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from bot.cards.blocks import Card, card
-from bot.cards.incidents import home
+from bot.cards.incidents import home, notes
+from bot.desk.pulse import Before, May
 from bot.policy import channels as policy
 from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.grammar import Spoken
+from bot.slack.incoming.commands import direct
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.open_work import open_incidents
 from bot.slack.incoming.payloads import Arrival
-from graph.state import Item, Origin
+from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, mentions
+from graph.conversation.intents import Intent
+from graph.conversation.read import read
+from graph.conversation.said import Said
+from graph.state import Item, ItemKind, Origin
 
 NO_INCIDENT = "There is no incident in this thread yet. Mention me with what is wrong, for example: job 4711 hangs on gpu-[017-020]."
+NAME: Final = "rackmedic"
+LONGEST_READ = 2000
+"""Characters of a message that are read for what it asks; all of it is stored."""
+SHORT = 8
+"""Words that a message may have which asks for something and tells nothing."""
+GET_THROUGH: Final = frozenset({Intent.STOP, Intent.HAND_OFF})
+"""With a mention, however much was answered lately."""
+ABOUT_US: Final = frozenset({Intent.HELP, Intent.META, Intent.SMALL_TALK, Intent.THANKS})
+OF_AN_INCIDENT: Final = frozenset(
+    {
+        Intent.EXPLAIN,
+        Intent.ON_APPROVE,
+        Intent.WHO_MAY_APPROVE,
+        Intent.WHO_IS_ON_IT,
+        Intent.TAKE,
+        Intent.ASSIGN,
+        Intent.HAND_OFF,
+        Intent.SUMMARY,
+        Intent.RECHECK,
+        Intent.UNDO,
+        Intent.CLOSE,
+        Intent.REOPEN,
+        Intent.STOP,
+        Intent.PAUSE,
+        Intent.TYPED_APPROVAL,
+    }
+)
+"""What can be asked for only where there is an incident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,52 +67,122 @@ class Heard:
 
 async def hear(surface: Surface, arrival: Arrival) -> Heard:
     """Store it, answer it, or pass it over. Raises Refusal (to be said) and StoreAway (not to be acknowledged)."""
+    async with surface.in_order.of(f"{arrival.channel} {arrival.root}"):
+        return await _hear(surface, arrival)
+
+
+async def _hear(surface: Surface, arrival: Arrival) -> Heard:
     async with storing():
         incident = await surface.inbox.find(arrival.team, arrival.channel, arrival.root)
-        closed = incident is not None and not arrival.mention and await surface.inbox.lifecycle(incident) == "closed"
-    if closed or (incident is None and not arrival.mention):
+    if incident is None and not arrival.mention:
         return Heard()
+    if incident is None and arrival.place.type == "im":
+        return await _answer(surface, arrival, await direct(surface, arrival.place, arrival.user, grammar.people_see(arrival.raw)))
     policy.serve(arrival.place, surface.bound)
-    said = Spoken("reply", grammar.people_see(arrival.raw)) if arrival.alert else grammar.read_reply(arrival.raw)
-    if not arrival.alert and (arrival.mention or said.kind != "reply"):
-        policy.colleague(await surface.people.person(arrival.user), arrival.team)
-    if said.kind == "help":
-        return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
+    if arrival.alert:
+        said = Said(intent=Intent.NEW_FACTS, text=grammar.people_see(arrival.raw))
+        return await (_store(surface, arrival, said, incident) if incident else _open(surface, arrival, said))
+    said = await _understood(surface, arrival)
     if incident is not None:
         return await _reply(surface, arrival, said, incident)
-    return await _open(surface, arrival, said)
+    policy.colleague(await surface.people.person(arrival.user), arrival.team)
+    return await _begin(surface, arrival, said)
 
 
-async def _reply(surface: Surface, arrival: Arrival, said: Spoken, incident: str) -> Heard:
-    silent = not said.text and not arrival.files
+async def _understood(surface: Surface, arrival: Arrival) -> Said:
+    """What it asks for, by rules alone, read beside the loop. A bare mention asks how things stand."""
+    text = grammar.people_see(grammar.without_us(arrival.raw, arrival.us))
+    if not text and not arrival.files:
+        return Said(intent=Intent.STATUS)
+    said = await asyncio.to_thread(read, text[:LONGEST_READ], surface.vocabulary_of(_origin(arrival)), arrival.at)
+    return said.model_copy(update={"text": text})
+
+
+async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) -> Heard:
+    """In an incident's thread: heard where it is said to us."""
     async with storing():
-        new = await surface.inbox.enqueue(_item(arrival, said, incident, kind="status" if silent else said.kind), arrival.key)
+        before = await surface.pulse.heard(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
+    what = await _heeded(surface, arrival, said, before)
+    if what is Heed.SILENCE:
+        return Heard()
+    said = as_answer(said) if what is Heed.TAKE else said
+    if arrival.mention or said.kind != "reply":
+        policy.colleague(await surface.people.person(arrival.user), arrival.team)
+    async with storing():
+        may = await surface.pulse.may(incident, arrival.ts, always=arrival.mention and said.intent in GET_THROUGH)
+    if may is not May.GO:
+        return await _answer(surface, arrival, notes.ENOUGH) if may is May.TRIP else Heard()
+    if said.intent is Intent.HELP:
+        return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
+    return await _store(surface, arrival, said, incident)
+
+
+async def _heeded(surface: Surface, arrival: Arrival, said: Said, before: Before) -> Heed:
+    """Whether it is said to us. Who speaks there is asked of Slack only where a name at the beginning could make a difference."""
+    row, us = surface.bound[arrival.channel], (arrival.us, NAME)
+    here = Situation(
+        mentioned=arrival.mention or mentions(said.text, us),
+        called=called(said.text, us),
+        follows=before.follows,
+        after_question=before.after_question,
+        asked=before.asked,
+        mention_only=row.mention_only,
+        paused=before.quiet_until is not None and before.quiet_until > surface.clock.now(),
+        closed=before.lifecycle == "closed",
+        files=bool(arrival.files),
+    )
+    what = heed(said, here)
+    if what is Heed.SILENCE or here.mentioned or here.called or " " not in said.text:
+        return what
+    told = await asyncio.gather(*(surface.people.name(user) for user in before.others))
+    names = {word for name in told for word in name.split() if len(word) > 2}
+    return heed(said, replace(here, called=called(said.text, us, names)))
+
+
+async def _store(surface: Surface, arrival: Arrival, said: Said, incident: str) -> Heard:
+    data = {} if arrival.alert else said.data()
+    async with storing():
+        new = await surface.inbox.enqueue(_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
     if new:
         surface.stored(incident)
     return Heard(incident)
 
 
-async def _open(surface: Surface, arrival: Arrival, said: Spoken) -> Heard:
-    if said.kind == "status":
-        return await _listing(surface, arrival)
-    if said.kind != "reply":
-        raise Refusal(NO_INCIDENT)
-    if not said.text and not arrival.files and not arrival.in_thread:
+async def _begin(surface: Surface, arrival: Arrival, said: Said) -> Heard:
+    """A mention where there is no incident: the list of what is open, help, or a new one."""
+    bare = said.text == "" and not arrival.files
+    if bare and arrival.in_thread:
+        return await _open(surface, arrival, said)
+    if bare or (asks_only(said) and said.intent in ABOUT_US and not arrival.files):
         return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
-    origin = Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
-    make = partial(_item, arrival, said, kind="mention")
-    received = await take_in(surface, origin, arrival.key, said.text, make, alert=arrival.alert)
+    if asks_only(said) and said.intent is Intent.STATUS:
+        return await _listing(surface, arrival)
+    if asks_only(said) and said.intent in OF_AN_INCIDENT and not arrival.files:
+        raise Refusal(NO_INCIDENT)
+    return await _open(surface, arrival, said)
+
+
+def asks_only(said: Said) -> bool:
+    """Whether a message asks for something and tells nothing that could be looked into."""
+    names = said.hosts or said.unknown_hosts or said.group or said.job or said.device or said.labels or said.category
+    return said.sure and not names and len(said.text.split()) <= SHORT
+
+
+async def _open(surface: Surface, arrival: Arrival, said: Said) -> Heard:
+    make = partial(_item, arrival, said, kind="mention", data={})
+    received = await take_in(surface, _origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
     return Heard(received.incident, received.opened)
 
 
-def _item(arrival: Arrival, said: Spoken, incident: str, *, kind: str) -> Item:
-    data: dict[str, Any] = dict(said.data)
-    if arrival.files:
-        data["files"] = [file.to_json() for file in arrival.files]
+def _origin(arrival: Arrival) -> Origin:
+    return Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
+
+
+def _item(arrival: Arrival, said: Said, incident: str, *, kind: ItemKind, data: dict[str, Any]) -> Item:
+    more: dict[str, Any] = {"files": [file.to_json() for file in arrival.files]} if arrival.files else {}
     if kind == "mention" and arrival.in_thread:
-        data["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
-    row = {"id": arrival.key, "kind": kind, "incident": incident, "at": arrival.at, "user": arrival.user, "text": said.text, "data": data}
-    return Item.model_validate(row)
+        more["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
+    return Item(id=arrival.key, kind=kind, incident=incident, at=arrival.at, user=arrival.user, text=said.text, data={**data, **more})
 
 
 async def _answer(surface: Surface, arrival: Arrival, shown: Card) -> Heard:

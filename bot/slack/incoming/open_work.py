@@ -50,6 +50,7 @@ async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
         team=origin.team,
         channel=origin.channel,
         thread_ts=origin.thread_ts if origin.kind == "slack" else "",
+        opened_by=origin.user,
         owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
         held=tuple(held(rows.ladders)),
     )

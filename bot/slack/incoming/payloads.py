@@ -46,6 +46,8 @@ class Arrival:
     twin: bool
     files: tuple[Sent, ...] = field(default=())
     alert: bool = False
+    us: str = ""
+    """Our own user id."""
 
     @property
     def key(self) -> str:
@@ -100,6 +102,7 @@ def read_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[
         twin=not called and f"<@{bot_user}>" in raw and kind not in ("im", "mpim"),
         files=read_files(event),
         alert=alert,
+        us=bot_user,
     )
 
 

@@ -1,0 +1,70 @@
+"""What can be asked in a direct message: help, what is open, what waits for a decision; and one line for everything else. Pure.
+
+Approvals are given in the incident's own thread only, so here they are links.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, Literal
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.incidents import home
+from bot.cards.incidents.home import OpenIncident
+from bot.cards.text import SLACK_ID, bold, channel_name, code
+
+Wish = Literal["help", "status", "approvals", "elsewhere"]
+WORDS: Final[Mapping[Wish, frozenset[str]]] = {
+    "approvals": frozenset(("approval", "approvals", "approve", "decide", "decisions", "pending", "waiting", "waits")),
+    "status": frozenset(("status", "incident", "incidents", "open", "mine", "news")),
+    "help": frozenset(("help", "hi", "hello", "hey", "commands", "start", "thanks")),
+}
+"""What is wished, by any of these words; the first row that has one wins."""
+SHORT: Final = 8
+"""Words that a wish has at most: a story belongs where others can read it."""
+KNOWN: Final = (
+    ("help", "this list"),
+    ("status", "your incidents, and the open ones of the channels that you are in"),
+    ("approvals", "what waits for your decision; approving is done in the thread"),
+)
+
+
+def wish(text: str) -> Wish:
+    """What a message asks for. Whoever names a host or a job wants more than is told here."""
+    words = [word.casefold() for word in re.findall(r"[^\W_][\w.-]{0,60}", text[:400])]
+    if len(words) > SHORT or any(char.isdigit() for word in words for char in word):
+        return "elsewhere"
+    found: list[Wish] = [name for name, known in WORDS.items() if known & set(words)]
+    return found[0] if found else "elsewhere" if words else "help"
+
+
+def asked_help(channels: Sequence[str]) -> Card:
+    """What can be asked here, and where incidents are opened: `channels` by their ids."""
+    rows = [(code(say), f" {means}") for say, means in KNOWN]
+    where = [part for channel in channels if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
+    parts = [
+        blocks.section((bold("In this conversation:"),), *rows),
+        *([blocks.say(bold("To begin a diagnosis:"), " mention me with what is wrong in", *where, ".")] if where else []),
+    ]
+    return blocks.card("What I understand here", parts)
+
+
+def status(mine: Sequence[OpenIncident], others: Sequence[OpenIncident], now: datetime) -> Card:
+    """Open incidents as links: this person's first, then those that they may read."""
+    own = home.listing(mine, now) if mine else [blocks.context(("None of the open incidents is yours.",))]
+    rest = home.listing(others, now) if others or not mine else [blocks.context(("No other incident is open.",))]
+    return blocks.card("Open incidents", [blocks.header("Yours"), *own, blocks.header("Others"), *rest])
+
+
+def approvals(waiting: Sequence[Block]) -> Card:
+    """What waits for this person's decision, as `bot.cards.approvals` draws it."""
+    how = blocks.context(("Open the thread to decide: there the whole card is, and there alone Approve counts.",))
+    return blocks.card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
+
+
+def elsewhere(why: str, channels: Sequence[str]) -> Card:
+    """One line: not here, and where instead."""
+    where = [part for channel in channels if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
+    known = [part for say, _ in KNOWN for part in (code(say), " ")]
+    return blocks.card(why, [blocks.say(f"↪ {why}", *((" →", *where) if where else ()), " Here I know ", *known)])
