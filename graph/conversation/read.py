@@ -23,7 +23,7 @@ A_PART = 0.9
 MOST_LABELS = 8
 
 
-class Meant(NamedTuple):
+class Candidate(NamedTuple):
     """An intent, how well it fits, and the clause that says it."""
 
     intent: Intent
@@ -47,9 +47,9 @@ def read(text: str, names: Vocabulary, now: datetime) -> Said:
     return _said(best.intent, text, [best.clause, *parts], now)
 
 
-def _best(parts: Iterable[Clause]) -> Meant | None:
+def _best(parts: Iterable[Clause]) -> Candidate | None:
     """The most specific request; what is merely polite comes last."""
-    found = [Meant(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause) for clause in parts for fit in fits(clause)[:2]]
+    found = [Candidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause) for clause in parts for fit in fits(clause)[:2]]
     enough = [row for row in found if row.score >= ENOUGH]
     return max(enough, key=lambda row: (row.intent not in POLITE, row.score), default=None)
 

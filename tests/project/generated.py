@@ -7,8 +7,11 @@ import ast
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import yaml
+
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
+from graph.conversation.intents import INTENTS
 from graph.incident.flow import FLOW
 from tests.project.diagrams import action_states, incident_states, ladder_states
 from tools.checks import CHECKS
@@ -71,6 +74,17 @@ def grammar() -> str:
     return "\n".join(rows + [f"| `{say}` | {does} |" for say, does in help_rows()])
 
 
+def intents() -> str:
+    """Everything that can be said in a thread, each with two more phrasings of the tests."""
+    phrasings = yaml.safe_load((ROOT / "tests/graph/phrases/understood.yaml").read_text())
+    rows = ["| say | or | and |", "|---|---|---|"]
+    for intent, row in INTENTS.items():
+        others = [text for text in phrasings.get(intent, []) if text.lower() != row.form.lower() and "U0" not in text and len(text) < 40]
+        if others:
+            rows.append(f"| {row.form or '–'} | {' · '.join(others[:3])} | {row.means} |".replace("<", "&lt;"))
+    return "\n".join(rows)
+
+
 def rooms() -> str:
     """Every package of the product with the first paragraph of its docstring."""
     rows = ["| room | |", "|---|---|"]
@@ -87,6 +101,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
     "docs/settings.md": {"settings": settings},
+    "docs/conversation.md": {"intents": intents},
 }
 
 
