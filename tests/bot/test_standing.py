@@ -8,7 +8,7 @@ import pytest
 from bot.cards.incidents import living
 from bot.cards.incidents.standing import SIGNS, standing
 from graph.rows import IncidentRows, write_ladders
-from graph.state import HeldNode, Incident, Ladder, Report, Rung, Ticket
+from graph.state import AboutHosts, HeldNode, Hypothesis, Incident, Ladder, Report, Rung, SharedCause, Ticket
 from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_ledger import action
@@ -22,6 +22,12 @@ RUNGS = (
 )
 LADDER = Ladder(id="l1", label="GPU.X.Y", target="gpu-002", rungs=RUNGS, approval="apr-1")
 FOUND = Report(item="1", outcome="diagnosed", headline="Memory error (gpu-002/gpu1)")
+
+
+WELL = FOUND.model_copy(update={"about": AboutHosts(hosts=("gpu-001",), found="nothing", checks=22), "also_seen": ("GPU.X.Y",)})
+THEIRS = FOUND.model_copy(
+    update={"root_causes": (Hypothesis(label="GPU.X.Y"),), "shared": (SharedCause(label="GPU.X.Y", incident="i2", hosts=("gpu-002",)),)}
+)
 
 
 def incident(*ladders: Ladder, **more: Any) -> IncidentRows:
@@ -100,6 +106,8 @@ def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
             "people",
             "Waiting for an answer.",
         ),
+        (incident(report=WELL.model_dump(mode="json")), "well", "Nothing to mend on what was asked about."),
+        (incident(report=THEIRS.model_dump(mode="json")), "people", "Worked on and decided in another thread."),
     ],
 )
 def test_each_state_has_its_sign_and_line(rows: IncidentRows, sign: str, words: str) -> None:

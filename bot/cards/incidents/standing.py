@@ -113,6 +113,10 @@ def _reported(rows: IncidentRows) -> IncidentStanding:
         return IncidentStanding("people", ended[:MOST_LINES])
     if report.questions:
         return IncidentStanding("people", ("Waiting for an answer.",))
+    if report.about and report.about.found == "nothing" and not report.actions:
+        return IncidentStanding("well", ("Nothing to mend on what was asked about.",))
+    if report.shared and {row.label for row in report.shared} >= {row.label for row in report.root_causes}:
+        return IncidentStanding("people", ("Worked on and decided in another thread.",))
     return IncidentStanding("people", ("Waiting for people.",))
 
 
