@@ -11,9 +11,13 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
+from bot.desk.desk import Board
+from bot.desk.sweeper import REMIND
 from bot.store.keys import Names
 from graph.conversation.addressed import Follows
-from graph.state import Lifecycle
+from graph.ports import Progress
+from graph.rows import IncidentRows
+from graph.state import Incident, Lifecycle, Report
 from tools.clock import Clock
 
 US: Final = "-"
@@ -149,3 +153,28 @@ class Pulse:
 
     def _keys(self, incident: str) -> list[str]:
         return [self._names.of(incident), self._names.of(incident, "pulse")]
+
+
+SILENT_WITHOUT_REPLY: Final = frozenset({"ask", "timer", "action_result"})
+"""Items whose turns may end without a word."""
+
+
+class BoardWithPulse:
+    """A board whose words are noted in the pulse of the thread."""
+
+    def __init__(self, board: Board, pulse: Pulse, clock: Clock) -> None:
+        self._board, self._pulse, self._clock = board, pulse, clock
+
+    async def progress(self, p: Progress) -> None:
+        """News are nobody's last word."""
+        await self._board.progress(p)
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        """The report, and whether it asks something. Our clock may be behind Slack's: what we say follows what it answers."""
+        await self._board.report(incident, state, report)
+        rows = IncidentRows(state)
+        reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMIND and bool(report.questions)
+        silent = rows.item.kind in SILENT_WITHOUT_REPLY and not report.reply and not reminds
+        ts = f"{max(self._clock.now(), rows.item.at).timestamp() + 0.000001:.6f}"
+        asked = bool(report.questions) and not report.reply
+        await self._pulse.spoke(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)

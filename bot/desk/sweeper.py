@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 
 from bot.desk.inbox import WORK, Due, Inbox
 from bot.desk.wakeups import Wakeups
+from graph.rows import IncidentRows
 from graph.state import Incident, Item, Report
 
 log = structlog.get_logger()
@@ -22,13 +23,15 @@ CLOSE_AFTER = timedelta(days=3)
 
 
 def timers_after(state: Incident, report: Report, item: Item, now: datetime) -> Mapping[str, datetime]:
-    """What an incident waits for after a turn: an answer (reminded of once), and, when all is quiet, its end."""
+    """What an incident waits for after a turn: an answer (reminded of once), and, when all is quiet, its end.
+    Where people asked for quiet, neither comes before that is over."""
     timers: dict[str, datetime] = {}
+    quiet = IncidentRows(state).quiet_until or now
     lifecycle = state.get("lifecycle", "open")
     if lifecycle == "waiting" and report.questions and item.kind != "timer":
-        timers[REMIND] = now + REMIND_AFTER
+        timers[REMIND] = max(now + REMIND_AFTER, quiet)
     if lifecycle in ("open", "waiting") and not report.shared:  # what another incident keeps is not over while that one goes on
-        timers[AUTO_CLOSE] = now + CLOSE_AFTER
+        timers[AUTO_CLOSE] = max(now + CLOSE_AFTER, quiet)
     return timers
 
 

@@ -24,7 +24,6 @@ from bot.desk.courses import Courses, counted
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.pulse import Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
@@ -103,9 +102,9 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     )
     async with contextlib.aclosing(background), open_actions(needs, works=works) as acting:
         decided.reads(acting.ledger, acting.rights)
-        desk = _desk(
-            settings, store, inbox, turns, counted(acting.watching(board), courses, ports.clock), Fetch(client, ports.evidence), ports.clock
-        )
+        pulse = Pulse(store.redis, ports.clock, most=settings.answers_per_thread)
+        whole = BoardWithPulse(counted(acting.watching(board), courses, ports.clock), pulse, ports.clock)
+        desk = _desk(settings, store, inbox, turns, whole, Fetch(client, ports.evidence), ports.clock)
         surface = Surface(
             client=client,
             inbox=inbox,
@@ -118,7 +117,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             offered=choices(titles.items()),
             clock=ports.clock,
             tasks=background,
-            pulse=Pulse(store.redis, world.ports.clock, most=settings.answers_per_thread),
+            pulse=pulse,
             vocabulary_of=places(ports),
             alert_bots=frozenset(settings.alert_bots),
             facts_of=facts_of,

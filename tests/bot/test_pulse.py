@@ -2,15 +2,18 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from bot.desk.inbox import Inbox
-from bot.desk.pulse import Before, May, Pulse
+from bot.desk.pulse import Before, BoardWithPulse, May, Pulse
+from bot.desk.sweeper import timers_after
 from bot.store.closed import ClosedIncidents
+from graph.state import Incident, ItemKind, Report
 from tests.support.clock import SetClock
-from tests.support.fakes_desk import item, origin
+from tests.support.fakes_desk import BoardOfList, item, origin
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
@@ -111,3 +114,37 @@ async def test_a_closed_incidents_pulse_goes_with_it_and_comes_back_to_life_with
     await inbox.enqueue(item(incident, "b"), "b")
     assert await redis.ttl(key) == -1
     assert key in ClosedIncidents(redis)._keys(incident)
+
+
+@pytest.mark.parametrize(
+    ("kind", "report", "before"),
+    [
+        ("mention", {"questions": ("Which rack?",)}, Before("us", asked=True, after_question=True)),
+        ("mention", {"headline": "GPU 5 fell off"}, Before("us")),
+        ("ask", {"questions": ("Which rack?",), "reply": "gpu-002 is well"}, Before("us")),
+        ("ask", {}, Before()),
+        ("action_result", {}, Before()),
+    ],
+)
+async def test_what_the_board_says_is_the_last_word_unless_it_says_nothing(
+    pulse: Pulse, clock: SetClock, kind: ItemKind, report: dict[str, Any], before: Before
+) -> None:
+    board = BoardWithPulse(BoardOfList(), pulse, clock)
+    state: Incident = {"item": item("i1", "a", kind).model_dump(mode="json")}
+    await board.report("i1", state, Report(item="a", outcome="abstained", **report))
+    assert await pulse.heard("i1", f"{clock.stamp() + 60:.6f}", "U0OLGA") == before
+
+
+async def test_a_clock_behind_slacks_does_not_hide_our_question(pulse: Pulse, clock: SetClock) -> None:
+    asked = item("i1", "a").model_copy(update={"at": clock.now() + timedelta(seconds=30)})
+    await pulse.heard("i1", f"{asked.at.timestamp():.6f}", "U0OLGA")
+    report = Report(item="a", outcome="abstained", questions=("Which rack?",))
+    await BoardWithPulse(BoardOfList(), pulse, clock).report("i1", {"item": asked.model_dump(mode="json")}, report)
+    assert (await pulse.heard("i1", f"{asked.at.timestamp() + 5:.6f}", "U0OLGA")).asked
+
+
+def test_nobody_is_reminded_and_nothing_ends_while_people_want_quiet(clock: SetClock) -> None:
+    until = clock.now() + timedelta(days=5)
+    report = Report(item="a", outcome="abstained", questions=("Which rack?",))
+    state: Incident = {"lifecycle": "waiting", "quiet_until": until.isoformat()}
+    assert timers_after(state, report, item("i1", "a"), clock.now()) == {"remind": until, "auto_close": until}
