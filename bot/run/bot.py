@@ -24,6 +24,7 @@ from bot.desk.courses import Courses, counted
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
+from bot.desk.pulse import BoardWithPulse, Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
