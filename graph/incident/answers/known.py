@@ -68,24 +68,24 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class HostsMeant:
     """The hosts that a message is about. `named` where it named them itself."""
 
     hosts: tuple[str, ...]
     named: bool = True
 
 
-def meant(asked: Asked) -> Meant:
+def meant(asked: Asked) -> HostsMeant:
     """Those that it names, a group's, or all; else those at fault, else all that were looked at."""
     said, visible_ones = asked.said, set(asked.case.visible)
     named = tuple(host for host in said.hosts if host in visible_ones)
     if named or said.unknown_hosts:
-        return Meant(named)
+        return HostsMeant(named)
     if said.group and said.group != "*":
-        return Meant(tuple(host for host in asked.ports.inventory.groups.get(said.group, ()) if host in visible_ones))
+        return HostsMeant(tuple(host for host in asked.ports.inventory.groups.get(said.group, ()) if host in visible_ones))
     if said.group == "*":
-        return Meant(tuple(host for host in asked.seen if host not in asked.guilty) or asked.seen, named=False)
-    return Meant(asked.guilty or asked.case.hosts or asked.seen, named=False)
+        return HostsMeant(tuple(host for host in asked.seen if host not in asked.guilty) or asked.seen, named=False)
+    return HostsMeant(asked.guilty or asked.case.hosts or asked.seen, named=False)
 
 
 def unknown_said(asked: Asked) -> list[str]:
