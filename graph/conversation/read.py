@@ -9,7 +9,7 @@ from graph.conversation.commands import commanded
 from graph.conversation.cues import Clause, fits, nearest
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.news import brings_news
-from graph.conversation.said import Said, Vocabulary
+from graph.conversation.said import ALL, OTHERS, Said, Vocabulary
 from graph.conversation.spelling import LONGEST
 from graph.reading.times import window
 
@@ -75,7 +75,7 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
         text=text,
         hosts=hosts,
         unknown_hosts=tuple(dict.fromkeys(host for row in named for host in row.unknown)),
-        group=group or ("*" if {"other", "every"} & ideas else ""),
+        group=group or (OTHERS if "other" in ideas else ALL if "every" in ideas else ""),
         job=next((row.job for row in named if row.job), ""),
         labels=causes.labels[:MOST_LABELS] if causes else (),
         category=causes.category if causes else "",

@@ -13,6 +13,10 @@ from graph.state import Item, ItemKind, Stored
 _EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN)
 
 
+ALL, OTHERS = "*", "~"
+"""In the place of a group: all hosts, or the others than those that were spoken of."""
+
+
 class Said(Stored):
     """`text` is what was written, as people see it, and is not stored with the rest. All names are of the tables: hosts of the
     inventory, labels of the taxonomy, ids of checks and remedies."""
@@ -25,7 +29,7 @@ class Said(Stored):
     unknown_hosts: tuple[str, ...] = ()
     """Named like hosts, and none that may be spoken of."""
     group: str = ""
-    """A group of the inventory; `*` where all or the other hosts are meant."""
+    """A group of the inventory, `ALL` or `OTHERS`."""
     job: str = ""
     labels: tuple[str, ...] = ()
     """Causes that were named, by label, title or a plain word (“ECC”, “cable”)."""
@@ -54,7 +58,7 @@ class Said(Stored):
     def data(self) -> dict[str, Any]:
         """For an inbox item: plain JSON, defaults and the text left out. What a command names it means exactly, so that stands beside it."""
         told: dict[str, Any] = {"said": self.model_dump(mode="json", exclude_defaults=True, exclude={"text"})}
-        group = (self.group,) if self.group not in ("", "*") and not self.hosts else ()
+        group = (self.group,) if self.group not in ("", ALL, OTHERS) and not self.hosts else ()
         if self.intent in _EXACT and (named := (*group, *self.hosts, *self.unknown_hosts)):
             told["hosts"] = ",".join(named)
         if self.intent is Intent.NARROW and self.job:

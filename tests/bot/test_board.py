@@ -20,7 +20,7 @@ from bot.slack.people import CannotTell, People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Awaited, Likely, Progress
-from graph.state import Evidence, Hypothesis, Incident, Origin, Report, SharedCause
+from graph.state import Evidence, Hypothesis, Incident, Origin, Report, SharedCause, ShownOutput
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence
@@ -272,6 +272,34 @@ async def test_an_answer_to_somebody_is_a_message_below_and_the_finding_stays_ab
     above, below = place.said()
     assert "fell off the bus" in str(above["blocks"])
     assert below["text"] == "Because of Xid 79."
+
+
+def asked(place: Place, **more: Any) -> Incident:
+    return place.state(item={"id": "T.C.2", "kind": "ask", "incident": "i1", "at": NOW.isoformat(), **more})
+
+
+async def test_a_question_that_needs_no_answer_gets_none(place: Place) -> None:
+    await place.board().report("i1", asked(place), REPORT.model_copy(update={"item": "T.C.2"}))
+    assert [message for message in place.said() if (message.get("metadata") or {}).get("event_payload") == {"item": "T.C.2"}] == []
+
+
+async def test_output_that_somebody_wants_whole_is_a_file_beside_the_answer_once(place: Place) -> None:
+    sha = await place.evidence.put("i1", "raw output of dmesg")
+    shown = (ShownOutput(name="gpu-017-dmesg.txt", sha256=sha), ShownOutput(name="gone.txt", sha256="0" * 64))
+    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "gpu-017: all of it as a file", "shown": shown})
+    for _ in range(2):
+        await place.board().report("i1", asked(place), answer)
+    files = [file for message in place.said() for file in message.get("files") or []]
+    assert [file["name"] for file in files] == ["gpu-017-dmesg.txt"]
+    assert b"raw output of dmesg" in (place.slack.ws.files.get(files[0]["id"]).content or b"")
+
+
+async def test_whoever_is_named_in_an_answer_is_named_as_people_are_called_and_not_mentioned(place: Place) -> None:
+    said = {"said": {"intent": "assign", "person": "U0ANTON"}}
+    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "U0ANTON is on it."})
+    await place.board().report("i1", asked(place, user="U0OLGA", data=said), answer)
+    assert place.said()[-1]["text"] == "anton is on it."
+    assert "<@" not in str(place.said()[-1].get("blocks"))
 
 
 async def test_a_card_that_slack_refuses_is_left_alone_and_the_report_still_comes(place: Place) -> None:

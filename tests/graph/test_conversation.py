@@ -13,7 +13,7 @@ from graph.conversation.cues import cue_words
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.read import read
 from graph.conversation.rules import RULES
-from graph.conversation.said import Vocabulary
+from graph.conversation.said import OTHERS, Vocabulary
 from graph.conversation.spelling import LONGEST, MOST_WORDS, sentences
 from graph.conversation.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
 from graph.conversation.words import IDEAS
@@ -80,7 +80,7 @@ def test_what_is_not_for_us_is_not_understood() -> None:
     [
         ("what about gpu-002?", {"hosts": ("gpu-002",)}),
         ("what about node gpu-099?", {"unknown_hosts": ("gpu-099",)}),
-        ("how are the others?", {"group": "*"}),
+        ("how are the others?", {"group": OTHERS}),
         ("how is group train doing?", {"group": "train"}),
         ("dmesg gpu-002", {"check": "dmesg", "hosts": ("gpu-002",)}),
         ("what are the temps on gpu-003", {"check": "smi"}),

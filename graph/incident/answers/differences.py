@@ -109,7 +109,7 @@ def _differences(asked: Asked, said: Mapping[str, Mapping[Slot, str]]) -> list[s
             rows.setdefault((check, key, _sides_said(values)), []).append(device)
     cited = {line.key for row in asked.roots for line in row.evidence}
     order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited, item[0][1] not in abnormal))
-    return [f"• {_means(key)}{_devices(devices)}: {sides} ({name_of(check)})" for (check, key, sides), devices in order]
+    return [f"• {_means(key)}{_devices(devices)} · {name_of(check)} · {sides}" for (check, key, sides), devices in order]
 
 
 def _means(key: str) -> str:
@@ -124,10 +124,10 @@ def _devices(devices: Sequence[str]) -> str:
 
 
 def _sides_said(values: Mapping[str, str]) -> str:
-    """`gpu-001 yes, gpu-[002-004] no`: the rarest first."""
+    """`gpu-001: yes; gpu-[002-004]: no`, the rarest first."""
     by_value: dict[str, list[str]] = {}
     for host, value in values.items():
         by_value.setdefault(value, []).append(host)
     rare = Counter({value: len(hosts) for value, hosts in by_value.items()})
-    parts = [f"{fold(by_value[value])} {value}" for value, _ in sorted(rare.items(), key=lambda row: (row[1], row[0]))]
-    return ", ".join(parts[:3]) + (" …" if len(parts) > 3 else "")
+    parts = [f"{fold(by_value[value])}: {value}" for value, _ in sorted(rare.items(), key=lambda row: (row[1], row[0]))]
+    return "; ".join(parts[:3]) + (" …" if len(parts) > 3 else "")

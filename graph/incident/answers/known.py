@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from graph.conversation.said import Said
+from graph.conversation.said import ALL, OTHERS, Said
 from graph.engine.assess import Assessment
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
@@ -81,9 +81,11 @@ def meant(asked: Asked) -> HostsMeant:
     named = tuple(host for host in said.hosts if host in visible_ones)
     if named or said.unknown_hosts:
         return HostsMeant(named)
-    if said.group and said.group != "*":
+    if said.group and said.group not in (ALL, OTHERS):
         return HostsMeant(tuple(host for host in asked.ports.inventory.groups.get(said.group, ()) if host in visible_ones))
-    if said.group == "*":
+    if said.group == ALL:
+        return HostsMeant(asked.seen, named=False)
+    if said.group == OTHERS:
         return HostsMeant(tuple(host for host in asked.seen if host not in asked.guilty) or asked.seen, named=False)
     return HostsMeant(asked.guilty or asked.case.hosts or asked.seen, named=False)
 
@@ -186,10 +188,11 @@ def where(row: Hypothesis) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HostKnown:
-    """What is known of one host. `causes` are on it; `odd` are abnormal facts that no cause explains there."""
+    """What is known of one host. `causes` are on it, `shows` are no machine's fault and show there; `odd` are abnormal facts."""
 
     host: str
     causes: tuple[Hypothesis, ...]
+    shows: tuple[Hypothesis, ...]
     odd: tuple[Fact, ...]
     looked: tuple[str, ...]
     """Checks that could look."""
@@ -216,8 +219,9 @@ def of_host(asked: Asked, host: str) -> HostKnown:
     machine = [check.id for check in now.lens.passive() if not all(map(is_text, check.establishes))]
     whole = all(check in own for check in machine) and not {check for check, _ in blind} & set(machine)
     odd = tuple(fact for fact in now.odd if fact.host == host and not is_text(fact.key))
-    causes = tuple(row for row in here if host in row.hosts or any(cited.host == host for cited in row.evidence))
-    return HostKnown(host, causes, odd, looked, blind, whole, read_at(asked, host))
+    causes = tuple(row for row in here if host in row.hosts)
+    shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
+    return HostKnown(host, causes, shows, odd, looked, blind, whole, read_at(asked, host))
 
 
 def branch_of(labels: Sequence[str]) -> str:

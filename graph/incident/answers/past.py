@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
@@ -16,6 +16,8 @@ MOST_EVENTS, MOST_ALIKE = 5, 3
 ALIKE, SAME = 0.2, 0.05
 """How much alike a recorded incident must be to be worth telling; one with the same cause less so."""
 MOST_READ = 12
+BEFORE = timedelta(hours=6)
+"""How long before the report one looks for what changed, where nobody names a time."""
 
 
 LOGS = frozenset({"dmesg", "sysd", "ipmi", "joblog"})
@@ -34,7 +36,7 @@ async def changed_since(asked: Asked) -> Concluded:
     """What hosts logged and what we did after a time; without one, since the incident was opened."""
     named = meant(asked)
     hosts = named.hosts if named.named else asked.seen
-    since = asked.said.at or asked.case.brief.since or asked.case.opened
+    since = asked.said.at or asked.case.brief.since or asked.case.opened - BEFORE
     rows = sorted((row for row in (*_logged(asked, set(hosts)), *_done(asked, set(hosts))) if row.at >= since), key=lambda row: row.at)
     when = f"{since:%H:%M}" if since.date() == asked.at.date() else f"{since:%Y-%m-%d %H:%M}"
     if not asked.seen:

@@ -50,10 +50,10 @@ def not_looked(asked: Asked, known: HostKnown) -> str:
 def _in_full(asked: Asked, known: HostKnown) -> list[str]:
     lines = [f"{known.host}: {summary(asked, known)}."]
     device = asked.said.device
-    for row in known.causes[:2]:
+    for row in (*known.causes, *known.shows)[:2]:
         cited = [line for line in row.evidence if line.host in (known.host, "")]
         lines += [quoted(asked, line) for line in cited[:MOST_QUOTED]]
-    if not known.causes:
+    if not known.causes and not known.shows:
         odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
         lines += [shown_by(asked, fact) for fact in odd[:MOST_QUOTED]]
     if known.blind:
@@ -67,6 +67,8 @@ def summary(asked: Asked, known: HostKnown) -> str:
     if known.causes:
         found = "; ".join(f"{asked.title(row.label)} ({where(row)}), {sure(row)}" for row in known.causes[:2])
         return f"{found}; {looked}"
+    if known.shows:
+        return f"{looked}, nothing wrong with the machine itself; it shows {asked.title(known.shows[0].label)}, {sure(known.shows[0])}"
     if known.odd:
         return f"{looked}: something is abnormal and no cause is proven"
     if not known.whole:
@@ -80,16 +82,20 @@ def _several(asked: Asked, hosts: Sequence[str]) -> Concluded:
         return say(asked, [*unknown_said(asked), nothing or "I looked at nothing."])
     known = [of_host(asked, host) for host in hosts]
     sick = [row for row in known if row.causes]
-    odd = [row for row in known if not row.causes and row.odd]
-    partly = [row for row in known if not row.causes and not row.odd and not row.dark and not row.whole]
-    well = [row for row in known if not row.causes and not row.odd and not row.dark and row.whole]
+    odd = [row for row in known if not row.causes and (row.odd or row.shows)]
+    rest = [row for row in known if row not in sick and row not in odd and not row.dark]
+    partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
     dark = [row for row in known if row.dark]
     head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
-    parts = [f"{len(sick)} with a fault" if sick else "", f"{len(odd)} abnormal" if odd else "", f"{len(well)} well" if well else ""]
+    parts = [
+        f"{len(sick)} with a fault" if sick else "",
+        f"{len(odd)} with something to say" if odd else "",
+        f"{len(well)} well" if well else "",
+    ]
     parts += [f"{len(partly)} not wholly looked at" if partly else "", f"{len(dark)} not looked at" if dark else ""]
     lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
     lines += [f"{row.host}: {summary(asked, row)}." for row in (*sick, *odd)[:MOST_APART]]
-    lines += [f"… and {len(sick) + len(odd) - MOST_APART} more with something to say."] if len(sick) + len(odd) > MOST_APART else []
+    lines += [f"… and {len(sick) + len(odd) - MOST_APART} more."] if len(sick) + len(odd) > MOST_APART else []
     lines += [f"{fold([row.host for row in well])}: {summary(asked, well[0])}."] if well else []
     lines += [f"{fold([row.host for row in partly])}: {summary(asked, partly[0])}."] if partly else []
     lines += [f"{fold([row.host for row in dark])}: not looked at. Say `recheck {fold([row.host for row in dark])}`."] if dark else []

@@ -82,7 +82,9 @@ def _for_ticket(asked: Asked) -> Concluded:
 async def status(asked: Asked) -> Concluded:
     """What is known, what waits, and what it rests on."""
     case, found, title = asked.case, asked.roots, asked.title
-    what = "; ".join(f"{title(row.label)} ({where(row)}), {sure(row)}" for row in found[:3]) or "No cause is proven so far"
+    what = "; ".join(f"{title(row.label)} ({where(row)}), {sure(row)}" for row in found[:3]) or (
+        "No fault is found" if case.report and case.report.outcome == "no_fault" else "No cause is proven so far"
+    )
     suspects = [f"{row.leaf.title} is likely and unproven" for row in asked.now.suspects[:2]] if not found else []
     lines = [f"{'; '.join([what, *suspects])}.", f"State: {case.lifecycle.replace('_', ' ')}; {_state(asked)}"]
     lines += [f"• {describe(row, title(row.label))}" for row in case.ladders if row.open][:3]

@@ -23,6 +23,7 @@ from graph.state import Hypothesis, Ladder
 from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
 
+MOST_WISHED = 8
 AGAIN = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 """Ends after which a fix may be put up once more."""
 
@@ -84,7 +85,10 @@ async def wish_remedy(asked: Asked) -> Concluded:
     if not hosts:
         return say(asked, [*unknown_said(asked), f"On which host? Nothing was found yet that {called(remedy.id)} would mend."])
     ladders, lines = list(asked.case.ladders), unknown_said(asked)
-    for host in hosts[:8]:
+    well = [host for host in hosts if not [row for row in asked.roots if host in row.hosts] and not of_host(asked, host).dark]
+    well = [host for host in well if not any(row.target == host for row in ladders)]
+    lines += [_why_not(asked, remedy.id, fold(well), ())] if well else []
+    for host in [one for one in hosts if one not in well][:MOST_WISHED]:
         ladders, line = _wished(asked, remedy.id, host, ladders)
         lines.append(line)
     return put_up(asked, lines, ladders) if ladders != asked.case.ladders else say(asked, lines)

@@ -45,7 +45,7 @@ async def test_the_difference_that_matters_is_told_first_and_rightful_ones_not_a
     talk = await Talk.about()
     first, *lines = (await talk.says("compare gpu-002 and gpu-003")).splitlines()
     assert first.startswith("gpu-002 and gpu-003: ")
-    assert "gpu5: gpu-002 no, gpu-003 yes (lspci)" in lines[0]
+    assert "gpu5 · lspci · gpu-002: no; gpu-003: yes" in lines[0]
     assert "boot" not in "\n".join(lines)
     assert (await talk.says("compare gpu-001 and gpu-002")).startswith("gpu-001 and gpu-002: nothing differs in what was read.")
 

@@ -43,3 +43,17 @@ async def test_a_host_that_could_not_be_looked_at_is_not_called_healthy() -> Non
     first, *others = (await talk.says("what about gpu-002?")).splitlines()
     assert first == "gpu-002: 21 checks, read just now: nothing abnormal in what could be looked at, but not all was."
     assert others[0].startswith("Could not look with smi: ")
+
+
+async def test_what_is_no_machines_fault_is_not_told_of_a_host_as_its_own() -> None:
+    talk = await Talk.about({"id": "F01", "t": -420, "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"]})
+    answer = await talk.asks(Intent.HOST_STATE, hosts=("gpu-001",))
+    assert "nothing wrong with the machine itself; it shows The build of the framework has no code for this GPU" in answer
+    assert (await talk.says("can we start the job again?")).startswith("No, it would fail again: The build of the framework")
+
+
+async def test_many_hosts_that_nothing_is_wished_for_are_refused_in_one_line() -> None:
+    talk = await Talk.about()
+    answer = await talk.asks(Intent.WISH_REMEDY, remedy="reboot", hosts=("gpu-001", "gpu-002", "gpu-004"))
+    assert answer.startswith("No card: nothing was found on gpu-[001-002,004] that a reboot would mend.")
+    assert len(answer.splitlines()) == 1
