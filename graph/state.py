@@ -296,7 +296,6 @@ class ShownOutput(Stored):
 
     name: str
     sha256: str
-    form: Literal["file", "picture"] = "file"
 
 
 class PersonsWord(Stored):

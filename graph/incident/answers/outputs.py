@@ -26,6 +26,7 @@ async def show_output(asked: Asked) -> Concluded:
     left = [host for host, _ in pairs[MOST_HOSTS:]]
     lines += [f"The same for {fold(left)}: ask for one host at a time."] if left else []
     shown = tuple(files) if asked.said.form else ()
+    lines += ["I draw no pictures of outputs; it comes as a file."] if asked.said.form == "picture" and shown else []
     return say(asked, [*lines, offer(asked, [host for host, _ in pairs[:MOST_HOSTS]])], most=2 * MOST_LINES, shown=shown)
 
 
@@ -65,10 +66,7 @@ async def _shown(asked: Asked, host: str, check: str, room: int) -> tuple[list[s
     lines = [line for _, text in texts for line in text[:MOST_READ].splitlines() if line.strip()]
     telling = _telling(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOGS)
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
-    files = [
-        ShownOutput(name=_file_name(host, check, n), sha256=sha, form="picture" if asked.said.form == "picture" else "file")
-        for n, (sha, _) in enumerate(texts)
-    ]
+    files = [ShownOutput(name=_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(texts)]
     whole = "; all of it as a file" if asked.said.form else "; say “as a file” for all" if len(telling) < len(lines) else ""
     blind = [f"A part could not be looked at: {clean(why, 100)}."] if why else []
     return [f"{head}: {count}{whole}", *(f"  {clean(line)}" for line in telling), *blind], files

@@ -66,7 +66,7 @@ async def test_output_is_shown_by_its_telling_lines_and_whole_as_a_file() -> Non
     assert any("fallen off the bus" in line for line in lines)
     assert all(line.startswith("  ") for line in lines[:12])
     report = await talk.means(AS_FILE)
-    assert [row.form for row in report.shown] == ["file"] * len(report.shown)
+    assert "all of it as a file" in report.reply
     assert report.shown[0].name == "gpu-003-dmesg.txt"
     later = await talk.means(AS_FILE.model_copy(update={"intent": Intent.THANKS}))
     assert later.shown == ()
