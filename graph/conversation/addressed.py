@@ -115,6 +115,11 @@ def _answers_us(said: Said, here: Situation) -> bool:
     return here.asked and (not _known(said) or is_yes_or_no(said.text)) and can_answer(said.text)
 
 
+def _asks_us(said: Said, here: Situation) -> bool:
+    """Right after our own word, a question or a request about what we know: nobody else can be meant, though the rules cannot read it."""
+    return here.follows == "us" and not here.asked and not _known(said) and asks_about_the_work(said)
+
+
 def _among_people(said: Said, here: Situation) -> bool:
     """Thanks for somebody else, or a yes to somebody else's question."""
     polite = said.intent in POLITE and here.follows != "us"
@@ -135,6 +140,7 @@ RULES: Final = (
     HeedRule("closed, and no question of it", lambda said, here: here.closed and said.intent not in AFTER_CLOSING,   Heed.SILENCE),
     HeedRule("our question",                  _answers_us,                                                           Heed.TAKE),
     HeedRule("something handed in",           lambda said, here: here.files and not _known(said),                    Heed.TAKE),
+    HeedRule("after our word",                _asks_us,                                                              Heed.ANSWER),
     HeedRule("nothing that we know",          lambda said, here: not _known(said),                                   Heed.SILENCE),
     HeedRule("among people",                  _among_people,                                                         Heed.SILENCE),
     HeedRule("something that we know",        lambda said, here: True,                                               Heed.ANSWER),
@@ -211,6 +217,27 @@ _ASIDES = _each(
     ",",
 )
 """How asides and promises begin: they answer nothing."""
+
+
+_ASKING = _each(
+    "what whats what's which who whose when where why how is are was were does did do can could may should would will any has have "
+    "show give tell list print get find compare diff check run pause look explain describe write send count "
+    "was welche welcher wer wann wo warum wieso wie ist sind kann zeig gib sag quel quelle que qui quand où pourquoi comment montre donne "
+    "qué cuál quién cuándo dónde cómo muestra dame"
+)
+_THE_WORK = _each(
+    "gpu gpus node nodes host hosts machine machines server servers job jobs training rank ranks cause fault error errors log logs card "
+    "cards fix incident ticket network fabric cable link port ports switch driver memory temperature temps power waiting blocked impact "
+    "update progress eta knoten maschine fehler ursache ausfall nœud nœuds machine erreur panne nodo nodos máquina fallo causa"
+)
+
+
+def asks_about_the_work(said: Said) -> bool:
+    """Whether a text asks, and about something of ours: what it names, or a word of the trade."""
+    words = _plain(said.text[:LONGEST]).split()
+    asks = said.text.rstrip().endswith("?") or bool(words and words[0] in _ASKING)
+    named = said.hosts or said.unknown_hosts or said.labels or said.category or said.check or said.remedy or said.device or said.job
+    return asks and (bool(named) or not _THE_WORK.isdisjoint(words))
 
 
 def is_yes_or_no(text: str) -> bool:

@@ -11,6 +11,7 @@ from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.news import brings_news
 from graph.conversation.said import ALL, OTHERS, Said, Vocabulary
 from graph.conversation.spelling import LONGEST
+from graph.reading.hosts import with_full_names
 from graph.reading.times import window
 
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
@@ -35,6 +36,10 @@ def read(text: str, names: Vocabulary, now: datetime) -> Said:
     """`text` as people see it, with others as `<@U…>` or `@U…`; the mention of ourselves is taken out already."""
     if (command := commanded(text, names)) is not None:
         return command
+    return _read(with_full_names(text[:LONGEST], names.hosts), names, now).model_copy(update={"text": text})
+
+
+def _read(text: str, names: Vocabulary, now: datetime) -> Said:
     parts = clauses(text, names, now)
     if set(text.strip()) == {"?"}:
         return _said(Intent.HELP, text, parts, now)

@@ -86,6 +86,16 @@ def hosts_in(text: str, known: Collection[str], domains: Collection[str] | None 
     return _sorted_out(found, book)
 
 
+_BARE_NUMBER = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
+
+
+def with_full_names(text: str, known: Collection[str]) -> str:
+    """The text with `003` written as `gpu-003`, where the numbers of the known hosts are written so and only one has it. A bare number with
+    zeros before it is hardly anything else among people who look at numbered hosts."""
+    numbers = _unique((digits, host) for host in known if (digits := _digits(host.partition(".")[0])))
+    return _BARE_NUMBER.sub(lambda found: numbers.get(found[0], found[0]), text)
+
+
 def job_in(text: str) -> str:
     """The job id, or nothing."""
     found = next((found for pattern in _JOB if (found := pattern.search(text))), None)

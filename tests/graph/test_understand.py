@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graph.reading.hosts import with_full_names
 from graph.reading.reports import Understanding, understand
 from kb.taxonomy.labels import SYMPTOMS
 from kb.taxonomy.symptoms import CLASSES, OF_SIGNATURE, symptoms_in
@@ -318,3 +319,21 @@ def test_most_published_incidents_are_not_vague() -> None:
 
 def test_words_alone_are_enough_for_the_symptoms() -> None:
     assert symptoms_in("Job is STUCK and Slow") == ("slow", "hang")
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("diff 001 and 003", "diff gpu-001 and gpu-003"),
+        ("temps on 003?", "temps on gpu-003?"),
+        ("only 003, 004 matter", "only gpu-003, gpu-004 matter"),
+        ("gpu-[001-004] and gpu-003", "gpu-[001-004] and gpu-003"),
+        ("since 02:40, job 0047 and 099", "since 02:40, job 0047 and 099"),
+    ],
+)
+def test_a_bare_number_is_the_host_that_has_it(text: str, means: str) -> None:
+    assert with_full_names(text, [f"gpu-{n:03}" for n in range(1, 9)]) == means
+
+
+def test_a_number_that_two_hosts_have_names_neither() -> None:
+    assert with_full_names("look at 003", ["gpu-003", "cpu-003"]) == "look at 003"
