@@ -126,6 +126,9 @@ class Stats(Stored):
     """Cost of an incident so far, summed over its turns. Seconds are the transport's (virtual in the in-process sandbox)."""
 
     hosts: int = 0
+    """That were asked."""
+    silent: int = 0
+    """Of these, that answered nothing."""
     checks: int = 0
     check_seconds: float = 0.0
     makespan_seconds: float = 0.0

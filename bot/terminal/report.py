@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from graph.reading import files
+from graph.reading import counts, files
 from graph.reading.logs import in_words
 from graph.reading.unknown import said_in
 from graph.rows import IncidentRows
@@ -69,7 +69,9 @@ def _colour(report: Report) -> str:
 
 def _cause(cause: Hypothesis) -> list[RenderableType]:
     where = ", ".join(cause.devices) or fold(cause.hosts) or "no machine"
-    rows: list[RenderableType] = [Text.assemble("\n", (cause.label, "bold"), "  on ", (where, "bold"), f"  ({cause.confidence:.0%})")]
+    rows: list[RenderableType] = [
+        Text.assemble("\n", (cause.label, "bold"), "  on ", (where, "bold"), f"  ({counts.sure(cause.confidence)} sure)")
+    ]
     for row in cause.evidence[:8]:
         when = f"{row.time:%H:%M:%S} " if row.time else ""
         rows.append(Text.assemble(("  │ ", "dim"), (f"{row.host or 'ticket'} {row.check} {when}", "cyan"), visible(row.line)[:400]))
@@ -88,6 +90,6 @@ def _list(title: str, rows: tuple[str, ...] | list[str]) -> list[RenderableType]
 
 
 def _cost(stats: Stats, report: Report) -> str:
-    clock = "virtual s" if stats.clock == "virtual" else "s"
-    cost = f"\n{stats.hosts} hosts · {stats.checks} checks · {stats.makespan_seconds:.1f} {clock} · {stats.model_calls} model calls · ${stats.usd:.3f}"
+    clock = " on the case's clock" if stats.clock == "virtual" else ""
+    cost = f"\n{counts.cost(stats) or 'nothing was asked'}{clock} · {stats.model_calls} model calls · ${stats.usd:.3f}"
     return cost + (f" · without a model: {report.without_model}" if report.without_model else "")

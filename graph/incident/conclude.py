@@ -21,6 +21,7 @@ from graph.incident.questions import logs_of, suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.tickets import hand_over
 from graph.ports import Ports, Progress
+from graph.reading import counts
 from graph.reading.logs import handful
 from graph.reading.unknown import hosts_said, job_said
 from graph.state import AboutHosts, FileRead, Hypothesis, Incident, Outcome, Report, Stats
@@ -45,7 +46,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     return {
         **concluded.write(),
         "facts": case.snapshot,
-        "stats": _cost(case, ports).model_dump(mode="json"),
+        "stats": _cost(case, ports).model_dump(mode="json", exclude_defaults=True),
         "turns": case.stored.get("turns", 0) + 1,
         "done_items": [*case.done_items, case.item.id][-MOST_DONE:],
         "to_look": [],
@@ -160,18 +161,13 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
         return " ".join((*filter(None, said), "I looked at no machine."))
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"
-        return f"{what}: {_looked_at(now)}, no cause proven so far."
+        return f"{what}: {counts.looked(case.stats)}, no cause proven so far."
     if outcome == "no_fault":
-        return f"No fault found: {_looked_at(now)}, nothing abnormal."
+        return f"No fault found: {counts.looked(case.stats)}, nothing abnormal."
     why = now.why_unsure[0] if now.why_unsure else "nothing was decisive"
-    return f"No cause proven: {_looked_at(now)}; {why}."
+    return f"No cause proven: {counts.looked(case.stats)}; {why}."
 
 
 def _named(now: Assessment, row: Hypothesis) -> str:
     where = ", ".join(row.devices[:4]) or (fold(row.hosts) if row.hosts else "no machine at fault")
     return f"{now.lens.taxonomy.title(row.label)} ({where})"
-
-
-def _looked_at(now: Assessment) -> str:
-    checks = {check for host, check in now.coverage.asked if host and check in now.lens.checks}
-    return f"{len(now.hosts)} host{'s' * (len(now.hosts) != 1)} looked at with {len(checks)} checks"

@@ -12,6 +12,7 @@ from graph.engine.after_repairs import after_repairs, cursors
 from graph.engine.assess import assess
 from graph.incident.case import Case, lens_of, merged, read_case
 from graph.ports import Awaited, Likely, Ports, Progress
+from graph.reading.counts import silent_hosts
 from graph.state import Incident, ItemKind, Stats
 from tools.fact import Fact, Status
 from tools.fleet.answers import Answer, Ask, Wave
@@ -42,7 +43,7 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     facts = after_repairs(merged(case.facts, told(wave)), cursors(case.ladders))
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
-        "stats": _added(case.stats, wave, ports, len({fact.host for fact in facts if fact.host})).model_dump(mode="json"),
+        "stats": _added(case.stats, wave, ports, facts).model_dump(mode="json", exclude_defaults=True),
         "turn": replace(case.turn, cut=cut).write(),
         "to_look": [],
     }
@@ -144,11 +145,12 @@ def likely_by(case: Case, ports: Ports, answers: Sequence[Answer]) -> Likely | N
     return Likely(causes[0].label, f"{ports.taxonomy.title(causes[0].label)}{where}")
 
 
-def _added(old: Stats, wave: Wave, ports: Ports, hosts: int) -> Stats:
+def _added(old: Stats, wave: Wave, ports: Ports, facts: Sequence[Fact]) -> Stats:
     """Cost so far with this wave's."""
     return old.model_copy(
         update={
-            "hosts": hosts,
+            "hosts": len({fact.host for fact in facts if fact.host}),
+            "silent": silent_hosts(facts),
             "checks": old.checks + wave.checks,
             "check_seconds": round(old.check_seconds + wave.check_seconds, 3),
             "makespan_seconds": round(old.makespan_seconds + wave.makespan_seconds, 3),

@@ -16,6 +16,7 @@ from graph.incident.case import Case, read_case, weigh
 from graph.incident.questions import digest_of
 from graph.model.reasoner import Declined, Judgement
 from graph.ports import Ports, Progress
+from graph.reading.counts import sure
 from graph.rows import write_hypotheses
 from graph.state import Hypothesis, Incident, Tier
 
@@ -78,7 +79,7 @@ def _line(rows: list[Hypothesis]) -> str:
 
 
 def _short(row: Hypothesis, ports: Ports) -> str:
-    return f"{ports.taxonomy.title(row.label)}: {row.verdict} {row.confidence:.0%}"
+    return f"{ports.taxonomy.title(row.label)}: {row.verdict} {sure(row.confidence)}"
 
 
 def after_reflect(state: Incident) -> str:

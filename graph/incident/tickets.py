@@ -3,6 +3,7 @@
 from graph.engine.assess import Assessment
 from graph.incident.case import Case
 from graph.incident.questions import logs_of
+from graph.reading.counts import sure
 from graph.reading.logs import handful, in_words
 from graph.state import Hypothesis, Report, Ticket
 from tools.inventory.ranges import fold
@@ -45,4 +46,4 @@ def summary(case: Case, now: Assessment, report: Report) -> str:
 
 
 def _verdict(row: Hypothesis, title: str) -> str:
-    return f"{title}: {row.verdict} {row.confidence:.0%}, {row.because}"
+    return f"{title}: {row.verdict} {sure(row.confidence)}, {row.because}"

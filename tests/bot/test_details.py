@@ -56,7 +56,7 @@ def words(state: Incident, **more: str) -> str:
         "*gpu-018* ibstat: permission denied",
         "rank &lt;n&gt; is stuck",
         "*By hand*\n• Memory error on gpu-018",
-        "4 hosts, 88 looks in 9 s, 120 s of checks together",
+        "88 checks on 4 hosts in 9 s, 120 s of checks together",
         "2 model calls",
         "Without a model: no key",
         "GPU fell off the bus: confirmed (rev ff)\nUSER: pruned",

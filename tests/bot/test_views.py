@@ -333,7 +333,7 @@ def test_the_evidence_file_holds_the_outputs_behind_what_is_cited_first() -> Non
     text = evidence_text(whole, {"ab" * 32: "raw dmesg"})
     for part in (
         "raw dmesg",
-        "confirmed    100%  GPU.BUS.Fell_Off  gpu-017/gpu5",
+        "confirmed    99 %  GPU.BUS.Fell_Off  gpu-017/gpu5",
         "03:10:00 gpu-017 dmesg: NVRM",
         "gpu-018  ibstat: permission denied",
     ):

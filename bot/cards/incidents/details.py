@@ -10,6 +10,7 @@ from bot.cards.incidents import rows
 from bot.cards.incidents.rows import Titles
 from bot.cards.text import Line, bold, code, italic
 from bot.refusal import Refusal
+from graph.reading import counts
 from graph.rows import IncidentRows
 from graph.state import Hypothesis, PlannedAction, Report, Stats
 from tools.fact import Fact
@@ -85,8 +86,8 @@ def _judged(incident: IncidentRows, verdict: str) -> list[Hypothesis]:
 
 
 def _cost(stats: Stats, report: Report) -> list[Line]:
-    seconds = f"{stats.makespan_seconds:.0f} s, {stats.check_seconds:.0f} s of checks together"
-    lines: list[Line] = [(f"{stats.hosts} hosts, {stats.checks} looks in {seconds}",)] if stats.checks else []
+    together = f", {stats.check_seconds:.0f} s of checks together"
+    lines: list[Line] = [(counts.cost(stats) + together,)] if stats.checks else []
     lines += [(f"{stats.exclusive_gpu_seconds:.0f} GPU seconds of exclusive tests",)] if stats.exclusive_gpu_seconds else []
     lines += (
         [(f"{stats.model_calls} model calls, {stats.tokens_in} tokens in, {stats.tokens_out} out, ${stats.usd:.3f}",)]

@@ -10,6 +10,7 @@ from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import feedback, held, kept, more, question, rows
 from bot.cards.incidents.rows import NO_TITLES, Titles
 from bot.cards.text import Line, Part, bold, code, italic
+from graph.reading import counts
 from graph.reading.unknown import said_in
 from graph.state import Found, Hypothesis, Outcome, Report, Stats
 from tools.inventory.ranges import fold
@@ -174,13 +175,9 @@ def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[
 
 def _small_print(incident: str, report: Report, stats: Stats | None) -> Block:
     """By which it is found again, and how much was looked at. Why there is no model is in the details."""
-    looked = f"{_hosts(stats.hosts)} in {stats.makespan_seconds:.0f} s" if stats and stats.checks else ""
+    looked = counts.took(stats) if stats else ""
     alone = "without a model" if report.without_model and not report.reply else ""
     return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))
-
-
-def _hosts(count: int) -> str:
-    return f"{count} host{'s' * (count != 1)}"
 
 
 def _buttons(incident: str, report: Report) -> Block:

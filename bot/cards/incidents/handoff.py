@@ -6,6 +6,7 @@ from datetime import datetime
 
 from bot.refusal import Refusal
 from graph.ladders.held import Held, held
+from graph.reading.counts import sure
 from graph.reading.logs import in_words
 from graph.rows import IncidentRows
 from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, Ticket, Verdict
@@ -115,7 +116,7 @@ def evidence_text(whole: Handoff, outputs: Mapping[str, str], most: int = 1_000_
 
 def _tried(h: Hypothesis) -> list[str]:
     cited = [f"    {_cite(e)}" for e in h.evidence]
-    return [f"{h.verdict:<12} {h.confidence:4.0%}  {h.label}  {' '.join(h.devices or h.hosts)}", f"    {h.because}", *cited]
+    return [f"{h.verdict:<12} {sure(h.confidence):>4}  {h.label}  {' '.join(h.devices or h.hosts)}", f"    {h.because}", *cited]
 
 
 def _cite(e: Evidence) -> str:

@@ -6,6 +6,7 @@ from itertools import groupby
 from types import MappingProxyType
 
 from bot.cards.text import Line, bold, code
+from graph.reading.counts import sure
 from graph.reading.files import in_words as file_in_words
 from graph.reading.logs import handful, in_words
 from graph.state import Blind, Evidence, FileRead, Hypothesis, LogDigest
@@ -38,7 +39,7 @@ def where(h: Hypothesis) -> str:
 
 def percent(p: float) -> str:
     """Confidence for people; never 100 %."""
-    return f"{min(99, round(p * 100))} %"
+    return sure(p)
 
 
 def place(h: Hypothesis) -> Line:

@@ -15,6 +15,7 @@ from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.ports import Ports
+from graph.reading import counts
 from graph.state import Evidence, Hypothesis, ShownOutput, Ticket
 from kb.redact import visible
 from tools.fact import Fact
@@ -178,7 +179,7 @@ def readable(line: str, says: str) -> str:
 
 def sure(row: Hypothesis) -> str:
     """How sure, in the number that the card says."""
-    return f"{row.confidence:.0%} sure"
+    return f"{counts.sure(row.confidence)} sure"
 
 
 def where(row: Hypothesis) -> str:

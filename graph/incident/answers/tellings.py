@@ -7,6 +7,7 @@ from graph.incident.answers.steps import waiting
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import describe
 from graph.ladders.held import held
+from graph.reading import counts
 from tools.inventory.ranges import fold
 
 HELPFUL = (
@@ -96,7 +97,7 @@ async def status(asked: Asked) -> Concluded:
     looked = f", last {ago(latest, asked.at)}" if latest else ""
     return say(
         asked,
-        [*lines, f"{case.stats.hosts} hosts looked at with {case.stats.checks} checks{looked}. {offer(asked, asked.guilty)}".strip()],
+        [*lines, f"{counts.looked(case.stats)}{looked}. {offer(asked, asked.guilty)}".strip()],
         most=12,
     )
 

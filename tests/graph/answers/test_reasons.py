@@ -10,7 +10,7 @@ AS_FILE = Said(intent=Intent.SHOW_OUTPUT, hosts=("gpu-003",), check="dmesg", for
 async def test_why_names_the_cause_how_sure_and_the_lines() -> None:
     talk = await Talk.about()
     lines = (await talk.says("why?")).splitlines()
-    assert lines[0].startswith("GPU fell off the PCIe bus (gpu-003/gpu5), 100% sure: ")
+    assert lines[0].startswith("GPU fell off the PCIe bus (gpu-003/gpu5), 99 % sure: ")
     assert all(" · read just now: " in line for line in lines[1:4])
     assert lines[4].startswith("Ruled out: ")
 
@@ -26,7 +26,7 @@ async def test_why_not_the_network_says_what_speaks_against_it() -> None:
 async def test_what_was_found_is_not_ruled_out() -> None:
     talk = await Talk.about()
     answer = await talk.asks(Intent.WHY_NOT, labels=("GPU.BUS.Fallen_Off_Bus",))
-    assert answer.splitlines() == ["It is GPU fell off the PCIe bus:", "GPU fell off the PCIe bus (gpu-003/gpu5), 100% sure."]
+    assert answer.splitlines() == ["It is GPU fell off the PCIe bus:", "GPU fell off the PCIe bus (gpu-003/gpu5), 99 % sure."]
 
 
 async def test_what_could_not_be_looked_at_is_not_ruled_out() -> None:

@@ -15,7 +15,7 @@ async def test_a_healthy_host_is_told_with_its_checks_and_their_age_and_nothing_
 async def test_the_sick_host_is_told_with_its_cause_and_the_lines_that_show_it() -> None:
     talk = await Talk.about()
     first, *lines = (await talk.says("what about gpu-003?")).splitlines()
-    assert first == "gpu-003: GPU fell off the PCIe bus (gpu-003/gpu5), 100% sure; 22 checks, read just now."
+    assert first == "gpu-003: GPU fell off the PCIe bus (gpu-003/gpu5), 99 % sure; 22 checks, read just now."
     assert lines[0].startswith("  gpu-003 · lspci · read just now: 0000:bb:00.0 3D controller")
     assert lines[1].startswith("  gpu-003 · kernel log · read just now: 08:10:00 NVRM: Xid") or "NVRM: Xid" in lines[1]
 
