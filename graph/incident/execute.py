@@ -23,7 +23,6 @@ ENDS: frozenset[ItemKind] = frozenset({"stop", "hand_off", "close"})
 NEWS: frozenset[ItemKind] = frozenset({"reply", "attach", "recheck"})
 LISTEN_EVERY = 8
 """Answers between two looks at the inbox."""
-MOST_AWAITED = 3
 OF_NO_NAME = frozenset({"rackmedic-look", "python3"})
 """Commands that say nothing of what a check asks: it goes by its own name."""
 
@@ -126,7 +125,7 @@ def awaited_of(asks: Sequence[Ask], answers: Sequence[Answer], ports: Ports) -> 
         if (ask.host, ask.check) not in came:
             hosts.setdefault(_asked_with(ask.check, ports), []).append(ask.host)
     rows = sorted(hosts.items(), key=lambda row: -len(row[1]))
-    return tuple(Awaited(fold(names), asked) for asked, names in rows[:MOST_AWAITED])
+    return tuple(Awaited(fold(names), asked) for asked, names in rows)
 
 
 def _asked_with(check: str, ports: Ports) -> str:

@@ -63,7 +63,7 @@ def render(living: ProgressCard) -> Card:
     """How far it is, what was understood, what is suspected."""
     understood: list[Block] = [blocks.say(bold("Understood:"), " ", living.understood)] if living.understood else []
     return blocks.card(
-        f"{_headline(living)} {said(living)}",
+        f"{_headline(living)} · {said(living)}",
         [
             again(living),
             *understood,
