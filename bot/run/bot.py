@@ -70,16 +70,16 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
     inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
     bound = bindings(world.ports.inventory.channels)
-    unsettled = Unsettled(store.redis, world.ports.clock)
+    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
     living = LivingMessages(
         KeptMessages(client, cards, plans=settings.plan_blocks),
         Reactions(client, cards, background),
         people,
         inbox.origin,
-        unsettled,
+        Unsettled(store.redis, world.ports.clock),
         bound,
+        titles,
     )
-    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound, titles)
     decided, causes = OpenDecisions(), Causes(store.redis, world.ports.clock)
     index = ActionIndex(store.redis, world.ports.clock)

@@ -65,7 +65,7 @@ def test_hosts_at_the_same_step_are_named_together() -> None:
     ladders = [LADDER.model_copy(update={"id": name, "target": name, "rungs": own, "approval": name}) for name, own in rungs]
     stands = standing(incident(*ladders), [record(State.PENDING, name) for name, _ in rungs])
     assert len(stands.lines) == 1
-    assert "Drain gpu-[001-003]: running jobs go on" in stands.lines[0]
+    assert "Drain gpu-[001-003]" in stands.lines[0]
     assert stands.then == "Reset the GPU at 0000:3b:00.0, gpu-[001-003]"
 
 
@@ -130,3 +130,18 @@ def test_a_node_that_may_come_back_is_offered_on_the_living_message() -> None:
     report = FOUND.model_copy(update={"held": (HeldNode(ladder="l1", host="gpu-002"),)})
     made = living.render(living.Living("i1", report, standing=standing(incident(report=report.model_dump(mode="json")))))
     assert "Ask again to return gpu-002" in str(made.blocks)
+
+
+@pytest.mark.parametrize(("lifecycle", "mark"), [("waiting", "🔴"), ("watching", "✅"), ("closed", "✅"), ("handed_off", "🎫")])
+def test_the_headline_begins_with_how_it_stands(lifecycle: str, mark: str) -> None:
+    rows = incident(LADDER.model_copy(update={"waiting_for": "proof"}) if lifecycle == "watching" else LADDER, lifecycle=lifecycle)
+    made = living.render(living.Living("i1", FOUND, standing=standing(rows)))
+    assert made.blocks[0]["text"]["text"].startswith(mark)
+
+
+def test_advice_that_is_under_way_is_not_given_again() -> None:
+    report = FOUND.model_copy(update={"next_step": "Drain the node and reset the GPU."})
+    under_way = living.render(living.Living("i1", report, standing=standing(incident(LADDER), [record(State.PENDING)])))
+    assert "Drain the node and reset" not in str(under_way.blocks)
+    people = living.render(living.Living("i1", report, standing=standing(incident())))
+    assert "Drain the node and reset" in str(people.blocks)

@@ -40,10 +40,15 @@ logs, ideas and tasks for people."""
 
 
 def render(
-    incident: str, report: Report, stats: Stats | None = None, links: Mapping[str, Part] = NO_LINKS, titles: Titles = NO_TITLES
+    incident: str,
+    report: Report,
+    stats: Stats | None = None,
+    links: Mapping[str, Part] = NO_LINKS,
+    titles: Titles = NO_TITLES,
+    mark: str = "",
 ) -> Card:
     """The whole report; a turn that answered a question shows the answer alone, for the rest was said before. `links`: to the threads of
-    other incidents, where the reader may follow them; `titles`: what causes are called."""
+    other incidents, where the reader may follow them; `titles`: what causes are called; `mark`: what the headline begins with instead."""
     if report.reply:
         return blocks.card(
             report.reply,
@@ -56,7 +61,7 @@ def render(
             ],
         )
     icon, words = HEADLINES[report.outcome]
-    icon = OF_ASKED[report.about.found] if report.about else icon
+    icon = mark or (OF_ASKED[report.about.found] if report.about else icon)
     own = [row for row in report.root_causes if row.label not in report.also_seen]
     return blocks.card(
         f"{icon} {report.headline or words}",

@@ -7,6 +7,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.incidents import diagnosis, held, progress
 from bot.cards.incidents.progress import ProgressCard
+from bot.cards.incidents.rows import Titles
 from bot.cards.incidents.standing import SIGNS, IncidentStanding
 from bot.cards.text import Line, Part, bold, code
 from graph.state import Report, Stats
@@ -25,13 +26,22 @@ class Living:
     """Threads in which its causes are worked on, by incident."""
     changed: str = ""
     """What was likely while some hosts were silent, and is not what was found."""
+    titles: Titles = field(default_factory=dict)
+    """What causes are called."""
+
+    @property
+    def mark(self) -> str:
+        """What the headline of a fault begins with once it is mended, or with a person; empty while it begins as it was found."""
+        over = self.report is not None and self.report.outcome == "diagnosed" and self.standing is not None and not self.busy
+        return SIGNS[self.standing.sign].mark if over and self.standing and self.standing.sign in ("well", "ticket") else ""
 
 
 def render(living: Living) -> Card:
     """The message as it is now."""
     if living.report is None:
         return progress.render(living.busy) if living.busy else _unfinished(living.incident)
-    found = diagnosis.render(living.incident, living.report, living.stats, living.links)
+    report = living.report.model_copy(update={"next_step": ""}) if _says_next(living.standing) else living.report
+    found = diagnosis.render(living.incident, report, living.stats, living.links, living.titles, living.mark)
     head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
     first = 1 if found.blocks[0]["type"] == "header" else 0
     said = f" {living.standing.line}" if living.standing else ""
@@ -48,6 +58,11 @@ def _unfinished(incident: str) -> Card:
     head = "🟡 I stopped in the middle of looking"
     rest: Line = (". What was noted is kept. If nothing follows here in a minute, reply ", code("recheck"), ".")
     return blocks.card(head, [blocks.say(bold(head), *rest), blocks.context((f"incident {incident}",))])
+
+
+def _says_next(standing: IncidentStanding | None) -> bool:
+    """What was to be done by the report is under way, done, or with a person: where it stands says more than that."""
+    return standing is not None and (bool(standing.step) or standing.sign in ("well", "ticket"))
 
 
 def _changed(living: Living) -> list[Block]:

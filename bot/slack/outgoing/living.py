@@ -61,6 +61,8 @@ class LivingMessages:
     origin_of: OriginOf
     unsettled: Unsettled
     bound: Mapping[str, ChannelRow] = field(default_factory=lambda: UNBOUND)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What causes are called."""
     _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
     _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
 
@@ -156,7 +158,7 @@ class LivingMessages:
         stands = standing(rows, await self._records(incident), taken)
         others = await links(rows.report, origin, self.origin_of, self.bound) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")
-        return Living(incident, _found(rows.report), rows.stats if state.get("stats") else None, stands, busy, others, changed)
+        return Living(incident, _found(rows.report), rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
 
     async def _compare(self, incident: str, report: Report | None) -> None:
         """Keep what was said to be likely where the report says otherwise: nothing is taken back in silence."""
