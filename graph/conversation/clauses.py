@@ -45,10 +45,12 @@ actually alright also and anyway bot but cool fine folks good great guys hello h
 please question quick rackmedic right so sorry team thank thanks then uh um understood wait well yes yo
 """
 _LEADS: Final = frozenset(_LEADS_WORDS.split())
-_WANTS: Final = frozenset(["want", "need", "like", "should", "must", "have", "let", "would"])
+_WANTS: Final = frozenset(["want", "need", "like", "should", "must", "let", "would"])
 _DENIES: Final = frozenset(["not", "never", "no", "without", "nobody", "none", "nor"])
 _DEPENDS: Final = frozenset(["if", "unless", "whenever", "until", "before", "after", "once"])
-_NO_SUBJECTS: Final = frozenset(["not", "fixed", "solved", "resolved", "working", "mine", "gone", "done"])
+_ASKED: Final = frozenset(["you", "rackmedic", "somebody", "someone"])
+_SUBJECTS: Final = frozenset(["i", "you", "we", "it", "this", "that", "there", "they", "the", "a"])
+_NO_SUBJECTS: Final = frozenset(["fixed", "solved", "resolved", "working", "mine", "gone", "done"])
 
 
 def clauses(text: str, names: Vocabulary, now: datetime) -> list[Clause]:
@@ -114,9 +116,12 @@ def moods(words: Sequence[str], marked: bool, named: Mentions) -> tuple[bool, bo
     while len(body) > 1 and body[0] in _LEADS:
         body.pop(0)
     first, second = [*body, "", ""][:2]
-    polite = first in ("can", "could", "would", "will") and second in ("you", "rackmedic", "somebody", "someone")
+    third = body[2] if len(body) > 2 else ""
+    polite = first in ("can", "could", "would", "will") and (second in _ASKED or (second == "we" and third in ("get", "have")))
     orders = not marked and _orders(first, second, named)
-    wonders = first in _WONDERS or (first in _HEADS and second not in _NO_SUBJECTS and not polite and not orders)
+    wonders = first in _WONDERS or (
+        first in _HEADS and (third in _SUBJECTS if second == "not" else second not in _NO_SUBJECTS) and not polite and not orders
+    )
     wants = first in ("i", "we", "let") and bool(_WANTS & set(body[:4])) and not marked
     requests = polite or orders or wants or (not marked and not wonders and "please" in words)
     denies = bool(_DENIES & set(body[:8])) and first != "no"
@@ -126,5 +131,5 @@ def moods(words: Sequence[str], marked: bool, named: Mentions) -> tuple[bool, bo
 
 def _orders(first: str, second: str, named: Mentions) -> bool:
     if first == "do":
-        return bool(named.check or named.remedy) or second in ("it", "that", "this", "so")
+        return bool(named.check or named.remedy) or second in ("it", "that", "this", "so", "a", "an", "another", "some")
     return first in IDEAS["verb"].split() or (first in ("have", "take") and second in ("a", "another"))

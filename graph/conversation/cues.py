@@ -8,10 +8,11 @@ from typing import NamedTuple
 from graph.conversation.intents import Intent
 from graph.conversation.mentions import Mentions, exclusive
 from graph.conversation.rules import RULES, CueRow
-from graph.conversation.words import IDEAS, NEUTRAL, WEAK
+from graph.conversation.words import ELSEWHERE, IDEAS, NEUTRAL, WEAK
 
-KNOWN = 0.4
-"""What a word of our trade counts against a cue that it is no part of; a word that we do not know counts 1."""
+KNOWN, ODD, STRANGE, ELSE = 0.4, 0.75, 1.0, 2.0
+"""What a word counts against a cue that it is no part of: one of our trade, one that we do not know for a question and for what acts, and
+one of another life."""
 NEARLY = 0.6
 """Share of a cue that must be there for the intent to be suggested."""
 
@@ -88,7 +89,7 @@ def ideas_of(words: Sequence[str]) -> Mapping[str, Sequence[Places]]:
 def cue_words() -> frozenset[str]:
     """Every single word that is part of a cue or says nothing."""
     literal = {one.strip("'") for cues in _cues().values() for cue in cues for term in cue.terms for one in term.any_of if one.islower()}
-    return frozenset({part for phrase in _lexicon() for part in phrase.split()} | literal | NEUTRAL)
+    return frozenset({part for phrase in _lexicon() for part in phrase.split()} | literal | NEUTRAL | ELSEWHERE)
 
 
 _LONGEST = 5
@@ -133,7 +134,7 @@ def _fit(clause: Clause, cue: Cue, rule: CueRow) -> float:
         if worth is None:
             return 0.0
         strength += worth
-    share = explained(clause, used)
+    share = explained(clause, used, STRANGE if rule.unless else ODD)
     return strength * (0.4 + 0.6 * share) if share >= (1.0 if cue.alone else rule.covers) else 0.0
 
 
@@ -189,14 +190,18 @@ def _one(places: Collection[int], beyond: int) -> Places:
     return tuple(sorted(places)) or (beyond,)
 
 
-def explained(clause: Clause, used: Collection[int]) -> float:
+def explained(clause: Clause, used: Collection[int], unknown: float = 1.0) -> float:
     """The share of the clause that the cue, names, and words that say nothing make up."""
     named = {at for places in clause.named.used.values() for at in places}
     neutral = {at for kind in ("host", "person", "job", "time") for at in clause.named.used.get(kind, ())}
     known = {at for spans in clause.ideas.values() for places in spans for at in places} | named
-    telling = {at for at, word in enumerate(clause.words) if word not in NEUTRAL and at not in neutral}
-    strange = sum(KNOWN if at in known else 1.0 for at in telling if at not in used)
+    telling = {at for at, word in enumerate(clause.words) if word not in NEUTRAL and at not in neutral} | (named & set(used))
+    strange = sum(_odd(clause.words[at], at in known, unknown) for at in telling if at not in used)
     return 1 - strange / len(telling) if telling else 1.0
+
+
+def _odd(word: str, known: bool, unknown: float) -> float:
+    return ELSE if word in ELSEWHERE else KNOWN if known else unknown
 
 
 def _partly(clause: Clause, cue: Cue) -> float:

@@ -16,6 +16,7 @@ from tools.remedies import REMEDIES
 _DEVICE = re.compile(r"\b(?:gpu|card|device)s?[ ]?(?:#|no\.? ?|number )?([0-9]|1[0-5])(?![\w.:%-])|\b(mlx5_\d{1,2})\b", re.IGNORECASE)
 _XID = re.compile(r"\bs?xids?[ :#=]{0,3}(\d{1,5})\b", re.IGNORECASE)
 _PERSON = re.compile(r"<@([UW][A-Z0-9]{2,20})(?:\|[^<>]{0,80})?>|(?<![\w@])@([UW][A-Z0-9]{5,20})\b")
+_UNIT = re.compile(r"(?:min|minute|hour|day|hr)s?|h|m")
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?|\d{1,2}(?::\d\d)?[ap]m")
 _TIME = re.compile(r"\d{1,4}(?::\d\d){0,2}(?:-\d\d-\d\d)?(?:am|pm|h|min|mins|m|s|d|hours?|z|utc|hrs?)?")
 _LABEL = re.compile(r"\b[A-Z_]{3,20}\.[A-Z_0-9]{2,20}(?:\.\w{2,60})?", re.IGNORECASE)
@@ -76,7 +77,11 @@ class Register:
         job = self._job if self._job and self._job.lower() in text.lower() else ""
         if job:
             used["job"] = {at for at, word in enumerate(words) if job.lower() in word}
-        used["time"] = {at for at, word in enumerate(words) if (_TIME if timed else _CLOCK).fullmatch(word)}
+        used["time"] = {
+            at
+            for at, word in enumerate(words)
+            if (_TIME if timed or _UNIT.fullmatch("".join(words[at + 1 : at + 2])) else _CLOCK).fullmatch(word)
+        }
         labels, category = self._causes(text, words, used)
         known, unknown = (self._found.hosts, self._found.unknown) if hosts else ((), ())
         return Mentions(

@@ -34,7 +34,9 @@ def _tells(clause: Clause, complains: bool) -> bool:
     began = clause.words[:1] in (("since",), ("started",), ("began",)) or "started" in clause.words or "began" in clause.words
     if began and clause.timed:
         return True
-    if machine and complains:
+    if machine and (complains or named.labels or named.category):
+        return True
+    if named.check and "show" in ideas:
         return True
     symptom = [at for places in ideas.get("symptom", ()) for at in places]
     return bool(symptom) and (bool(set(clause.words) & _OURS) or (complains and explained(clause, symptom) > HALF))

@@ -1,5 +1,6 @@
 """A message → what it asks for, by rules alone. Pure and bounded; what the rules cannot tell is said to be so, with the nearest intents."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ ENOUGH = 0.55
 A_PART = 0.9
 """What is said in a part of a sentence counts less than what the whole says."""
 MOST_LABELS = 8
+_LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inute|our)?s?\b")
 
 
 class Candidate(NamedTuple):
@@ -45,7 +47,8 @@ def _read(text: str, names: Vocabulary, now: datetime) -> Said:
         return _said(Intent.HELP, text, parts, now)
     best = _best(parts)
     news = brings_news(text, names, now, parts)
-    if news and (best is None or best.intent in POLITE or best.intent in SOFT):
+    partly = best is not None and best.clause.part and best.intent is Intent.CORRECT
+    if news and (best is None or best.intent in POLITE or best.intent in SOFT or partly):
         return _said(Intent.NEW_FACTS, text, parts, now)
     if best is None:
         return _not_understood(text, parts, now)
@@ -106,4 +109,10 @@ def until(text: str, now: datetime) -> datetime | None:
         return end if end > now else end + timedelta(days=1)
     if "tomorrow" in text.lower():
         return (now + timedelta(days=1)).replace(hour=8, minute=0, second=0, microsecond=0)
-    return now + (now - since) if since and since < now else None
+    if since and since < now:
+        return now + (now - since)
+    found = _LASTS.search(text[:LONGEST].lower())
+    if found is None:
+        return None
+    count = {"a": 1, "an": 1, "one": 1, "half an": 0.5, "two": 2, "three": 3}.get(found[1]) or float(found[1])
+    return now + timedelta(minutes=count * (1 if found[2].startswith("m") else 60))

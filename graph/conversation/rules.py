@@ -29,7 +29,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
     Intent.HOST_STATE: CueRow(
         "? HOST; ? HOST about|state|ok|bad; HOST state; > know|look HOST state|ok|about; ? DEVICE ok|bad|about; > know HOST; ? HOST bad cause; "
         "state HOST =; > know whether|'if' HOST ok|bad; > HOST odd any; ? what know HOST; how HOST; what 'up' HOST; what about HOST; ? HOST "
-        "also|still ok|bad; ? HOST symptom; ? 'same' cause HOST",
+        "also|still ok|bad; ? HOST symptom; ? 'same' cause HOST; ? look HOST; ? HOST 'part'; know about HOST >; any HOST ?",
         covers=0.45,
         never="compare before change use output REMEDY 'should'",
     ),
@@ -38,7 +38,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "what about other|every; ? any other machine|HOST bad|ok|symptom; ? other symptom|bad; ? any other odd; 'many' machine ok|bad|symptom; ? "
         "machine ok|bad every; 'which' machine ok|bad|symptom; > show|know every|other machine|HOSTS state; ? 'only' thing machine|HOST; ? 'only' "
         "HOST|machine bad; how 'group' GROUP; ? machine bad; ? 'just' thing machine bad every; ? other bad; what other machine; what other "
-        "'like'; ? every bad; any other machine ?; ? 'only' 'one' bad; what about machine; ? other|every ok",
+        "'like'; ? every bad; any other machine ?; ? 'only' 'one' bad; what about machine; ? other|every ok; ? 'only'|'just' HOST 'more'; ? "
+        "'just' HOST other; > machine ok|bad; > 'list' machine; state machine ?; who other bad; how other machine; what state HOSTS",
         covers=0.55,
         never="compare before change use output REMEDY 'approve'",
     ),
@@ -55,7 +56,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "what evidence; evidence =; evidence CAUSE|cause; where evidence; why cause|HOST|thing; what be XID; what 'mean'|'means'; what cause; "
         "what cause be; how explain|'found'|'find'|'reach'|'arrive'|'figure'|'determine'|'work'|'come' explain|thing; evidence ?; what 'exactly' "
         "bad|odd; what be bad; > explain; why do you 'think'; how sure; on evidence 'blame'; where 'number'|'percent'|'confidence'; where 'come' "
-        "'from'; what be 'happening' here; XID =; what 'cause' thing; 'root' cause ?; you sure; do explain; what bad 'with' thing",
+        "'from'; what be 'happening' here; XID =; what 'cause' thing; 'root' cause ?; you sure; do explain; what bad 'with' thing; what explain "
+        "you; explain what ?; what be CAUSE; what CAUSE 'mean'|'means'; > explain cause; what 'led' you; any evidence ?",
         covers=0.4,
         never="AUDIENCE approve press helped",
     ),
@@ -63,14 +65,16 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "why not CAUSE; ? what about CAUSE; ? can be CAUSE; ? ruled CAUSE; ? not CAUSE; ruled CAUSE ?; ? be CAUSE; how about CAUSE; sure not "
         "CAUSE; what 'against' CAUSE; ? can CAUSE; ? not be CAUSE; ? CAUSE cause; ruled not CAUSE; why ruled CAUSE; ? CAUSE; 'maybe' CAUSE ?; ? "
         "CAUSE 'related'|'involved'|'possible'; can be CAUSE ?; ? have ruled CAUSE; why not thing|you CAUSE; i sure CAUSE why; so not CAUSE ?; "
-        "ruled CAUSE; 'could' be CAUSE; 'might' be CAUSE; why you 'say' 'no' CAUSE",
+        "ruled CAUSE; 'could' be CAUSE; 'might' be CAUSE; why you 'say' 'no' CAUSE; what 'if' CAUSE; can exclude CAUSE; 'exclude' CAUSE; how know "
+        "not CAUSE; CAUSE ok ?; ? 'chance' CAUSE; ? 'suspect' CAUSE; is not CAUSE; 'if' CAUSE what",
         covers=0.5,
-        never="HOST safe change",
+        never="other HOST safe change",
     ),
     Intent.COMPARE: CueRow(
         "compare HOST; compare HOSTS; compare ?; > compare; compare other|every; what compare HOST; how compare; compare between; 'same' ? HOSTS; "
         "'same' ? HOST other|machine; 'vs'|'versus' HOST; CHECK compare HOSTS; what HOSTS not 'have'; 'special' HOST; compare CHECK HOST|HOSTS; "
-        "'same' CHECK HOSTS|other ?; how HOST compare; what be compare HOST; 'apart' HOST",
+        "'same' CHECK HOSTS|other ?; how HOST compare; what be compare HOST; 'apart' HOST; 'different' HOSTS ?; 'difference' HOSTS; ? 'same' "
+        "CHECK|CAUSE HOSTS; different between HOSTS; 'healthy' different HOST",
         covers=0.5,
         never="TIME",
     ),
@@ -79,16 +83,19 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "? any 'new' TIME|when; what 'different' TIME|when|now|before; 'changelog'|'timeline'; show change; what 'last' "
         "'hour'|'hours'|'minutes'|'night'|'day'; what 'miss'|'missed'; 'missed'|'miss' i; what do i 'miss'|'missed'; what be change; ? have "
         "change; what you 'found' when; ? change HOST; what happen 'while'; any change; ? did change; what be 'new' TIME; ? 'updated'|'changed' "
-        "TIME; 'different' 'from' 'before'; what happen 'last'; ? something|anything 'updated'|'changed'|'change'",
+        "TIME; 'different' 'from' 'before'; what happen 'last'; ? something|anything 'updated'|'changed'|'change'; any 'updates'|'update' when; ? "
+        "'updates' TIME; happen 'while' ?; any happen 'while'; what happen HOST TIME",
         covers=0.55,
-        never="REMEDY approve job",
+        never="HOSTS REMEDY approve job",
     ),
     Intent.HAPPENED_BEFORE: CueRow(
         "? happen before; before know; 'often' happen; ? 'first' 'time'; 'history' HOST|cause|CAUSE|thing; 'similar' incident; ? 'similar'; ? "
         "know incident before; ? 'similar' incident|happen|cause; ? 'last' 'time'; when 'last' happen; 'last' 'time' happen; ? 'ever' happen; ? "
         "'recurring'|'repeat'|'history'|'precedent'|'precedents'; show before incident; 'past' incident; ? thing 'known' cause; ? happen incident "
         "before; what happen|do 'last' 'time'; happen before ?; before happen thing; ? 'same' thing 'last'|'before'; how_many_times happen; many "
-        "'times' happen; 'how' 'often'; ? 'like' thing before; ? not happen before; ? we happen thing before; 'times' HOST happen",
+        "'times' happen; 'how' 'often'; ? 'like' thing before; ? not happen before; ? we happen thing before; 'times' HOST happen; we 'had' "
+        "thing; happen thing 'lot' ?; 'old' 'new' ?; ? happen 'lot'; 'again' 'same' before ?; 'had' thing 'weeks'|'days'|'months'|'week'|'month'; "
+        "'old' 'new' cause",
         covers=0.5,
         never="approve press change output found 'if'",
     ),
@@ -97,7 +104,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "'risk'|'danger'|'risks' ?; safe use|REMEDY|job; ? REMEDY; what 'if' i|we REMEDY|use; ? 'lose'|'break'|'hurt' REMEDY|use|job; "
         "'risky'|'dangerous' ?; ? ok use HOST|job|machine; ? 'okay' use|REMEDY; ? 'ok' use|REMEDY; what effect REMEDY; ? use HOST; can use "
         "HOST|machine|job ?; ? 'good'|'bad' 'idea'; ? safe REMEDY; > know safe; safe ?; ? 'may' use|REMEDY; ? use 'again'; okay use other ?; ? ok "
-        "use other|machine; can i|we use; ? 'will' 'die' 'again'; 'wise' REMEDY|use; ? 'wait'; what 'happens'|'happen' job REMEDY",
+        "use other|machine; can i|we use; ? 'will' 'die' 'again'; 'wise' REMEDY|use; ? 'wait'; what 'happens'|'happen' job REMEDY; ? 'good' use; "
+        "? REMEDY safe; 'harmful'|'destroy' REMEDY ?; ? 'fine' use|'leave'; ? 'let' 'run'; ? 'kill' job",
         covers=0.55,
         never="approve 'eat'",
     ),
@@ -106,7 +114,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "fix; advise =; ? should i|we do; 'now' what; what should 'happen'; ? can i|we do; what step; what 'plan'; 'plan' ?; ? fix; what need "
         "do|fix; 'and' 'now' ? =; what should do; > know what do; you advise; need do ?; show fix|step|'plan'; how proceed; how get "
         "'back'|'running'|'out'; what 'options'|'option'; what 'you' 'do' 'would'; ? i|we need do; do any fix; how get HOST 'back'; and 'now' ?; "
-        "what be 'my' next; what should i|we do about; any advise; so what advise; how i|we do; who|what next step",
+        "what be 'my' next; what should i|we do about; any advise; so what advise; how i|we do; who|what next step; ? can be fixed; can 'fixed' "
+        "?; how 'proceed'; what should we do 'about'; what 'recommend'",
         covers=0.5,
         never="approve press AUDIENCE ticket 'so_far' REMEDY",
     ),
@@ -116,7 +125,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "'button' do; what 'would'|'will' you 'run'|'execute'; > explain|know 'if'|'when' approve|press; explain "
         "approve|'button'|'action'|'card'; ? approve effect; 'after' approve ?; 'after'|'once' approve|press what; what 'would'|'will' "
         "'run'|'execute' HOST|thing; 'once' approve ?; what effect 'if' 'yes'; 'before' press what; what effect press; what 'executed'; what "
-        "'gets' 'run'|'executed'; what do approve",
+        "'gets' 'run'|'executed'; what do approve; what 'approving' i; what i approve; ? approve 'kill'|'stop'|'restart'|REMEDY; effect "
+        "'click'|'press'|'button'; > explain approve|press effect",
         covers=0.45,
         never="who 'list'",
     ),
@@ -124,15 +134,16 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "who approve; ? can i|we|PERSON approve; required approve ?; who can|should press; 'whose' approve; ? 'allowed' approve; "
         "'approvers'|'approver'; who 'has'|'have' approve; 'how' 'many' approve; 'how' 'many' 'people' approve|press; who required approve; who "
         "'ask' approve; who sign|'sign'|'signs'; who can approve|press; ? approve required; can i approve ?; ? i approve 'enough'; ? who "
-        "approve|press; ? can any approve|press; 'many' approve; ? required 'two' approve; who 'permission'; ? 'only' 'admins' approve|press; am "
-        "i approve ?",
+        "approve|press; ? can any approve|press; 'many' approve; ? required 'two' approve; who 'permission'; ? 'only' 'admins' approve|press; "
+        "'people' can approve; 'rights'|'permission'|'permissions' approve; ? 'able' approve; who 'need' approve",
         covers=0.45,
     ),
     Intent.WHO_IS_ON_IT: CueRow(
         "who onit; ? who onit; who 'responsible'|'owner'|'assigned'; 'owner' ?; 'owner' =; 'assignee'; who 'has'|'have'|'got' thing; ? PERSON "
         "onit; ? 'being' onit; ? human onit; who 'in' 'charge'; who 'taking'|'took'|'takes' thing|incident; ? who onit already; who 'on' "
         "thing|incident; who be 'on'; who 'care'; who onit HOST|incident; who do thing; any human onit ?; ? "
-        "'anybody'|'anyone'|'somebody'|'someone' 'on' thing; who care; who 'has' 'one'",
+        "'anybody'|'anyone'|'somebody'|'someone' 'on' thing; who care; who 'has' 'one'; ? 'anyone'|'anybody'|'somebody' 'on'|'look'|'looking'; ? "
+        "thing 'handled'|'assigned'; 'anybody'|'anyone' 'taking' 'look'",
         covers=0.5,
         never="approve press 'coffee'",
     ),
@@ -140,7 +151,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "i take thing|incident; i take; i onit; 'mine' =; i 'got'|'have' thing; 'assign'|'reassign' thing|incident ME; 'give' thing ME =; 'on' "
         "'it' =; i 'own' thing|incident; let ME take; 'dibs'; 'claim' thing|incident; 'put' ME 'owner'|'down'|'on'; i look thing; 'taking' "
         "thing|incident =; 'taking' 'over' =; i can take; leave ME thing|one; leave thing ME; i 'got'|'have' thing =; i take 'care'; i 'do' thing "
-        "=; take i =; 'mine' . =; i be onit; thing 'for' 'mine'; i look into",
+        "=; take i =; 'mine' . =; i be onit; thing 'for' 'mine'; i look into; > 'assign' ME; leave thing 'with' ME; 'i' 'got' thing; i look "
+        "thing|'one'",
         covers=0.8,
         unless="not if ?",
         never="PERSON human did",
@@ -148,7 +160,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
     Intent.ASSIGN: CueRow(
         "assign PERSON; assign thing|incident PERSON; PERSON take thing|incident; PERSON take; 'over' 'to' PERSON; PERSON 'please' take|look; "
         "PERSON 'owner'|'owns'; 'make' PERSON 'owner'; PERSON 'will'|'should' take; PERSON onit; let PERSON take; PERSON 'can' take|look; thing "
-        "'for' PERSON; PERSON 'own'|'owns'|'has'; 'ask' PERSON look|take|handle; PERSON 'going' 'own'|take; put PERSON 'on'|'owner'",
+        "'for' PERSON; PERSON 'own'|'owns'|'has'; 'ask' PERSON look|take|handle; PERSON 'going' 'own'|take; put PERSON 'on'|'owner'; 'to' PERSON "
+        "thing; 'go' PERSON; PERSON 'look'|'take'|'check'",
         covers=0.65,
         unless="not if",
     ),
@@ -156,7 +169,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "handoff; handoff human; 'get'|'need'|'want'|'call'|'involve'|'bring' human; > 'open'|'create'|'make'|'raise'|'file'|'cut'|'turn' ticket; "
         "> 'open'|'create'|'make'|'raise'|'file'|'cut'|'turn' 'ticket'; 'escalate'; handoff ticket; 'let' human take; 'talk'|'speak' human; "
         "make|'turn' thing ticket; human take; 'needs' human; i|we|thing 'need'|'needs' human; assign human|team; 'ticket' human|team >; > "
-        "'ticket' 'out' 'of' thing",
+        "'ticket' 'out' 'of' thing; 'rather' human; 'pass' human; 'pass' thing 'oncall'|'on'",
         covers=0.7,
         unless="not if ?",
         never="PERSON",
@@ -171,8 +184,9 @@ RULES: Final[Mapping[Intent, CueRow]] = {
     ),
     Intent.RECHECK: CueRow(
         "recheck; > recheck; recheck =; > look HOST; recheck HOST; > look 'again'; > look thing 'again'; look thing|every|HOST 'again'; > 'run' "
-        "CHECK; look HOST =; > can recheck; > look CHECK|DEVICE HOST; > look CHECK; 'again' please =; > 'again'; can recheck HOST; > look 'at' "
-        "HOST; > look recheck; look HOST 'again'|'once'; 'again' look HOST; recheck thing; > 'scan'|look HOST recheck",
+        "CHECK; look HOST = !?; > can recheck; > look CHECK|DEVICE HOST; > look CHECK; 'again' please =; > 'again'; can recheck HOST; > look 'at' "
+        "HOST; > look recheck; look HOST 'again'|'once'; 'again' look HOST; recheck thing; > 'scan'|look HOST recheck; > 'another' "
+        "scan|look|check",
         covers=0.6,
         unless="not if",
         never="EXCLUSIVE also broken change still 'history' other compare output 'happened' 'open'",
@@ -181,29 +195,31 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "job JOB = !?; only HOST; > only HOST; machine HOST =; only thing HOST; 'ignore'|'skip'|'forget' other|every; only look HOST; only about "
         "HOST; 'concerned'|'affected'|'concerns' HOST only; > 'focus'|'concentrate'|'limit' HOST|GROUP; > only GROUP; only HOST =; > "
         "'leave'|'take' 'out' HOST|other; i|we only 'care' HOST; 'leave' HOST 'out'; 'ignore'|'skip'|'exclude' HOST; only HOST "
-        "'matters'|'matter'|'relevant'; 'machine' HOST =; 'hosts'|'host'|'nodes'|'node' HOST =",
+        "'matters'|'matter'|'relevant'; 'machine' HOST =; 'hosts'|'host'|'nodes'|'node' HOST =; only 'talking' HOST; 'restrict' HOST",
         covers=0.55,
         unless="if ?",
-        never="symptom did",
+        never="symptom did XID",
     ),
     Intent.WIDEN: CueRow(
         "> also HOST; > look also HOST; look HOST also; > 'include'|'add' HOST|GROUP|other|machine; > look other|every|GROUP also; > look "
         "other|GROUP machine; > look every machine; > 'widen'|'extend'|'broaden'|'expand'; also HOST =; > look HOST also; > look every|other; "
         "also look HOST|other|every; > look GROUP; > also other|GROUP|every; 'and' also HOST =; 'into' 'account' HOST; > 'extend' HOST; 'include' "
-        "HOST|other|every; also 'look' machine; look every|other machine also",
+        "HOST|other|every; also 'look' machine; look every|other machine also; > 'throw' HOST; > 'scan' other|every",
         covers=0.55,
         unless="not if ?",
         never="symptom broken did",
     ),
     Intent.RUN_CHECK: CueRow(
         "> 'run'|'start'|'do'|'launch'|'perform'|'execute'|'kick' EXCLUSIVE; > EXCLUSIVE HOST; > EXCLUSIVE; > run EXCLUSIVE HOST; > exam "
-        "EXCLUSIVE; EXCLUSIVE =; EXCLUSIVE HOST =; EXCLUSIVE HOSTS; i|we 'want'|'need'|'like' EXCLUSIVE; run EXCLUSIVE; can run EXCLUSIVE",
+        "EXCLUSIVE; EXCLUSIVE =; EXCLUSIVE HOST =; EXCLUSIVE HOSTS; i|we 'want'|'need'|'like' EXCLUSIVE; run EXCLUSIVE; can run EXCLUSIVE; > "
+        "'get'|'try' EXCLUSIVE",
         covers=0.5,
         unless="not if ?",
     ),
     Intent.WISH_REMEDY: CueRow(
         "> REMEDY; > REMEDY HOST; > REMEDY DEVICE; i|we 'want'|'need' REMEDY; 'want' HOST REMEDY; REMEDY = !?; REMEDY HOST = !?; > can REMEDY; "
-        "'needs' REMEDY HOST; > 'put'|'take' HOST REMEDY; i|we should REMEDY; > CHECK REMEDY; REMEDY job",
+        "'needs' REMEDY HOST; > 'put'|'take' HOST REMEDY; i|we should REMEDY; > CHECK REMEDY; REMEDY job; > 'get' HOST "
+        "'drained'|'rebooted'|'reset'; > 'get' REMEDY",
         covers=0.6,
         unless="not if ?",
         never="RESUME change",
@@ -219,7 +235,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "nay be CAUSE; actually be CAUSE; 'was' CAUSE; not CAUSE be; wrong; you wrong; wrong CAUSE; nay CAUSE; nay wrong; actually CAUSE; cause "
         "be CAUSE; wrong cause; not cause; 'real' cause CAUSE; i 'think'|'know' be CAUSE not; not be CAUSE; 'not' 'right'|'correct'; 'blame' "
         "CAUSE; 'culprit' be CAUSE; thing 'not' 'it' CAUSE|cause; cause CAUSE be; not CAUSE CAUSE; be CAUSE 'problem' not; cause not right; not "
-        "CAUSE =; thing be CAUSE not; be CAUSE =; wrong thing CAUSE",
+        "CAUSE =; thing be CAUSE not; be CAUSE =; wrong thing CAUSE; nay thing be CAUSE",
         covers=0.5,
         unless="?",
         never="TIME did close still symptom DEVICE",
@@ -227,7 +243,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
     Intent.FIXED: CueRow(
         "thing fixed; fixed =; HOST fixed; fixed 'again'|'now'; every|job|cause|machine fixed; i|we fixed; HOST 'back' =; well again; thing well "
         "'now'|'again'; every|job|HOST well 'now'|'again'; 'back' 'to' 'normal'; 'running' 'again'|'fine'; every well now; job 'running'; look "
-        "well 'now'; 'good' 'now'; HOST be 'back'; job well again; thing gone; machine well 'again'; works again|now; every works|fixed",
+        "well 'now'; 'good' 'now'; HOST be 'back'; job well again; thing gone; machine well 'again'; works again|now; every works|fixed; cause "
+        "fixed; 'trick' 'did'",
         covers=0.65,
         weight=0.8,
         unless="not if ?",
@@ -238,7 +255,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "'change'|'better'|'improvement'|'luck'|'difference'; 'came'|'comes' 'back'; thing be 'back' = !HOST; still not; still symptom; 'again' "
         "symptom|broken; 'back' broken|cause; 'got'|'getting'|'even'|'is' 'worse'; not 'work'|'working'; helped not; still bad; HOST still "
         "broken|bad|symptom; 'persists'; still; happening again; 'same' 'as' 'before' broken|symptom|cause; exactly_as_before; broken 'as' "
-        "'before'; not 'any' better",
+        "'before'; not 'any' better; cause 'still' 'there'; thing 'nothing' 'did'; 'same' thing =; cause 'back'|'returned'",
         covers=0.55,
         weight=0.85,
         unless="? if",
@@ -269,7 +286,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
     ),
     Intent.PAUSE: CueRow(
         "quiet; > quiet; quiet TIME; quiet thing; > 'be' 'quiet'|'silent'; > 'no' 'messages'|'updates'|'more' TIME; 'stop' 'posting'|'replying'; "
-        "keep quiet; you quiet",
+        "keep quiet; you quiet; 'quiet' TIME; 'hold_off'",
         covers=0.55,
         unless="?",
         never="job REMEDY",
@@ -279,10 +296,11 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "'going' 'on'; 'status' =; 'whats' 'up'; what know 'far'; ? fixed; ? still broken; what you 'found'|'find'; ? thing ok|fixed|broken; "
         "'found' any; ? we ok|fixed; 'how' thing 'going'|'look'|'be'; what state; how 'go'|'goes'|'going'; status ?; ? you 'found'|'find'; 'any' "
         "'luck'; what 'current' status; any status 'new'; 'how' 'long'; what we know; 'anything'|'any' 'new'; ? you 'done'; what be 'happening'; "
-        "any 'news'; ? have you 'found'; ? be fixed",
+        "any 'news'; ? have you 'found'; ? be fixed; what be 'up'; 'how' thing 'looking'; still "
+        "'looking'|'working'|'checking'|'running'|'searching' ?; 'got' any; 'so' = ?; ? any 'progress'; 'found' any ?; where stand",
         covers=0.55,
         weight=0.8,
-        never="HOST approve other compare before change AUDIENCE ticket",
+        never="can REMEDY HOST approve other compare before change AUDIENCE ticket",
     ),
     Intent.HELP: CueRow(
         "helpcue =; ? helpcue; what can i|we 'ask'|'say'; what can you 'do'; what can you =; 'how' 'use' you|thing; 'how' i 'use' you; "
@@ -309,7 +327,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "you access; 'which' machine you access|see; 'how' you 'work'; who 'made'|'built'|'wrote'|'runs'|'owns' you; what human_q you; you access "
         "?; 'your' 'name'; where you run; 'introduce' you; about you =; what data you; you 'trust'|'store'|'remember' ?; you real; ? you REMEDY "
         "'yourself'|'automatically'|'own'; can you REMEDY 'yourself'; 'which' human_q you; what can you see; can you 'yourself'; do you "
-        "'read'|'see'|'watch'|'listen'; you 'chatgpt'; where you 'get'|'data'; where 'data' 'from' you",
+        "'read'|'see'|'watch'|'listen'; you 'chatgpt'; where you 'get'|'data'; where 'data' 'from' you; you 'root'|'sudo'; you 'execute'|'run' "
+        "'commands'; can you 'commands' machine; who 'built' you",
         covers=0.5,
         weight=0.9,
         never="HOST CHECK output ruled 'found' greet joke sure",
@@ -318,7 +337,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "goahead =; approve =; goahead; approve thing|REMEDY|HOST; i approve; reject =; reject thing|REMEDY; yes goahead; yes REMEDY = !?; "
         "approve; goahead REMEDY; not approve; yes 'run' thing; > approve; yes 'run' =; approve REMEDY; i|we reject; thumbsup 'run'|REMEDY|fix; "
         "'run' thing =; yes 'do' thing =; yes 'drain'|'reset'|'reboot'; 'looks'|'look' 'fine'|'good' goahead; confirmed goahead; ok 'run' thing; "
-        "> reject",
+        "> reject; 'go' =; 'go' 'for' =; 'fine' REMEDY 'go'; 'approved' 'by'; i 'fine' REMEDY; 'looks' 'good' 'ship'",
         covers=0.6,
         unless="? if",
         never="who output 'expenses'",

@@ -34,7 +34,7 @@ tnx=thanks ty=thanks tysm=thanks teh=the waht=what wht=what wich=which hwo=how b
 ok=okay k=okay kk=okay okey=okay okie=okay ya=yes yep=yes yup=yes yeah=yes yea=yes nope=no nah=no rn=now atm=now asap=now info=information
 smth=something sth=something ppl=people tho=though tmrw=tomorrow ack=okay roger=okay wtf=what wil=will aswell=as_well alot=a_lot onyl=only
 jsut=just si=is ist=is nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
-dunno=do_not_know wdym=what_do_you_mean tbh=honestly fyi=note btw=also howto=how_to
+dunno=do_not_know wdym=what_do_you_mean tbh=honestly btw=also howto=how_to
 """
 SPELT: Final[Mapping[str, str]] = {word: said.replace("_", " ") for word, _, said in (row.partition("=") for row in _SPELT_ROWS.split())}
 """What people write in chats, and slips of short words."""

@@ -32,7 +32,7 @@ IDEAS: Final[Mapping[str, str]] = {
     "evidence": "evidence proof prove proves proven basis grounds indicates suggests source come_from comes_from",
     "explain": (
         "explain explanation elaborate reasoning because walk_me_through clarify rationale justify deduce conclude concluded conclusion "
-        "do_not_get do_not_understand do_not_follow not_clear"
+        "do_not_get do_not_understand do_not_follow not_clear led based made_you walk_through claim"
     ),
     "cause": "cause causes caused culprit guilty blame fault root_cause diagnosis verdict finding findings problem issue",
     "ruled": (
@@ -92,7 +92,7 @@ IDEAS: Final[Mapping[str, str]] = {
     "goahead": (
         "go_ahead do_it do_that proceed lgtm ship_it go_for_it make_it_so run_it execute_it thumbsup confirmed confirm yes_do yes_run "
         "yes_please_do permission_granted sounds_good_do green_light send_it go_on_then looks_good_to_me granted you_may fire_away approved "
-        "apply_it roll_with_it just_do go_go go run_that do_so it_is_approved"
+        "apply_it roll_with_it just_do go_go run_that do_so it_is_approved go_now lets_do_it let_us_do_it let_us_go do_it_please"
     ),
     "reject": "reject rejected deny denied decline declined disapprove thumbsdown veto",
     "yes": "yes okay sure thumbsup right correct",
@@ -124,7 +124,10 @@ IDEAS: Final[Mapping[str, str]] = {
         "run_again test_again one_more_time again rerun fresh_look double_check second_look look_afresh verify one_more"
     ),
     "look": "check look look_at scan examine inspect test verify investigate probe have_a_look take_a_look see go_through",
-    "only": "only just solely nothing_but nothing_else exclusively limit restrict focus narrow ignore skip forget leave_out concentrate instead",
+    "only": (
+        "only just solely nothing_but nothing_else exclusively limit restrict focus narrow ignore skip forget leave_out concentrate instead "
+        "restricted"
+    ),
     "also": "also too as_well include additionally add widen extend plus in_addition broaden expand",
     "run": "run start launch perform execute kick_off do trigger try fire_up",
     "exam": "test tests check checks benchmark diagnostics diagnostic diag",
@@ -142,14 +145,14 @@ IDEAS: Final[Mapping[str, str]] = {
     ),
     "fixed": (
         "fixed solved resolved working worked healed recovered gone sorted mended repaired disappeared cured passes passing works "
-        "back_to_normal back_up"
+        "back_to_normal back_up went_away did_the_trick goes_away gone_away sorted_out"
     ),
     "again": "again now back",
     "still": "still remains persists persisting unchanged remain continues keeps",
     "broken": (
         "broken failing fails failed hanging hangs hung down happening crashing crashes crashed crash stuck dead slow bad wrong erroring "
         "there unhealthy dying dies broke flapping throttling problem unresolved unfixed error errors worse died occurring "
-        "exactly_as_before"
+        "exactly_as_before did_nothing still_there came_back come_back"
     ),
     "helped": (
         "help helped helps change changed improve improved improvement better fix fixed solve solved work works working worked luck joy "
@@ -173,7 +176,7 @@ IDEAS: Final[Mapping[str, str]] = {
         "quiet mute silence silent snooze shut_up hush pipe_down shush pause stop_posting stop_talking stop_messaging stop_pinging "
         "stop_notifying do_not_post do_not_ping do_not_disturb leave_us_alone no_more_messages stop_writing stop_replying do_not_reply "
         "stop_spamming stop_commenting keep_it_down no_updates stop_updating butt_out no_more_updates do_not_message do_not_answer "
-        "be_silent stop_answering no_messages no_more_posts do_not_write stop_notifications"
+        "be_silent stop_answering no_messages no_more_posts do_not_write stop_notifications hold_off hold_your_horses hold_back"
     ),
     "status": (
         "status news update updates progress where_are_we how_far eta sitrep state_of_play where_do_we_stand situation standing any_luck "
@@ -186,7 +189,7 @@ IDEAS: Final[Mapping[str, str]] = {
     "praise": (
         "great nice awesome cool perfect amazing excellent brilliant wonderful lovely fantastic impressive sweet neat super superb "
         "well_done good_job good_work good_bot nice_work great_job great_work nice_one nicely_done legend magic hero lifesaver helpful "
-        "very_helpful the_best that_helped love_it"
+        "very_helpful the_best that_helped love_it great_stuff you_rock good_stuff"
     ),
     "greet": (
         "hello hi hey hiya howdy greetings good_morning good_evening good_afternoon good_night morning evening bye goodbye see_you later "
@@ -240,7 +243,7 @@ IDEAS: Final[Mapping[str, str]] = {
         "undrain uncordon put return resume restore close resolve mark reopen stop halt cancel abort quit mute pause snooze drain cordon "
         "reset reboot restart power kill terminate free clean sync reload rebuild load turn switch disable enable configure step approve "
         "reject deny help list be keep shut let unlock bounce isolate quarantine do go use note pull trigger modprobe cleanup only just "
-        "have_a_look fix"
+        "have_a_look fix throw restrict"
     ),
     "domain": (
         "training finetuning fine_tuning cluster rack nodes gpu gpus card cards job jobs run runs model experiment epoch workload batch "
@@ -251,16 +254,19 @@ IDEAS: Final[Mapping[str, str]] = {
 }
 # fmt: on
 _NEUTRAL_WORDS: Final = """
-a a_bit about actually again ago ah all already also am an and any anyway apparently are around as ask at back basically be because been
-being believe bit bot both buddy but by can cool could currently day days did do does down each earlier early even evening ever exactly
-fine first folks for from get give go going good got great guess guys had has have he hello her here hey hi him his hm hmm honestly
-hopefully hour hours how however i if in interesting into is it its just kind kindly know last later left let lets like little lol look
-looks lot make man many mate may maybe me mean meanwhile midnight might min mins minute minutes moment month more morning much my need new
-next nice night no noon not note now of off oh okay on one ones only or our ours out over overnight perhaps please possibly probably put
-question quick quickly quite rackmedic really reckon right same say second see seem seems shall she should since so some soon sorry sort
-still such sure take team tell than thank thanks that the their them then there therefore these they thing things think this those though
-to today tomorrow tonight too uh um understood until up us very want was we week well were what when where whether which while who why
-will with wonder wondering would yes yesterday yet yo you your yours
+a a_bit able about actual actually again ago ah all already also am an and any anyway apparently are around as ask at back basically be
+because been being believe bit bold bot both buddy but by can case cool could currently day days did do does down each earlier early else
+entire etc even evening ever exactly fair fellow fine first folks for friday from fyi general generally get give go going good got great
+guess guys had has have he hello helping her here hey hi him his hm hmm holding honest honestly hopefully hour hours how however i if in
+interesting into is it its just kind kindly know last lately later left let lets like list little lol look looks lot make man many mate
+may maybe me mean meanwhile midnight might min mins minute minutes moment monday month months more morning much my need new next nice
+night no noon not note now of off oh okay on one ones only onto or our ours out over overall overnight part per perhaps please possibly
+probably put question quick quickly quite rackmedic rather really recently reckon relevant right roughly sadly same saturday say second
+see seem seems shall she should simple since so some somewhere soon sorry sort still stuff such sunday sure take talking team tell than
+thank thanks that the their them then there therefore these they thing things think this those though thursday times to today tomorrow
+tonight too tried true try trying tuesday uh um under understood unfortunately until up upon us very via want was we wednesday week
+weekend weeks well were what when where whether which while who whole why will with wonder wondering word words would years yes yesterday
+yet yo you your yours
 """
 NEUTRAL: Final = frozenset(_NEUTRAL_WORDS.split())
 """Words that speak against no reading."""
@@ -271,3 +277,14 @@ when yes you
 """
 WEAK: Final = frozenset(_WEAK_WORDS.split())
 """Ideas and words that tell little by themselves."""
+_ELSEWHERE_WORDS: Final = """
+beer bike birthday book books branch breakfast budget build building builds bus cake calendar candidate car cat chair chairs ci club
+coffee commit concert contract deck dentist deployment desk dinner doctor dog door drink drinks eat eating eggs elevator expense expenses
+flight flights floor food football fridge friend friends frontend game github gitlab gym hire hiring holiday holidays hotel hr husband
+interview interviews invoice invoices keyboard kid kids kitchen laptop lunch marketing match meeting meetings menu merge merging money
+monthly movie music newsletter office onboarding parking party password pay pizza poll pr presentation price prices printer pto rain repo
+repository restaurant retro review room salary sales school shirt shoes slide slides snacks song sprint standup survey sushi taxi tea unit
+vacation vacations wandb weather website weekly wife wifi window
+"""
+ELSEWHERE: Final = frozenset(_ELSEWHERE_WORDS.split())
+"""Words of office and private life: who uses them speaks of something else."""

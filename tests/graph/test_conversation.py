@@ -35,6 +35,7 @@ PHRASES = Path(__file__).parent / "phrases"
 UNDERSTOOD: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "understood.yaml").read_text())
 NOTHING: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "nothing.yaml").read_text())
 LANGUAGES: Mapping[str, Mapping[str, list[str]]] = yaml.safe_load((PHRASES / "languages.yaml").read_text())
+FRESH: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "fresh.yaml").read_text())
 HELD_OUT: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "held_out.yaml").read_text())
 UNSAID = {Intent.NOT_UNDERSTOOD}
 """Intents that nobody asks for."""
@@ -61,6 +62,11 @@ def test_every_intent_has_fifteen_phrasings() -> None:
 def test_what_people_ask_is_understood() -> None:
     wrong = misread(UNDERSTOOD)
     assert len(wrong) <= len(list(pairs(UNDERSTOOD))) // 100, wrong
+
+
+def test_what_others_ask_is_understood_in_their_words() -> None:
+    wrong = misread(FRESH)
+    assert len(wrong) <= len(list(pairs(FRESH))) // 20, wrong
 
 
 @pytest.mark.parametrize("tongue", sorted(LANGUAGES))
