@@ -21,7 +21,7 @@ class Course:
     recovered: float | None = None
     """When every fix had passed its proof, or a human closed it with a cause that was mended."""
     truth: str = ""
-    """The label that a human closed it with."""
+    """The label that a human closed it with, or says it was."""
     closed: bool = False
 
 
@@ -78,7 +78,7 @@ def course_after(state: Incident, before: Course | None, now: datetime) -> Cours
     report, ticket = rows.report, rows.ticket
     outcome = report.outcome if report and report.outcome != "handed_off" else was.outcome
     found = outcome in ("diagnosed", "no_fault")
-    truth = ticket.true_label if ticket else ""
+    truth = (ticket.true_label if ticket else "") or (rows.correction.label if rows.correction else "")
     over = rows.lifecycle == "watching" or (rows.lifecycle == "closed" and truth not in ("", NO_FAULT, ABSTAIN))
     return replace(
         was,

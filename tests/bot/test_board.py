@@ -419,6 +419,14 @@ async def test_a_hand_off_posts_the_ticket_and_the_evidence_once(place: Place) -
     assert b"raw output of dmesg" in (place.slack.ws.files.get(uploaded["id"]).content or b"")
 
 
+async def test_an_incident_closed_without_a_hand_off_gets_no_ticket_and_no_file(place: Place) -> None:
+    state = place.state(**ticket(state="resolved", true_label="GPU.BUS.Fell_Off", closed_by="U0ANTON"), lifecycle="closed")
+    await place.board().report("i1", state, REPORT)
+    said = place.slack.messages(OPS)
+    assert not any("Ticket" in str(message) for message in said)
+    assert not any(message.get("files") for message in said)
+
+
 async def test_a_ticket_card_follows_its_owner_by_name_and_mentions_nobody(place: Place) -> None:
     board = place.board()
     await board.report("i1", place.state(**ticket()), REPORT)

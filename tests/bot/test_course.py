@@ -14,7 +14,7 @@ from bot.desk.course import Course, Feedback, course_after, percentile, summed
 from bot.desk.courses import Courses, counted
 from bot.slack.client import post
 from bot.terminal.stats import stats_document, stats_text
-from graph.state import Hypothesis, Incident, Lifecycle, Report, Ticket
+from graph.state import Hypothesis, Incident, Lifecycle, PersonsWord, Report, Ticket
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 from tests.support.fakes_desk import BoardOfList
@@ -49,6 +49,12 @@ def test_what_a_human_closes_it_with_is_the_truth_and_nothing_broken_is_no_recov
     healthy = course_after(turned(lifecycle="closed", ticket=Ticket(true_label="NO_FAULT")), None, at(100))
     assert (right.truth, right.recovered) == (DEAD, 100.0)
     assert healthy.recovered is None
+
+
+def test_a_persons_word_in_the_thread_is_the_truth_as_well() -> None:
+    word = PersonsWord(label=ECC, by="U0ANTON").model_dump(mode="json")
+    said = course_after({**turned(lifecycle="closed"), "correction": word}, None, at(100))
+    assert (said.truth, said.recovered) == (ECC, 100.0)
 
 
 def test_accuracy_counts_only_what_humans_have_checked() -> None:

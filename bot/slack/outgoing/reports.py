@@ -78,9 +78,14 @@ class SlackBoard:
         await self._ended(origin, incident, state, report)
         if report.shown and not await self._people.shared(origin.channel):
             await share(self._client, self._cards, self._evidence, origin, incident, report)
-        if state.get("ticket"):
+        if await self._handed_off(incident, state):
             await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
+
+    async def _handed_off(self, incident: str, state: Incident) -> bool:
+        """Whether people got a ticket: closing an incident notes its cause in one that nobody was handed."""
+        held = IncidentRows(state).ticket
+        return held is not None and (held.state != "resolved" or bool(await self._cards.get(incident, "ticket")))
 
     async def _made(self, incident: str, state: Incident, report: Report, origin: Origin) -> Card | None:
         """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
