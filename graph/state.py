@@ -307,6 +307,8 @@ class PersonsWord(Stored):
     label: str = ""
     words: str = ""
     by: str = ""
+    denied: tuple[str, ...] = ()
+    """Labels that had been found and that it was not: no fix of theirs is put up again unless somebody wishes for it."""
 
 
 class HeldNode(Stored):

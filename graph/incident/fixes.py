@@ -114,9 +114,11 @@ async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, 
 
 
 def to_be_mended(report: Report, case: Case) -> tuple[Hypothesis, ...]:
-    """The causes whose fixes are put up, in their order. Who only asks how a host is calls nobody to what is wrong elsewhere."""
+    """The causes whose fixes are put up, in their order. Who only asks how a host is calls nobody to what is wrong elsewhere, and what
+    people say it was not is put up again by nobody but them."""
     only_asked = case.turn.question and not case.brief.job
-    return tuple(row for row in report.root_causes if not (only_asked and row.label in report.also_seen))
+    denied = case.correction.denied if case.correction else ()
+    return tuple(row for row in report.root_causes if not (only_asked and row.label in report.also_seen) and row.label not in denied)
 
 
 async def _elsewhere(

@@ -15,6 +15,7 @@ from tools.inventory.ranges import fold
 
 QUIET = timedelta(hours=2)
 """How long a thread rests where no time is named."""
+MOST_DENIED = 6
 MOST_QUIET = timedelta(days=7)
 
 
@@ -27,10 +28,10 @@ def _meant(asked: Asked) -> str:
     return asked.title(said.category) if said.category else ""
 
 
-def _word(asked: Asked) -> PersonsWord:
+def _word(asked: Asked, denied: Sequence[str] = ()) -> PersonsWord:
     said = asked.said
     label = said.labels[0] if len(said.labels) == 1 else branch_of(said.labels) or said.category
-    return PersonsWord(label=label, words=clean(said.text, 160), by=asked.case.item.user)
+    return PersonsWord(label=label, words=clean(said.text, 160), by=asked.case.item.user, denied=tuple(denied)[:MOST_DENIED])
 
 
 async def correct(asked: Asked) -> Concluded:
@@ -51,7 +52,9 @@ async def correct(asked: Asked) -> Concluded:
     lines += [f"What was up for decision for it is taken back: {fold([row.target for row in gone])}."] if gone else []
     going = [row for row in ladders if row.open]
     lines += [f"What was begun goes on: {fold([row.target for row in going])}."] if going else []
-    return _with(asked, replace(say(asked, [*lines, "Say “close” to close the incident with it."]), correction=_word(asked)), ladders)
+    return _with(
+        asked, replace(say(asked, [*lines, "Say “close” to close the incident with it."]), correction=_word(asked, found)), ladders
+    )
 
 
 def _under(label: str, branch: str) -> bool:
@@ -89,7 +92,8 @@ async def close(asked: Asked) -> Concluded:
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": case.item.user})
     told = say(asked, [*lines, "Say “reopen” if it comes back."], came=Came.CLOSED, ticket=ticket)
-    return _with(asked, replace(told, correction=_word(asked)) if named else told, ladders)
+    denied = case.correction.denied if case.correction else ()
+    return _with(asked, replace(told, correction=_word(asked, denied)) if named else told, ladders)
 
 
 async def reopen(asked: Asked) -> Concluded:

@@ -85,9 +85,9 @@ def meant(asked: Asked) -> HostsMeant:
     if said.group and said.group not in (ALL, OTHERS):
         return HostsMeant(tuple(host for host in asked.ports.inventory.groups.get(said.group, ()) if host in visible_ones))
     if said.group == ALL:
-        return HostsMeant(asked.seen, named=False)
+        return HostsMeant(asked.seen)
     if said.group == OTHERS:
-        return HostsMeant(tuple(host for host in asked.seen if host not in asked.guilty) or asked.seen, named=False)
+        return HostsMeant(tuple(host for host in asked.seen if host not in asked.guilty) or asked.seen)
     return HostsMeant(asked.guilty or asked.case.hosts or asked.seen, named=False)
 
 

@@ -38,13 +38,14 @@ def put_up(asked: Asked, lines: Sequence[str], ladders: Sequence[Ladder]) -> Con
 
 async def run_check(asked: Asked) -> Concluded:
     """A test that needs idle GPUs, put up for decision on the hosts named."""
-    checks, hosts = asked.now.lens.checks, meant(asked).hosts[:MOST_HOSTS]
+    checks, named = asked.now.lens.checks, meant(asked)
+    hosts = named.hosts[:MOST_HOSTS] if named.named else ()  # whose GPUs are taken is nobody's guess
     row = checks.get(asked.said.check)
     able = ", ".join(check.id for check in checks.values() if check.exclusive)
     if row is None:
         return say(asked, [*unknown_said(asked), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."])
     if not row.exclusive:
-        where = fold(hosts)
+        where = fold(hosts or named.hosts)
         return say(
             asked,
             [

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from graph.conversation.intents import Intent
+from graph.conversation.said import OTHERS
 from tests.support.talk import FAULT, Talk
 from tools.fact import Status, blind
 from tools.fleet.answers import Answer, Ask, Seen, Wave
@@ -181,3 +182,18 @@ async def test_what_could_not_be_looked_at_again_is_not_called_mended() -> None:
     answer = await talk.says("it works again")
     assert answer.startswith("Could not look whether ")
     assert (await talk.rows()).lifecycle != "closed"
+
+
+async def test_whose_gpus_a_test_takes_is_nobodys_guess() -> None:
+    talk = await Talk.about()
+    assert (await talk.asks(Intent.RUN_CHECK, check="nccl1")).startswith("On which hosts?")
+    assert (await talk.asks(Intent.RUN_CHECK, check="nccl1", group=OTHERS)).startswith("Put up for decision: nccl1 on gpu-[001-002,004].")
+
+
+async def test_what_people_say_it_was_not_is_put_up_again_only_when_they_wish_for_it() -> None:
+    talk = await Talk.about()
+    await talk.says("no, it was the cable")
+    await talk.asks(Intent.STILL_BROKEN)
+    assert await talk.put_up() == []
+    assert (await talk.says("drain gpu-003")).startswith("Put up again: Drain gpu-003.")
+    assert [row.target for row in await talk.put_up()] == ["gpu-003"]
