@@ -73,6 +73,9 @@ async def test_kill_nine_right_after_the_acknowledgement_loses_nothing(tmp_path:
         async with bot(world, dict(os.environ), tmp_path / "b.log"):
             [report] = await reported(world, ts)
         assert "fell off the PCIe bus" in str(report)
+        said = [m for m in world.slack.thread("C0GPUINC", ts) if m.get("bot_id")]
+        assert [m["ts"] for m in said if (m.get("metadata") or {}).get("event_type") != "rackmedic_approval"] == [report["ts"]]
+        assert "Looking at the hosts" not in str(said)
 
 
 async def test_redis_killed_and_back_does_not_stop_the_work(tmp_path: Path, durable_server: RealServer) -> None:
