@@ -121,3 +121,19 @@ def test_a_file_that_is_no_text_says_where(tmp_path: Path) -> None:
     (tmp_path / "inventory.yaml").write_bytes(b"groups:\n  a: {hosts: n\xff}\n")
     with pytest.raises(BadInventory, match=r"inventory\.yaml:2: cannot be read: it is not UTF-8 text \(byte 22 is 0xff\)"):
         inventory_of(tmp_path / "inventory.yaml")
+
+
+def test_all_problems_are_told_at_once_also_those_between_rows() -> None:
+    raw = {
+        "defaults": {"prot": 22, "controller": "head"},
+        "groups": {"train": {"hosts": "gpu-[001-002]", "port": "many"}, "broken": {"hosts": "gpu-[9"}},
+        "hosts": {"gpu-099": {}},
+        "channels": [{"channel": "C1", "groups": ["nobody"]}, {"channel": "C2", "kind": "tenant", "tenant": 7}],
+    }
+    with pytest.raises(BadInventory) as refused:
+        parse_inventory(raw)
+    told = refused.value.problems
+    for start in ("groups.train.port", "groups.broken.hosts", "hosts.gpu-099: is in no group", "channels.0.groups: there is no group"):
+        assert [row for row in told if start in row], (start, told)
+    assert [row for row in told if "'head' is not a host" in row]
+    assert len([row for row in told if "channels.1" in row]) == 1, "a field that cannot be read is not missing as well"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
@@ -195,13 +196,9 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
     try:
         file = _File.model_validate(raw)
     except ValidationError as why:
-        raise refuse(complaints(why, _File)) from why
-    members, problems = _members(file)
-    groups_of: dict[str, list[str]] = {}
-    for group, names in members.items():
-        for name in names:
-            groups_of.setdefault(name, []).append(group)
-    problems += [*_unknown(groups_of.keys(), file), *_channel_problems(file), *_tenant_problems(groups_of, file)]
+        first = list(complaints(why, _File))
+        raise refuse([*first, *_beside(raw, [row["loc"] for row in why.errors()])]) from why
+    members, groups_of, problems = _settled(file)
     if problems:
         raise refuse(problems)
     hosts = {name: _host(name, groups, file) for name, groups in groups_of.items()}
@@ -211,6 +208,40 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
 
 Problem = tuple[Loc, str]
 """What is wrong, and the field that it is about."""
+
+
+def _settled(file: _File) -> tuple[dict[str, list[str]], dict[str, list[str]], list[Problem]]:
+    """Hosts by group and groups by host, and what is wrong between rows that are well by themselves."""
+    members, problems = _members(file)
+    groups_of: dict[str, list[str]] = {}
+    for group, names in members.items():
+        for name in names:
+            groups_of.setdefault(name, []).append(group)
+    problems += [*_unknown(groups_of.keys(), file), *_channel_problems(file), *_tenant_problems(groups_of, file)]
+    return members, groups_of, problems
+
+
+def _beside(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
+    """What else is wrong, with the fields left out that cannot be read; nothing where there is too little left to tell."""
+    rest = deepcopy(raw)
+    for loc in wrong:
+        _without(rest, loc)
+    try:
+        _, _, problems = _settled(_File.model_validate(rest))
+    except ValidationError:
+        return []
+    return [(loc, what) for loc, what in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
+
+
+def _without(rest: Any, loc: Loc) -> None:
+    """Take one field out of plain data."""
+    for part in loc[:-1]:
+        if isinstance(rest, list):
+            rest = rest[part] if isinstance(part, int) and part < len(rest) else None
+        else:
+            rest = rest.get(part) if isinstance(rest, dict) else None
+    if loc and isinstance(rest, dict):
+        rest.pop(loc[-1], None)
 
 
 def _members(file: _File) -> tuple[dict[str, list[str]], list[Problem]]:
