@@ -63,6 +63,8 @@ class Said(Stored):
             told["hosts"] = ",".join(named)
         if self.intent is Intent.NARROW and self.job:
             told["job"] = self.job
+        if self.intent is Intent.WIDEN:
+            told["wider"] = True
         return told
 
 

@@ -9,8 +9,9 @@ from langgraph.runtime import Runtime
 
 from graph.conversation.guessed import with_guess
 from graph.conversation.intents import INTENTS, Intent
+from graph.conversation.said import ALL, OTHERS
 from graph.engine.abnormal import is_odd
-from graph.incident.case import DIAGNOSED, Case, Turn, merged, read_case
+from graph.incident.case import DIAGNOSED, MOST_UNNAMED, Case, Turn, merged, read_case
 from graph.model.reasoner import BriefGuess, Choices, Declined, Reasoner
 from graph.ports import Ports, Progress
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
@@ -104,6 +105,8 @@ def _read(case: Case, ports: Ports) -> Understanding:
     domains = ports.inventory.domains(case.visible)
     new = understand(case.item.text, case.visible, case.item.at, domains)
     given = str(case.item.data.get("hosts") or group_called(case.item.text.strip().removeprefix("@"), case.groups) or "")
+    if case.message.intent is Intent.WIDEN and case.message.group in (ALL, OTHERS) and not given and len(case.visible) <= MOST_UNNAMED:
+        return replace(new, hosts=case.visible)
     exact = case.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
     named = hosts_named(given, case.visible, case.groups, domains, strict=exact)
     return replace(new, hosts=named.hosts, unknown_hosts=named.unknown) if named.hosts or named.unknown else new

@@ -39,7 +39,7 @@ def concerned(item: Item, old: Brief, new: Understanding, of_job: Sequence[str],
         job=(old.job or new.job) if lost_job else (new.job or old.job),
         unknown=new.unknown_hosts or (() if hosts else old.unknown_hosts),
         unknown_job=lost_job,
-        looked_at=new.hosts if item.kind == "recheck" or "hosts" in item.data else (),
+        looked_at=new.hosts if item.kind == "recheck" or {"hosts", "wider"} & set(item.data) else (),
         refused=nameless and not item.attachments,
     )
 
@@ -52,7 +52,7 @@ def _other_job(old: Brief, new: Understanding) -> bool:
 def _hosts(item: Item, old: Brief, new: Understanding, of_job: Sequence[str]) -> tuple[str, ...]:
     if item.kind == "recheck" and new.hosts:
         return old.hosts
-    if "hosts" in item.data and new.hosts:
+    if "hosts" in item.data and new.hosts and not item.data.get("wider"):
         return new.hosts
     if "job" in item.data and of_job:
         return tuple(of_job)

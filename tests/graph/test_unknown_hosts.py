@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from graph.conversation.intents import Intent
+from graph.conversation.said import OTHERS, Said
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.reasoner import BriefGuess
 from graph.reading.hosts import hosts_in
@@ -302,3 +304,13 @@ async def test_a_tenant_learns_of_no_other_group() -> None:
     for word in ("blue", "bleu"):
         report = await thread.say(f"hosts {word}", data={"hosts": word})
         assert report.reply == f"Not in the inventory: {word}. I looked at nothing, and nothing else has changed."
+
+
+async def test_looking_at_more_hosts_forgets_none_and_looks_at_those_alone() -> None:
+    thread = Thread(sick=())
+    await thread.say("gpu-001 and gpu-002 are slow")
+    await thread.say("check gpu-004 too", data={"hosts": "gpu-004", "wider": True})
+    assert (thread.looked_at, await thread.hosts()) == ({"gpu-004"}, ("gpu-001", "gpu-002", "gpu-004"))
+    rest = Said(intent=Intent.WIDEN, text="and the rest too", group=OTHERS)
+    await thread.say(rest.text, data=rest.data())
+    assert thread.looked_at == {f"gpu-{number:03}" for number in range(1, 9)}
