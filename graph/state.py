@@ -329,6 +329,8 @@ class Report(Stored):
     could_not_look: tuple[Blind, ...] = ()
     questions: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
+    changed: str = ""
+    """What was believed before news changed it; said first."""
     reply: str = ""
     """A direct answer to a thread reply (status, why …), when the turn was one."""
     without_model: str = ""

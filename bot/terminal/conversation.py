@@ -210,4 +210,4 @@ def without_us(text: str) -> str:
 
 def answer_of(report: Report) -> str:
     """What a turn says in the thread."""
-    return report.reply or "\n".join((report.headline, *report.questions))
+    return report.reply or "\n".join(filter(None, (report.changed, report.headline, *report.questions)))

@@ -29,6 +29,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     """The whole report as one renderable."""
     rows = IncidentRows(state)
     parts: list[RenderableType] = [Rule(rows.id), Text(report.headline or report.outcome, style=_colour(report))]
+    parts += [Text(visible(report.changed))] if report.changed else []
     parts += [Text(visible(line), style="yellow") for line in said_in(report) if line not in report.headline + report.reply]
     if report.reply:
         parts.append(Text(visible(report.reply)))

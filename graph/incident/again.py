@@ -1,16 +1,24 @@
-"""Whether what was found is still there, when somebody says that it works again, or that it does not: only what decided is looked at. Pure."""
+"""Turns that look at little: at what decided, when somebody says that it works again or does not; at what news point to, once there is a
+diagnosis. What they change is told, and nothing else. Pure.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
 
 from graph.conversation.intents import Intent
+from graph.conversation.said import said_of
 from graph.engine.assess import Assessment, assess
+from graph.engine.prior import word_priors
+from graph.engine.schedule import first_wave
 from graph.engine.shown import Presence, shown
 from graph.incident.case import Case, lens_of
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.ports import Ports
-from graph.state import Hypothesis
+from graph.reading.reports import understand
+from graph.state import Brief, Hypothesis, Report
 from tools.inventory.ranges import fold
 
 SAID_AGAIN = frozenset({Intent.FIXED, Intent.STILL_BROKEN})
@@ -99,3 +107,76 @@ def _line(row: Now) -> str:
         "gone": f"Looked again: {row.title} ({where}) shows no more.",
     }
     return what[row.presence.answer]
+
+
+MOST_SUSPECTS: Final = 3
+"""Causes that a piece of news may point to."""
+STALE: Final = timedelta(minutes=3)
+OF_CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "driver": ("vers", "mods", "env", "smi"),
+    "cuda": ("vers", "env", "docker"),
+    "nccl": ("vers", "env"),
+    "image": ("vers", "env", "docker"),
+    "container": ("vers", "env", "docker"),
+    "kernel": ("vers", "mods", "dmesg"),
+    "firmware": ("vers", "ibstat"),
+    "cable": ("ibstat",),
+}
+"""What to read again when people say that they changed it."""
+
+
+def brings_news(case: Case) -> bool:
+    """Whether a message tells something new about what was diagnosed, and is no command and no question."""
+    told = bool(case.turn.said) or said_of(case.item) is not None
+    plain = not case.turn.only and not case.turn.unknown and not {"hosts", "job"} & case.item.data.keys()
+    known = case.report is not None and case.report.outcome in ("diagnosed", "no_fault") and bool(case.facts)
+    return case.kind == "reply" and told and plain and known and case.message.intent is Intent.NEW_FACTS
+
+
+def what_is_new(case: Case, now: Assessment) -> list[tuple[str, str]]:
+    """(host, check) pairs that the news point to: everything cheap on hosts never looked at, and elsewhere what shows the causes that the
+    words sound like and what people say they changed, unless it was read just now."""
+    new = understand(case.item.text, case.visible, case.item.at)
+    seen = {fact.host for fact in case.facts}
+    first = first_wave(now.lens, [host for host in new.hosts if host not in seen])
+    fresh = {(fact.host, fact.check) for fact in case.facts if fact.time and case.item.at - fact.time < STALE}
+    passive = {check.id for check in now.lens.passive()}
+    wanted = [
+        check
+        for check in _pointed_at(case, now, Brief(text=case.item.text, symptoms=new.symptoms, signatures=new.signatures))
+        if check in passive
+    ]
+    hosts = [host for host in (new.hosts or case.hosts) if host in seen]
+    return [*first, *((host, check) for host in hosts for check in wanted if (host, check) not in fresh)]
+
+
+def _pointed_at(case: Case, now: Assessment, news: Brief) -> list[str]:
+    """Checks, by what is said."""
+    likely = word_priors(now.lens.taxonomy, news) if set(news.symptoms) - {"vague"} or news.signatures else {}
+    labels = sorted(likely, key=lambda label: -likely[label])[:MOST_SUSPECTS]
+    leaves = [now.lens.taxonomy.leaf(label) for label in labels]
+    words = news.text.lower()
+    changed = [check for word, checks in OF_CHANGES.items() if word in words for check in checks]
+    return list(
+        dict.fromkeys(
+            [*changed, *(check.id for leaf in leaves for check in now.lens.deciding(leaf)), *(c for leaf in leaves for c in leaf.checks)]
+        )
+    )
+
+
+def with_changes(concluded: Concluded, case: Case, found: str, about: str) -> Concluded:
+    """The conclusion after news: one line where nothing changes by them, else what was believed before. `found`: the causes in words;
+    `about`: what was seen on the hosts that the news name."""
+    before, after = case.report, concluded.report
+    if before is None:
+        return concluded
+    if _believed(before) != _believed(after) or after.unknown_hosts or after.unknown_job:
+        was = before.headline if before.headline != after.headline else ""
+        return replace(concluded, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
+    stays = f"The cause stays: {found}." if after.root_causes else ""
+    reply = " ".join(part for part in ("Noted; nothing that I know changes by it.", about, stays) if part)
+    return replace(concluded, report=after.model_copy(update={"reply": reply}))
+
+
+def _believed(report: Report) -> tuple[str, frozenset[tuple[str, tuple[str, ...]]]]:
+    return report.outcome, frozenset((row.label, tuple(sorted(row.hosts))) for row in report.root_causes)

@@ -62,6 +62,8 @@ class Turn:
     """Nothing of what was asked about is known: nothing is looked at, and nothing changes."""
     narrow: bool = False
     """Only what decided before is looked at again."""
+    news: bool = False
+    """Only what news point to is looked at."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """What a model understood where the rules did not (`Said`, as stored)."""
     kind: str = ""

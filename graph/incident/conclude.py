@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from graph.engine.assess import Assessment
 from graph.incident.about import about_hosts, asked_first
 from graph.incident.about import in_words as about_in_words
-from graph.incident.again import looked_again
+from graph.incident.again import looked_again, with_changes
 from graph.incident.answers.table import answer
 from graph.incident.case import Case, read_case, weigh
 from graph.incident.concluded import Concluded
@@ -66,6 +66,10 @@ def _with_files(concluded: Concluded, case: Case) -> Concluded:
 def _looked(case: Case, now: Assessment, ports: Ports) -> Concluded:
     """The diagnosis; where only what decided before was looked at, as an answer to whoever said how it is now."""
     found = _diagnosis(case, now)
+    if case.turn.news and not case.turn.cut:
+        about = found.report.about
+        causes = "; ".join(_named(now, row) for row in found.report.root_causes[:3])
+        return with_changes(found, case, causes, about_in_words(about, case.item.at) if about else "")
     return looked_again(found, case, now, ports) if case.turn.narrow else found
 
 

@@ -14,7 +14,7 @@ from graph.engine.assess import Assessment
 from graph.engine.prior import past_priors, ranked_priors, together, word_priors
 from graph.engine.schedule import exclusive_offers, first_wave
 from graph.engine.walk import Walk, advance
-from graph.incident.again import looks_narrowly, what_decided
+from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
 from graph.incident.questions import digest_of, logs_of, questions_for, which_hosts
 from graph.model.reasoner import Declined
@@ -61,7 +61,8 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     nobody knows there is nothing to look at."""
     if (case.turn.unknown or case.turn.unknown_job) and not case.brief.hosts:
         return Chosen(replace(case.turn, hosts="", named=True, questions=(which_hosts(case.turn),)), Walk(), "done")
-    hosts = case.hosts if case.turn.only else case.in_question
+    news = brings_news(case)
+    hosts = case.hosts if case.turn.only else tuple(dict.fromkeys((*case.in_question, *case.hosts))) if news else case.in_question
     similar = [(past.label, past.score) for past in await ports.history.similar(case.brief.text, 2)] if case.brief.text else []
     known = [(label, score) for label, score in similar if label in ports.taxonomy.leaves]
     priors = _trimmed(together(word_priors(ports.taxonomy, case.brief), past_priors(known)))
@@ -69,6 +70,10 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     case = replace(case, turn=turn)
     if looks_narrowly(case):
         return _narrowly(replace(case, turn=replace(turn, narrow=True)), weigh(case, ports))
+    if news:
+        case = replace(case, turn=replace(turn, news=True))
+        pointed_at = what_is_new(case, weigh(case, ports))
+        return Chosen(case.turn, Walk(), "history", pointed_at) if pointed_at else await _go_on(case, ports, rounds=1)
     asks = first_wave(lens_of(ports, case.facts), hosts)
     return Chosen(turn, Walk(), "history", asks) if asks else await _go_on(case, ports, rounds=1)
 
@@ -88,7 +93,7 @@ async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
         return Chosen(case.turn, case.walk, "done") if over else _narrowly(again, now)
     case, now = await _ranked(case, weigh(case, ports), ports)
     turn = case.turn
-    if turn.cut or rounds >= MOST_ROUNDS:
+    if turn.cut or rounds >= MOST_ROUNDS or (turn.news and now.finding != "abstained"):
         return Chosen(turn, case.walk, "done")
     walk, visit = advance(case.walk, now)
     if visit:
@@ -134,7 +139,7 @@ def seen_hosts(now: Assessment) -> list[str]:
 
 async def _ranked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Assessment]:
     """Where the engine is unsure a model may order the likeliest labels, once a turn; its order is worth a prior, no more."""
-    if ports.model is None or now.roots or "rank" in case.turn.asked_model:
+    if ports.model is None or now.roots or case.turn.news or "rank" in case.turn.asked_model:
         return case, now
     labels = [standing.label for standing in now.standings.values() if standing.verdict != "rejected"][:MOST_RANKED]
     answer = await ports.model.rank(case.id, case.brief, digest_of(now, logs_of(case)), labels) if len(labels) > 1 else Declined("")

@@ -67,6 +67,7 @@ def render(
         f"{icon} {report.headline or words}",
         [
             blocks.header(f"{icon} {_headline(report, own, titles) or words}"),
+            *([blocks.say(report.changed)] if report.changed else []),
             *[blocks.say(f"❓ {line}") for line in said_in(report) if line not in report.headline],
             *_meant(incident, report),
             *_causes(own, titles, named=len(own) > 1),
