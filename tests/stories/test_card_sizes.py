@@ -18,7 +18,12 @@ pytestmark = needs_chromium
 CHANNEL, WIDTH, HEIGHT = "C0GPUINC", 390, 844
 TOGETHER = 1100
 """Pixels that a diagnosis and its approval may take together."""
-LONGER = {"60 hosts": "a whole wave", "long command": "a script, and the files that it would delete", "handed over": "a ticket"}
+LONGER = {
+    "60 hosts": "a whole wave",
+    "several causes": "a line for each of three fixes",
+    "long command": "a script, and the files that it would delete",
+    "handed over": "a ticket",
+}
 """Cases that may take more, and what for."""
 
 

@@ -12,8 +12,10 @@ from bot.cards.approvals import card as approval
 from bot.cards.approvals import files
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
-from bot.cards.incidents import diagnosis, ticket
+from bot.cards.incidents import living, ticket
 from bot.cards.incidents.handoff import handoff
+from bot.cards.incidents.living import Living
+from bot.cards.incidents.standing import standing
 from bot.policy.approvals import terms
 from bot.run.world import World, open_world
 from bot.settings import load
@@ -96,10 +98,12 @@ async def seen_of(name: str) -> Seen:
         state, report = await _turns(world, stage, case)
         rows = IncidentRows(state)
         ladder = next((row for row in rows.ladders if row.open and row.waiting_for == "approval" and row.now), None)
-        card = await _approval(world, stage, ladder) if ladder else None
+        shown = await _approval(world, stage, ladder) if ladder else None
         titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
         handed = ticket.render(handoff(state)) if rows.ticket else None
-        return Seen(name, state, report, diagnosis.render(INCIDENT, report, rows.stats, titles=titles), card, handed)
+        stands = standing(rows, [shown.record] if shown else [])
+        told = living.render(Living(INCIDENT, report, rows.stats, stands, titles=titles))
+        return Seen(name, state, report, told, approval.render(shown) if shown else None, handed)
 
 
 async def _turns(world: World, stage: Stage, case: Mapping[str, Any]) -> tuple[Incident, Report]:
@@ -115,8 +119,8 @@ async def _turns(world: World, stage: Stage, case: Mapping[str, Any]) -> tuple[I
     return state, report
 
 
-async def _approval(world: World, stage: Stage, ladder: Ladder) -> Card:
-    """The card of the ladder's present rung, built and looked at as the proposer does."""
+async def _approval(world: World, stage: Stage, ladder: Ladder) -> Shown:
+    """What the card of the ladder's present rung shows, built and looked at as the proposer does."""
     action, host = await _action(world, ladder), world.ports.inventory.hosts[ladder.target]
     agreed = terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)
     now = stage.clock.now()
@@ -124,7 +128,7 @@ async def _approval(world: World, stage: Stage, ladder: Ladder) -> Card:
     looked = await preview(action, world.transport, controller=host.controller)
     deletes = await would_delete(action, world.transport)
     known = files.known_of(deletes) if deletes else ()
-    return approval.render(Shown(record, group=GROUP, seen=looked, seen_at=now, known=known))
+    return Shown(record, group=GROUP, seen=looked, seen_at=now, known=known)
 
 
 async def _action(world: World, ladder: Ladder) -> Action:
@@ -134,5 +138,5 @@ async def _action(world: World, ladder: Ladder) -> Action:
     via = via_of(REMEDIES[rung.remedy], target, hosts)
     wanted = ActionWanted(rung.remedy, rung.args, INCIDENT, ladder.label, rung.devices, fault=guard_of(ladder))
     seen = HostSeen(await boot_id(via.name, world.transport))
-    made = build(wanted, target, via, seen, policy="f2c9" * 4, catalogue=catalogue_hash(), approval="apr-5a17e0c0ffee")
-    return replace(made, approval="apr-5a17e0c0ffee")
+    made = build(wanted, target, via, seen, policy="f2c9" * 4, catalogue=catalogue_hash(), approval=ladder.approval)
+    return replace(made, approval=ladder.approval)

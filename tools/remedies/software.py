@@ -181,7 +181,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         id="reload_driver",
-        does="Stop the GPU services, unload and load the NVIDIA driver, start the services again",
+        does="Reload the NVIDIA driver, its services stopped meanwhile",
         at="target",
         args={},
         command=("sh", "-c", scripts.RELOAD_DRIVER, "reload-driver"),

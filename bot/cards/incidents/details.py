@@ -46,6 +46,7 @@ def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], sho
             *_part("Not decided", _undecided(incident, titles)),
             *_part("Could not look", rows.could_not_look(report.could_not_look, len(report.could_not_look))),
             *_quoted("In the logs", rows.logs(report.logs)),
+            *_part("Advice", [(report.next_step,)] if report.next_step else []),
             *_part("By hand", [(f"• {row}",) for row in report.by_hand]),
             *_part("Looked at", _cost(incident.stats, report)),
             *_quoted("The way there", _walk(incident, titles)),

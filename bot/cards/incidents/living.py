@@ -62,7 +62,7 @@ def _unfinished(incident: str) -> Card:
 
 def _says_next(standing: IncidentStanding | None) -> bool:
     """What was to be done by the report is under way, done, or with a person: where it stands says more than that."""
-    return standing is not None and (bool(standing.step) or standing.sign in ("well", "ticket"))
+    return standing is not None and (bool(standing.then) or standing.sign in ("well", "ticket"))
 
 
 def _changed(living: Living) -> list[Block]:
