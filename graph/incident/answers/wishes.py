@@ -45,16 +45,8 @@ async def run_check(asked: Asked) -> Concluded:
     if row is None:
         return say(asked, [*unknown_said(asked), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."])
     if not row.exclusive:
-        where = fold(hosts or named.hosts)
-        return say(
-            asked,
-            [
-                *unknown_said(asked),
-                f"{name_of(row.id)} disturbs nobody, so it needs no card: say `recheck {where}` and it is read now.".replace(
-                    " `recheck `", " `recheck`"
-                ),
-            ],
-        )
+        free = f"{name_of(row.id)} disturbs nobody, so it needs no card: say `recheck {fold(hosts or named.hosts)}` and it is read now."
+        return say(asked, [*unknown_said(asked), free])
     if not hosts:
         return say(asked, [*unknown_said(asked), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
     if row.scope != "host" and len(hosts) < 2:
