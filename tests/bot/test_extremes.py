@@ -1,0 +1,114 @@
+"""Cards at their extremes: the longest and the emptiest that can come, each as Slack's own models and our limits take it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+from slack_sdk.models.blocks import Block as SlackBlock
+from slack_sdk.models.views import View
+
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import outcomes, shared_card, whole
+from bot.cards.approvals.card import Shown
+from bot.cards.blocks import Card
+from bot.cards.incidents import details, diagnosis, progress, question, ticket
+from bot.cards.incidents.handoff import handoff
+from bot.cards.incidents.progress import ProgressCard
+from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from graph.rows import IncidentRows
+from graph.state import Blind, Evidence, Hypothesis, Incident, Report, Stats
+from tests.bot.test_approval_views import GROUP, record_of
+from tools.acting.conditions import ConditionSeen
+from tools.ledger.brakes import Brakes
+from tools.ledger.record import Record
+
+NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+HOSTILE = "<!channel> \u202eevil\u2066 🔥🔥 ``` *bold* &amp; <@U0EVIL> https://evil.example"
+LONG = "h" * 240
+
+TEXTS: Mapping[str, str] = {
+    "nothing": "",
+    "hostile": HOSTILE,
+    "long": "x" * 4000,
+    "emoji": "🔥" * 2000,
+    "longest host": LONG,
+    "usual": "gpu-017",
+}
+"""What stands in every place of a card."""
+
+
+def report_of(text: str, hosts: int, lines: int) -> Report:
+    names = tuple(f"{text[:200]}{n}" for n in range(hosts))
+    cited = tuple(
+        Evidence(host=names[0] if names else "", check="dmesg", line=text, says=text, time=NOW, sha256="ab" * 32) for _ in range(lines)
+    )
+    causes = tuple(
+        Hypothesis(label=f"GPU.X.Leaf_{n}", hosts=names, because=text, confidence=0.9, evidence=cited) for n in range(min(hosts, 4))
+    )
+    return Report(
+        item="x",
+        outcome="diagnosed" if causes else "abstained",
+        headline=text,
+        root_causes=causes,
+        ruled_out=causes,
+        could_not_look=tuple(Blind(host=name, check="smi", why=text) for name in names),
+        questions=(text,) * min(hosts, 9),
+        suggestions=(text,) * min(hosts, 9),
+        next_step=text,
+        by_hand=(text,) * min(hosts, 9),
+    )
+
+
+def state_of(report: Report) -> Incident:
+    return {"id": "i1", "report": report.model_dump(mode="json"), "brief": {"text": report.headline}, "ticket": {"state": "open"}}
+
+
+def records_of(text: str, hosts: int) -> list[Record]:
+    command = ("sh", "-c", text) if text else ("true",)
+    return [record_of(target=f"gpu-{n:03}", via=f"gpu-{n:03}", devices=(), command=command, approval=f"apr-{n:012x}") for n in range(hosts)]
+
+
+def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
+    report, records = report_of(text, hosts, lines), records_of(text, max(1, hosts))
+    seen = [ConditionSeen(text, ok, text) for ok in (True, False, None)]
+    shown = Shown(records[0], GROUP, seen=seen, seen_at=NOW, tail=[text] * lines, warning=text)
+    return {
+        "diagnosis": diagnosis.render("i1", report, Stats(hosts=hosts, checks=9)),
+        "answer": diagnosis.render("i1", report.model_copy(update={"reply": text or "–"})),
+        "progress": progress.render(ProgressCard("i1", "execute", text, text, 3, 9, (text,) * 9)),
+        "question": question.render(report.questions, report.suggestions),
+        "ticket": ticket.render(handoff(state_of(report))),
+        "approval": approval.render(shown),
+        "outcome": outcomes.render(shown),
+        "reminder": outcomes.remind(shown),
+        "several": shared_card.render([Shown(record, GROUP) for record in records_of(text[:100], 4)], Brakes()),  # a longer one has its own
+    }
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize(("hosts", "lines"), [(0, 0), (1, 1), (3, 200), (60, 8)])
+def test_every_card_is_one_that_slack_takes(text: str, hosts: int, lines: int) -> None:
+    for name, card in cards_of(text, hosts, lines).items():
+        listed = list(card.blocks)
+        assert not problems(listed, "message"), name
+        assert not too_long_together(listed), name
+        parsed = [SlackBlock.parse(block) for block in listed]
+        assert all(parsed), name
+        for block in parsed:
+            assert block is not None
+            assert block.to_dict(), name
+        assert "<!channel>" not in str(listed), name
+        assert "<@U0EVIL>" not in str(listed), name
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize(("hosts", "lines"), [(0, 0), (3, 200), (60, 8)])
+def test_every_dialog_is_one_that_slack_takes(text: str, hosts: int, lines: int) -> None:
+    views = [
+        details.render(IncidentRows(state_of(report_of(text, hosts, lines))), {}, {}, "x"),
+        whole.render(records_of(text, max(1, hosts))[:20]),
+    ]
+    for view in views:
+        assert not view_problems(view)
+        assert View(**view).to_dict()["blocks"]
+        assert "<!channel>" not in str(view["blocks"])
