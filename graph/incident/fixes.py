@@ -26,8 +26,8 @@ from tools.action import FaultCondition
 from tools.fact import Fact
 
 TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
-TELLS_OF_FIXES = frozenset({*TAKES_OVER, "status", "action_result"})
-"""Kinds of items whose answers say what is held."""
+TELLS_OF_FIXES = frozenset({"stop", "status", "action_result"})
+"""Kinds of items whose answers offer what is held; where there is a ticket, its card does."""
 STUCK = frozenset({"hang", "nccl_timeout"})
 MOST_KEPT = 80
 """Ladders that are remembered: whether the first of many passed decides about those that wait."""

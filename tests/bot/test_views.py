@@ -401,7 +401,7 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
     assert "approved by Olga &lt;!here&gt;, for GPU fell off the bus; an approver said no" in words
     assert words.index("gpu-002") < words.index("gpu-001"), "the longest held first"
     assert "a remedy was run and is not proved to have helped" in words
-    asked = [block["accessory"] for block in view["blocks"] if "accessory" in block]
+    asked = [button for block in view["blocks"] if block["type"] == "actions" for button in block["elements"]]
     assert [held.read(click(button)) for button in asked] == [Press("ask_return", "i1", "l1")]
 
 

@@ -17,12 +17,12 @@ from graph.state import Lifecycle
 MARKS = {"open": "🔎", "waiting": "⏳", "watching": "👀", "handed_off": "🎫", "closed": "✅"}
 WORDS = {
     "open": "being looked at",
-    "waiting": "waiting for an answer",
+    "waiting": "waiting for people",
     "watching": "being watched",
     "handed_off": "with a human",
     "closed": "closed",
 }
-MOST, MOST_MINE, MOST_HELD = 30, 8, 12
+MOST, MOST_MINE, MOST_HELD = 30, 8, 10
 NOTHING_OPEN = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
 
 
@@ -84,21 +84,16 @@ def _held(tab: HomeTab) -> list[Block]:
     """Nodes out of service on our account, the longest first, each with the button that asks for it where it may be asked for."""
     known = [(one, row) for row in tab.incidents for one in row.held]
     ordered = sorted(known, key=lambda pair: pair[0].since or pair[1].opened_at)
-    shown = [_held_row(one, row, tab.titles.get(one.label, "")) for one, row in ordered[:MOST_HELD]]
+    shown = [part for one, row in ordered[:MOST_HELD] for part in _held_row(one, row, tab.titles.get(one.label, ""))]
     rest = [blocks.context((f"… and {len(ordered) - MOST_HELD} more",))] if len(ordered) > MOST_HELD else []
     return [*shown, *rest] or [blocks.context(("Nothing.",))]
 
 
-def _held_row(one: Held, row: OpenIncident, title: str) -> Block:
-    link = _link(row)
-    words: Line = (
-        italic("Not returned by me: " if one.no_return else "A fresh look decides · "),
-        one.no_return,
-        *(link if one.no_return else link[1:]),
-    )
-    return blocks.section(
-        (bold(one.host), f" {one.said(title)}"), words, accessory=None if one.no_return else held.button(row.id, one.ladder)
-    )
+def _held_row(one: Held, row: OpenIncident, title: str) -> list[Block]:
+    """The button stands below: beside the words it would leave a phone half of its width."""
+    why: tuple[Part, ...] = (italic("Not returned by me: "), one.no_return) if one.no_return else (italic("I look at the node first"),)
+    words = blocks.section((bold(one.host), f" {one.said(title)}"), (*why, *_link(row)))
+    return [words] if one.no_return else [words, blocks.actions(held.button(row.id, one.ladder))]
 
 
 def refused(words: str) -> Block:
