@@ -189,10 +189,9 @@ class Ladder(Stored):
     approval: str = ""
     """The action of the present rung, also before the ledger has it."""
     drained: bool = False
-    """We took the node out of service and have not returned it."""
+    """We took the node out of service and have not returned it: since when, and approved by whom (a name)."""
     drained_at: datetime | None = None
     drained_by: str = ""
-    """Who approved that, by name."""
     proven: str = ""
     """The action after which the proof passed."""
     tried: int = 0
