@@ -246,7 +246,6 @@ class LogTemplate(Stored):
 
 class LogDigest(Stored):
     """A long log as people read it: `lines` in all, of which `regular` ones (steps, metrics, start-up) and the `left_out` need no template.
-
     `sha256` is the stored text that the numbers of lines count in."""
 
     name: str
