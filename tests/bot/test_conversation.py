@@ -46,7 +46,7 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("seen this before?", "recorded incidents"),
     ("is it safe to restart the job?", "No, not on gpu-003"),
     ("can we restart the job?", "No, not on gpu-003"),
-    ("is it safe to keep training on gpu-001 and gpu-002?", "Yes, as far as I can see"),
+    ("is it safe to keep training on gpu-001 and gpu-002?", "Yes, by all that I see"),
     ("can I reboot gpu-003?", "node drained"),
     ("what should I do now?", "Decide on the card: Drain gpu-003"),
     ("whats next", "Decide on the card: Drain gpu-003"),

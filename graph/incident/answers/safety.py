@@ -37,7 +37,7 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
     if jobs := [row for row in asked.roots if not row.hosts]:
         step = asked.now.lens.taxonomy.leaf(jobs[0].label).next_step
         return [f"No, it would fail again: {asked.title(jobs[0].label)}, which is no fault of a machine. {step}", nothing]
-    return [f"Yes, as far as I can see. {nothing}", "What was not checked I cannot see; the decision is yours."]
+    return [f"Yes, by all that I see. {nothing}", "What was not checked I cannot see; the decision is yours."]
 
 
 def _bad(asked: Asked, row: HostKnown) -> str:
@@ -87,9 +87,7 @@ def _cost(asked: Asked, remedy: Remedy, hosts: Sequence[str]) -> str:
         return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])}."
     if unseen:
         return f"I cannot tell: whether jobs run on {fold(unseen)} was not seen. Say `recheck {fold(unseen)}`."
-    return (
-        f"As far as I can see nothing on {fold(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'}."
-    )
+    return f"By all that I see nothing on {fold(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'}."
 
 
 def _jobs(asked: Asked, host: str) -> list[str]:

@@ -133,7 +133,7 @@ async def test_quiet_has_an_end() -> None:
 async def test_whether_it_is_safe_has_three_answers() -> None:
     talk = await Talk.about(FAULT, modifiers=["R6(check=smi, how=timeout)@gpu-002"])
     assert (await talk.says("is it safe to restart the job?")).startswith("No, not on gpu-003:")
-    assert (await talk.says("is it safe to use gpu-001?")).startswith("Yes, as far as I can see. gpu-001: nothing abnormal")
+    assert (await talk.says("is it safe to use gpu-001?")).startswith("Yes, by all that I see. gpu-001: nothing abnormal")
     assert (await talk.says("is it safe to use gpu-002?")).startswith("I cannot tell for gpu-002: not all of gpu-002 could be looked at")
 
 
