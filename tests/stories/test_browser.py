@@ -13,7 +13,7 @@ pytestmark = needs_chromium
 
 
 async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_path: Path) -> None:
-    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page() as page:
+    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 1200) as page:
         await world.slack.connected()
         await page.goto(f"{world.slack.url}/?as=olga&channel=C0GPUINC")
 
