@@ -74,7 +74,8 @@ def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Said:
 def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> Said:
     """`parts`: the clause that says it first; whatever it does not name may be named by the others."""
     named = [clause.named for clause in parts]
-    causes = next((row for row in named if row.labels or row.category), None)
+    meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" is no word for it
+    causes = next((row for row in meant if row.labels or row.category), None)
     ideas = {idea for clause in parts for idea in clause.ideas}
     hosts = tuple(dict.fromkeys(host for row in named for host in row.hosts))
     group = next((row.group for row in named if row.group), "")

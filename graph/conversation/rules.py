@@ -211,7 +211,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "HOST",
         covers=0.55,
         unless="if ?",
-        never="symptom did XID",
+        never="symptom did XID approve",
     ),
     Intent.WIDEN: CueRow(
         "> also HOST; > look also HOST; look HOST also; > 'include'|'add' HOST|GROUP|other|machine; > look other|every|GROUP also; > "

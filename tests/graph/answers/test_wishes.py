@@ -102,6 +102,13 @@ async def test_the_found_cause_by_a_persons_word_changes_nothing() -> None:
     assert len(await talk.put_up()) == 1
 
 
+async def test_a_doubt_is_never_noted_as_a_confirmation() -> None:
+    talk = await Talk.about()
+    answer = await talk.says("I don't think it is the GPU.")
+    assert "confirmed" not in answer
+    assert "something else" in answer
+
+
 async def test_closing_is_no_hand_off_and_can_be_taken_back() -> None:
     talk = await Talk.about()
     answer = await talk.says("close, it was the cable")
