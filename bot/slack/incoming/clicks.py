@@ -15,7 +15,7 @@ from bot.refusal import Refusal
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.feedback import vote
-from bot.slack.incoming.forms import open_form
+from bot.slack.incoming.forms import open_form, sender
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
 from graph.rows import IncidentRows
@@ -68,12 +68,7 @@ async def press(surface: Surface, payload: Payload) -> None:
 async def close(surface: Surface, payload: Payload) -> None:
     """The closing form, submitted. Raises BadForm for what can be mended in it."""
     closing = close_modal.read(payload)
-    team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
-    async with storing():
-        origin = await surface.inbox.origin(closing.incident)
-    if origin is None or origin.team != team:
-        raise OldButton
-    await surface.admit(Place(team, origin.channel), user)
+    team, user = await sender(surface, payload, closing.incident)
     data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
     await _store(surface, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
 

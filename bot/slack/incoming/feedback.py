@@ -5,8 +5,8 @@ from dataclasses import replace
 from bot.cards.buttons import OldButton
 from bot.cards.incidents import feedback
 from bot.desk.course import Feedback
-from bot.policy.channels import Place
 from bot.slack.context import Surface, storing
+from bot.slack.incoming.forms import sender
 from bot.slack.incoming.payloads import Payload
 from graph.rows import IncidentRows
 from kb.redact import redact
@@ -25,12 +25,7 @@ async def vote(surface: Surface, payload: Payload, team: str, channel: str, user
 async def complain(surface: Surface, payload: Payload) -> None:
     """The form, sent. Raises BadForm for what can be mended in it."""
     said = feedback.submitted(payload)
-    team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
-    async with storing():
-        origin = await surface.inbox.origin(said.incident)
-    if origin is None or origin.team != team:
-        raise OldButton
-    await surface.admit(Place(team, origin.channel), user)
+    team, user = await sender(surface, payload, said.incident)
     await _keep(surface, Feedback(said.incident, f"{team}:{user}", False, surface.clock.now(), said.reason, redact(said.words)))
 
 

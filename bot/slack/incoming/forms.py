@@ -39,14 +39,20 @@ async def correct(surface: Surface, payload: Payload) -> None:
     await _say(surface, payload, said.incident, Said(intent=Intent.CORRECT, text=said.words, labels=(said.label,)))
 
 
-async def _say(surface: Surface, payload: Payload, incident: str, said: Said) -> None:
-    """Store it, if whoever sent the form may speak where the incident lives."""
+async def sender(surface: Surface, payload: Payload, incident: str) -> tuple[str, str]:
+    """(team, user) of whoever sent a form about an incident, if they may speak where it lives; else the refusal."""
     team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
     async with storing():
         origin = await surface.inbox.origin(incident)
     if origin is None or origin.team != team:
         raise OldButton
     await surface.admit(Place(team, origin.channel), user)
+    return team, user
+
+
+async def _say(surface: Surface, payload: Payload, incident: str, said: Said) -> None:
+    """Store it."""
+    team, user = await sender(surface, payload, incident)
     key = f"{team}.view.{payload['view']['id']}"
     item = Item(id=key, kind=said.kind, incident=incident, at=surface.clock.now(), user=user, text=said.text, data=said.data())
     async with storing():
