@@ -84,7 +84,7 @@ async def _turns(saver: RedisSaver, threads: int, times: dict[str, list[float]],
 
 
 async def _bytes(redis: Redis, pattern: str) -> int:
-    return sum([await redis.memory_usage(key) or 0 async for key in redis.scan_iter(match=pattern)])
+    return sum([await redis.memory_usage(key, samples=0) or 0 async for key in redis.scan_iter(match=pattern)])
 
 
 def _shown(times: list[float]) -> dict[str, float]:
