@@ -18,7 +18,7 @@ from bot.cards.blocks import Card, weight
 from bot.cards.buttons import Stale
 from bot.slack.outgoing.shared_cards import MOST
 from deploy.sandbox.slack.workspace.blockkit import view_problems
-from tests.bot.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
+from tests.bot.cards.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
 from tools.acting.conditions import ConditionSeen

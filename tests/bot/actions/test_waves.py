@@ -15,9 +15,9 @@ from bot.cards.approvals import shared_card, waiting
 from bot.cards.approvals.card import Shown
 from graph.incident.case import read_case
 from graph.ladders.ends import describe
-from tests.bot.test_actions import slow
-from tests.bot.test_approval_views import GROUP, fits
-from tests.bot.test_batch_views import rows_of
+from tests.bot.actions.test_actions import slow
+from tests.bot.cards.test_approval_views import GROUP, fits
+from tests.bot.cards.test_batch_views import rows_of
 from tests.support.fakes_actions import ANN, SLOW, Office, Site, well
 from tests.support.inventories import inventory
 from tools.ledger.brakes import Brakes

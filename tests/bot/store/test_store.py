@@ -75,7 +75,7 @@ async def test_a_second_process_of_ours_shares_the_server_and_leaves_it_running(
 
 @needs_server
 async def test_the_server_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     ended = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", LEAVE_BEHIND, str(tmp_path)], cwd=root, check=False)
     assert ended.returncode == -signal.SIGKILL
     store = await open_store(None, tmp_path)

@@ -9,7 +9,7 @@ from bot.slack import manifest
 from deploy.sandbox.slack.web.api import METHODS
 from deploy.sandbox.slack.workspace.people import App
 
-COMMITTED = Path(__file__).parents[2] / "deploy" / "slack" / "manifest.yaml"
+COMMITTED = Path(__file__).parents[3] / "deploy" / "slack" / "manifest.yaml"
 CALLS = {
     "auth.test", "chat.postMessage", "chat.update", "conversations.info", "conversations.members", "conversations.replies",
     "files.completeUploadExternal", "files.getUploadURLExternal", "reactions.add", "reactions.remove", "usergroups.users.list",

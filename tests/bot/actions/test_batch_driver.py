@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.actions.asked import Announcement
-from tests.bot.test_actions import site, slow
+from tests.bot.actions.test_actions import site, slow
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
 from tools.ledger.brakes import Brakes

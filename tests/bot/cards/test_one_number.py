@@ -22,7 +22,7 @@ from graph.rows import IncidentRows
 from graph.state import Incident, Item, ItemKind, Report, Stats
 from tools.fact import Fact, Status
 
-CASES = Path(__file__).parents[1] / "bench" / "cases"
+CASES = Path(__file__).parents[2] / "bench" / "cases"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from bot.cards.incidents.progress import ProgressCard
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from graph.rows import IncidentRows
 from graph.state import Blind, Evidence, Hypothesis, Incident, Report, Stats
-from tests.bot.test_approval_views import GROUP, record_of
+from tests.bot.cards.test_approval_views import GROUP, record_of
 from tools.acting.conditions import ConditionSeen
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import Record

@@ -8,7 +8,7 @@ from bot.cards.incidents import details
 from deploy.sandbox.slack.workspace.blockkit import view_problems
 from graph.rows import IncidentRows
 from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, LogTemplate, PlannedAction, Report, Stats
-from tests.bot.test_views import shown
+from tests.bot.cards.test_views import shown
 from tools.fact import Fact
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""What Slack sends and what is sent to it: listeners, files, grammar, boards, the manifest."""

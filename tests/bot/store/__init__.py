@@ -1,0 +1,1 @@
+"""What stays in Redis: its keys, its limits, how long it lives."""
