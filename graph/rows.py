@@ -6,7 +6,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, PersonsWord, Report, Stats, Ticket, Tier
+from graph.report import Report
+from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, PersonsWord, Stats, Ticket, Tier
 from tools.action import FaultCondition
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypedDict
 from pydantic import BaseModel, ConfigDict, Field
 
 from tools.action import FaultCondition
-from tools.inventory.nearest import UnknownName
 
 GRAPH_VERSION = 1
 """Bump when a node is renamed or a channel changes meaning: stored incidents are then re-planned from their summary and facts."""
@@ -218,21 +217,6 @@ class Ladder(Stored):
         return self.rungs[self.rung] if self.rung < len(self.rungs) else None
 
 
-class PlannedAction(Stored):
-    """A rung as it would be proposed now. What is read live (process start times) may still change its digest."""
-
-    label: str
-    rung: int
-    remedy: str
-    target: str
-    via: str
-    args: dict[str, str] = {}
-    argv: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
-    risk: str = ""
-    digest: str = ""
-
-
 class LogTemplate(Stored):
     """Lines of a log that differ in nothing but numbers, times and names: how many, when, and the numbers of the first and last of them."""
 
@@ -256,49 +240,6 @@ class LogDigest(Stored):
     templates: tuple[LogTemplate, ...] = ()
 
 
-Found = Literal["fault", "odd", "blind", "nothing"]
-
-
-class AboutHosts(Stored):
-    """What is known of the hosts that somebody asked about. `nothing` abnormal is said only where all of them were looked at whole."""
-
-    hosts: tuple[str, ...]
-    found: Found
-    checks: int = 0
-    """Different ones that could look."""
-    read: datetime | None = None
-    blind: tuple[str, ...] = ()
-    """Checks that could not look."""
-    line: str = ""
-    """The first abnormal line."""
-
-
-class FileRead(Stored):
-    """A file that came with the item: how many `kinds` of errors it shows, the first of them in words and when; or why it was not read."""
-
-    name: str
-    size: int = 0
-    kinds: int = 0
-    line: str = ""
-    at: datetime | None = None
-    unread: Unread = ""
-
-
-class SharedCause(Stored):
-    """A cause that another incident found too, and which keeps it: its fix is put up for decision there. `hosts` are those it is kept for."""
-
-    label: str
-    incident: str
-    hosts: tuple[str, ...] = ()
-
-
-class ShownOutput(Stored):
-    """An output that somebody wants whole, by its digest in the evidence store."""
-
-    name: str
-    sha256: str
-
-
 class PersonsWord(Stored):
     """What it really was, by a person's word. `label` may be a branch of the taxonomy, or empty where only `words` were said."""
 
@@ -307,55 +248,6 @@ class PersonsWord(Stored):
     by: str = ""
     denied: tuple[str, ...] = ()
     """Labels that had been found and that it was not: no fix of theirs is put up again unless somebody wishes for it."""
-
-
-class HeldNode(Stored):
-    """A node that we hold and whose return may be asked for: its ladder, and its name."""
-
-    ladder: str
-    host: str
-
-
-class Report(Stored):
-    """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
-
-    item: str
-    outcome: Outcome
-    headline: str = ""
-    root_causes: tuple[Hypothesis, ...] = ()
-    ruled_out: tuple[Hypothesis, ...] = ()
-    could_not_look: tuple[Blind, ...] = ()
-    questions: tuple[str, ...] = ()
-    suggestions: tuple[str, ...] = ()
-    changed: str = ""
-    """What was believed before news changed it; said first."""
-    reply: str = ""
-    """A direct answer to a thread reply (status, why …), when the turn was one."""
-    without_model: str = ""
-    """Why no model helped (no key, dead, over budget …); empty when it did."""
-    next_step: str = ""
-    actions: tuple[PlannedAction, ...] = ()
-    """What would be put up for decision: the rungs of each ladder's present plan, in order."""
-    by_hand: tuple[str, ...] = ()
-    """What people must do, because no remedy can or because a value that it needs is not known."""
-    logs: tuple[LogDigest, ...] = ()
-    """A handful of the most telling templates of the logs."""
-    about: AboutHosts | None = None
-    """The hosts that somebody asked about, where what was found is not the whole answer."""
-    also_seen: tuple[str, ...] = ()
-    """Labels of the root causes that are on other hosts than those asked about."""
-    unknown_hosts: tuple[UnknownName, ...] = ()
-    """What was named as a host and is none that may be spoken of, with those that may be meant."""
-    unknown_job: str = ""
-    """A job that was named and that no scheduler could place: it replaced nothing."""
-    shared: tuple[SharedCause, ...] = ()
-    """Root causes that another incident keeps: this one has no fix of its own for them."""
-    shown: tuple[ShownOutput, ...] = ()
-    """Outputs that belong to the reply."""
-    held: tuple[HeldNode, ...] = ()
-    """Nodes that an answer offers to ask back."""
-    files: tuple[FileRead, ...] = ()
-    """The files that came with the item, acknowledged."""
 
 
 class Incident(TypedDict, total=False):

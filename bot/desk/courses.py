@@ -11,7 +11,8 @@ from bot.desk.desk import Board
 from bot.store.keys import COURSES, COURSES_BY_AGE, FEEDBACK
 from bot.tasks import awaited
 from graph.ports import Progress
-from graph.state import Incident, Report
+from graph.report import Report
+from graph.state import Incident
 from tools.clock import Clock
 
 MOST = 10_000

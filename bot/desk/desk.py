@@ -26,8 +26,9 @@ from bot.tasks import awaited, end
 from graph.ladders.held import holds
 from graph.memory.fence import Drained, LostLease
 from graph.ports import Progress
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, Lifecycle, Origin, Report
+from graph.state import Incident, Item, Lifecycle, Origin
 from tools.clock import Clock
 
 log = structlog.get_logger()

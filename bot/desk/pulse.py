@@ -16,8 +16,9 @@ from bot.desk.sweeper import REMIND
 from bot.store.keys import Names
 from graph.conversation.addressed import Follows
 from graph.ports import Progress
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Lifecycle, Report
+from graph.state import Incident, Lifecycle
 from tools.clock import Clock
 
 US: Final = "-"

@@ -13,8 +13,9 @@ from redis.exceptions import RedisError
 
 from bot.desk.inbox import WORK, Due, Inbox
 from bot.desk.wakeups import Wakeups
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, Report
+from graph.state import Incident, Item
 
 log = structlog.get_logger()
 REMIND, AUTO_CLOSE = "remind", "auto_close"

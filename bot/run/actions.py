@@ -26,7 +26,8 @@ from graph.actions.carry_out import ActionPorts
 from graph.actions.flow import ActionThreads
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports, Progress
-from graph.state import Incident, Report
+from graph.report import Report
+from graph.state import Incident
 from tools.acting.build import catalogue_hash
 from tools.ledger.ledger import Ledger
 from tools.transport import Transport

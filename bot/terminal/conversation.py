@@ -17,8 +17,9 @@ from graph.incident.flow import PassingTurns
 from graph.incident.visible import vocabulary
 from graph.ladders.preview import planned
 from graph.ports import Progress
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, Origin, Report
+from graph.state import Incident, Item, Origin
 
 HERE = Origin(kind="terminal")
 NAMES = frozenset({"rackmedic"})

@@ -22,7 +22,8 @@ from bot.terminal.requests import DiagnoseRequest
 from bot.terminal.shared import looking, stage_of
 from graph.ports import Progress
 from graph.reading.files import handed_in
-from graph.state import Incident, Item, Report
+from graph.report import Report
+from graph.state import Incident, Item
 from tools.inventory.ranges import BadRange
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from typing import Any
 
 from graph.reading.files import in_words
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Hypothesis, Incident, Report
+from graph.state import Hypothesis, Incident
 
 SCHEMA = 1
 ACTION = {"label", "rung", "remedy", "target", "via", "args", "argv", "command", "risk", "digest"}

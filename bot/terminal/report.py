@@ -12,8 +12,9 @@ from rich.text import Text
 from graph.reading import counts, files
 from graph.reading.logs import in_words
 from graph.reading.unknown import said_in
+from graph.report import Found, PlannedAction, Report
 from graph.rows import IncidentRows
-from graph.state import Found, Hypothesis, Incident, PlannedAction, Report, Stats
+from graph.state import Hypothesis, Incident, Stats
 from kb.redact import visible
 from tools.inventory.ranges import fold
 

@@ -7,7 +7,8 @@ from datetime import datetime
 from graph.engine.assess import Assessment
 from graph.engine.reference import is_text
 from graph.incident.case import Case
-from graph.state import AboutHosts, Found, Hypothesis
+from graph.report import AboutHosts, Found
+from graph.state import Hypothesis
 from tools.inventory.ranges import expand, fold
 
 LONGEST_LINE = 160

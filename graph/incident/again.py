@@ -18,7 +18,8 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.ports import Ports
 from graph.reading.reports import understand
-from graph.state import Brief, Hypothesis, Report
+from graph.report import Report
+from graph.state import Brief, Hypothesis
 from tools.inventory.ranges import fold
 
 SAID_AGAIN = frozenset({Intent.FIXED, Intent.STILL_BROKEN})

@@ -24,7 +24,8 @@ from graph.ports import Ports, Progress
 from graph.reading import counts
 from graph.reading.logs import handful
 from graph.reading.unknown import hosts_said, job_said
-from graph.state import AboutHosts, FileRead, Hypothesis, Incident, Outcome, Report, Stats
+from graph.report import AboutHosts, FileRead, Report
+from graph.state import Hypothesis, Incident, Outcome, Stats
 from tools.inventory.nearest import unknown_names
 from tools.inventory.ranges import expand, fold
 

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from graph.incident.case import Turn
+from graph.report import Report
 from graph.rows import write_hypotheses, write_ladders
-from graph.state import Hypothesis, Ladder, Lifecycle, PersonsWord, Report, Ticket
+from graph.state import Hypothesis, Ladder, Lifecycle, PersonsWord, Ticket
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.shared import Spot, kept_elsewhere, shared_causes, spots_of, spots_of_ladders
 from graph.ports import Ports
-from graph.state import Hypothesis, Item, Ladder, Report, Ticket
+from graph.report import Report
+from graph.state import Hypothesis, Item, Ladder, Ticket
 from tools.action import FaultCondition
 from tools.fact import Fact
 

@@ -24,8 +24,9 @@ from graph.memory.resume import cut_off
 from graph.memory.serde import plain_serde
 from graph.ports import Ports
 from graph.reading.pasted import shelve
+from graph.report import Report
 from graph.rows import read_ladders, write_ladders
-from graph.state import GRAPH_VERSION, Incident, Item, Origin, Report
+from graph.state import GRAPH_VERSION, Incident, Item, Origin
 
 IncidentGraph = CompiledStateGraph[Incident, Ports, Incident, Incident]
 MOST_STEPS = 60

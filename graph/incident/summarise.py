@@ -22,7 +22,8 @@ from graph.reading.hosts import hosts_in
 from graph.reading.logs import kept, read_log
 from graph.reading.pasted import read_pasted
 from graph.reading.reports import Understanding, understand
-from graph.state import Brief, FileRead, Incident, ItemKind, LogDigest
+from graph.report import FileRead
+from graph.state import Brief, Incident, ItemKind, LogDigest
 from tools.fact import Fact
 from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES

@@ -5,7 +5,8 @@ from graph.incident.case import Case
 from graph.incident.questions import logs_of
 from graph.reading.counts import sure
 from graph.reading.logs import handful, in_words
-from graph.state import Hypothesis, Report, Ticket
+from graph.report import Report
+from graph.state import Hypothesis, Ticket
 from tools.inventory.ranges import fold
 
 MOST_TEMPLATES = 8

@@ -11,7 +11,8 @@ from graph.memory.checkpoint import RedisSaver
 from graph.memory.resume import cut_off
 from graph.model.budget import Remembering
 from graph.ports import Ports
-from graph.state import Incident, Item, Origin, Report
+from graph.report import Report
+from graph.state import Incident, Item, Origin
 
 
 class IncidentTurns:

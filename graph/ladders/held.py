@@ -10,7 +10,8 @@ from datetime import datetime
 
 from graph.ladders.build import approval_of, way_back
 from graph.ladders.ends import HELD, does, stays
-from graph.state import HeldNode, Ladder
+from graph.report import HeldNode
+from graph.state import Ladder
 from kb.taxonomy.labels import Taxonomy
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from graph.ladders.build import Yard, approval_of
 from graph.ladders.fault import guard_of
-from graph.state import Ladder, PlannedAction
+from graph.report import PlannedAction
+from graph.state import Ladder
 from tools.acting.build import ActionWanted, HostSeen, build, build_check, catalogue_hash, via_of
 from tools.action import Action
 from tools.inventory.hosts import Host

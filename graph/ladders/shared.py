@@ -7,7 +7,8 @@ the hosts that show it, a job's by the job. Where nothing tells the place, a cau
 from collections.abc import Iterable, Mapping, Sequence
 
 from graph.ladders.build import Yard, mended_on
-from graph.state import Hypothesis, Ladder, SharedCause
+from graph.report import SharedCause
+from graph.state import Hypothesis, Ladder
 
 Spot = tuple[str, str]
 """(label, host): what one ladder is for; without a host what people mend."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
 
-from graph.state import Attachment, FileRead, Unread
+from graph.report import FileRead
+from graph.state import Attachment, Unread
 from tools.fact import Fact
 
 LONGEST_LINE, LONGEST_NAME = 100, 80

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from graph.state import Report
+from graph.report import Report
 from tools.inventory.nearest import UnknownName, in_words
 
 

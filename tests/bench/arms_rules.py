@@ -13,7 +13,8 @@ from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.reasoner import Reasoner
 from graph.ports import Ports
 from graph.reading.reports import understand
-from graph.state import Attachment, Brief, Hypothesis, Item, Report, Stats
+from graph.report import Report
+from graph.state import Attachment, Brief, Hypothesis, Item, Stats
 from kb.history.index import History
 from kb.history.likeness import Nearest
 from kb.taxonomy.labels import Taxonomy

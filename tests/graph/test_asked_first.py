@@ -10,7 +10,8 @@ from graph.incident.about import asked_first, in_words
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.reports import understand
-from graph.state import AboutHosts, Evidence, Hypothesis, Report
+from graph.report import AboutHosts, Report
+from graph.state import Evidence, Hypothesis
 from tests.support.clock import T0
 from tests.support.fakes_graph import HOT, LOST, OOM, TAXONOMY, FakeFleet, World, fact, healthy, instead, item
 from tests.support.inventories import inventory

@@ -14,8 +14,9 @@ from bot.actions.decisions import CannotAsk
 from graph.actions import carry_out
 from graph.actions.carry_out import Changed, NotNow, begin
 from graph.ladders.fault import CLEAN_READS, NEEDS_NO_FAULT, guard_of
+from graph.report import Report
 from graph.rows import read_ladders, write_ladders
-from graph.state import Item, Ladder, Report, Rung
+from graph.state import Item, Ladder, Rung
 from tests.support.clock import T0
 from tests.support.fakes_actions import ANN, BDF, BOB, HUNG, SLOW, Office, Site, hung, well
 from tests.support.fakes_graph import fact

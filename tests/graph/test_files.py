@@ -7,7 +7,8 @@ import pytest
 from graph.engine.abnormal import is_odd
 from graph.reading.files import UNREAD, acknowledged, as_text, handed_in, in_words
 from graph.reading.pasted import read_pasted
-from graph.state import Attachment, FileRead, Item, ItemKind, Unread
+from graph.report import FileRead
+from graph.state import Attachment, Item, ItemKind, Unread
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
 from tests.support.fakes_graph import item
 from tools.checks import CHECKS

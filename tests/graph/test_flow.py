@@ -12,7 +12,8 @@ from graph.incident.flow import FLOW, build_incident_graph, run_turn, single_tur
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Judgement, Ranking
 from graph.ports import Awaited, Progress
-from graph.state import GRAPH_VERSION, Attachment, Incident, Item, Origin, Report
+from graph.report import Report
+from graph.state import GRAPH_VERSION, Attachment, Incident, Item, Origin
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
     DESYNC,

@@ -10,7 +10,8 @@ from bot.cards.incidents import diagnosis, ticket
 from bot.cards.incidents.handoff import evidence_text, handoff
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.reading.logs import MOST_LOGS, MOST_TEMPLATES, handful, in_words, is_log, kept, of_jobs, read_log
-from graph.state import Attachment, Incident, Item, LogDigest, LogTemplate, Report
+from graph.report import Report
+from graph.state import Attachment, Incident, Item, LogDigest, LogTemplate
 from tests.support.fakes_graph import FakeFleet, FakeModel, World, fact, healthy, instead, item
 from tools.checks import CHECKS
 from tools.fact import Fact

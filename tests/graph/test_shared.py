@@ -7,7 +7,8 @@ import pytest
 from graph.ladders.build import Yard
 from graph.ladders.shared import kept_elsewhere, shared_causes, spots_of, spots_of_ladders
 from graph.ports import Waits
-from graph.state import Evidence, Hypothesis, Ladder, Rung, SharedCause
+from graph.report import SharedCause
+from graph.state import Evidence, Hypothesis, Ladder, Rung
 from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_actions import TAXONOMY

@@ -11,7 +11,8 @@ from graph.conversation.said import OTHERS, Said
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.reasoner import BriefGuess
 from graph.reading.hosts import hosts_in
-from graph.state import Attachment, Incident, Item, Origin, Report
+from graph.report import Report
+from graph.state import Attachment, Incident, Item, Origin
 from tests.support.fakes_graph import DESYNC, LOST, FakeFleet, FakeModel, World, fact, healthy, instead, item
 from tests.support.inventories import inventory
 from tools.fact import Fact

@@ -5,7 +5,7 @@ from dataclasses import replace
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.incident.flow import build_incident_graph, run_turn
-from graph.state import Report
+from graph.report import Report
 from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
 from tools.fact import Fact
 

@@ -22,7 +22,8 @@ from deploy.sandbox.cluster.grammar import TARGETS
 from deploy.sandbox.cluster.plan import Deed, Happening, Modifier, Plan
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.ports import Ports
-from graph.state import Item, Report
+from graph.report import Report
+from graph.state import Item
 from kb.history.index import History
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy

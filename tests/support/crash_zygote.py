@@ -23,7 +23,8 @@ from bot.desk.lease import Leases
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups
 from graph.ports import Progress
-from graph.state import Incident, Lifecycle, Report
+from graph.report import Report
+from graph.state import Incident, Lifecycle
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import TinyTurns, item, origin, with_work
 

@@ -32,7 +32,8 @@ from graph.actions.flow import ActionThreads
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports, Waits, nobody_else
-from graph.state import Incident, Item, Origin, Report
+from graph.report import Report
+from graph.state import Incident, Item, Origin
 from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_graph import CHECKS as EVERYDAY

@@ -16,7 +16,8 @@ from bot.tasks import awaited
 from graph.memory.checkpoint import RedisSaver
 from graph.memory.resume import cut_off
 from graph.ports import Progress
-from graph.state import Incident, Item, ItemKind, Origin, Report
+from graph.report import Report
+from graph.state import Incident, Item, ItemKind, Origin
 from tests.support.clock import T0
 
 NODES = ("summarise", "plan", "execute", "reflect", "conclude")

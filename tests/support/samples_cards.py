@@ -24,8 +24,9 @@ from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.ladders.fault import guard_of
 from graph.memory.serde import plain_serde
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Attachment, Incident, Item, Ladder, Origin, Report
+from graph.state import Attachment, Incident, Item, Ladder, Origin
 from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
 from tools.acting.deletes import would_delete
 from tools.acting.dry_run import preview

@@ -15,8 +15,9 @@ from graph.conversation.said import Said
 from graph.incident.flow import IncidentGraph, build_incident_graph, run_turn
 from graph.incident.visible import vocabulary
 from graph.ports import Ports, Progress
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, Ladder, Origin, Report
+from graph.state import Incident, Item, Ladder, Origin
 from kb.history.incidents import load_seeds
 from kb.history.index import History
 from kb.taxonomy.reader import load_taxonomy

@@ -11,8 +11,9 @@ from bot.cards.incidents.rows import Titles
 from bot.cards.text import Line, bold, code, italic
 from bot.refusal import Refusal
 from graph.reading import counts
+from graph.report import PlannedAction, Report
 from graph.rows import IncidentRows
-from graph.state import Hypothesis, PlannedAction, Report, Stats
+from graph.state import Hypothesis, Stats
 from tools.fact import Fact
 
 CAUSES, EVIDENCE, MOST_OF_IT = 6, 2400, 4800

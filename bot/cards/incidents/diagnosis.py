@@ -12,7 +12,8 @@ from bot.cards.incidents.rows import NO_TITLES, Titles
 from bot.cards.text import Line, Part, bold, code, italic
 from graph.reading import counts
 from graph.reading.unknown import said_in
-from graph.state import Found, Hypothesis, Outcome, Report, Stats
+from graph.report import Found, Report
+from graph.state import Hypothesis, Outcome, Stats
 from tools.inventory.ranges import fold
 
 HAND_OFF, WHY, RECHECK, DETAILS = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck", "diagnosis.details"

@@ -7,7 +7,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.text import clip
-from graph.state import HeldNode
+from graph.report import HeldNode
 
 ASK = "held.ask_return"
 BUTTONS = {ASK: "ask_return"}

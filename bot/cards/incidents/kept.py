@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from bot.cards import blocks
 from bot.cards.blocks import Block
 from bot.cards.text import Part, bold
-from graph.state import Report
+from graph.report import Report
 from tools.inventory.ranges import fold
 
 ELSEWHERE = "another thread"

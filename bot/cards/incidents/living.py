@@ -10,7 +10,8 @@ from bot.cards.incidents.progress import ProgressCard
 from bot.cards.incidents.rows import Titles
 from bot.cards.incidents.standing import SIGNS, IncidentStanding
 from bot.cards.text import Line, Part, bold, code
-from graph.state import Report, Stats
+from graph.report import Report
+from graph.state import Stats
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from bot.cards.text import Line, bold, code
 from graph.reading.counts import sure
 from graph.reading.files import in_words as file_in_words
 from graph.reading.logs import handful, in_words
-from graph.state import Blind, Evidence, FileRead, Hypothesis, LogDigest
+from graph.report import FileRead
+from graph.state import Blind, Evidence, Hypothesis, LogDigest
 from kb.readable import is_readable
 from tools.inventory.ranges import fold
 

@@ -9,7 +9,8 @@ from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import held, rows
 from bot.cards.incidents.handoff import Handoff
 from bot.cards.text import Line, bold, code, italic
-from graph.state import HeldNode, Ticket
+from graph.report import HeldNode
+from graph.state import Ticket
 
 TAKE, CLOSE = "ticket.take", "ticket.close"
 BUTTONS = {TAKE: "take", CLOSE: "close_form"}

@@ -6,7 +6,8 @@ from bot.cards.incidents import kept
 from bot.cards.text import Part, thread_link
 from bot.policy import channels as policy
 from bot.slack.outgoing.posts import OriginOf
-from graph.state import Origin, Report
+from graph.report import Report
+from graph.state import Origin
 from tools.inventory.hosts import ChannelRow
 
 UNBOUND: Mapping[str, ChannelRow] = {}

@@ -24,8 +24,9 @@ from bot.slack.outgoing.elsewhere import UNBOUND, links
 from bot.slack.outgoing.posts import KeptMessages, OriginOf, PostedCards, Unsettled
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.people import People
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Origin, Report
+from graph.state import Incident, Origin
 from tools.inventory.hosts import ChannelRow
 from tools.ledger.record import Record, Refused
 

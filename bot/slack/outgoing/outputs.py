@@ -5,7 +5,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.outgoing.posts import PostedCards
-from graph.state import Origin, Report
+from graph.report import Report
+from graph.state import Origin
 from tools.evidence import EvidenceStore
 
 log = structlog.get_logger()

@@ -16,7 +16,8 @@ from bot.slack.client import SLACK_TROUBLE, Throttle
 from bot.slack.outgoing.living import LivingMessages
 from bot.tasks import Background
 from graph.ports import Progress
-from graph.state import Incident, Report
+from graph.report import Report
+from graph.state import Incident
 
 log = structlog.get_logger()
 PER_MINUTE, BURST = 45, 8

@@ -24,8 +24,9 @@ from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.people import People
 from graph.ports import Progress
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Origin, PersonsWord, Report, Ticket
+from graph.state import Incident, Origin, PersonsWord, Ticket
 from tools.evidence import EvidenceStore
 from tools.inventory.hosts import ChannelRow
 

@@ -9,7 +9,8 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.incident.tickets import hand_over
 from graph.reading.unknown import said_in
-from graph.state import ItemKind, Outcome, Report
+from graph.report import Report
+from graph.state import ItemKind, Outcome
 from tools.inventory.nearest import unknown_names
 
 

@@ -16,7 +16,8 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.ports import Ports
 from graph.reading import counts
-from graph.state import Evidence, Hypothesis, ShownOutput, Ticket
+from graph.report import ShownOutput
+from graph.state import Evidence, Hypothesis, Ticket
 from kb.redact import visible
 from tools.fact import Fact
 from tools.inventory.nearest import in_words, unknown_names

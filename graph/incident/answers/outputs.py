@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, read_at, say, unknown_said
 from graph.incident.concluded import Concluded
-from graph.state import ShownOutput
+from graph.report import ShownOutput
 from tools.inventory.ranges import fold
 
 MOST_LINES, MOST_HOSTS, MOST_COMMANDS = 12, 2, 6

@@ -21,7 +21,8 @@ from bot.store.store import Store
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Progress
-from graph.state import Incident, Item, Origin, Report
+from graph.report import Report
+from graph.state import Incident, Item, Origin
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, CHANNEL, TEAM, Office, PeopleOfList, Site, Wall, well
 from tests.support.fakes_graph import fact

@@ -6,8 +6,9 @@ import pytest
 
 from bot.cards.incidents import details
 from deploy.sandbox.slack.workspace.blockkit import view_problems
+from graph.report import PlannedAction, Report
 from graph.rows import IncidentRows
-from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, LogTemplate, PlannedAction, Report, Stats
+from graph.state import Blind, Evidence, Hypothesis, Incident, LogDigest, LogTemplate, Stats
 from tests.bot.cards.test_views import shown
 from tools.fact import Fact
 

@@ -15,8 +15,9 @@ from bot.cards.incidents import details, diagnosis, progress, question, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.cards.incidents.progress import ProgressCard
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Blind, Evidence, Hypothesis, Incident, Report, Stats
+from graph.state import Blind, Evidence, Hypothesis, Incident, Stats
 from tests.bot.cards.test_approval_views import GROUP, record_of
 from tools.acting.conditions import ConditionSeen
 from tools.ledger.brakes import Brakes

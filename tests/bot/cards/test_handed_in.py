@@ -10,7 +10,8 @@ from bot.cards.incidents import diagnosis
 from bot.terminal.document import document
 from bot.terminal.report import report_text
 from graph.reading.files import UNREAD
-from graph.state import FileRead, Incident, Report
+from graph.report import FileRead, Report
+from graph.state import Incident
 from tests.bot.cards.test_approval_views import fits
 
 FILES = (FileRead(name="rank0.log", size=1_200_000, kinds=1, line="nccl timeout", at=datetime(2026, 5, 20, 2, 41, tzinfo=UTC)),

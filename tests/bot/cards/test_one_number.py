@@ -18,8 +18,9 @@ from bot.terminal.shared import looking, stage_of
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.reading import counts
 from graph.reading.files import handed_in
+from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, ItemKind, Report, Stats
+from graph.state import Incident, Item, ItemKind, Stats
 from tools.fact import Fact, Status
 
 CASES = Path(__file__).parents[2] / "bench" / "cases"

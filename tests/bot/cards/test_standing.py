@@ -7,8 +7,9 @@ import pytest
 
 from bot.cards.incidents import living
 from bot.cards.incidents.standing import SIGNS, standing
+from graph.report import AboutHosts, HeldNode, Report, SharedCause
 from graph.rows import IncidentRows, write_ladders
-from graph.state import AboutHosts, HeldNode, Hypothesis, Incident, Ladder, Report, Rung, SharedCause, Ticket
+from graph.state import Hypothesis, Incident, Ladder, Rung, Ticket
 from tests.support.clock import T0
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_ledger import action

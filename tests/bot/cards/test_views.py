@@ -18,8 +18,9 @@ from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, 
 from bot.slack.incoming import grammar
 from graph.ladders.held import Held
 from graph.ports import Progress
+from graph.report import AboutHosts, PlannedAction, Report
 from graph.rows import write_ladders
-from graph.state import AboutHosts, Blind, Evidence, Hypothesis, Incident, Ladder, PlannedAction, Report, Stats, Ticket
+from graph.state import Blind, Evidence, Hypothesis, Incident, Ladder, Stats, Ticket
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
 from tools.ledger.brakes import Brakes

@@ -17,8 +17,8 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.lua import LET_GO
 from bot.desk.sweeper import AUTO_CLOSE, timers_after
+from graph.report import Report, SharedCause
 from graph.rows import IncidentRows
-from graph.state import Report, SharedCause
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_actions import SLOW, TAXONOMY, Office, Site, hung, well
 from tests.support.fakes_desk import BoardOfList, item, origin

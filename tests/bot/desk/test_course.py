@@ -14,7 +14,8 @@ from bot.desk.course import Course, Feedback, course_after, percentile, summed
 from bot.desk.courses import Courses, counted
 from bot.slack.client import post
 from bot.terminal.stats import stats_document, stats_text
-from graph.state import Hypothesis, Incident, Lifecycle, PersonsWord, Report, Ticket
+from graph.report import Report
+from graph.state import Hypothesis, Incident, Lifecycle, PersonsWord, Ticket
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 from tests.support.fakes_desk import BoardOfList

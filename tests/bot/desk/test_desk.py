@@ -18,8 +18,9 @@ from bot.desk.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
 from bot.store.keys import WAKEUPS, Names
 from bot.tasks import end
+from graph.report import Report
 from graph.rows import write_ladders
-from graph.state import Incident, Ladder, Report
+from graph.state import Incident, Ladder
 from tests.support.clock import PATIENCE, T0, SetClock
 from tests.support.fakes_desk import BoardOfList, Point, TinyTurns, item, origin, straight_on
 from tests.support.redis_server import RealServer

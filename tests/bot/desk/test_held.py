@@ -7,8 +7,9 @@ import pytest
 
 from bot.cards.incidents import diagnosis, held
 from bot.slack.client import post
+from graph.report import HeldNode, Report
 from graph.rows import write_ladders
-from graph.state import HeldNode, Incident, Ladder, Report
+from graph.state import Incident, Ladder
 from tests.support.clock import T0
 from tests.support.fakes_approvals import Ward, ward
 from tests.support.fakes_bot import OPS

@@ -11,7 +11,8 @@ from bot.desk.inbox import Inbox
 from bot.desk.pulse import Before, BoardWithPulse, May, Pulse
 from bot.desk.sweeper import timers_after
 from bot.store.closed import ClosedIncidents
-from graph.state import Incident, ItemKind, Report
+from graph.report import Report
+from graph.state import Incident, ItemKind
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import BoardOfList, item, origin
 

@@ -20,7 +20,8 @@ from bot.slack.people import CannotTell, People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Awaited, Likely, Progress
-from graph.state import Evidence, Hypothesis, Incident, Origin, Report, SharedCause, ShownOutput
+from graph.report import Report, SharedCause, ShownOutput
+from graph.state import Evidence, Hypothesis, Incident, Origin
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence

@@ -18,7 +18,8 @@ from bot.slack.context import Surface
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import read_message
 from graph.conversation.said import said_of
-from graph.state import Hypothesis, Incident, Report
+from graph.report import Report
+from graph.state import Hypothesis, Incident
 from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
 from tools.inventory.hosts import ChannelRow
 from tools.inventory.nearest import UnknownName

@@ -1,0 +1,116 @@
+"""What a turn concluded, as rows: the diagnosis, what stands beside it, and what people are answered."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from graph.state import Blind, Hypothesis, LogDigest, Outcome, Stored, Unread
+from tools.inventory.nearest import UnknownName
+
+
+class PlannedAction(Stored):
+    """A rung as it would be proposed now. What is read live (process start times) may still change its digest."""
+
+    label: str
+    rung: int
+    remedy: str
+    target: str
+    via: str
+    args: dict[str, str] = Field(default_factory=dict)
+    argv: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    risk: str = ""
+    digest: str = ""
+
+
+Found = Literal["fault", "odd", "blind", "nothing"]
+
+
+class AboutHosts(Stored):
+    """What is known of the hosts that somebody asked about. `nothing` abnormal is said only where all of them were looked at whole."""
+
+    hosts: tuple[str, ...]
+    found: Found
+    checks: int = 0
+    """Different ones that could look."""
+    read: datetime | None = None
+    blind: tuple[str, ...] = ()
+    """Checks that could not look."""
+    line: str = ""
+    """The first abnormal line."""
+
+
+class FileRead(Stored):
+    """A file that came with the item: how many `kinds` of errors it shows, the first of them in words and when; or why it was not read."""
+
+    name: str
+    size: int = 0
+    kinds: int = 0
+    line: str = ""
+    at: datetime | None = None
+    unread: Unread = ""
+
+
+class SharedCause(Stored):
+    """A cause that another incident found too, and which keeps it: its fix is put up for decision there. `hosts` are those it is kept for."""
+
+    label: str
+    incident: str
+    hosts: tuple[str, ...] = ()
+
+
+class ShownOutput(Stored):
+    """An output that somebody wants whole, by its digest in the evidence store."""
+
+    name: str
+    sha256: str
+
+
+class HeldNode(Stored):
+    """A node that we hold and whose return may be asked for: its ladder, and its name."""
+
+    ladder: str
+    host: str
+
+
+class Report(Stored):
+    """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
+
+    item: str
+    outcome: Outcome
+    headline: str = ""
+    root_causes: tuple[Hypothesis, ...] = ()
+    ruled_out: tuple[Hypothesis, ...] = ()
+    could_not_look: tuple[Blind, ...] = ()
+    questions: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    changed: str = ""
+    """What was believed before news changed it; said first."""
+    reply: str = ""
+    """A direct answer to a thread reply (status, why …), when the turn was one."""
+    without_model: str = ""
+    """Why no model helped (no key, dead, over budget …); empty when it did."""
+    next_step: str = ""
+    actions: tuple[PlannedAction, ...] = ()
+    """What would be put up for decision: the rungs of each ladder's present plan, in order."""
+    by_hand: tuple[str, ...] = ()
+    """What people must do, because no remedy can or because a value that it needs is not known."""
+    logs: tuple[LogDigest, ...] = ()
+    """A handful of the most telling templates of the logs."""
+    about: AboutHosts | None = None
+    """The hosts that somebody asked about, where what was found is not the whole answer."""
+    also_seen: tuple[str, ...] = ()
+    """Labels of the root causes that are on other hosts than those asked about."""
+    unknown_hosts: tuple[UnknownName, ...] = ()
+    """What was named as a host and is none that may be spoken of, with those that may be meant."""
+    unknown_job: str = ""
+    """A job that was named and that no scheduler could place: it replaced nothing."""
+    shared: tuple[SharedCause, ...] = ()
+    """Root causes that another incident keeps: this one has no fix of its own for them."""
+    shown: tuple[ShownOutput, ...] = ()
+    """Outputs that belong to the reply."""
+    held: tuple[HeldNode, ...] = ()
+    """Nodes that an answer offers to ask back."""
+    files: tuple[FileRead, ...] = ()
+    """The files that came with the item, acknowledged."""
