@@ -7,8 +7,8 @@ What arrives later than it is needed (how the desk is woken) is built first and 
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
@@ -28,11 +28,11 @@ from bot.desk.pulse import BoardWithPulse, Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings
-from bot.run.actions import ActingNeeds, open_actions
+from bot.run.actions import Acting, ActingNeeds, open_actions
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
 from bot.settings import Settings
-from bot.slack.client import slack_client
+from bot.slack.client import SlackClient, slack_client
 from bot.slack.context import Surface
 from bot.slack.incoming.files import Fetch
 from bot.slack.outgoing.approval_view import Known
@@ -56,8 +56,35 @@ from graph.ports import Ports
 from graph.state import Origin
 from tools.clock import Clock
 
+Wake = Callable[[str], Awaitable[None]]
+
 Role = Literal["all", "front", "worker"]
 """`front`: Slack's events into inboxes and ledger. `worker`: turns and remedies. `all`: both in one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The Slack side of it: through what people are seen, and what shows them where an incident stands."""
+
+    client: SlackClient
+    background: Background
+    people: People
+    cards: PostedCards
+    inbox: Inbox
+    titles: Mapping[str, str]
+    living: LivingMessages
+    board: SlackBoard
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """The thinking half: turns over the stored incidents, with what they are told of the other incidents' decisions."""
+
+    ports: Ports
+    turns: IncidentTurns
+    decided: OpenDecisions
+    index: ActionIndex
+    facts_of: KnownFacts
 
 
 @contextlib.asynccontextmanager
@@ -65,10 +92,28 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     """The bot, listening and working as its role says; `name` is this process's among those of its host, the same after a restart.
     Raises Refusal for what must be mended first."""
     works = role != "front"
+    window = _window(settings, store, world)
+    thinking = _thinking(store, world.ports, window)
+    wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
+    needs = _acting_needs(settings, store, world, window, thinking, wake=wakeups.wake, wakeups=of_actions)
+    courses, pulse = Courses(store.redis), Pulse(store.redis, world.ports.clock, most=settings.answers_per_thread)
+    async with contextlib.aclosing(window.background), open_actions(needs, works=works) as acting:
+        thinking.decided.reads(acting.ledger, acting.rights)
+        board = BoardWithPulse(counted(acting.watching(window.board), courses, world.ports.clock), pulse, world.ports.clock)
+        fetch = Fetch(window.client, world.ports.evidence)
+        desk = _desk(settings, store, window.inbox, thinking.turns, board, fetch, world.ports.clock)
+        surface = _surface(settings, window, thinking, acting, wakeups, courses, pulse)
+        retention = Retention(settings, window.inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
+        chores = (Sweeper(window.inbox, wakeups).run, Forsaken(window.living).run, retention.run) if works else ()
+        async with _working(desk, wakeups, chores), _listening(settings, surface, role):
+            yield desk
+
+
+def _window(settings: Settings, store: Store, world: World) -> Window:
     client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
     background, people = Background(), People(client)
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
-    inbox, courses = Inbox(store.redis, world.ports.clock), Courses(store.redis)
+    inbox = Inbox(store.redis, world.ports.clock)
     bound = bindings(world.ports.inventory.channels)
     titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
     living = LivingMessages(
@@ -81,54 +126,63 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         titles,
     )
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound, titles)
-    decided, causes = OpenDecisions(), Causes(store.redis, world.ports.clock)
-    index = ActionIndex(store.redis, world.ports.clock)
-    ports = replace(world.ports, progress=board.progress, peek=inbox.peek, keep=causes.keep, decisions=decided, late=LateOnes(index))
-    turns = IncidentTurns(RedisSaver(store.redis), ports)
-    living.reads(state_of=turns.state)
-    wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
-    facts_of = KnownFacts(ports.evidence, turns.state)
-    known = Known(index.told, facts_of)
-    needs = ActingNeeds(
+    return Window(client, background, people, cards, inbox, titles, living, board)
+
+
+def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
+    """Turns that tell the window how they go on; the window reads from them where an incident stands."""
+    decided, causes = OpenDecisions(), Causes(store.redis, ports.clock)
+    index = ActionIndex(store.redis, ports.clock)
+    progress, peek = window.board.progress, window.inbox.peek
+    whole = replace(ports, progress=progress, peek=peek, keep=causes.keep, decisions=decided, late=LateOnes(index))
+    turns = IncidentTurns(RedisSaver(store.redis), whole)
+    window.living.reads(state_of=turns.state)
+    return Thinking(whole, turns, decided, index, KnownFacts(whole.evidence, turns.state))
+
+
+def _acting_needs(
+    settings: Settings, store: Store, world: World, window: Window, thinking: Thinking, wake: Wake, wakeups: Wakeups
+) -> ActingNeeds:
+    known = Known(thinking.index.told, thinking.facts_of)
+    people, inbox = window.people, window.inbox
+    return ActingNeeds(
         settings,
         store,
         world.transport,
-        ports,
-        state_of=turns.state,
+        thinking.ports,
+        state_of=thinking.turns.state,
         inbox=inbox,
         people=people,
-        show=cards_over(client, cards, people, inbox.origin, known, ports, world.transport, living),
-        wake=wakeups.wake,
-        wakeups=of_actions,
+        show=cards_over(window.client, window.cards, people, inbox.origin, known, thinking.ports, world.transport, window.living),
+        wake=wake,
+        wakeups=wakeups,
     )
-    async with contextlib.aclosing(background), open_actions(needs, works=works) as acting:
-        decided.reads(acting.ledger, acting.rights)
-        pulse = Pulse(store.redis, ports.clock, most=settings.answers_per_thread)
-        whole = BoardWithPulse(counted(acting.watching(board), courses, ports.clock), pulse, ports.clock)
-        desk = _desk(settings, store, inbox, turns, whole, Fetch(client, ports.evidence), ports.clock)
-        surface = Surface(
-            client=client,
-            inbox=inbox,
-            wake=wakeups.wake,
-            progress=board.progress,
-            state_of=turns.state,
-            people=people,
-            bound=bindings(ports.inventory.channels),
-            hosts_of=partial(visible_hosts, ports.inventory),
-            offered=choices(titles.items()),
-            clock=ports.clock,
-            tasks=background,
-            pulse=pulse,
-            vocabulary_of=places(ports),
-            alert_bots=frozenset(settings.alert_bots),
-            facts_of=facts_of,
-            courses=courses,
-            approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
-        )
-        retention = Retention(settings, inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
-        chores = (Sweeper(inbox, wakeups).run, Forsaken(living).run, retention.run) if works else ()
-        async with _working(desk, wakeups, chores), _listening(settings, surface, role):
-            yield desk
+
+
+def _surface(
+    settings: Settings, window: Window, thinking: Thinking, acting: Acting, wakeups: Wakeups, courses: Courses, pulse: Pulse
+) -> Surface:
+    """What the listeners are handed."""
+    ports = thinking.ports
+    return Surface(
+        client=window.client,
+        inbox=window.inbox,
+        wake=wakeups.wake,
+        progress=window.board.progress,
+        state_of=thinking.turns.state,
+        people=window.people,
+        bound=bindings(ports.inventory.channels),
+        hosts_of=partial(visible_hosts, ports.inventory),
+        offered=choices(window.titles.items()),
+        clock=ports.clock,
+        tasks=window.background,
+        pulse=pulse,
+        vocabulary_of=places(ports),
+        alert_bots=frozenset(settings.alert_bots),
+        facts_of=thinking.facts_of,
+        courses=courses,
+        approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
+    )
 
 
 def places(ports: Ports) -> Callable[[Origin], Vocabulary]:

@@ -16,6 +16,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
 
+SlackClient = AsyncWebClient
+"""What `slack_client` makes, for those who only pass it on."""
+
 SLACK_TROUBLE = (SlackClientError, ClientError, TimeoutError, OSError)
 """What a call to Slack may raise without it being our bug."""
 
