@@ -1,6 +1,7 @@
 """A thread played without Slack: a diagnosis and what people say to it, each message as one turn of the same graph. Nothing is approved here."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,10 @@ from graph.state import Incident, Item, Origin
 HERE = Origin(kind="terminal")
 NAMES = frozenset({"rackmedic"})
 """How we are called."""
+_RACKMED = "rackmed"
+_MENTION = re.compile(r"<@(?P<id>[A-Z0-9]{1,20})(?:\|(?P<name>[^<>\n]{0,80}))?>")
+"""As Slack writes it. Here no workspace says which of them is ours."""
+_OPENS = re.compile(rf"\s{{0,20}}{_MENTION.pattern}")
 US = "-"
 """In the place of a name: we spoke last."""
 
@@ -63,14 +68,17 @@ class LastWord:
     """Our question is open."""
     question: bool = False
     speakers: set[str] = field(default_factory=set)
+    us: frozenset[str] = NAMES
+    """How this thread calls us."""
 
     def heard(self, reply: ThreadReply, state: Incident, now: datetime) -> Situation:
         """How a message stands; from now on it is the last word."""
         rows = IncidentRows(state)
+        us = self.us | ids_of_us(reply.text)
         follows: Follows = "us" if self.by == US else "self" if self.by == reply.by else "person" if self.by else "nobody"
         here = Situation(
-            mentioned=mentions(reply.text, NAMES),
-            called=called(reply.text, NAMES, self.speakers - {reply.by}),
+            mentioned=mentions(reply.text, us),
+            called=called(reply.text, us, self.speakers - {reply.by}),
             follows=follows,
             after_question=self.question,
             asked=self.asked and self.by in (US, reply.by),
@@ -115,6 +123,8 @@ class PlayedThread:
     async def play(self, first: Item, replies: Sequence[ThreadReply]) -> tuple[Incident, Report, list[ToldReply]]:
         """The first turn's state and report, and what became of each reply."""
         turns = PassingTurns(replace(self.world.ports, progress=self._progress, peek=self._peek))
+        if opening := _OPENS.match(first.text):  # whom the first message calls is who answers it
+            self._last.us = NAMES | {opening["id"].casefold()}
         early, *groups = _by_turn(replies)
         coming = [self._heard(first.incident, reply, {}) for reply in early]
         state, report = await self._turn(turns, first, coming)
@@ -155,7 +165,7 @@ class PlayedThread:
     def _heard(self, incident: str, reply: ThreadReply, state: Incident) -> HeardReply:
         """The reply as it is understood, and as an inbox item; none of our business is no item."""
         ports, now = self.world.ports, self.world.ports.clock.now()
-        said = read(without_us(reply.text), vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), now)
+        said = read(without_us(reply.text, self._last.us), vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), now)
         what = heed(said, self._last.heard(reply, state, now))
         said = as_answer(said) if what is Heed.TAKE else said
         if what is Heed.SILENCE:
@@ -199,12 +209,19 @@ def _by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]]:
     yield group
 
 
-def without_us(text: str) -> str:
+def ids_of_us(text: str) -> frozenset[str]:
+    """The ids under which a text mentions us: those that hold our name, or stand beside it."""
+    found = ((row["id"].casefold(), (row["name"] or "").casefold()) for row in _MENTION.finditer(text))
+    return frozenset(name for name, shown in found if _RACKMED in name or shown in NAMES)
+
+
+def without_us(text: str, us: Collection[str] = NAMES) -> str:
     """The text without our own name where it only calls us: at the beginning or at the end."""
-    words = text.split(" ")
-    while len(words) > 1 and words[0].strip("@,:!").casefold() in NAMES:
+    ours = frozenset(us) | ids_of_us(text)
+    words = _MENTION.sub(lambda found: f" @{found['id']} " if found["id"].casefold() in ours else found[0], text).strip().split(" ")
+    while len(words) > 1 and words[0].strip("@,:!").casefold() in {*ours, ""}:
         words.pop(0)
-    while len(words) > 1 and words[-1].startswith("@") and words[-1].strip("@,:!?.").casefold() in NAMES:
+    while len(words) > 1 and (words[-1].startswith("@") or not words[-1]) and words[-1].strip("@,:!?.").casefold() in {*ours, ""}:
         words.pop()
     return " ".join(words)
 

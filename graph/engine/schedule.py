@@ -1,7 +1,7 @@
 """Which look to buy next: the first wave of everything cheap, then one exclusive check at a time by what it tells a second. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from graph.engine.assess import Assessment
@@ -29,7 +29,7 @@ class Offer:
     gain: float
 
 
-def first_wave(lens: Lens, hosts: Sequence[str]) -> list[tuple[str, str]]:
+def first_wave(lens: Lens, hosts: Iterable[str]) -> list[tuple[str, str]]:
     """Every passive check on every host: cheap, in parallel, shared by all hypotheses."""
     return [(host, check.id) for host in hosts for check in lens.passive()]
 

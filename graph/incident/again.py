@@ -1,5 +1,5 @@
-"""Turns that look at little: at what decided, when somebody says that it works again or does not; at what news point to, once there is a
-diagnosis. What they change is told, and nothing else. Pure.
+"""Turns that look at little: at what decided, when somebody says that it works again or does not; at what news point to, once everything
+was looked at. What they change is told, and nothing else. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -127,19 +127,22 @@ OF_CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def brings_news(case: Case) -> bool:
-    """Whether a message tells something new about what was diagnosed, and is no command and no question."""
+    """Whether a message tells something new about what was looked at before, cause found or not, and is no command and no question."""
     told = bool(case.turn.said) or said_of(case.item) is not None
     plain = not case.turn.only and not case.turn.unknown and not {"hosts", "job"} & case.item.data.keys()
-    known = case.report is not None and case.report.outcome in ("diagnosed", "no_fault") and bool(case.facts)
+    known = (
+        case.report is not None and case.report.outcome in ("diagnosed", "no_fault", "abstained") and any(fact.host for fact in case.facts)
+    )
     return case.kind == "reply" and told and plain and known and case.message.intent is Intent.NEW_FACTS
 
 
 def what_is_new(case: Case, now: Assessment) -> list[tuple[str, str]]:
-    """(host, check) pairs that the news point to: everything cheap on hosts never looked at, and elsewhere what shows the causes that the
-    words sound like and what people say they changed, unless it was read just now."""
+    """(host, check) pairs that the news point to: everything cheap that was never asked, as on hosts that are named now or where a look ended
+    early; and elsewhere what shows the causes that the words sound like and what people say they changed, unless it was read just now."""
     new = understand(case.item.text, case.visible, case.item.at)
-    seen = {fact.host for fact in case.facts}
-    first = first_wave(now.lens, [host for host in new.hosts if host not in seen])
+    seen, asked = {fact.host for fact in case.facts}, {(fact.host, fact.check) for fact in case.facts}
+    asked -= {(fact.host, fact.check) for fact in case.facts if fact.status.blind and fact.host in new.hosts}  # may be seen by now
+    first = [pair for pair in first_wave(now.lens, dict.fromkeys((*new.hosts, *case.hosts))) if pair not in asked]
     fresh = {(fact.host, fact.check) for fact in case.facts if fact.time and case.item.at - fact.time < STALE}
     passive = {check.id for check in now.lens.passive()}
     wanted = [
@@ -174,7 +177,9 @@ def with_changes(concluded: Concluded, case: Case, found: str, about: str) -> Co
     if _believed(before) != _believed(after) or after.unknown_hosts or after.unknown_job:
         was = before.headline if before.headline != after.headline else ""
         return replace(concluded, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
-    stays = f"The cause stays: {found}." if after.root_causes else ""
+    if after.questions:
+        return replace(concluded, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
+    stays = f"The cause stays: {found}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
     reply = " ".join(part for part in ("Noted; nothing that I know changes by it.", about, stays) if part)
     return replace(concluded, report=after.model_copy(update={"reply": reply}))
 

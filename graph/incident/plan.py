@@ -100,7 +100,8 @@ async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
         return Chosen(turn, walk, "taxonomy", visit.asks)
     if more := await _wider(case, now, ports):
         return Chosen(replace(turn, hosts=fold((*case.hosts, *more))), walk, "taxonomy", first_wave(now.lens, more))
-    if now.finding != "diagnosed" and turn.again < MOST_AGAIN and (answering := seen_hosts(now)):
+    settled = not (turn.news and case.report and case.report.outcome == "abstained")  # else all was looked at as often before
+    if settled and now.finding != "diagnosed" and turn.again < MOST_AGAIN and (answering := seen_hosts(now)):
         return Chosen(replace(turn, again=turn.again + 1), walk, "taxonomy", first_wave(now.lens, answering))
     if offers := exclusive_offers(now):
         return Chosen(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])

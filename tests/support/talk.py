@@ -52,7 +52,12 @@ class Talk:
     @classmethod
     async def about(cls, *faults: dict[str, Any], **more: Any) -> "Talk":
         """A thread whose diagnosis is there; of one GPU that fell off the bus where nothing is said."""
-        stage = staged(case_of(*(faults or (FAULT,)), **more), controller="slurm-controller")
+        return await cls.of(case_of(*(faults or (FAULT,)), **more))
+
+    @classmethod
+    async def of(cls, case: SimulatedCase) -> "Talk":
+        """A thread in which the case was reported and looked at."""
+        stage = staged(case, controller="slurm-controller")
         evidence, skus = MemoryEvidence(), load_skus()
         fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
         talk = cls(stage, Ports(fleet, stage.inventory, load_taxonomy(), History(load_seeds()), evidence, stage.clock, skus=skus))

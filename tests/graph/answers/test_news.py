@@ -1,7 +1,8 @@
 """News about what was diagnosed: only what they point to is looked at, and only what they change is told."""
 
 from graph.conversation.intents import Intent
-from tests.support.talk import Talk
+from graph.conversation.said import Said
+from tests.support.talk import Talk, case_of
 
 
 async def test_a_change_that_somebody_made_has_the_versions_read_and_nothing_else() -> None:
@@ -49,3 +50,41 @@ async def test_news_that_change_the_diagnosis_say_what_was_believed_before() -> 
     assert report
     assert (report.changed, report.reply) == ("Changed. Before: GPU fell off the PCIe bus (gpu-003/gpu5)", "")
     assert report.headline.startswith("No fault found")
+
+
+async def nothing_found() -> Talk:
+    """A thread whose first look proved nothing, because one machine did not let its kernel log be read."""
+    talk = await Talk.of(case_of(modifiers=["R6(check=dmesg@gpu-002, how=timeout)"]))
+    talk.minutes = 10
+    rows = await talk.rows()
+    assert rows.report
+    assert rows.report.outcome == "abstained"
+    return talk
+
+
+async def test_without_a_diagnosis_news_have_only_what_they_point_to_read() -> None:
+    talk = await nothing_found()
+    await talk.says("we updated the driver at 02:00")
+    assert talk.ran
+    assert {check for _, check in talk.ran} <= {"vers", "mods", "env", "smi"}
+
+
+async def test_without_a_diagnosis_an_error_on_a_host_has_that_host_read_alone() -> None:
+    talk = await nothing_found()
+    await talk.says("gpu-004 throws Xid 79 now")
+    assert {host for host, _ in talk.ran} == {"gpu-004"}
+
+
+async def test_without_a_diagnosis_an_answer_that_tells_nothing_to_look_at_has_nothing_read() -> None:
+    talk = await nothing_found()
+    said = await talk.means(Said(intent=Intent.NEW_FACTS, text="no idea"))
+    assert talk.ran == []
+    assert said.outcome == "abstained"
+    assert "no cause is proven" in said.changed.lower() or said.reply.startswith("Noted")
+
+
+async def test_without_a_diagnosis_a_host_that_was_dark_is_looked_at_whole_once_it_is_named() -> None:
+    talk = await nothing_found()
+    await talk.says("gpu-002 had a cable swapped at 02:00")
+    assert ("gpu-002", "dmesg") in talk.ran
+    assert {host for host, _ in talk.ran} == {"gpu-002"}
