@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from graph.earlier import Recalled, Sought
 from graph.state import Item
 from tools.clock import Clock
 
@@ -90,6 +91,11 @@ async def no_scheduler(job: str) -> tuple[str, ...]:
     return ()
 
 
+async def nothing_kept(sought: Sought) -> Recalled:
+    """A place that keeps no incidents (terminal, bench)."""
+    return Recalled(could_not="closed incidents are kept where I run in Slack, and not here")
+
+
 async def nobody_else(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
     """There are no other incidents (terminal, bench)."""
     return {}
@@ -151,6 +157,8 @@ class Ports:
     keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
     """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and
     hears here who keeps the others. What it had before and has no more is the others'."""
+    earlier: Callable[[Sought], Awaitable[Recalled]] = field(default=nothing_kept)
+    """Closed incidents on these hosts and devices or with these causes, as far as the place that asks may hear of them."""
     late: Callable[[str], Awaitable[frozenset[str]]] = field(default=nobody_waits)
     """The ids of an incident's ladders that nobody is asked about yet, for others go first."""
     decisions: Callable[[str], Awaitable[Sequence[Decision] | None]] = field(default=nobody_decides)

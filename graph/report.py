@@ -74,6 +74,13 @@ class HeldNode(Stored):
     host: str
 
 
+class EarlierThread(Stored):
+    """A closed incident that an answer tells of, and the day it was opened."""
+
+    incident: str
+    opened: datetime
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -114,3 +121,5 @@ class Report(Stored):
     """Nodes that an answer offers to ask back."""
     files: tuple[FileRead, ...] = ()
     """The files that came with the item, acknowledged."""
+    threads: tuple[EarlierThread, ...] = ()
+    """Closed incidents that the reply tells of: their threads are linked for whoever may follow them."""

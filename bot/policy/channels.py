@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bot.refusal import Refusal
+from graph.earlier import Heard
 from graph.state import Origin
 from tools.inventory.hosts import ChannelRow
 
@@ -93,6 +94,17 @@ def may_follow(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -
     here, there = bound.get(reader.channel), bound.get(other.channel)
     slack = reader.kind == "slack" and other.kind == "slack" and reader.team == other.team
     return slack and here is not None and there is not None and may_read(here, there)
+
+
+def heard(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -> Heard:
+    """What the thread `reader` may hear of a closed incident of the thread `other`: operators of what befell hosts of their own, whoever reported
+    it; a tenant of its own incidents only."""
+    if may_follow(reader, other, bound):
+        return "whole"
+    here, there = bound.get(reader.channel), bound.get(other.channel)
+    slack = reader.kind == "slack" and other.kind == "slack" and reader.team == other.team
+    both = here is not None and there is not None and here.kind == there.kind == "operators"
+    return "own_hosts" if slack and both else "nothing"
 
 
 def operators_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:

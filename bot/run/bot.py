@@ -22,12 +22,13 @@ from bot.cards.incidents.close_modal import choices
 from bot.desk.causes import Causes
 from bot.desk.courses import Courses, counted
 from bot.desk.desk import Board, Desk, TurnLimits, Turns
+from bot.desk.earlier import CatchingUp, RememberingBoard
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.pulse import BoardWithPulse, Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
-from bot.policy.channels import bindings
+from bot.policy.channels import bindings, heard
 from bot.run.actions import Acting, ActingNeeds, open_actions
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
@@ -45,6 +46,7 @@ from bot.slack.outgoing.reactions import Reactions
 from bot.slack.outgoing.reports import SlackBoard
 from bot.slack.people import People
 from bot.store.closed import ClosedIncidents
+from bot.store.earlier import EarlierIncidents
 from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
 from bot.store.store import Store
 from bot.tasks import Background, end
@@ -93,20 +95,29 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     Raises Refusal for what must be mended first."""
     works = role != "front"
     window = _window(settings, store, world)
-    thinking = _thinking(store, world.ports, window)
+    earlier = _earlier(settings, store, world)
+    thinking = _thinking(store, replace(world.ports, earlier=earlier.recall), window)
     wakeups, of_actions = (_wakeups(store, role, name, stream) for stream in (WAKEUPS, ACTION_WAKEUPS))
     needs = _acting_needs(settings, store, world, window, thinking, wake=wakeups.wake, wakeups=of_actions)
     courses, pulse = Courses(store.redis), Pulse(store.redis, world.ports.clock, most=settings.answers_per_thread)
     async with contextlib.aclosing(window.background), open_actions(needs, works=works) as acting:
         thinking.decided.reads(acting.ledger, acting.rights)
-        board = BoardWithPulse(counted(acting.watching(window.board), courses, world.ports.clock), pulse, world.ports.clock)
+        counting = counted(acting.watching(window.board), courses, world.ports.clock)
+        board = BoardWithPulse(RememberingBoard(counting, earlier, world.ports.clock), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
         desk = _desk(settings, store, window.inbox, thinking.turns, board, fetch, world.ports.clock)
         surface = _surface(settings, window, thinking, acting, wakeups, courses, pulse)
-        retention = Retention(settings, window.inbox.open_incidents, ClosedIncidents(store.redis), WallClock())
+        closed = ClosedIncidents(store.redis)
+        catch_up = CatchingUp(earlier, closed, thinking.turns.state)
+        retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
         chores = (Sweeper(window.inbox, wakeups).run, Forsaken(window.living).run, retention.run) if works else ()
         async with _working(desk, wakeups, chores), _listening(settings, surface, role):
             yield desk
+
+
+def _earlier(settings: Settings, store: Store, world: World) -> EarlierIncidents:
+    hears = partial(heard, bound=bindings(world.ports.inventory.channels))
+    return EarlierIncidents(store.redis, hears, timedelta(days=settings.closed_days))
 
 
 def _window(settings: Settings, store: Store, world: World) -> Window:

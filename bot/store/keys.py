@@ -52,6 +52,9 @@ class Names:
     def cause(self, name: str) -> str:
         return f"{self._prefix}:cause:{name}"
 
+    def earlier(self, kind: str, name: str = "") -> str:
+        return f"{self._prefix}:earlier:{kind}:{name}"
+
     def told(self, approval: str) -> str:
         return f"{self._prefix}:actions:told:{approval}"
 
@@ -85,6 +88,8 @@ TABLE = (
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
     KeyForm("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),
     KeyForm("rm:cause:*",                    "list: open incidents that found a cause somewhere; the first keeps its fix", "with the last of them"),
+    KeyForm("rm:earlier:*",                  "zset: closed incidents of a host, device or cause, by when they were closed", "some days after the last of them"),
+    KeyForm("rm:incident:{*}:earlier",       "how a closed incident went, for those who ask whether it happened before", CLOSED),
     KeyForm("rm:incident:{*}",               "hash: where it came from, when, and how far it is", CLOSED),
     KeyForm("rm:incident:{*}:inbox",         "list: what waits for a turn, oldest first", "with its last item"),
     KeyForm("rm:incident:{*}:timers",        "set: which timers run", "with the last timer"),

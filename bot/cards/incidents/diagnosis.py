@@ -55,6 +55,7 @@ def render(
             report.reply,
             [
                 *_answer(report.reply),
+                *kept.threads(report, links),
                 *_files(report),
                 *held.rows(incident, report.held),
                 *_meant(incident, report),

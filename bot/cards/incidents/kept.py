@@ -16,6 +16,12 @@ def render(report: Report, links: Mapping[str, Part]) -> list[Block]:
     return [_line(report, incident, links.get(incident, ELSEWHERE)) for incident in dict.fromkeys(row.incident for row in report.shared)]
 
 
+def threads(report: Report, links: Mapping[str, Part]) -> list[Block]:
+    """The threads of earlier incidents that an answer tells of, for whoever may follow them."""
+    named = [links[row.incident] for row in report.threads if row.incident in links]
+    return [blocks.say("↪ Threads: ", *[part for link in named for part in (link, " · ")][:-1])] if named else []
+
+
 def _line(report: Report, incident: str, where: Part) -> Block:
     rows = [row for row in report.shared if row.incident == incident]
     hosts = fold(host for row in rows for host in row.hosts)

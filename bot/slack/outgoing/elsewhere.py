@@ -1,4 +1,4 @@
-"""Links from a report to the threads in which its causes are worked on."""
+"""Links from a report to the threads in which its causes are worked on, and to closed ones that an answer tells of."""
 
 from collections.abc import Mapping
 
@@ -20,4 +20,8 @@ async def links(report: Report, origin: Origin, origin_of: OriginOf, bound: Mapp
         other = await origin_of(incident)
         if other is not None and policy.may_follow(origin, other, bound):
             found[incident] = thread_link(other.team, other.channel, other.thread_ts, kept.ELSEWHERE)
+    for row in report.threads:
+        other = await origin_of(row.incident)
+        if other is not None and policy.may_follow(origin, other, bound):
+            found[row.incident] = thread_link(other.team, other.channel, other.thread_ts, f"{row.opened:%Y-%m-%d}")
     return found

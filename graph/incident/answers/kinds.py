@@ -27,8 +27,8 @@ def unknown(case: Case) -> Concluded:
 def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     """The report so far under the new item's id, with a direct reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
-    said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome, "unknown_hosts": (), "unknown_job": "", "shown": ()}
-    return last.model_copy(update=said)
+    said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome}
+    return last.model_copy(update={**said, "unknown_hosts": (), "unknown_job": "", "shown": (), "threads": ()})
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:

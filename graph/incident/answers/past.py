@@ -1,18 +1,19 @@
 """What happened since a time, and whether the like happened before. The past is what was read and recorded; what nobody kept is said so."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from graph.engine.prepare import EVENTS
 from graph.engine.reference import is_text
+from graph.incident.answers import earlier
 from graph.incident.answers.known import Asked, ago, clean, meant, offer, readable, say, source, unknown_said
 from graph.incident.concluded import Concluded
 from graph.ladders.ends import does
 from tools.fact import Fact, Status
 from tools.inventory.ranges import fold
 
-MOST_EVENTS, MOST_ALIKE = 5, 3
+MOST_EVENTS, MOST_ALIKE, MOST_SAID = 5, 2, 16
 ALIKE, SAME = 0.2, 0.05
 """How much alike a recorded incident must be to be worth telling; one with the same cause less so."""
 MOST_READ = 12
@@ -83,27 +84,31 @@ def _done(asked: Asked, hosts: set[str]) -> Iterable[Happened]:
 
 
 async def happened_before(asked: Asked) -> Concluded:
-    """Recorded incidents like this one, and what came back in this one."""
-    case, titles = asked.case, asked.title
-    back = [row for row in case.ladders if row.outcome == "recurred"]
-    lines = [f"Yes, in this incident: {titles(row.label)} on {row.target} came back after a fix." for row in back[:2]]
-    causes = asked.roots
-    words = " ".join(filter(None, (case.brief.text, *(titles(row.label) for row in causes))))
+    """What came back in this one, closed incidents of the same host or cause, and recorded ones like it."""
+    back = [row for row in asked.case.ladders if row.outcome == "recurred"]
+    lines = [f"Yes, in this incident: {asked.title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
+    of = earlier.sought(asked)
+    kept, threads = earlier.told(asked, of, await asked.ports.earlier(of))
+    concluded = say(asked, [*lines, *kept, *_in_the_log(asked), *await _recorded(asked)], most=MOST_SAID)
+    return replace(concluded, report=concluded.report.model_copy(update={"threads": threads}))
+
+
+def _in_the_log(asked: Asked) -> list[str]:
+    old = [fact for fact in asked.now.odd if fact.attrs.get("aged") and fact.host]
+    return [f"On {fact.host} the log shows it {ago(fact.time, asked.at)} too: {clean(fact.line, 100)}" for fact in old[:1]]
+
+
+async def _recorded(asked: Asked) -> list[str]:
+    """Incidents of other sites that RackMedic brings along: those with the same cause, else those that sound alike."""
+    causes, titles = asked.roots, asked.title
+    words = " ".join(filter(None, (asked.case.brief.text, *(titles(row.label) for row in causes))))
     alike = await asked.ports.history.similar(words, MOST_READ) if words else []
     labels = {row.label for row in causes}
     same = [row for row in alike if row.label in labels and row.score >= SAME]
     found = [row for row in alike if row.score >= ALIKE]
-    if same:
-        what = " and ".join(dict.fromkeys(titles(row.label) for row in same))
-        lines.append(f"Yes, elsewhere: recorded incidents with the same cause ({what}):")
-    elif found:
-        lines.append("Not with this cause. Recorded incidents that sound alike:")
-    else:
-        lines.append("I know of no recorded incident like this one.")
-    lines += [
+    head = f"Of the recorded incidents that came with me, {'the same cause' if same else 'those that sound alike'}:"
+    rows = [
         f"• {clean(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
         for row in (same or found)[:MOST_ALIKE]
     ]
-    old = [fact for fact in asked.now.odd if fact.attrs.get("aged") and fact.host]
-    lines += [f"On {fact.host} the log shows it {ago(fact.time, asked.at)} too: {clean(fact.line, 100)}" for fact in old[:1]]
-    return say(asked, [*lines, "Earlier threads about these hosts are not among what I can search here."])
+    return [head, *rows] if rows else []

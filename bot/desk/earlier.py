@@ -1,0 +1,104 @@
+"""A closed incident becomes a row that later ones can search, after the report that closed it; one that lives again is of the past no more."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+
+from bot.desk.desk import Board
+from bot.store.closed import ClosedIncidents
+from bot.store.earlier import EarlierIncidents
+from graph.earlier import EarlierCause, EarlierIncident, Ended
+from graph.incident.lifecycle import all_cured
+from graph.ports import Progress
+from graph.report import Report
+from graph.rows import IncidentRows
+from graph.state import ABSTAIN, NO_FAULT, Incident, Ladder
+from tools.clock import Clock
+
+MOST_HOSTS = 64
+"""Of one incident; and so many devices."""
+
+
+def earlier_of(state: Incident, now: datetime) -> EarlierIncident | None:
+    """The row of a closed incident; None while it is open, and where nothing says where it lived."""
+    rows = IncidentRows(state)
+    if rows.lifecycle != "closed" or rows.origin is None:
+        return None
+    fixes = [row for row in rows.ladders if not any(rung.remedy == "run_check" for rung in row.rungs)]
+    return EarlierIncident(
+        incident=rows.id,
+        origin=rows.origin,
+        opened=rows.opened_at or now,
+        closed=now,
+        ended=_ended(rows, fixes),
+        causes=_causes(rows),
+        hosts=rows.brief.hosts[:MOST_HOSTS],
+        did=tuple(dict.fromkeys(remedy for row in fixes for remedy in _proven(row))),
+    )
+
+
+def _causes(rows: IncidentRows) -> tuple[EarlierCause, ...]:
+    """By a person's word where there is one; it takes its places from what was found, else from what was reported."""
+    word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
+    denied = rows.correction.denied if rows.correction else ()
+    found = [
+        EarlierCause(label=row.label, hosts=row.hosts[:MOST_HOSTS], devices=row.devices[:MOST_HOSTS])
+        for row in (rows.report.root_causes if rows.report else ())
+        if row.label not in denied
+    ]
+    if word in (NO_FAULT, ABSTAIN) or not word:
+        return () if word == NO_FAULT else tuple(found)
+    same = tuple(row for row in found if row.label == word or row.label.startswith(f"{word}."))
+    return same or (EarlierCause(label=word, hosts=rows.brief.hosts[:MOST_HOSTS]),)
+
+
+def _ended(rows: IncidentRows, fixes: Sequence[Ladder]) -> Ended:
+    if any(row.proven for row in fixes):
+        return "cured" if all_cured(fixes) else "passed"
+    if any(row.since for row in fixes):
+        return "in_vain"
+    word = rows.ticket.true_label if rows.ticket else ""
+    if word == NO_FAULT or (not word and rows.report is not None and rows.report.outcome == "no_fault"):
+        return "well"
+    return "person" if rows.ticket is not None and rows.ticket.closed_by else "quiet"
+
+
+def _proven(ladder: Ladder) -> list[str]:
+    """What was run under the plan whose proof passed."""
+    if not ladder.proven:
+        return []
+    return [rung.remedy for rung in ladder.rungs[: ladder.rung + 1] if rung.part == "fix" and rung.plan == ladder.tried]
+
+
+class RememberingBoard:
+    """Posts as before. Under the incident's lease, so a row is never written by two."""
+
+    def __init__(self, board: Board, earlier: EarlierIncidents, clock: Clock) -> None:
+        self._board, self._earlier, self._clock = board, earlier, clock
+
+    async def progress(self, p: Progress) -> None:
+        await self._board.progress(p)
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        await self._board.report(incident, state, report)
+        if (row := earlier_of(state, self._clock.now())) is not None:
+            await self._earlier.keep(row)
+        else:
+            await self._earlier.forget(incident)
+
+
+class CatchingUp:
+    """Incidents that were closed before such rows were kept get theirs; those that have one are passed over."""
+
+    def __init__(self, earlier: EarlierIncidents, closed: ClosedIncidents, state_of: Callable[[str], Awaitable[Incident]]) -> None:
+        self._earlier, self._closed, self._state_of = earlier, closed, state_of
+
+    async def __call__(self) -> int:
+        """How many got one."""
+        left, added = await self._closed.remaining(), 0
+        for incident in await self._earlier.without(list(left)):
+            state = await self._state_of(incident)
+            row = earlier_of(state, IncidentRows(state).item.at) if state else None
+            if row is not None:
+                await self._earlier.keep(row, timedelta(milliseconds=left[incident]) if left[incident] > 0 else None)
+                added += 1
+        return added

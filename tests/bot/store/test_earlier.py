@@ -1,0 +1,204 @@
+"""Has this happened before? Closed incidents are found by host, device and cause, by those who may hear of them, as long as they are kept."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisGone
+
+from bot.desk.earlier import CatchingUp, RememberingBoard, earlier_of
+from bot.policy.channels import bindings, heard
+from bot.store.closed import ClosedIncidents
+from bot.store.earlier import EarlierIncidents
+from bot.store.keys import Names
+from graph.earlier import EarlierCause, EarlierIncident, Sought
+from graph.report import Report
+from graph.rows import write_ladders
+from graph.state import Hypothesis, Incident, Ladder, Origin, PersonsWord, Rung, Ticket
+from tests.support.clock import T0, SetClock
+from tests.support.fakes_desk import BoardOfList
+from tools.inventory.hosts import ChannelRow
+
+DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
+OPS, TRAIN, ACME, BETA = "C0OPS", "C0TRAIN", "C0ACME", "C0BETA"
+BOUND = bindings(
+    [
+        ChannelRow(channel=OPS, name="ops", kind="operators"),
+        ChannelRow(channel=TRAIN, name="train", kind="operators", groups=("train",)),
+        ChannelRow(channel=ACME, name="acme", kind="tenant", tenant="acme"),
+        ChannelRow(channel=BETA, name="beta", kind="tenant", tenant="beta"),
+    ]
+)
+KEEP = timedelta(days=30)
+
+
+def place(channel: str = OPS) -> Origin:
+    return Origin(kind="slack", team="T1", channel=channel, thread_ts="1.0", user="U1")
+
+
+def row(name: str, days_ago: float, *hosts: str, label: str = DEAD, devices: tuple[str, ...] = (), channel: str = OPS) -> EarlierIncident:
+    at = T0 - timedelta(days=days_ago)
+    cause = EarlierCause(label=label, hosts=hosts, devices=devices)
+    return EarlierIncident(
+        incident=name, origin=place(channel), opened=at, closed=at + timedelta(hours=2), ended="cured", causes=(cause,), did=("gpu_reset",)
+    )
+
+
+def ask(
+    *hosts: str, labels: tuple[str, ...] = (), devices: tuple[str, ...] = (), channel: str = OPS, visible: tuple[str, ...] = ()
+) -> Sought:
+    return Sought("inc-now", place(channel), visible or hosts, hosts, devices, labels)
+
+
+@pytest.fixture
+async def redis() -> AsyncIterator[Redis]:
+    async with FakeAsyncRedis() as redis:
+        yield redis
+
+
+def kept_on(redis: Redis) -> EarlierIncidents:
+    return EarlierIncidents(redis, lambda reader, other: heard(reader, other, BOUND), KEEP)
+
+
+async def names(earlier: EarlierIncidents, wanted: Sought) -> list[str]:
+    return [one.incident for one in (await earlier.recall(wanted)).found]
+
+
+async def test_they_are_found_by_host_by_cause_and_by_device_newest_first(redis: Redis) -> None:
+    earlier = kept_on(redis)
+    for one in (row("a", 9, "n1", devices=("n1/gpu3",)), row("b", 5, "n1", label=ECC), row("c", 2, "n2"), row("d", 1, "n3", label=ECC)):
+        await earlier.keep(one)
+    assert await names(earlier, ask("n1")) == ["b", "a"]
+    assert await names(earlier, ask("n1", labels=(DEAD,))) == ["c", "b", "a"]
+    assert await names(earlier, ask(devices=("n1/gpu3",))) == ["a"]
+    assert await names(earlier, ask("n9")) == []
+    assert (await earlier.recall(ask("n9"))).since == T0 - timedelta(days=9)
+
+
+async def test_no_incident_is_its_own_past(redis: Redis) -> None:
+    earlier = kept_on(redis)
+    await earlier.keep(row("inc-now", 1, "n1"))
+    assert await names(earlier, ask("n1")) == []
+
+
+async def test_a_tenant_hears_of_its_own_incidents_and_of_nobody_elses(redis: Redis) -> None:
+    earlier = kept_on(redis)
+    for one in (row("ours", 3, "n1", channel=ACME), row("theirs", 2, "n1", channel=BETA), row("inside", 1, "n1", channel=OPS)):
+        await earlier.keep(one)
+    seen = await earlier.recall(ask("n1", labels=(DEAD,), channel=ACME))
+    assert ([one.incident for one in seen.found], seen.since) == (["ours"], T0 - timedelta(days=3))
+    assert await names(earlier, ask("n1", channel=OPS)) == ["inside"]
+
+
+async def test_operators_of_some_hosts_hear_of_those_alone(redis: Redis) -> None:
+    earlier = kept_on(redis)
+    await earlier.keep(row("wide", 2, "n1", "m7", devices=("n1/gpu1", "m7/gpu2")))
+    await earlier.keep(row("away", 1, "m7"))
+    (told,) = (await earlier.recall(ask("n1", labels=(DEAD,), channel=TRAIN, visible=("n1", "n2")))).found
+    assert (told.incident, told.places, told.devices) == ("wide", ("n1",), ("n1/gpu1",))
+
+
+async def test_what_is_gone_is_found_no_more_and_leaves_the_indices(redis: Redis) -> None:
+    earlier, key = kept_on(redis), Names().earlier("host", "n1")
+    await earlier.keep(row("a", 9, "n1"))
+    await earlier.keep(row("b", 1, "n1"))
+    await redis.delete(Names().of("a", "earlier"))
+    seen = await earlier.recall(ask("n1"))
+    assert ([one.incident for one in seen.found], seen.since) == (["b"], T0 - timedelta(days=1))
+    assert await redis.zrange(key, 0, -1) == [b"b"]
+    assert 0 < await redis.ttl(key) <= KEEP.total_seconds()
+    assert 0 < await redis.ttl(Names().of("b", "earlier")) <= KEEP.total_seconds()
+
+
+async def test_a_row_that_cannot_be_read_is_passed_over(redis: Redis) -> None:
+    earlier = kept_on(redis)
+    await earlier.keep(row("a", 9, "n1"))
+    await redis.set(Names().of("a", "earlier"), b'{"later": "version"}')
+    assert await names(earlier, ask("n1")) == []
+
+
+async def test_a_store_that_does_not_answer_is_no_answer() -> None:
+    class Away(FakeAsyncRedis):
+        async def execute_command(self, *args: Any, **options: Any) -> Any:
+            raise RedisGone("away")
+
+    async with Away() as redis:
+        assert "did not answer" in (await kept_on(redis).recall(ask("n1"))).could_not
+
+
+# How a closed incident becomes a row
+
+
+def state(lifecycle: str = "closed", **more: Any) -> Incident:
+    report = Report(item="m", outcome="diagnosed", root_causes=(Hypothesis(label=DEAD, hosts=("n1",), devices=("n1/gpu3",)),))
+    base: dict[str, Any] = {
+        "id": "inc-1",
+        "lifecycle": lifecycle,
+        "opened_at": T0.isoformat(),
+        "origin": place().model_dump(mode="json"),
+        "brief": {"hosts": ["n1", "n2"]},
+        "report": report.model_dump(mode="json"),
+        "item": {"id": "m", "kind": "close", "incident": "inc-1", "at": T0.isoformat()},
+    }
+    return {**base, **more}  # type: ignore[typeddict-item]  # keys of Incident alone
+
+
+def fixed(**more: Any) -> list[dict[str, object]]:
+    rungs = (Rung(remedy="drain_node", part="prepare"), Rung(remedy="gpu_reset"), Rung(remedy="resume_node", part="restore"))
+    return write_ladders([Ladder(id="l1", label=DEAD, target="n1", rungs=rungs, rung=2, **more)])
+
+
+def row_of(stored: Incident, at: datetime = T0) -> EarlierIncident:
+    found = earlier_of(stored, at)
+    assert found
+    return found
+
+
+def test_how_it_ended_is_never_said_better_than_it_was_proved() -> None:
+    cured = row_of(state(ladders=fixed(proven="apr-1", since=T0, outcome="cured")))
+    assert (cured.ended, cured.did, cured.labels, cured.devices) == ("cured", ("gpu_reset",), (DEAD,), ("n1/gpu3",))
+    once = row_of(state(ladders=fixed(proven="apr-1", since=T0, outcome="stopped")))
+    assert (once.ended, once.did) == ("passed", ("gpu_reset",))
+    vain = row_of(state(ladders=fixed(since=T0, outcome="ticket")))
+    assert (vain.ended, vain.did) == ("in_vain", ())
+    assert row_of(state()).ended == "quiet"
+    assert earlier_of(state("open"), T0) is None
+
+
+def test_a_persons_word_is_what_it_was() -> None:
+    ticket = Ticket(state="resolved", true_label=ECC, closed_by="U1").model_dump(mode="json")
+    said = row_of(state(ticket=ticket))
+    assert (said.ended, said.labels, said.places) == ("person", (ECC,), ("n1", "n2"))
+    well = row_of(state(ticket={**ticket, "true_label": "NO_FAULT"}))
+    assert (well.ended, well.labels, well.places) == ("well", (), ("n1", "n2"))
+    denied = row_of(state(correction=PersonsWord(by="U1", denied=(DEAD,)).model_dump(mode="json")))
+    assert denied.labels == ()
+
+
+async def test_the_report_that_closes_it_makes_it_past_and_one_that_opens_it_again_takes_it_back(redis: Redis) -> None:
+    earlier, board = kept_on(redis), BoardOfList()
+    remembering = RememberingBoard(board, earlier, SetClock())
+    report = Report(item="m", outcome="diagnosed")
+    await remembering.report("inc-1", state(), report)
+    assert await names(earlier, ask("n1")) == ["inc-1"]
+    await remembering.report("inc-1", state("open"), report)
+    assert await names(earlier, ask("n1")) == []
+
+
+async def test_incidents_that_were_closed_before_get_their_rows_and_go_when_they_would_have_gone(redis: Redis) -> None:
+    earlier, hash_of = kept_on(redis), Names().of("inc-1")
+    await redis.hset(hash_of, "lifecycle", "closed")
+    await redis.expire(hash_of, 500)
+    await redis.hset(Names().of("inc-2"), "lifecycle", "open")
+
+    async def state_of(incident: str) -> Incident:
+        assert incident == "inc-1"
+        return state()
+
+    catch_up = CatchingUp(earlier, ClosedIncidents(redis), state_of)
+    assert [await catch_up(), await catch_up()] == [1, 0]
+    assert await names(earlier, ask("n1")) == ["inc-1"]
+    assert 0 < await redis.ttl(Names().of("inc-1", "earlier")) <= 500

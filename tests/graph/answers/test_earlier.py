@@ -1,0 +1,111 @@
+"""“Has this happened before?”: the same cause on the same device, the same host and elsewhere are told apart; so are none and nobody could look."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from bot.cards.incidents import diagnosis
+from bot.cards.text import thread_link
+from graph.earlier import EarlierCause, EarlierIncident, Recalled, Sought
+from graph.state import Origin
+from tests.support.clock import T0
+from tests.support.talk import Talk
+
+DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable_ECC"
+ASK = "has this happened before?"
+
+
+async def talk_with(seen: Recalled) -> tuple[Talk, list[Sought]]:
+    """A thread about a GPU of gpu-003 that fell off the bus, and what is looked for when it asks."""
+    talk, looked = await Talk.about(), list[Sought]()
+
+    async def recall(sought: Sought) -> Recalled:
+        looked.append(sought)
+        return seen
+
+    talk.ports = replace(talk.ports, earlier=recall)
+    return talk, looked
+
+
+async def cause_of(talk: Talk) -> EarlierCause:
+    report = (await talk.rows()).report
+    assert report
+    (root,) = report.root_causes
+    return EarlierCause(label=root.label, hosts=root.hosts, devices=root.devices)
+
+
+def row(name: str, days_ago: int, *causes: EarlierCause, ended: str = "cured") -> EarlierIncident:
+    at = T0 - timedelta(days=days_ago)
+    did = ("gpu_reset",) if ended in ("cured", "passed") else ()
+    found = {"incident": name, "origin": Origin(), "opened": at, "closed": at, "ended": ended, "causes": causes, "did": did}
+    return EarlierIncident.model_validate(found)
+
+
+async def test_device_host_and_elsewhere_are_told_apart_with_how_each_ended() -> None:
+    talk, _ = await talk_with(Recalled())
+    cause = await cause_of(talk)
+    other_gpu = cause.model_copy(update={"devices": ("gpu-003/gpu1",)})
+    away = EarlierCause(label=cause.label, hosts=("gpu-009",))
+    rows = (row("a", 2, cause), row("b", 5, other_gpu, ended="in_vain"), row("c", 9, away, ended="quiet"))
+    talk, looked = await talk_with(Recalled(rows, T0 - timedelta(days=20)))
+    first, *lines = (await talk.says(ASK)).splitlines()
+    assert first == "Yes: GPU fell off the PCIe bus 3 times since 2026-05-11 (1 on the same device, 1 on the same host, 1 elsewhere)."
+    assert lines[:4] == [
+        "• 2026-05-18 gpu-003 (same device): GPU fell off the PCIe bus; gpu reset, proved twice",
+        "• 2026-05-15 gpu-003 (same host): GPU fell off the PCIe bus; what ran is not proved to have helped",
+        "• 2026-05-11 gpu-009 (elsewhere): GPU fell off the PCIe bus; nobody said anything more, nothing of mine ran",
+        "What is kept reaches back to 2026-04-30.",
+    ]
+    assert (looked[0].hosts, looked[0].devices, looked[0].labels) == (("gpu-003",), cause.devices, (cause.label,))
+    assert talk.ran == []
+
+
+async def test_other_trouble_of_the_host_is_no_repetition() -> None:
+    ecc = EarlierCause(label=ECC, hosts=("gpu-003",))
+    talk, _ = await talk_with(Recalled((row("a", 2, ecc),), T0 - timedelta(days=3)))
+    none, other, line, *_ = (await talk.says(ASK)).splitlines()
+    assert none == "No closed incident that I keep was GPU fell off the PCIe bus."
+    assert other == "gpu-003 had something else once before."
+    assert "(another cause)" in line
+
+
+async def test_five_are_told_and_the_rest_are_counted() -> None:
+    talk, _ = await talk_with(Recalled())
+    cause = await cause_of(talk)
+    talk, _ = await talk_with(Recalled(tuple(row(f"i{n}", n, cause) for n in range(1, 10)), T0 - timedelta(days=9), cut=True))
+    answer = await talk.says(ASK)
+    assert "at least 9 times since" in answer
+    assert answer.count("(same device)") == 5
+    assert "… and 4 more." in answer
+
+
+async def test_none_kept_and_nobody_could_look_are_different_answers() -> None:
+    talk, _ = await talk_with(Recalled())
+    assert "No closed incident is kept yet that may be told here." in await talk.says(ASK)
+    talk, _ = await talk_with(Recalled(could_not="my store did not answer (TimeoutError)"))
+    answer = await talk.says(ASK)
+    assert "I could not look for earlier incidents: my store did not answer (TimeoutError)." in answer
+    assert "No closed incident" not in answer
+
+
+async def test_who_names_a_host_hears_of_that_host() -> None:
+    talk, looked = await talk_with(Recalled())
+    await talk.says("has gpu-001 had this before?")
+    assert looked[0].hosts == ("gpu-001",)
+
+
+async def test_threads_are_linked_for_whoever_may_follow_them_and_for_one_answer_only() -> None:
+    talk, _ = await talk_with(Recalled())
+    cause = await cause_of(talk)
+    talk, _ = await talk_with(Recalled((row("a", 2, cause), row("b", 5, cause)), T0 - timedelta(days=5)))
+    await talk.says(ASK)
+    report = (await talk.rows()).report
+    assert report
+    assert [one.incident for one in report.threads] == ["a", "b"]
+    card = str(diagnosis.render("inc-1", report, links={"a": thread_link("T1", "C0OPS", "1.0", "2026-05-18")}).blocks)
+    assert "Threads: " in card
+    assert "2026-05-18" in card
+    assert card.count("slack.com") == 1, "the other one lives where this reader may not look"
+    await talk.says("thanks")
+    after = (await talk.rows()).report
+    assert after
+    assert after.threads == ()
