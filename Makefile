@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick coverage check fix shots setup-system clean
+.PHONY: help demo lab lab-down test quick coverage check fix shots setup-system setup-rack clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,12 @@ $(STAMP): pyproject.toml uv.lock $(if $(findstring .uv,$(UV)),.uv/bin/uv)
 
 demo: $(STAMP) ## a simulated GPU cluster, a local Slack and the real bot; open the printed address
 	@$(BIN)/rackmedic demo
+
+lab: $(STAMP) ## the same on a real rack: Slurm, sshd, systemd in containers (as root, after make setup-rack)
+	@$(BIN)/python -m deploy.lab demo
+
+lab-down: $(STAMP) ## end a rack whose terminal was closed; nothing of it stays behind
+	@$(BIN)/python -m deploy.lab down
 
 test: $(STAMP) ## the whole suite; missing system parts skip with a reason
 	$(BIN)/pytest $(SPREAD) -m "not coverage" $(PYTEST_ARGS)
@@ -65,6 +71,10 @@ shots: $(STAMP) ## play the stories in a browser and renew the pictures
 setup-system: ## what the tests use beyond Python (Debian or Ubuntu, as root)
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils procps python3-venv
+
+setup-rack: ## what a real rack needs of the system (Debian or Ubuntu, as root)
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends systemd-container debootstrap zstd iproute2 util-linux openssh-client mount
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis out

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 import yaml
 
@@ -26,6 +27,25 @@ MANIFEST = Path(__file__).parents[1] / "slack" / "manifest.yaml"
 CHANNELS = [
     {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["demo"], "approvers": "S0GPUAPPR"},
 ]
+INVITATION = """
+    1. Choose "Break something" and break a node, for example G07 on gpu-003.
+    2. In #gpu-incidents write:  @rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]
+    3. Watch the card, read the diagnosis, ask "why" in the thread. Approve the fix as Priya (choose who you are at the top right) and
+       watch it run and be proved; or press Hand off, and take and close the ticket as somebody else.
+
+  The nodes are simulated, each behind an SSH server of its own; the bot is the real one (its log: {log}).
+  Ctrl-C stops everything and leaves nothing behind.
+"""
+
+
+class BotsWorld(Protocol):
+    """Whatever a bot may live in: a Slack, and the settings that lead it there."""
+
+    @property
+    def slack(self) -> SlackSandbox: ...
+
+    @property
+    def settings(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +80,7 @@ async def sandbox(directory: Path, nodes: int = NODES, port: int = 0) -> AsyncIt
 
 
 @contextlib.asynccontextmanager
-async def bot(world: Sandbox, environ: Mapping[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def bot(world: BotsWorld, environ: Mapping[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """The real bot, `rackmedic serve`, in a process of its own; stopped as a service manager would."""
     clean = {name: value for name, value in environ.items() if not name.startswith("RACKMEDIC_")}
     with log.open("ab") as sink:
@@ -81,23 +101,31 @@ async def bot(world: Sandbox, environ: Mapping[str, str], log: Path) -> AsyncIte
 
 async def demo(environ: Mapping[str, str], port: int = 0) -> int:
     """Run until Ctrl-C; prints the page's address. Returns the exit code."""
+    with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
+        async with sandbox(Path(folder), port=port) as world:
+            return await play(world, environ, Path(folder) / "bot.log", INVITATION)
+
+
+async def play(world: BotsWorld, environ: Mapping[str, str], log: Path, invitation: str) -> int:
+    """The bot in that world until Ctrl-C, or until it dies. Returns the exit code."""
     began, stop = monotonic(), asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
-        log = Path(folder) / "bot.log"
-        async with sandbox(Path(folder), port=port) as world, bot(world, environ, log) as child:
-            listening = await _until_ready(world, child, stop)
-            if listening:
-                _invite(world, log, monotonic() - began)
-                await _until_the_end(child, stop)
-            died = not stop.is_set()
-            if died:
-                print(f"the bot {'ended by itself' if listening else 'did not start'}; the end of its log:\n{_tail(log)}", file=sys.stderr)
-            return 1 if died else 0
+    async with bot(world, environ, log) as child:
+        listening = await _until_ready(world, child, stop)
+        if listening:
+            print(
+                f"\n  RackMedic is listening ({monotonic() - began:.0f} s). Open  {world.slack.url}\n{invitation.format(log=log)}",
+                flush=True,
+            )
+            await _until_the_end(child, stop)
+        died = not stop.is_set()
+        if died:
+            print(f"the bot {'ended by itself' if listening else 'did not start'}; the end of its log:\n{_tail(log)}", file=sys.stderr)
+        return 1 if died else 0
 
 
-async def _until_ready(world: Sandbox, child: asyncio.subprocess.Process, stop: asyncio.Event) -> bool:
+async def _until_ready(world: BotsWorld, child: asyncio.subprocess.Process, stop: asyncio.Event) -> bool:
     """Until the bot listens (True), or it died, or we are asked to stop."""
     listening = asyncio.create_task(world.slack.connected(timeout=START_SECONDS))
     waits = {listening, asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
@@ -113,23 +141,6 @@ async def _until_the_end(child: asyncio.subprocess.Process, stop: asyncio.Event)
     _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()
-
-
-def _invite(world: Sandbox, log: Path, seconds: float) -> None:
-    print(
-        f"""
-  RackMedic is listening ({seconds:.0f} s). Open  {world.slack.url}
-
-    1. Choose "Break something" and break a node, for example G07 on gpu-003.
-    2. In #gpu-incidents write:  @rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]
-    3. Watch the card, read the diagnosis, ask "why" in the thread. Approve the fix as Priya (choose who you are at the top right) and
-       watch it run and be proved; or press Hand off, and take and close the ticket as somebody else.
-
-  The nodes are simulated, each behind an SSH server of its own; the bot is the real one (its log: {log}).
-  Ctrl-C stops everything and leaves nothing behind.
-""",
-        flush=True,
-    )
 
 
 def _tail(log: Path, lines: int = 15) -> str:

@@ -1,0 +1,91 @@
+"""Taking a rack down, also one whose keeper was killed or that never came up: by its names, so that nothing of anybody else goes with it."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from deploy.lab.container import groups, members, remove_groups
+from deploy.lab.layout import NODES, Rack
+from deploy.lab.programs import LabRefusal, succeeds
+
+SECONDS = 15.0
+NSPAWN = Path("/run/systemd/nspawn")
+
+
+def take_down(rack: Rack) -> None:
+    """Nothing of the rack is left afterwards. Raises LabRefusal where something would not go."""
+    _end_processes(rack)
+    for node in NODES:
+        _unlock(rack.root(node), rack.unit(node))
+    _unmount(rack)
+    _disconnect(rack)
+    for node in NODES:
+        remove_groups(rack.unit(node))
+        for path in (NSPAWN / "propagate" / rack.unit(node), NSPAWN / "unix-export" / rack.unit(node)):
+            shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(rack.folder, ignore_errors=True)
+    if left := remains(rack):
+        raise LabRefusal(f"the rack {rack.name!r} left something behind: {', '.join(left)}; try again, or restart this machine")
+    for path in (rack.log, rack.record):
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # others stand in it
+        rack.folder.parent.rmdir()
+
+
+def remains(rack: Rack) -> list[str]:
+    """What of it is still there, in words."""
+    left = [f"process {pid}" for node in NODES for pid in members(rack.unit(node))]
+    left += [f"mount {path}" for path in _mounts(rack)]
+    left += [f"interface {rack.bridge}"] if Path(f"/sys/class/net/{rack.bridge}").exists() else []
+    left += [f"network namespace {rack.unit(node)}" for node in NODES if Path(f"/run/netns/{rack.unit(node)}").exists()]
+    left += [f"control group {group}" for node in NODES for group in groups(rack.unit(node)) if group.exists()]
+    return left + ([f"folder {rack.folder}"] if rack.folder.exists() else [])
+
+
+def _end_processes(rack: Rack) -> None:
+    until = time.monotonic() + SECONDS
+    while found := {pid for node in NODES for pid in members(rack.unit(node))}:
+        for pid in found:
+            _kill(pid)
+        if time.monotonic() > until:
+            raise LabRefusal(f"{len(found)} processes of the rack {rack.name!r} cannot be ended; restart this machine")
+        time.sleep(0.05)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _unlock(root: Path, unit: str) -> None:
+    """nspawn leaves its lock files behind, one by the machine's name and one by what its root is."""
+    with contextlib.suppress(FileNotFoundError):
+        at = root.stat()
+        (NSPAWN / "locks" / f"inode-{at.st_dev}:{at.st_ino}").unlink(missing_ok=True)
+    (NSPAWN / "locks" / f"name-{unit}").unlink(missing_ok=True)
+
+
+def _mounts(rack: Rack) -> list[str]:
+    """Mount points in the rack's folder, innermost first."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return sorted((point for point in points if f"{point}/".startswith(f"{rack.folder}/")), key=len, reverse=True)
+
+
+def _unmount(rack: Rack) -> None:
+    for point in _mounts(rack):
+        succeeds("umount", "--lazy", point)
+
+
+def _disconnect(rack: Rack) -> None:
+    for node in NODES:
+        if Path(f"/run/netns/{rack.unit(node)}").exists():
+            succeeds("ip", "netns", "del", rack.unit(node))
+    for path in Path("/sys/class/net").iterdir():
+        if re.fullmatch(rf"{rack.bridge}(v\d+)?", path.name):
+            succeeds("ip", "link", "del", path.name)

@@ -1,0 +1,129 @@
+"""One node as a container: systemd as its first process, control groups of its own, and started again when it asks for a reboot."""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.lab.layout import Rack, RackNode
+from deploy.lab.programs import LabRefusal
+
+CGROUPS = Path("/sys/fs/cgroup")
+REBOOT = 133
+"""What systemd-nspawn ends with when the machine inside asked for a reboot."""
+CAPABILITIES = "CAP_SYSLOG"
+"""The kernel's log can be read. Never CAP_SYS_TIME or CAP_SYS_MODULE: clock and modules are those of the machine below."""
+REMOVE_SECONDS = 15.0
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def hierarchies() -> tuple[Path, ...]:
+    """Where nspawn wants control groups of its own: in the one tree, or in systemd's two where there are many."""
+    if (CGROUPS / "cgroup.procs").exists():
+        return (CGROUPS,)
+    return tuple(path for path in (CGROUPS / "systemd", CGROUPS / "unified") if path.is_dir())
+
+
+def groups(unit: str) -> list[Path]:
+    """The control groups of a node."""
+    return [path / unit for path in hierarchies()]
+
+
+def boot_command(rack: Rack, node: RackNode) -> list[str]:
+    """Starts the node in its control groups, and ends it with whoever started it."""
+    unit = rack.unit(node)
+    options = (f"--hostname={node.name}", f"--network-namespace-path=/run/netns/{unit}", f"--bind={rack.shared}:/shared")
+    return ["setpriv", "--pdeathsig", "KILL", *in_groups(unit, nspawn(rack.root(node), unit, *options))]
+
+
+def nspawn(root: Path, unit: str, *options: str, arguments: Sequence[str] = ()) -> list[str]:
+    """systemd as the first process of a container that no service manager outside needs to know of."""
+    alone = ("--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe")
+    named = (f"--directory={root}", f"--machine={unit}", f"--capability={CAPABILITIES}")
+    return ["systemd-nspawn", "--quiet", "--boot", *named, *alone, *options, *arguments]
+
+
+def in_groups(unit: str, argv: Sequence[str]) -> list[str]:
+    """The same command, in the control groups of that name."""
+    join = "".join(f"echo $$ > {group}/cgroup.procs; " for group in groups(unit))
+    return ["sh", "-ec", f'{join}exec "$@"', "sh", *argv]
+
+
+def make_groups(unit: str) -> None:
+    """Raises LabRefusal where control groups cannot be made."""
+    for group in groups(unit):
+        try:
+            group.mkdir(exist_ok=True)
+        except OSError as why:
+            raise LabRefusal(f"no control group can be made in {group.parent} ({why.strerror}): run where it is writable") from why
+
+
+def remove_groups(unit: str) -> None:
+    """They go from within, and each only when its last process is gone for good."""
+    until = time.monotonic() + REMOVE_SECONDS
+    while (left := [group for group in groups(unit) if group.exists()]) and time.monotonic() < until:
+        folders = (path for group in left for path in (group, *group.rglob("*")) if path.is_dir())
+        for path in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        time.sleep(0.02)
+
+
+def members(unit: str) -> set[int]:
+    """Every process of the node, as seen from outside."""
+    found: set[int] = set()
+    for group in groups(unit):
+        for path in group.rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):  # it may go while we look
+                found |= {int(pid) for pid in path.read_text().split()}
+    return found
+
+
+def first_process(rack: Rack, node: RackNode) -> int:
+    """The node's systemd. Raises LabRefusal while there is none."""
+    for pid in sorted(members(rack.unit(node))):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        inside = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
+        if len(inside) > 1 and inside[-1] == "1":
+            return pid
+    raise LabRefusal(f"{node.name} is not running")
+
+
+def entering(rack: Rack, node: RackNode, argv: Sequence[str]) -> list[str]:
+    """The command that runs `argv` as root inside the node."""
+    enter = [
+        "nsenter",
+        "--target",
+        str(first_process(rack, node)),
+        *("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd"),
+    ]
+    return [*enter, "env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8", *argv]
+
+
+def inside(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: float = 30.0) -> subprocess.CompletedProcess[str]:
+    """Run a command as root inside the node; what came of it. Raises LabRefusal where the node is not running or the command hangs."""
+    command = entering(rack, node, argv)
+    try:
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as why:
+        raise LabRefusal(f"`{' '.join(argv)[:200]}` on {node.name} did not end in {seconds:g} s") from why
+
+
+def done(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: float = 30.0) -> str:
+    """Run a command that must succeed; what it printed. Raises LabRefusal."""
+    ran = inside(rack, node, *argv, stdin=stdin, seconds=seconds)
+    if ran.returncode:
+        said = (ran.stderr.strip() or ran.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise LabRefusal(f"`{' '.join(argv)[:200]}` on {node.name} ended with {ran.returncode}: {said[:300]}")
+    return ran.stdout
+
+
+def become(rack: Rack, node: RackNode, argv: Sequence[str]) -> None:
+    """Go on as that command, with this terminal."""
+    command = entering(rack, node, argv)
+    os.execvp(command[0], command)

@@ -1,0 +1,134 @@
+"""What a node is before it boots: a file system over the image, a network of its own, and the files that make it that node."""
+
+import contextlib
+import os
+import re
+import secrets
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.lab.container import make_groups
+from deploy.lab.layout import CONTROLLER, NODES, Rack, RackNode, Role
+from deploy.lab.programs import run
+from deploy.lab.slurm import gpu_files, gres_conf, slurm_conf
+
+JOB_USER = "trainer"
+"""Who starts jobs; known to every node under one number."""
+JOB_UID = 2000
+MEMORY = "2g"
+"""What the racks' files may take; five nodes write some 60 MB."""
+
+
+def furnish_rack(rack: Rack, image: Path) -> None:
+    """Everything up to the point where the nodes may boot. Raises LabRefusal."""
+    rack.folder.mkdir(parents=True, exist_ok=True)
+    run("mount", "-t", "tmpfs", "-o", f"size={MEMORY},mode=0755", "rackmedic-lab", rack.folder)
+    rack.shared.mkdir(mode=0o1777)
+    rack.shared.chmod(0o1777)
+    run("ip", "link", "add", rack.bridge, "type", "bridge")
+    run("ip", "addr", "add", f"{rack.gateway}/24", "dev", rack.bridge)
+    run("ip", "link", "set", rack.bridge, "up")
+    munge = secrets.token_bytes(1024)
+    for node in NODES:
+        _connect(rack, node)
+        _root(rack, node, image)
+        _files(rack, node, munge)
+        make_groups(rack.unit(node))
+
+
+def _connect(rack: Rack, node: RackNode) -> None:
+    """A network namespace with one cable to the bridge."""
+    space, outside = rack.unit(node), f"{rack.bridge}v{node.last}"
+    run("ip", "netns", "add", space)
+    run("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
+    run("ip", "link", "set", outside, "master", rack.bridge, "up")
+    run("ip", "-n", space, "addr", "add", f"{rack.address(node)}/24", "dev", "eth0")
+    run("ip", "-n", space, "link", "set", "eth0", "up")
+    run("ip", "-n", space, "link", "set", "lo", "up")
+
+
+def _root(rack: Rack, node: RackNode, image: Path) -> None:
+    root = rack.root(node)
+    upper, work = root.with_name("upper"), root.with_name("work")
+    for path in (root, upper, work):
+        path.mkdir(parents=True)
+    run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={image},upperdir={upper},workdir={work}", root)
+
+
+def _files(rack: Rack, node: RackNode, munge: bytes) -> None:
+    root = rack.root(node)
+    for name, text in _texts(rack, node).items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)  # debootstrap's own: it forbids daemons
+    _chrony(root)
+    _munge_key(root, munge)
+    _services(root, node)
+    _host_key(root)
+    _account(root)
+
+
+def _texts(rack: Rack, node: RackNode) -> Mapping[str, str]:
+    hosts = "".join(f"{rack.address(other)} {other.name}\n" for other in NODES)
+    texts = {
+        "etc/hostname": f"{node.name}\n",
+        "etc/hosts": f"127.0.0.1 localhost\n{hosts}{rack.gateway} outside\n",
+        "etc/resolv.conf": "",
+        "etc/machine-id": f"{uuid.uuid4().hex}\n",
+        "etc/chrony/conf.d/lab.conf": f"local stratum 8\nallow {rack.gateway}/24\n"
+        if node is CONTROLLER
+        else f"server {CONTROLLER.name} iburst minpoll 0 maxpoll 2\n",
+        "etc/systemd/system/chrony.service.d/lab.conf": "[Unit]\nConditionCapability=\n",  # it would not start without CAP_SYS_TIME
+    }
+    if node.role is not Role.PLAIN:
+        texts |= {"etc/slurm/slurm.conf": slurm_conf()}
+    if node.role is Role.GPU:
+        texts |= {"etc/slurm/gres.conf": gres_conf(), "etc/tmpfiles.d/lab.conf": gpu_files()}
+    return texts
+
+
+def _chrony(root: Path) -> None:
+    """chronyd follows its servers and never touches the clock (-x)."""
+    path = root / "etc/default/chrony"
+    path.write_text(re.sub(r"^DAEMON_OPTS=.*$", 'DAEMON_OPTS="-F 1 -x"', path.read_text(), flags=re.MULTILINE))
+    main = root / "etc/chrony/chrony.conf"
+    kept = [line for line in main.read_text().splitlines() if not re.match(r"\s*(pool|server|sourcedir|makestep)\b", line)]
+    main.write_text("\n".join(kept) + "\n")
+
+
+def _munge_key(root: Path, munge: bytes) -> None:
+    path, owner = root / "etc/munge/munge.key", (root / "etc/munge").stat()
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o400)
+    path.write_bytes(munge)
+    os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _services(root: Path, node: RackNode) -> None:
+    """Slurm's daemon of its role alone; the others that the packages brought do not start by themselves."""
+    wanted = {Role.CONTROLLER: "slurmctld", Role.GPU: "slurmd", Role.PLAIN: ""}[node.role]
+    wants = root / "etc/systemd/system/multi-user.target.wants"
+    for name in ("slurmd", "slurmctld", "opensm", *(["munge"] if node.role is Role.PLAIN else [])):
+        (wants / f"{name}.service").unlink(missing_ok=True)
+    if wanted:
+        (wants / f"{wanted}.service").symlink_to(f"/lib/systemd/system/{wanted}.service")
+
+
+def _host_key(root: Path) -> None:
+    for path in (root / "etc/ssh").glob("ssh_host_*"):
+        path.unlink()
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", root / "etc/ssh/ssh_host_ed25519_key")
+
+
+def _account(root: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        (root / f"home/{JOB_USER}").mkdir()
+    os.chown(root / f"home/{JOB_USER}", JOB_UID, JOB_UID)
+    for name, line in (
+        ("passwd", f"{JOB_USER}:x:{JOB_UID}:{JOB_UID}::/home/{JOB_USER}:/bin/sh\n"),
+        ("group", f"{JOB_USER}:x:{JOB_UID}:\n"),
+    ):
+        path = root / "etc" / name
+        path.write_text(path.read_text() + line)

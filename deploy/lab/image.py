@@ -1,0 +1,109 @@
+"""The image that all nodes share: a Debian or Ubuntu by debootstrap from this system's own package source, kept in the user's cache."""
+
+import fcntl
+import hashlib
+import platform
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.lab.programs import LabRefusal, run
+
+PACKAGES = (
+    *("systemd", "systemd-sysv", "dbus", "libpam-systemd", "openssh-server", "sudo", "chrony", "iproute2", "ethtool"),
+    *("pciutils", "procps", "kmod", "util-linux", "curl", "ca-certificates", "ipmitool", "less"),
+    *("munge", "slurmd", "slurmctld", "slurm-client", "infiniband-diags", "opensm", "ibsim-utils"),
+)
+NEEDLESS = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt")
+ATTEMPTS = 3
+BUILD_SECONDS = 900.0
+SOURCE_FORMAT = "$(CREATED_BY)|$(REPO_URI)|$(CODENAME)|$(SUITE)|$(RELEASE)|$(COMPONENT)"
+
+
+def release() -> str:
+    """The code name of this system, or "" where it has none."""
+    try:
+        return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    except OSError:
+        return ""
+
+
+def source() -> tuple[str, tuple[str, ...]]:
+    """(address, components) that apt reads this release from. Raises LabRefusal."""
+    wanted = release()
+    rows = [line.split("|") for line in run("apt-get", "indextargets", "--format", SOURCE_FORMAT).splitlines()]
+    found = [(row[1], row[5]) for row in rows if len(row) == 6 and row[0] == "Packages" and wanted and wanted in row[2:5]]
+    if not found:
+        raise LabRefusal(
+            f"apt knows no package source of {wanted or 'this system'}: add one to /etc/apt/sources.list and run apt-get update"
+        )
+    address = found[0][0]
+    return address, tuple(dict.fromkeys(component for uri, component in found if uri == address))
+
+
+def folder(cache: Path) -> Path:
+    """Where the image of today's list lies, or will lie; another list or release is another image."""
+    said = " ".join((release(), platform.machine(), *PACKAGES))
+    return cache / f"image-{release()}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """The lab's folder in the cache of whoever runs it."""
+    home = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME", "/root")) / ".cache")
+    return Path(home) / "rackmedic" / "lab"
+
+
+def image(cache: Path, environ: Mapping[str, str]) -> Path:
+    """The image's root, built first where it is not there: two minutes and 300 MB. Raises LabRefusal."""
+    made = folder(cache)
+    if made.is_dir():
+        return made
+    cache.mkdir(parents=True, exist_ok=True)
+    with _alone(cache / "lock"):
+        if not made.is_dir():
+            _build(made, cache / "packages", environ)
+            _forget_others(made)
+    return made
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Two who build at once: one builds, the other finds it built."""
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _build(made: Path, packages: Path, environ: Mapping[str, str]) -> None:
+    """Packages are kept between attempts, so that a source that fails now and then is asked for the rest only."""
+    part = made.with_name(f"{made.name}.part")
+    packages.mkdir(exist_ok=True)
+    address, components = source()
+    options = ("--variant=minbase", f"--include={','.join(PACKAGES)}", f"--components={','.join(components)}", f"--cache-dir={packages}")
+    for attempt in range(ATTEMPTS):
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            run("debootstrap", *options, release(), part, address, seconds=BUILD_SECONDS, env={**environ, **_proxy()})
+            break
+        except LabRefusal as why:
+            if attempt + 1 == ATTEMPTS:
+                raise LabRefusal(f"the image could not be built from {address}, tried {ATTEMPTS} times: {why}") from why
+    for name in NEEDLESS:
+        shutil.rmtree(part / name, ignore_errors=True)
+    part.rename(made)
+    shutil.rmtree(packages, ignore_errors=True)
+
+
+def _proxy() -> dict[str, str]:
+    """debootstrap fetches by itself; what apt was told to go through holds for it as well."""
+    said = run("apt-config", "shell", "proxy", "Acquire::http::Proxy").strip().removeprefix("proxy=").strip("'")
+    return {"http_proxy": said} if said and said != "DIRECT" else {}
+
+
+def _forget_others(made: Path) -> None:
+    """An image of an older list is of no use to anybody, unless a rack stands on it."""
+    mounted = Path("/proc/mounts").read_text()
+    for other in made.parent.glob("image-*"):
+        if other != made and str(other) not in mounted:
+            shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,65 @@
+"""Starting and ending a rack from another process: whoever wants one starts a keeper and waits for its word."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deploy.lab.keeper import READY, keeper_of, rack_of
+from deploy.lab.layout import RUN, Rack
+from deploy.lab.programs import LabRefusal
+
+END_SECONDS = 60.0
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class StartedRack:
+    """A rack that is up, and its keeper. As a context manager it is down afterwards; so it is when this process dies, where it is not detached."""
+
+    rack: Rack
+    keeper: "subprocess.Popen[str]"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.keeper.stdin:
+            self.keeper.stdin.close()
+        else:
+            self.keeper.terminate()
+        self.keeper.wait(END_SECONDS)
+        if self.keeper.stdout:
+            self.keeper.stdout.close()
+
+
+def start(name: str, image: Path, *, detached: bool = False) -> StartedRack:
+    """A rack of this name, up and with its kit. Detached it outlives us, until `down`. Raises LabRefusal."""
+    argv = [sys.executable, "-m", "deploy.lab", "keep", name, str(image), *([] if detached else ["--until-eof"])]
+    RUN.mkdir(parents=True, exist_ok=True)
+    log = RUN / f"{name}.log"
+    with log.open("w+", errors="replace") as sink:
+        stdin = subprocess.DEVNULL if detached else subprocess.PIPE
+        keeper = subprocess.Popen(argv, cwd=ROOT, stdin=stdin, stdout=subprocess.PIPE, stderr=sink, text=True, start_new_session=True)
+        assert keeper.stdout is not None
+        said = keeper.stdout.readline().strip()
+        if said == READY and (rack := rack_of(name)):
+            return StartedRack(rack, keeper)
+        keeper.wait(END_SECONDS)
+        sink.seek(0)
+        raise LabRefusal(said or f"the keeper of the rack died: {' '.join(sink.read().splitlines()[-1:])}")
+
+
+def end_keeper(rack: Rack) -> None:
+    """Ask the keeper to end, which takes the rack down; returns when it is gone. Raises LabRefusal where it will not go."""
+    until = time.monotonic() + END_SECONDS
+    while pid := keeper_of(rack):
+        os.kill(pid, signal.SIGTERM)
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
