@@ -1,6 +1,6 @@
-"""Eleven incidents of simulated clusters and the cards that people are shown of them: the diagnosis, and the first action put up for decision."""
+"""Twelve incidents of simulated clusters and the cards that people are shown of them: the diagnosis, and the first action put up for decision."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -9,16 +9,17 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from bot.cards.approvals import card as approval
-from bot.cards.approvals import files
+from bot.cards.approvals import files, process
 from bot.cards.approvals.card import Shown
 from bot.cards.blocks import Card
-from bot.cards.incidents import living, ticket
+from bot.cards.incidents import diagnosis, living, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.cards.incidents.living import Living
 from bot.cards.incidents.standing import standing
 from bot.policy.approvals import terms
 from bot.run.world import World, open_world
 from bot.settings import load
+from bot.slack.outgoing.living import found_so_far
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.incident.flow import build_incident_graph, run_turn
@@ -28,10 +29,12 @@ from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Attachment, Incident, Item, Ladder, Origin
 from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
+from tools.acting.conditions import process_start
 from tools.acting.deletes import would_delete
 from tools.acting.dry_run import preview
 from tools.acting.identity import boot_id
 from tools.action import Action
+from tools.fact import Fact
 from tools.ledger.record import Record
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
@@ -61,6 +64,10 @@ CASES: Mapping[str, dict[str, Any]] = {
         "modifiers": ["R2(lines=3000)@gpu-001", "R3(gpu=6)@gpu-004"],
         "text": "ranks of gpu-[001-004] die one after the other, smells like infiniband",
     },
+    "process to end": {
+        "faults": [{"id": "S18", "node": "gpu-002", "gpu": 3}],
+        "text": "CUDA out of memory on gpu-[001-004] although the job is small",
+    },
     "long command": {"faults": [{"id": "S10", "node": "gpu-002"}], "text": "ranks of gpu-[001-004] die one after the other"},
     "handed over": {
         "faults": [{"id": "N01", "node": "gpu-002", "gpu": 1}, {"id": "S08", "node": "gpu-003"}],
@@ -81,12 +88,14 @@ class Seen:
     diagnosis: Card
     approval: Card | None
     """The first thing to decide."""
+    answer: Card | None
+    """What a later turn was answered with, in a message of its own."""
     ticket: Card | None
 
     @property
     def cards(self) -> list[Card]:
         """As they stand below each other in the thread."""
-        return [card for card in (self.diagnosis, self.approval, self.ticket) if card is not None]
+        return [card for card in (self.diagnosis, self.approval, self.answer, self.ticket) if card is not None]
 
 
 async def seen_of(name: str) -> Seen:
@@ -99,12 +108,14 @@ async def seen_of(name: str) -> Seen:
         state, report = await _turns(world, stage, case)
         rows = IncidentRows(state)
         ladder = next((row for row in rows.ladders if row.open and row.waiting_for == "approval" and row.now), None)
-        shown = await _approval(world, stage, ladder) if ladder else None
+        facts = await world.ports.evidence.facts(state.get("facts", "")) if state.get("facts") else []
+        shown = await _approval(world, stage, ladder, facts) if ladder else None
         titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
-        handed = ticket.render(handoff(state)) if rows.ticket else None
+        handed = ticket.render(handoff(state), titles) if rows.ticket else None
         stands = standing(rows, [shown.record] if shown else [])
-        told = living.render(Living(INCIDENT, report, rows.stats, stands, titles=titles))
-        return Seen(name, state, report, told, approval.render(shown) if shown else None, handed)
+        told = living.render(Living(INCIDENT, found_so_far(report), rows.stats, stands, titles=titles))
+        answer = diagnosis.render(INCIDENT, report, titles=titles) if report.reply else None
+        return Seen(name, state, report, told, approval.render(shown) if shown else None, answer, handed)
 
 
 async def _turns(world: World, stage: Stage, case: Mapping[str, Any]) -> tuple[Incident, Report]:
@@ -120,7 +131,7 @@ async def _turns(world: World, stage: Stage, case: Mapping[str, Any]) -> tuple[I
     return state, report
 
 
-async def _approval(world: World, stage: Stage, ladder: Ladder) -> Shown:
+async def _approval(world: World, stage: Stage, ladder: Ladder, facts: Sequence[Fact]) -> Shown:
     """What the card of the ladder's present rung shows, built and looked at as the proposer does."""
     action, host = await _action(world, ladder), world.ports.inventory.hosts[ladder.target]
     agreed = terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)
@@ -128,7 +139,7 @@ async def _approval(world: World, stage: Stage, ladder: Ladder) -> Shown:
     record = Record(action, agreed, State.PENDING, (), now, now + timedelta(seconds=agreed.decide_seconds))
     looked = await preview(action, world.transport, controller=host.controller)
     deletes = await would_delete(action, world.transport)
-    known = files.known_of(deletes) if deletes else ()
+    known = files.known_of(deletes) if deletes else process.known_of(action, facts)
     return Shown(record, group=GROUP, seen=looked, seen_at=now, known=known)
 
 
@@ -137,7 +148,9 @@ async def _action(world: World, ladder: Ladder) -> Action:
     assert rung is not None
     target = hosts[ladder.target]
     via = via_of(REMEDIES[rung.remedy], target, hosts)
-    wanted = ActionWanted(rung.remedy, rung.args, INCIDENT, ladder.label, rung.devices, fault=guard_of(ladder))
+    started = await process_start(rung.args["pid"], target.name, world.transport) if "ticks" in rung.args else None
+    args = {**rung.args, "ticks": started.saw} if started else rung.args
+    wanted = ActionWanted(rung.remedy, args, INCIDENT, ladder.label, rung.devices, fault=guard_of(ladder))
     seen = HostSeen(await boot_id(via.name, world.transport))
     made = build(wanted, target, via, seen, policy="f2c9" * 4, catalogue=catalogue_hash(), approval=ladder.approval)
     return replace(made, approval=ladder.approval)

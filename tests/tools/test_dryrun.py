@@ -56,7 +56,7 @@ def _action(remedy: str, **args: str) -> Action:
 async def test_every_condition_is_told_with_what_was_seen() -> None:
     fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "4711\n4712\n", ("head", SINFO): "drained\ndrained\n"})
     assert await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head") == [
-        ConditionSeen("the host has not booted since it was looked at", True, BOOT),
+        ConditionSeen("not booted since it was looked at", True, BOOT),
         ConditionSeen("no process uses this GPU", False, "4711\n4712"),
         ConditionSeen("the node is drained and runs no job", True, "drained\ndrained", "drained"),
     ]

@@ -46,7 +46,7 @@ async def _see(condition: Condition, action: Action, transport: Transport, contr
 
 
 def _same_boot(action: Action) -> Condition:
-    return Condition("node", "the host has not booted since it was looked at", BOOT_ID, action.boot_id)
+    return Condition("node", "not booted since it was looked at", BOOT_ID, action.boot_id)
 
 
 def _trouble(kit: KitState) -> list[ConditionSeen]:

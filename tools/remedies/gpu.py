@@ -73,7 +73,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         id="kill_gpu_process",
-        does="Send SIG{signal} to process {pid}, which holds GPU memory for no running job",
+        does="Send SIG{signal} to process {pid}",
         at="target",
         args={"pid": "pid", "ticks": "ticks", "signal": "signal"},
         command=("kill", "-{signal}", "{pid}"),

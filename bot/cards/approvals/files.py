@@ -14,6 +14,8 @@ from tools.action import Action
 
 WOULD_GO, UNREAD = "would go", "could not be read"
 PATH, DAY = 96, 24 * 60
+SHOWN = 3
+"""So many of the largest files stand on the card; the sum above them is of all."""
 
 
 def known_of(seen: Deletes) -> Rows:
@@ -26,29 +28,29 @@ def known_of(seen: Deletes) -> Rows:
 
 
 def lines(known: Rows) -> list[Line]:
-    """`Would go now: 3,214 files, 117.0 GiB`, and below it the largest, one a line with size, owner and age."""
+    """`Would go: 3,214 files, 117 GiB`, and below it the largest, one a line with size, owner and age."""
     found: list[Line] = []
-    largest = ", the largest with owner and age:" if len(known) > 1 else ""
-    for name, value in known:
+    largest = ", largest:" if len(known) > 1 else ""
+    for name, value in known[: 1 + SHOWN]:
         if name == UNREAD:
             found.append(("⚠ What would go ", bold("could not be read"), f": {value}"))
         else:
-            found.append(("Would go now: ", bold(value), largest) if name == WOULD_GO else (code(name), f" {value}"))
+            found.append(("Would go: ", bold(value), largest) if name == WOULD_GO else (code(name), f" {value}"))
     return found
 
 
 def binary(size: int) -> str:
-    """`39.0 GiB`, `18 KiB`."""
+    """`117 GiB`, `3.1 GiB`, `18 KiB`."""
     for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")):
         if size >= unit:
-            return f"{size / unit:.1f} {name}"
+            return f"{size / unit:.{1 if size < 10 * unit else 0}f} {name}"
     return f"{-(-size // 1024)} KiB"
 
 
 def _row(file: OldFile) -> tuple[str, str]:
     path = plain(redact(file.path))
     short = path if len(path) <= PATH else f"{path[: PATH // 2]}…{path[-PATH // 2 + 1 :]}"
-    return short, f"{binary(file.size)} · {plain(redact(file.owner))} · {file.minutes // DAY} d"
+    return short, f"{binary(file.size)}, {plain(redact(file.owner))}, {file.minutes // DAY}d"
 
 
 LINES: Mapping[str, Callable[[Rows], list[Line]]] = {**dict.fromkeys(process.ENDS, process.lines), "cleanup": lines}

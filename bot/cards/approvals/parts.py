@@ -120,6 +120,8 @@ def conditions(record: Record, seen: Sequence[ConditionSeen]) -> list[Block]:
         return _check(record)
     rest = len(lines) - MOST_CONDITIONS
     more: list[Line] = [(f"… and {rest} more",)] if rest > 0 else []
+    if lines == still:
+        return [*_check(record), blocks.say(bold("Must still hold:"), f" {words.still(record.action)}")]
     title: Line = (bold("Must hold"), " when it starts:")
     return [*_check(record), blocks.section(title, *lines[:MOST_CONDITIONS], *more)]
 
@@ -158,10 +160,12 @@ def small_print(record: Record, seen: Sequence[ConditionSeen] = (), at: datetime
     action = record.action
     return blocks.whole_context(
         *([holding] if (holding := holds(record, seen, at)) else []),
-        (clip(f"Proof: {words.proof(action)}", SAID),),
-        (clip(f"Undo: {words.undo(action)}", SAID),),
+        (
+            clip(f"Proof: {words.proof(action)}", SAID),
+            f" · {clip(f'Undo: {words.undo(action)}', SAID)} · ",
+            italic(f"{action.approval} · {action.incident} · ≤{action.limit_seconds} s"),
+        ),
         ("digest ", exact_code(action.digest)),
-        (italic(f"{action.approval} · {action.incident} · {action.limit_seconds} s at most"),),
     )
 
 

@@ -57,5 +57,6 @@ def lines(known: Rows) -> list[Line]:
         return []
     first: list[Part] = []
     for name, value in known:
-        first += [" · " if first else "", f"{name} ", bold(value)] if name != "command line" else []
-    return [tuple(first), *((f"{name} ", code(value)) for name, value in known if name == "command line")]
+        said: list[Part] = [value] if name == "why" else [f"{name} ", bold(value)]
+        first += [" · " if first else "", *said] if name != "command line" else []
+    return [tuple(first), *(("runs ", code(value)) for name, value in known if name == "command line")]

@@ -1,9 +1,10 @@
 """An action in words, all of them ours: from the catalogue of remedies, its checked arguments and the ledger's record. Nothing a model wrote."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from bot.cards.text import Line, Part, exact, exact_code
-from tools.action import Action
+from tools.action import Action, FaultCondition
 from tools.inventory.ranges import BadRange, expand, fold
 from tools.ledger.record import Record, targets_of
 from tools.ledger.states import State
@@ -156,7 +157,7 @@ def proof(action: Action) -> str:
         return "none: what it prints is the answer"
     if not mends(action):
         return "the scheduler must show it"
-    return f"{', '.join(action.proof)}{' must no longer show the fault' if action.proves else ''}"
+    return f"{', '.join(action.proof)}{' without the fault' if action.proves else ''}"
 
 
 def mends(action: Action) -> bool:
@@ -188,14 +189,23 @@ def fault(action: Action) -> str:
     found = action.fault
     if found is None:
         return ""
+    return f"the fault is still there: {found.says} ({_how(found)})"
+
+
+def still(action: Action) -> str:
+    """The same in short, where nothing else is asked."""
+    return f"{action.fault.says} ({_how(replace(action.fault, reads=1))})" if action.fault else ""
+
+
+def _how(found: FaultCondition) -> str:
+    """How it is looked for again."""
     told = f" by {', '.join(map(exact, found.checks))}" if found.checks else ""
-    how = {
-        "read": f"read again{told}" + (f", gone after {found.reads} clean readings" if found.reads > 1 else ""),
+    return {
+        "read": f"read again{told}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
         "boot": f"told{told}; stands for boot {exact(found.boot_id[:8])}",
         "silence": f"{exact(found.host)} still does not answer",
         "proved": f"as it was proved{told}",
     }[found.lasts]
-    return f"the fault is still there: {found.says} ({how})"
 
 
 def undo(action: Action) -> str:

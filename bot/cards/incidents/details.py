@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bot.cards import blocks
 from bot.cards.blocks import Block
 from bot.cards.incidents import rows
+from bot.cards.incidents.handoff import timeline
 from bot.cards.incidents.rows import Titles
 from bot.cards.text import Line, bold, code, italic
 from bot.refusal import Refusal
@@ -18,8 +19,8 @@ from tools.fact import Fact
 
 CAUSES, EVIDENCE, MOST_OF_IT = 6, 2400, 4800
 """Causes whose evidence is shown; how long that of one may be, and that of all together."""
-WALKED, MOST_HOSTS, DIGESTS = 12, 8, 8
-"""How many steps of the walk, boots and digests are shown."""
+WALKED, MOST_HOSTS, DIGESTS, MOMENTS = 12, 8, 8, 8
+"""How many steps of the walk, boots, digests and moments are shown."""
 PART = 1300
 """How long any other part may be."""
 
@@ -51,6 +52,7 @@ def render(incident: IncidentRows, titles: Titles, boots: Mapping[str, str], sho
             *_part("By hand", [(f"• {row}",) for row in report.by_hand]),
             *_part("Looked at", _cost(incident.stats, report)),
             *_quoted("The way there", _walk(incident, titles)),
+            *_quoted("What happened", _happened(incident)),
             *_part("Put up for decision", [_action(row) for row in report.actions[:DIGESTS]], len(report.actions) - DIGESTS),
             *_part("Known by", _ids(incident, boots)),
         ],
@@ -103,6 +105,13 @@ def _walk(incident: IncidentRows, titles: Titles) -> list[str]:
     """What was thought of, in its order."""
     lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({why})' if why else ''}" for path, did, why in incident.walked]
     return [*lines[:WALKED], *([f"… {len(lines) - WALKED} more steps"] if len(lines) > WALKED else [])]
+
+
+def _happened(incident: IncidentRows) -> list[str]:
+    """The last that happened before somebody was handed a ticket; all of it is in the file beside that."""
+    moments = timeline(incident) if incident.ticket else ()
+    earlier = [f"… {len(moments) - MOMENTS} earlier"] if len(moments) > MOMENTS else []
+    return [*earlier, *(f"{moment.at:%m-%d %H:%M:%SZ}  {moment.what}" for moment in moments[-MOMENTS:])]
 
 
 def _action(row: PlannedAction) -> Line:

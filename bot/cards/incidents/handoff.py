@@ -31,10 +31,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """Everything a ticket shows. `ticket.taken_by` and `closed_by` are Slack ids until the board puts names there."""
+    """Everything that a ticket, its details and its file show."""
 
     incident: str
     ticket: Ticket
+    """`taken_by` and `closed_by` are Slack ids until the board puts names there."""
     headline: str
     reported: str = ""
     hosts: tuple[str, ...] = ()
@@ -45,6 +46,8 @@ class Handoff:
     """All that is kept of the logs; a card shows a handful."""
     held: tuple[Held, ...] = ()
     """Nodes that we drained and that are not back."""
+    item: str = ""
+    """The report that it was handed over with; empty where there is none."""
 
 
 def handoff(state: Incident) -> Handoff:
@@ -62,7 +65,13 @@ def handoff(state: Incident) -> Handoff:
         timeline=_timeline(rows, hypotheses),
         logs=_logs(rows),
         held=tuple(held(rows.ladders)),
+        item=report.item if report else "",
     )
+
+
+def timeline(rows: IncidentRows) -> tuple[Moment, ...]:
+    """What happened when, oldest first: what people wrote, and what the evidence of its hypotheses says."""
+    return _timeline(rows, _hypotheses(rows))
 
 
 def _hypotheses(rows: IncidentRows) -> tuple[Hypothesis, ...]:

@@ -18,7 +18,7 @@ Titles = Mapping[str, str]
 """Label → what people call it."""
 NO_TITLES: Titles = MappingProxyType({})
 
-BLIND, BLIND_NAMED, RIVALS = 6, 2, 2
+BLIND, BLIND_NAMED, RIVALS = 6, 2, 1
 """How many rows of each a card shows before it counts the rest."""
 DEVICES = 4
 

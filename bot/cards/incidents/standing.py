@@ -137,13 +137,34 @@ def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Inciden
         groups.setdefault((row.label, row.rung, len(row.rungs), _going(row, records)), []).append(row)
     parts = sorted(groups.values(), key=lambda rows: _pressing(rows[0], records))
     doubt = _left([row for row in ladders if row.outcome == "unknown"])
-    lines = [*doubt, *(_step(rows, records) for rows in parts)]
+    told, rest = (
+        [parts[0], *(rows for rows in parts[1:] if _moves(rows[0], records))],
+        [rows for rows in parts[1:] if not _moves(rows[0], records)],
+    )
+    lines = [*doubt, *(_step(rows, records) for rows in told), *_more(rest, records)]
     more = len(lines) - MOST_LINES
     shown = lines[:MOST_LINES] if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1} more fixes"]
     if len(lines) > 1:
         return IncidentStanding("people", tuple(shown), _then(parts[0]))
     step = f"{_count(parts[0][0])}: {_going(parts[0][0], records)}"
     return IncidentStanding("people", tuple(shown), _then(parts[0]), _tasks(parts[0], records), step)
+
+
+def _moves(ladder: Ladder, records: Mapping[str, Record]) -> bool:
+    """Whether it is under way, or waits for something that people would like to know; else its card, or its turn, says the rest."""
+    seen = records.get(ladder.approval)
+    return ladder.waiting_for in ("idle", "node_back") or (seen is not None and seen.state in BEGUN)
+
+
+def _more(groups: Sequence[Sequence[Ladder]], records: Mapping[str, Record]) -> list[str]:
+    """How many other fixes wait to be decided, and how many have not been put up yet, with their hosts."""
+    put_up = [row for rows in groups for row in rows if row.approval in records]
+    later = [row for rows in groups for row in rows if row.approval not in records]
+    return [
+        f"{len(rows)} more {'fixes' if len(rows) > 1 else 'fix'} {words}: {fold(name for row in rows for name in row.target.split(','))}"
+        for rows, words in ((put_up, "to decide"), (later, "to come"))
+        if rows
+    ]
 
 
 def _step(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> str:

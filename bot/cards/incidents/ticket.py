@@ -1,4 +1,5 @@
-"""The ticket that a hand-off leaves in the thread: what is known, what was tried, who has it."""
+"""The ticket that a hand-off leaves in the thread, in five lines: who has it, what is wrong where, what is held, for whom it is. All that was
+tried and when things happened stands behind Details and in the file beside it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,35 +7,33 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.incidents import held, rows
+from bot.cards.incidents import diagnosis, held, rows
 from bot.cards.incidents.handoff import Handoff
-from bot.cards.text import Line, bold, code, italic
+from bot.cards.incidents.rows import NO_TITLES, Titles
+from bot.cards.text import Line, bold, italic
 from graph.report import HeldNode
-from graph.state import Ticket
+from graph.state import Hypothesis, Ticket, Verdict
 
 TAKE, CLOSE = "ticket.take", "ticket.close"
 BUTTONS = {TAKE: "take", CLOSE: "close_form"}
-MARKS = {"confirmed": "✓", "inconclusive": "?", "open": "?", "rejected": "✗"}
-MOST_HYPOTHESES, MOST_MOMENTS, MOST_HELD = 10, 8, 6
+CAUSES, DOUBTS, RIVALS, LOG_LINES, MOST_HELD = 3, 2, 2, 4, 6
+"""How many causes are shown with what shows them, how many that nobody could decide, how many of those that it is not, and so on."""
+HEADLINE, REPORTED, CAUSE = 300, 240, 300
+"""How long each of these may be."""
 
 
-def render(whole: Handoff) -> Card:
-    """The ticket in its present state; `taken_by` and `closed_by` hold names by now."""
+def render(whole: Handoff, titles: Titles = NO_TITLES) -> Card:
+    """The ticket in its present state; `taken_by` and `closed_by` hold names by now. `titles`: what causes are called."""
     headline = f"🎫 {_state(whole.ticket)}"
     return blocks.card(
         f"{headline}: {whole.headline}",
         [
             blocks.header(headline),
-            blocks.section((bold(whole.headline),), *([(whole.reported[:600],)] if whole.reported else [])),
-            blocks.fields(
-                [("Hosts", (bold(rows.hosts(whole.hosts) or "none named"),)), ("Should act", (bold(whole.ticket.owner or "not known"),))]
-            ),
+            *_truth(whole.ticket, titles),
+            *_causes(whole, titles),
             *_held(whole),
-            *_tried(whole),
-            *_timeline(whole),
-            *_blind(whole),
+            blocks.section(*_rest(whole, titles)),
             *_logs(whole),
-            *_truth(whole.ticket),
             blocks.context((italic(f"incident {whole.incident}"),)),
             *_buttons(whole),
         ],
@@ -58,6 +57,23 @@ def _state(ticket: Ticket) -> str:
             return f"Ticket: closed by {ticket.closed_by or 'somebody'}"
 
 
+def _of(whole: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
+    return [h for h in whole.hypotheses if h.verdict in verdicts]
+
+
+def _causes(whole: Handoff, titles: Titles) -> list[Block]:
+    """What was found; where nothing was, the headline says so."""
+    found = _of(whole, "confirmed")
+    if not found:
+        return [blocks.short((bold(whole.headline),), room=HEADLINE)]
+    shown = [
+        blocks.short((bold(rows.title(h.label, titles)), " · ", *rows.place(h)), *rows.telling(h, 1, sources=False), room=CAUSE)
+        for h in found[:CAUSES]
+    ]
+    rest = len(found) - CAUSES
+    return [*shown, blocks.say(f"… and {rest} more causes in the details")] if rest > 0 else shown
+
+
 def _held(whole: Handoff) -> list[Block]:
     """Nodes out of service on our account: whoever takes over has to bring them back."""
     lines: list[Line] = [(bold(row.host), f" {row.said()}") for row in whole.held[:MOST_HELD]]
@@ -67,37 +83,53 @@ def _held(whole: Handoff) -> list[Block]:
     return [*said, *held.rows(whole.incident, asks)]
 
 
-def _tried(whole: Handoff) -> list[Block]:
+def _rest(whole: Handoff, titles: Titles) -> list[Line]:
+    """For whom it is and on which hosts, what was asked, what is not decided, what it is not, where nobody could look: a line each."""
+    unseen = rows.blind_spots(whole.could_not_look)
+    return [
+        (bold("For:"), " ", bold(whole.ticket.owner or "nobody known"), " · ", bold(rows.hosts(whole.hosts) or "no hosts named")),
+        *([(bold("Asked:"), " ", _short(whole.reported))] if whole.reported else []),
+        *_undecided(whole, titles),
+        *_ruled_out(whole, titles),
+        *([(bold("Could not look:"), " ", *unseen)] if unseen else []),
+    ]
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= REPORTED else f"{words[:REPORTED]}…"
+
+
+def _undecided(whole: Handoff, titles: Titles) -> list[Line]:
+    doubts = _of(whole, "inconclusive", "open")
     if not whole.hypotheses:
-        return [blocks.say(bold("Tried:"), " no hypothesis survived long enough to be checked.")]
-    lines: list[Line] = []
-    for h in whole.hypotheses[:MOST_HYPOTHESES]:
-        place = (bold(rows.where(h)), " ") if rows.where(h) else ()
-        lines.append((f"{MARKS[h.verdict]} ", *place, code(h.label), f" {h.verdict}{': ' + h.because if h.because else ''}"))
-    rest = len(whole.hypotheses) - MOST_HYPOTHESES
-    return [blocks.section((bold("Tried"),), *lines, *([(f"… and {rest} more, in the file",)] if rest > 0 else []))]
+        return [(bold("Tried:"), " no hypothesis survived long enough to be checked.")]
+    return [(bold("Not decided:"), " ", _named(doubts, DOUBTS, titles))] if doubts else []
 
 
-def _timeline(whole: Handoff) -> list[Block]:
-    shown = whole.timeline[-MOST_MOMENTS:]
-    earlier = [f"… {len(whole.timeline) - MOST_MOMENTS} earlier"] if len(whole.timeline) > MOST_MOMENTS else []
-    return [blocks.quote([*earlier, *(f"{moment.at:%m-%d %H:%M:%SZ}  {moment.what}" for moment in shown)], width=160)] if shown else []
+def _ruled_out(whole: Handoff, titles: Titles) -> list[Line]:
+    rejected = _of(whole, "rejected")
+    return [(bold("Not:"), " ", _named(rejected, RIVALS, titles))] if rejected else []
 
 
-def _blind(whole: Handoff) -> list[Block]:
-    lines = rows.could_not_look(whole.could_not_look)
-    return [blocks.section((bold("Could not look"),), *lines)] if lines else []
+def _named(hypotheses: list[Hypothesis], most: int, titles: Titles) -> str:
+    """Their titles, and how many more there are."""
+    rest = len(hypotheses) - most
+    return "; ".join(rows.title(h.label, titles) for h in hypotheses[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _logs(whole: Handoff) -> list[Block]:
-    lines = rows.logs(whole.logs)
-    return [blocks.section((bold("In the logs"),)), blocks.quote(lines)] if lines else []
+    """What stands out in the logs, as long as no cause does."""
+    lines = [] if _of(whole, "confirmed") else rows.logs(whole.logs)
+    rest = [f"… {len(lines) - LOG_LINES} more lines in the file"] if len(lines) > LOG_LINES else []
+    return [blocks.section((bold("In the logs"),)), blocks.quote([*lines[:LOG_LINES], *rest])] if lines else []
 
 
-def _truth(ticket: Ticket) -> list[Block]:
+def _truth(ticket: Ticket, titles: Titles) -> list[Block]:
     if ticket.state != "resolved":
         return []
-    return [blocks.section((bold("Root cause"), " ", code(ticket.true_label or "unknown")), (ticket.true_cause,))]
+    said: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
+    return [blocks.section((bold("Root cause:"), " ", rows.title(ticket.true_label, titles)), *said)]
 
 
 def _buttons(whole: Handoff) -> list[Block]:
@@ -107,4 +139,5 @@ def _buttons(whole: Handoff) -> list[Block]:
     take = blocks.button(
         "Take" if whole.ticket.state == "open" else "Take over", TAKE, value, style="primary" if whole.ticket.state == "open" else ""
     )
-    return [blocks.actions(take, blocks.button("Close…", CLOSE, value))]
+    behind = [blocks.button("Details", diagnosis.DETAILS, carry(whole.incident, whole.item))] if whole.item else []
+    return [blocks.actions(take, blocks.button("Close…", CLOSE, value), *behind)]

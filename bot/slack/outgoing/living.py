@@ -159,7 +159,9 @@ class LivingMessages:
         stands = standing(rows, await self._records(incident), taken)
         others = await links(rows.report, origin, self.origin_of, self.bound) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")
-        return Living(incident, _found(rows.report), rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
+        return Living(
+            incident, found_so_far(rows.report), rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles
+        )
 
     async def _compare(self, incident: str, report: Report | None) -> None:
         """Keep what was said to be likely where the report says otherwise: nothing is taken back in silence."""
@@ -210,6 +212,6 @@ def _opens(state: Incident, report: Report) -> bool:
     return item.get("kind") == "mention" and item.get("id") == report.item
 
 
-def _found(report: Report | None) -> Report | None:
+def found_so_far(report: Report | None) -> Report | None:
     """What was found so far; a direct answer was given where it was asked for, unless it is all there is."""
     return report.model_copy(update={"reply": ""}) if report and (report.headline or report.root_causes) else report

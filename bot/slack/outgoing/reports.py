@@ -145,7 +145,7 @@ class SlackBoard:
                 "closed_by": await self._people.name(whole.ticket.closed_by),
             }
         )
-        card = await self._for(origin, ticket.render(replace(whole, ticket=named)))
+        card = await self._for(origin, ticket.render(replace(whole, ticket=named), self._titles))
         shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
         known = await self._cards.get(incident, "ticket")
         ts = await self._once.post(origin, incident, "ticket", card, {"event_type": TICKET, "event_payload": {"incident": incident}})

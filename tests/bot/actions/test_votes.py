@@ -511,5 +511,5 @@ async def test_a_forgetful_ledger_is_said_on_every_card() -> None:
 async def test_the_card_of_a_cleanup_is_posted_with_what_would_go(place: Ward) -> None:
     record = await place.ask(action(remedy="cleanup", args={"hours": "72"}, risk="destructive", devices=()))
     words = str(place.card(record)["blocks"])
-    assert "Would go now: *3 files, 3.0 GiB*" in words
-    assert "`/tmp/forgotten.pt` 2.0 GiB · train" in words
+    assert "Would go: *3 files, 3.0 GiB*" in words
+    assert "`/tmp/forgotten.pt` 2.0 GiB, train" in words

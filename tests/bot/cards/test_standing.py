@@ -82,6 +82,15 @@ def test_many_fixes_are_three_lines_and_the_most_pressing_comes_first() -> None:
     assert stands.tasks == ()
 
 
+def test_fixes_that_only_wait_to_be_decided_are_counted_with_their_hosts() -> None:
+    ladders = [
+        LADDER.model_copy(update={"id": str(n), "label": f"L{n}", "target": f"gpu-00{n}", "approval": f"apr-{n}"}) for n in range(1, 6)
+    ]
+    stands = standing(incident(*ladders), [record(State.PENDING, f"apr-{n}") for n in (1, 2, 3)])
+    assert "Drain gpu-002" in stands.lines[0]
+    assert stands.lines[1:] == ("2 more fixes to decide: gpu-[002-003]", "2 more fixes to come: gpu-[004-005]")
+
+
 def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
     doubt = LADDER.model_copy(update={"id": "l2", "target": "gpu-009", "outcome": "unknown", "says": "no answer"})
     stands = standing(incident(LADDER, doubt), [record(State.PENDING)])

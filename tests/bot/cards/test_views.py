@@ -13,13 +13,13 @@ from bot.cards import blocks
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import BadForm, OldButton, Press
-from bot.cards.incidents import close_modal, diagnosis, held, home, notes, progress, question, ticket
+from bot.cards.incidents import close_modal, details, diagnosis, held, home, notes, progress, question, ticket
 from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
 from bot.slack.incoming import grammar
 from graph.ladders.held import Held
 from graph.ports import Progress
 from graph.report import AboutHosts, PlannedAction, Report
-from graph.rows import write_ladders
+from graph.rows import IncidentRows, write_ladders
 from graph.state import Blind, Evidence, Hypothesis, Incident, Ladder, Stats, Ticket
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
@@ -266,19 +266,22 @@ STATE: Incident = {
 }
 
 
-def test_a_ticket_tells_who_should_act_what_was_tried_and_when_things_happened() -> None:
-    card = ticket.render(handoff(STATE))
+def test_a_ticket_tells_who_should_act_and_what_is_wrong_where_and_the_rest_stands_behind_details() -> None:
+    card = ticket.render(handoff(STATE), TITLES)
     words = shown(card.blocks)
     assert valid(card)
     for part in (
         "waiting for somebody",
         "*gpu-[017-018]*",
         "*provider*",
-        "✓ *gpu-017/gpu5*",
-        "✗ *gpu-017*",
-        "someone wrote: job 4711 hangs",
+        "*GPU fell off the bus* · *gpu-017/gpu5* · 99 % sure",
+        "*Asked:* job 4711 hangs",
+        "*Not:* ",
     ):
         assert part in words
+    assert "GPU.BUS" not in words, "people read titles"
+    behind = shown(details.render(IncidentRows(STATE), TITLES, {}, REPORT.item)["blocks"])
+    assert "someone wrote: job 4711 hangs" in behind
 
 
 def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_since_when() -> None:
@@ -304,8 +307,9 @@ def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_sinc
 
 
 def test_ticket_buttons_come_back_as_they_were_made() -> None:
-    made = buttons(ticket.render(handoff(STATE)).blocks)
-    assert [ticket.read(click(b)) for b in made] == [Press("take", "i1"), Press("close_form", "i1")]
+    take, close, more = buttons(ticket.render(handoff(STATE)).blocks)
+    assert [ticket.read(click(b)) for b in (take, close)] == [Press("take", "i1"), Press("close_form", "i1")]
+    assert diagnosis.read(click(more)) == Press("details", "i1", REPORT.item)
 
 
 def test_a_closed_ticket_shows_the_truth_and_has_no_buttons() -> None:
