@@ -22,6 +22,8 @@ Expected = Callable[[str, str, str | None], Value]
 
 THEIR_OWN = frozenset({"host.boot_id", "host.booted_at", "gpu.uuid", "gpu.serial", "ib.lid", "job.log", "time.clock", "proc.listed"})
 """Keys that rightly differ from host to host."""
+OUT_OF_SERVICE = ("DOWN", "DRAIN", "FAIL", "INVALID_REG", "MAINT", "NOT_RESPONDING")
+"""Words in Slurm's state of a node that takes no new jobs."""
 FEWEST = 3
 """Hosts of a kind that there must be before a majority means anything."""
 MOST_NOTES = 8
@@ -119,7 +121,7 @@ class Differences:
         """Note what is abnormal or unexpected by itself."""
         expected = self._expected(fact.host, fact.key, fact.device)
         wrong = _unexpected(fact, expected)
-        if wrong or is_odd(fact, expected):
+        if wrong or is_odd(fact, expected) or _out_of_service(fact):
             says = f"{fact.key} {_say(fact.value)}{' ' + fact.unit if fact.unit else ''}"
             table.odd[Note(says + (f" (expected {_say(expected)})" if wrong else ""), slot[2])] |= bit
             table.marked[slot] |= bit
@@ -189,6 +191,13 @@ def _joined(notes: Sequence[Note]) -> tuple[str, ...]:
         more = f" and {count - 1} more facts" if count > 1 else ""
         devices.setdefault(f"no {example[device]}{more} (most hosts have)", []).append(device)
     return tuple(f"{names}: {says}" if (names := fold(filter(None, where))) else says for says, where in devices.items())
+
+
+def _out_of_service(fact: Fact) -> bool:
+    """What a scheduler says of a node that takes no jobs, and why: nothing is wrong with who drains one, and everybody wants to know."""
+    if fact.key == "sched.reason":
+        return True
+    return fact.key == "sched.state" and any(word in str(fact.value) for word in OUT_OF_SERVICE)
 
 
 def _comparable(fact: Fact) -> bool:

@@ -46,6 +46,11 @@ _JOB = (
         re.IGNORECASE,
     ),
     re.compile(
+        r"\b(?:slurm[ _-]?)?job [#`*'\"]{0,2}(?P<job>\d)(?![\w%:-]|\.\d)"
+        r"(?! ?(?:of|x|times?|gpus?|nodes?|hosts?|ranks?|tasks?|steps?|seconds?|minutes?|hours?|days?|weeks?|more|other)\b)",
+        re.IGNORECASE,
+    ),
+    re.compile(
         r"\b(?:slurm[ _]?)?job[ _-]?id[ ]?[:=]? ?[`'\"]?(?P<job>[A-Za-z0-9][A-Za-z0-9._-]{0,63}\d[A-Za-z0-9._-]{0,20}|\d{1,12})",
         re.IGNORECASE,
     ),

@@ -82,6 +82,13 @@ def test_hosts_that_nobody_knows_are_named_as_such() -> None:
     ("text", "job"),
     [
         ("job 4711 hangs", "4711"),
+        ("job 7 hangs", "7"),
+        ("what about `job 7`?", "7"),
+        ("please cancel job 7.", "7"),
+        ("give the job 8 GPUs", ""),
+        ("it killed my job 2 hours ago", ""),
+        ("job 1 of 3 died", ""),
+        ("our job 2.5x slower", ""),
         ("Job #4711 hangs", "4711"),
         ("slurm job id 4711", "4711"),
         ("jobid=4711_3 died", "4711_3"),

@@ -583,6 +583,12 @@ LSCPU = json.dumps(
     {"lscpu": [{"field": "CPU(s):", "data": "224"}, {"field": "NUMA:", "data": "", "children": [{"field": "NUMA node(s):", "data": "2"}]}]}
 )
 CHRONY = "0A140902,10.20.9.2,3,1779246569.123000000,-412.000012411,-0.000003271,0.000021914,-11.204,0.001,0.021,0.0004,0.0003,64.4,Not synchronised\n"
+CHRONY_NO_SOURCE = (
+    "00000000,,0,0.000000000,0.000000003,0.000000000,0.000000000,-0.003,0.000,0.000,1.000000000,1.000000000,0.0,Not synchronised\n"
+)
+CHRONY_NO_SOURCE_TEXT = (
+    "Reference ID    : 00000000 ()\nSystem time     : 0.000000003 seconds slow of NTP time\nLeap status     : Not synchronised\n"
+)
 CHRONY_TEXT = "Reference ID    : 0A140902 (ntp1)\nStratum         : 3\nSystem time     : 3.000012411 seconds slow of NTP time\nLeap status     : Normal\n"
 IP_LINK = json.dumps(
     [

@@ -132,6 +132,20 @@ def test_units_are_called_without_their_suffix() -> None:
 
 
 @pytest.mark.parametrize(
+    ("chronyd", "chrony", "told"),
+    [
+        ("loaded", "not-found", {"chronyd": "active"}),
+        ("not-found", "loaded", {"chrony": "active"}),
+        ("not-found", "not-found", {"chronyd": "not-found"}),
+    ],
+)
+def test_a_unit_that_distributions_call_differently_is_told_once(chronyd: str, chrony: str, told: dict[str, str]) -> None:
+    units = {"chronyd": chronyd, "chrony": chrony}
+    blocks = "\n".join(f"Id={name}.service\nLoadState={load}\nActiveState=active\n" for name, load in units.items())
+    assert by_device(read("sysd", blocks), "service.state") == told
+
+
+@pytest.mark.parametrize(
     ("unit", "writer", "message", "event"),
     [
         (

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from graph.engine.abnormal import is_odd
+from kb.taxonomy.reader import load_taxonomy
 from tests.support import samples_checks as samples
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
@@ -53,6 +55,11 @@ def test_most_cpus_name_the_governor_and_the_middle_one_the_frequency() -> None:
 def test_chrony_tells_offset_and_leap_in_both_of_its_forms() -> None:
     assert values(read("time", samples.CHRONY)) == {("time.offset", None): -412.000012411, ("time.synchronised", None): False}
     assert values(read("time", samples.CHRONY_TEXT)) == {("time.offset", None): -3.000012411, ("time.synchronised", None): True}
+
+
+@pytest.mark.parametrize("text", [samples.CHRONY_NO_SOURCE, samples.CHRONY_NO_SOURCE_TEXT])
+def test_without_a_time_source_chrony_knows_no_offset(text: str) -> None:
+    assert values(read("time", text)) == {("time.synchronised", None): False}
 
 
 def test_a_clock_that_anything_keeps_is_kept() -> None:
@@ -109,12 +116,68 @@ def test_the_latest_job_counts() -> None:
     assert [(fact.value, fact.attrs["job"]) for fact in found] == [("PREEMPTED", "812")]
 
 
+def test_a_node_that_slurm_does_not_know_has_no_state() -> None:
+    (fact,) = read("sched", "Node gpu-017 not found\n")
+    assert (fact.key, fact.status) == ("sched.state", Status.ABSENT)
+
+
+NO_MUNGE = """scontrol: error: If munged is up, restart with --num-threads=10
+scontrol: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2": No such file or directory (Did you start munged?)
+scontrol: error: slurm_send_node_msg: auth_g_create: REQUEST_NODE_INFO has authentication error
+slurm_load_node error: Protocol authentication error
+"""
+NO_CONTROLLER = "slurm_load_node error: Unable to contact slurm controller (connect failure)\n"
+NO_DATABASE = """sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection to host:ctl:6819: Connection refused
+sacct: error: Problem talking to the database: Connection refused
+"""
+NO_ACCOUNTS = "Slurm accounting storage is disabled\n"
+
+
+@pytest.mark.parametrize(("text", "word"), [(NO_MUNGE, "munge"), (NO_CONTROLLER, "slurmctld"), (NO_DATABASE, "slurmdbd")])
+def test_a_scheduler_that_does_not_answer_could_not_be_asked_and_every_host_says_so_in_the_same_words(text: str, word: str) -> None:
+    (fact,) = read("sched", text, text)
+    assert (fact.key, fact.status) == ("", Status.UNREACHABLE)
+    assert word in fact.line
+    assert "gpu" not in fact.line
+
+
+def test_a_site_without_accounts_has_answered() -> None:
+    found = read("sched", samples.NODE, NO_ACCOUNTS)
+    assert not any(fact.status.blind for fact in found)
+    assert [fact.status for fact in found if fact.key == "sched.job"] == [Status.ABSENT]
+
+
 @pytest.mark.parametrize(
-    "text", ["Node gpu-017 not found\n", "slurm_load_node error: Unable to contact slurm controller (connect failure)\n"]
+    ("reason", "told"),
+    [
+        ("gres/gpu count reported lower than configured (6 < 8) [slurm@2026-11-22T18:29:23]", "gpus_missing"),
+        ("Kill task failed [root@2026-11-22T18:18:41]", "kill_task_failed"),
+        ("Not responding [slurm@2026-11-22T18:18:41]", "not_responding"),
+        ("batch job complete failure [slurm@2026-11-22T18:18:41]", "batch_job_failure"),
+        ("Prolog error [root@2026-11-22T18:18:41]", "prolog_failed"),
+        ("Low RealMemory (reported:1000 < 100.00% of configured:2000) [slurm@2026-11-22T18:18:41]", "hardware_missing"),
+        ("bad fan, see ticket 4211 [priya@2026-11-22T18:18:41]", None),
+    ],
 )
-def test_a_node_that_slurm_does_not_know_has_no_state(text: str) -> None:
-    (fact,) = read("sched", text)
-    assert fact.status is Status.ABSENT
+def test_what_slurm_itself_says_of_a_node_is_told_from_what_people_do(reason: str, told: str | None) -> None:
+    found = read("sched", f"NodeName=gpu-003 State=IDLE+DRAIN+INVALID_REG Partitions=train Reason={reason}\n")
+    (why,) = [fact for fact in found if fact.key == "sched.reason"]
+    assert values(found)["sched.state", None] == "IDLE+DRAIN+INVALID_REG"
+    assert (why.value, why.attrs.get("told"), bool(why.attrs["by"]), is_odd(why)) == (reason.partition(" [")[0], told, True, bool(told))
+
+
+@pytest.mark.parametrize(
+    ("reason", "planned"),
+    [("maintenance CHG-204", True), ("planned work", True), ("unplanned outage", False), ("Unscheduled maintenance", False)],
+)
+def test_what_nobody_planned_is_no_planned_maintenance(reason: str, planned: bool) -> None:
+    leaf = load_taxonomy().leaves["OTHER.SCHED.Planned_Maintenance"]
+    (why,) = [
+        fact
+        for fact in read("sched", f"NodeName=gpu-003 State=IDLE+DRAIN Reason={reason} [root@2026-11-22]\n")
+        if fact.key == "sched.reason"
+    ]
+    assert any(clue.matches(why, None, None) for clue in leaf.evidence) is planned
 
 
 def test_a_mount_without_an_answer_is_where_the_look_got_stuck() -> None:

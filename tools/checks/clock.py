@@ -13,6 +13,8 @@ from tools.fact import Fact, Status
 
 CHECK = "time"
 _TRACKING = re.compile(r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$")
+_NO_SOURCE = re.compile(r"(?m)^(?:Reference ID\s*: )?0{8}(?:,| \(\))")
+"""What chrony follows is written so while that is nothing; the offset beside it is then how far it has corrected, and no measure (chrony 4.3)."""
 _OFFSET = re.compile(r"(?m)^System time\s*: (\d{1,12}\.\d{1,12}) seconds (slow|fast) of NTP time")
 _LEAP = re.compile(r"(?m)^Leap status\s*: ([A-Za-z ]{1,30})")
 _SILENT = re.compile(r"506 Cannot talk to daemon|Could not open connection to daemon")
@@ -29,9 +31,10 @@ def is_tracking(text: str) -> bool:
 def parse_tracking(text: str) -> Sequence[Fact]:
     """Offset and whether a source is followed. A daemon that does not answer keeps no clock."""
     row = next(filter(None, map(_TRACKING.match, text.splitlines())), None)
+    measured = not _NO_SOURCE.search(text)
     if row:
-        return _tracked(float(row[1]), row[2].strip(), row[0].strip())
-    leap, offset = _LEAP.search(text), _OFFSET.search(text)
+        return _tracked(float(row[1]) if measured else None, row[2].strip(), row[0].strip())
+    leap, offset = _LEAP.search(text), _OFFSET.search(text) if measured else None
     if leap:
         sign = -1 if offset and offset[2] == "slow" else 1
         return _tracked(sign * float(offset[1]) if offset else None, leap[1].strip(), offset[0] if offset else leap[0])

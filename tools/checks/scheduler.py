@@ -10,12 +10,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status
+from tools.fact import Fact, Status, blind
 
 CHECK = "sched"
 _STATE = re.compile(r"\bState=([A-Z_]{2,24}[*~#!%$@^-]?(?:\+[A-Z_]{2,24}){0,6})")
-_REASON = re.compile(r"\bReason=(.{1,400}?)(?: \[[^\]\n]{1,80}\])?\s*$", re.MULTILINE)
-_UNKNOWN = re.compile(r"Node \S{1,80} not found|slurm_load_node\S*: .{0,80}|Unable to contact slurm controller.{0,40}|fatal: .{0,120}")
+_REASON = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\n]{1,40})\])?\s*$", re.MULTILINE)
+_UNKNOWN = re.compile(r"Node \S{1,80} not found|Invalid node name specified")
+_NO_ACCOUNTS = re.compile(r"accounting storage is disabled", re.IGNORECASE)
+
+TROUBLES: Mapping[str, str] = {
+    r"munge|[Pp]rotocol authentication error|Invalid authentication credential": "munge does not vouch for this node (is munged up, here and there?)",
+    r"Problem talking to the database|slurm_persist_conn|Unable to connect to database": "the accounting database (slurmdbd) does not answer",
+    r"Unable to contact slurm controller|slurmctld": "the controller (slurmctld) does not answer",
+    r"Could not establish a configuration source|[Uu]nable to (?:process|open) \S*conf|fatal: ": "its commands have no usable slurm.conf",
+}
+"""Why Slurm could not be asked, in the same words on every host, by what its commands print (22.05 to 24.05). The first that fits counts."""
+
+OWN_WORDS: Mapping[str, str] = {
+    r"gres/gpu\S* count (?:reported lower than configured|too low)": "gpus_missing",
+    r"Kill task failed": "kill_task_failed",
+    r"Not responding": "not_responding",
+    r"batch job complete failure": "batch_job_failure",
+    r"(?:Prolog|Epilog) error": "prolog_failed",
+    r"Node unexpectedly rebooted": "rebooted",
+    r"Low (?:RealMemory|TmpDisk|CPUs|socket|Cores)|(?:RealMemory|CPUs) count": "hardware_missing",
+}
+"""Reasons that Slurm itself gives a node (slurmctld and slurmd, 22.05 to 24.05), whoever stands behind them: nobody planned those."""
 _JOB = re.compile(
     r"(\d{1,12}(?:_\d{1,9})?)\|([A-Z_]{2,20})(?: by \d+)?\|(\d{1,3}:\d{1,3})\|([0-9T:-]{1,25}|Unknown)\|([0-9T:-]{1,25}|Unknown)\s*$"
 )
@@ -25,7 +45,9 @@ def is_node(text: str) -> bool:
     """Whether the text is scontrol's on a node, in any of its forms, or its complaint."""
     head = text[:8192]
     return (
-        ("NodeName=" in head and "State=" in head) or (head.lstrip().startswith("{") and '"nodes"' in head) or bool(_UNKNOWN.search(head))
+        ("NodeName=" in head and "State=" in head)
+        or (head.lstrip().startswith("{") and '"nodes"' in head)
+        or bool(_UNKNOWN.search(head) or _trouble(head))
     )
 
 
@@ -36,12 +58,19 @@ def parse_node(text: str) -> Sequence[Fact]:
     row = _STATE.search(text)
     if row is None:
         unknown = _UNKNOWN.search(text)
-        if unknown is None:
-            raise Unreadable("a node without its State")
-        return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
+        if unknown is not None:
+            return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
+        if trouble := _trouble(text):
+            return [blind(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {trouble}")]
+        raise Unreadable("a node without its State")
     reason = _REASON.search(text)
     words = [re.sub(r"\W", "", word) for word in row[1].split("+")] + (["NOT_RESPONDING"] if "*" in row[1] else [])
-    return _node(words, reason[1] if reason else "")
+    return _node(words, reason[1] if reason else "", *((reason[2] or "", reason[3] or "") if reason else ()))
+
+
+def _trouble(text: str) -> str:
+    """Why Slurm could not be asked; empty where it could."""
+    return next((says for pattern, says in TROUBLES.items() if re.search(pattern, text[:8192])), "")
 
 
 def _json_node(text: str) -> list[Fact]:
@@ -58,19 +87,26 @@ def _json_node(text: str) -> list[Fact]:
     return _node(words, str(node.get("reason") or ""))
 
 
-def _node(words: Sequence[str], reason: str) -> list[Fact]:
+def _node(words: Sequence[str], reason: str, by: str = "", since: str = "") -> list[Fact]:
     state = "+".join(dict.fromkeys(words))[:120]
     reason = " ".join(reason.split())[:300]
     line = f"State={state}" + (f" Reason={reason}" if reason else "")
     found = [Fact(CHECK, "sched.state", state, line=line)]
     if reason and reason.lower() not in ("none", "(null)"):
-        found.append(Fact(CHECK, "sched.reason", reason, line=line))
+        told = next((name for pattern, name in OWN_WORDS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
+        attrs = {"told": told, "by": by[:64], "since": since[:40]}
+        found.append(Fact(CHECK, "sched.reason", reason, line=line, attrs={name: value for name, value in attrs.items() if value}))
     return found
 
 
 def is_jobs(text: str) -> bool:
     """Whether rows of `sacct -n -P` stand at the beginning."""
     return any(_JOB.match(line) for line in text[:4096].splitlines()[:20])
+
+
+def without_accounts(text: str) -> Sequence[Fact]:
+    """Slurm keeps no accounts on this site: an answer."""
+    return [Fact(CHECK, "sched.job", status=Status.ABSENT, line=text.strip()[:200])]
 
 
 def parse_jobs(text: str) -> Sequence[Fact]:
@@ -82,9 +118,9 @@ def parse_jobs(text: str) -> Sequence[Fact]:
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """No Slurm here."""
+    """No Slurm here. What both commands could not is said once."""
     if any(fact.key == "sched.state" or fact.status.blind for fact in facts):
-        return facts
+        return list({(fact.key, fact.line): fact for fact in facts}.values())
     return [*facts, Fact(CHECK, "sched.state", status=Status.ABSENT, line="scontrol is not installed or says nothing")]
 
 
@@ -98,7 +134,11 @@ CHECKS = (
             Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True),
             Command("ended", tuple(_ENDED.split()), optional=True),
         ),
-        formats=(Format("scontrol show node", is_node, parse_node), Format("sacct", is_jobs, parse_jobs)),
+        formats=(
+            Format("scontrol show node", is_node, parse_node),
+            Format("sacct", is_jobs, parse_jobs),
+            Format("sacct without accounts", lambda text: bool(_NO_ACCOUNTS.search(text[:400])), without_accounts),
+        ),
         establishes=("sched.state", "sched.reason", "sched.job"),
         seconds=2.0,
         damage="ignore",

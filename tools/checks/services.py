@@ -9,7 +9,7 @@ Result=exit-code
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kb.logs.timestamps import Prefix, split
@@ -153,7 +153,18 @@ def _folded(value: str, unit: str, lines: Sequence[tuple[Prefix, str]]) -> Fact:
     return Fact(CHECK, "service.event", value, unit, line=lines[0][0].message[:500], attrs=attrs, time=time, boot_id=lines[0][0].boot_id)
 
 
-_UNITS = "nvidia-fabricmanager nvidia-persistenced nvidia-dcgm docker openibd chronyd slurmd"
+ALSO_CALLED: Mapping[str, str] = {"chrony": "chronyd"}
+"""Units that some distributions call otherwise. Debian's is `chrony`; `chronyd` is an alias that goes when it is disabled."""
+
+
+def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Of a unit with two names the one that the host has; where it has neither, the common one."""
+    missing = {fact.device for fact in facts if fact.key == "service.state" and fact.value == "not-found"}
+    needless = {common if other not in missing and common in missing else other for other, common in ALSO_CALLED.items()} & missing
+    return [fact for fact in facts if fact.device not in needless or fact.value != "not-found"]
+
+
+_UNITS = "nvidia-fabricmanager nvidia-persistenced nvidia-dcgm docker openibd chronyd chrony slurmd"
 _WRITERS = "nvidia-fabricmanager nvidia-persistenced docker openibd slurmd unattended-upgrades apt-daily-upgrade"
 _SHOW = "systemctl show --no-pager -p Id,LoadState,ActiveState,SubState,Result,ExecMainStatus"
 _JOURNAL = "journalctl -o json --output-fields=MESSAGE,_SYSTEMD_UNIT,SYSLOG_IDENTIFIER,PRIORITY --no-pager --since=-24h -n 400"
@@ -176,5 +187,6 @@ CHECKS = (
         seconds=3.0,
         partial=True,
         damage="tell",
+        settle=settle,
     ),
 )

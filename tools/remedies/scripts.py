@@ -8,8 +8,9 @@ RESET_CLOCKS = 'nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac'
 MIG_OFF = 'nvidia-smi mig -i "$1" -dci; nvidia-smi mig -i "$1" -dgi; nvidia-smi -i "$1" -mig 0'
 """Instances first, for they keep the mode; where there are none, those two say so and that is no failure."""
 
-STEP_CLOCK = "systemctl start chronyd.service && chronyc waitsync 6 0 0 5; chronyc makestep"
-"""A daemon that has just started has no source yet, and would have nothing to step to."""
+STEP_CLOCK = """unit=chronyd; systemctl cat chronyd.service > /dev/null 2>&1 || unit=chrony
+systemctl start "$unit.service" && chronyc waitsync 6 0 0 5; chronyc makestep"""
+"""A daemon that has just started has no source yet, and would have nothing to step to. Debian calls the unit `chrony`."""
 
 CLEANED = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noqa: S108  # nothing is written there
 """Where old files may go. No logs (they are evidence), no homes, nothing of a container engine."""

@@ -48,7 +48,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         id="chrony_makestep",
-        does="Start chronyd, wait for a time source and step the clock to it",
+        does="Start chrony, wait for a time source and step the clock to it",
         at="target",
         args={},
         command=("sh", "-c", scripts.STEP_CLOCK, "step-clock"),
@@ -57,7 +57,7 @@ ROWS: tuple[Remedy, ...] = (
         proof=("time",),
         blast="the clock of one node jumps; a program that measures by the wall clock sees the jump",
         refusals={
-            "Cannot talk to daemon": "chronyd does not run and did not start: look at `journalctl -u chronyd`",
+            "Cannot talk to daemon": "chrony does not run and did not start: look at `journalctl -u chronyd` (Debian: `-u chrony`)",
             "Not authorised": "chronyd takes no commands from here: allow its command socket to root",
             "not found": "the node keeps its time with something else than chrony: set it there",
         },

@@ -32,7 +32,7 @@ _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
     "watts": r"[0-9]+(\.[0-9]+)?",
     "signal": r"TERM|KILL",
     "module": r"nvidia[a-z_-]*|gdrdrv",
-    "unit": r"nvidia-(dcgm|persistenced|fabricmanager)|docker|chronyd",
+    "unit": r"nvidia-(dcgm|persistenced|fabricmanager)|docker|chronyd?",
     "verb": r"start|stop|restart",
     "instances": r"-dci|-dgi",
     "container": r"[0-9a-f]{64}",
@@ -47,7 +47,8 @@ _SLOTS = {name: re.escape(address) for name, address in TARGETS.items()} | {
 
 _JOURNAL_UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "docker", "openibd", "slurmd", "unattended-upgrades", "apt-daily-upgrade")
 _UNITS = tuple(
-    f"{unit}.service" for unit in ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "slurmd")
+    f"{unit}.service"
+    for unit in ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd")
 )
 _COUNTER_FILES = ("(", "-path", "*/counters/*", "-o", "-path", "*/hw_counters/*", "-o", "-path", "*/pkeys/*", ")")
 

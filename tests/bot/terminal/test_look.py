@@ -53,6 +53,14 @@ def seen(rows: dict[str, Value], key: str = "driver.version", device: str | None
     return found
 
 
+def test_a_node_out_of_service_is_worth_a_line_whoever_drained_it() -> None:
+    found = Differences(lambda *_: None, lambda host: "same")
+    drained = (Fact("sched", "sched.state", "IDLE+DRAIN", host="n2"), Fact("sched", "sched.reason", "bad fan, ask anton", host="n2"))
+    found.add(Answer("n1", "sched", (Fact("sched", "sched.state", "ALLOCATED", host="n1"),)))
+    found.add(Answer("n2", "sched", drained))
+    assert lines(found, "sched") == ["n1: ok", "n2: sched.state IDLE+DRAIN · sched.reason bad fan, ask anton"]
+
+
 def lines(found: Differences, check: str = "smi") -> list[str]:
     return [str(group) for group in found.groups(check)]
 

@@ -25,7 +25,7 @@ HW_COUNTERS = (
 )  # fmt: skip
 TRAFFIC = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets")
 
-UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "slurmd")
+UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd")
 """The units that `systemctl show` is asked about."""
 
 
@@ -130,6 +130,7 @@ def _hca(profile: Profile, name: str, node_index: int, index: int, seed: int) ->
 def _services(profile: Profile) -> dict[str, Service]:
     services = {unit: Service() for unit in UNITS}
     services["openibd"] = Service("active", "exited")
+    services["chrony"] = Service("inactive", "dead", "not-found")  # as Debian calls it
     if not profile.switches:
         services["nvidia-fabricmanager"] = Service("inactive", "dead", "not-found")
     return services

@@ -38,6 +38,9 @@ def tracking(view: View) -> ShellAnswer:
     """`chronyc -c -n tracking`."""
     if view.node.services["chronyd"].active != "active":
         return said("506 Cannot talk to daemon\n", 1)
+    if not view.node.around.synchronised:  # as chrony 4.3 of Debian 12 without any source
+        nothing = ",".join(["0.000000000"] * 4)
+        return said(f"00000000,,0,{nothing},-11.204,0.000,0.000,1.000000000,1.000000000,0.0,Not synchronised\n")
     last = view.t0.timestamp() + view.at - 31
     row = ["0A140902", "10.20.9.2", "3", f"{last:.9f}", "0.000012411", "-0.000003271", "0.000021914", "-11.204", "0.001", "0.021",
            "0.000412003", "0.000380112", "64.4", "Normal"]  # fmt: skip

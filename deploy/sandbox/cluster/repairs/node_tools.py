@@ -138,6 +138,14 @@ def _is_active(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return Outcome(said("", 0 if service is not None and service.active == "active" else 3))
 
 
+def _cat(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
+    """The unit's file, shortened; nothing but a complaint where there is none."""
+    service, name = node.services.get(slots["unit"]), slots["unit"]
+    if service is None or service.load == "not-found":
+        return Outcome(said("", 1, f"No files found for {name}.service.\n"))
+    return Outcome(said(f"# /lib/systemd/system/{name}.service\n"))
+
+
 def _is_enabled(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     service = node.services.get(slots["unit"])
     return Outcome(said("", 0 if service is not None and service.load == "loaded" else 1))
@@ -232,6 +240,7 @@ TOOLS: Mapping[str, OnNode] = {
     "systemctl restart systemd-modules-load.service": _nothing,
     "systemctl is-active --quiet <unit>.service": _is_active,
     "systemctl is-enabled --quiet <unit>.service": _is_enabled,
+    "systemctl cat <unit>.service": _cat,
     "systemctl <verb> <unit>.service": _service,
     "systemctl reboot": _reboot,
     "ipmitool chassis power cycle": _power_cycle,
