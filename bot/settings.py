@@ -40,6 +40,9 @@ class Settings(BaseModel):
     model_seconds: float = Field(30.0, gt=0, description="deadline for one model call, in seconds")
     model_calls_per_incident: int = Field(8, ge=0, description="model calls one incident may make")
     model_usd_per_incident: float = Field(0.10, ge=0, description="dollars one incident may cost at the price table")
+    ssh_sessions: int = Field(
+        5, ge=1, description="commands at once on one host; OpenSSH's MaxSessions is 10 and must leave room for as many that just ended"
+    )
     ssh_handshakes: int = Field(50, ge=1, description="SSH connections being opened at once")
     ssh_per_bastion: int = Field(10, ge=1, description="the same through one bastion")
     ledger_key: SecretStr = Field(

@@ -65,10 +65,10 @@ async def open_world(
     clock = clock or WallClock()
     skus = site_skus(settings.kb_dir)
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir) if lasting else MemoryEvidence()
-    reach = transport or Ssh(fleet_rows, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
+    reach = transport or Ssh(fleet_rows, Limits(settings.ssh_sessions, settings.ssh_handshakes, settings.ssh_per_bastion))
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, site_checks(settings.kb_dir), evidence, clock, skus, holds=holds),
+        fleet=Fleet(reach, fleet_rows, site_checks(settings.kb_dir), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions),
         inventory=fleet_rows,
         taxonomy=site_taxonomy(settings.kb_dir),
         history=history,

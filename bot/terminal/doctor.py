@@ -180,7 +180,7 @@ def channel_finding(row: ChannelRow) -> Finding:
 
 async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> list[Finding]:
     """One line for all hosts that answer, one for each way in which others do not."""
-    ssh = Ssh(inventory, Limits(handshakes=settings.ssh_handshakes, per_bastion=settings.ssh_per_bastion))
+    ssh = Ssh(inventory, Limits(settings.ssh_sessions, settings.ssh_handshakes, settings.ssh_per_bastion))
     try:
         answers = await asyncio.gather(*(_try(ssh, name) for name in names))
         there = [name for name, why in zip(names, answers, strict=True) if not why and inventory.hosts[name].kit]

@@ -13,8 +13,8 @@ from tools.ssh.admission import Admission
 class Door:
     """An sshd that drops a connection whenever more than `room` are being opened."""
 
-    def __init__(self, room: int, most: int) -> None:
-        self.room, self.admission = room, Admission(most)
+    def __init__(self, room: int, most: int, gain: float = 1.0) -> None:
+        self.room, self.admission = room, Admission(most, gain)
         self.open, self.drops, self.widest = 0, 0, 0
 
     async def enter(self) -> None:
@@ -58,6 +58,12 @@ async def test_drops_of_one_moment_count_once() -> None:
     held.set()
     await asyncio.gather(*tasks)
     assert admission.width == 8
+
+
+async def test_a_bound_that_does_not_move_is_tried_seldom() -> None:
+    door = Door(room=2, most=5, gain=0.1)
+    await asyncio.gather(*(door.enter() for _ in range(400)))
+    assert door.drops < 40
 
 
 async def test_a_refusal_teaches_nothing() -> None:

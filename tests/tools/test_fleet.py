@@ -15,10 +15,11 @@ from tools.checks import CHECKS
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
-from tools.fleet.answers import Answer, Ask, makespan
+from tools.fleet.answers import LANES, Answer, Ask, makespan
 from tools.fleet.fleet import FINISHED_AHEAD, Fleet
 from tools.fleet.reading import LONG
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
+from tools.ssh.client import Limits
 from tools.transport import Ran, Unreachable
 
 HOSTS = parse_inventory({"groups": {"g": {"hosts": "n[1-3]", "kit": True}, "plain": {"hosts": "p1"}}})
@@ -190,9 +191,11 @@ async def test_a_host_outside_the_inventory_is_never_contacted() -> None:
     assert not hosts.asked
 
 
-def test_the_makespan_is_that_of_eight_lanes() -> None:
-    assert makespan([3.0] * 8) == 3.0
-    assert makespan([3.0] * 9) == 6.0
+def test_the_makespan_is_that_of_as_many_lanes_as_ssh_has() -> None:
+    assert Limits().sessions == LANES
+    assert makespan([3.0] * LANES) == 3.0
+    assert makespan([3.0] * (LANES + 1)) == 6.0
+    assert makespan([3.0] * 9, lanes=9) == 3.0
     assert makespan([]) == 0.0
 
 

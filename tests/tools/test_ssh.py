@@ -14,7 +14,7 @@ from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import free_port, keygen, needs_sshd, sshd
 from tools.fact import Status
 from tools.inventory.hosts import parse_inventory
-from tools.ssh.client import Limits, Ssh, remote_command
+from tools.ssh.client import WHOLE_PATH, Limits, Ssh, remote_command
 from tools.transport import Unreachable
 
 pytestmark = needs_sshd
@@ -173,6 +173,26 @@ async def test_one_connection_carries_many_commands_within_maxsessions(tmp_path:
     assert len({ran.text for ran in rans}) == 1, "all over one connection"
 
 
+@pytest.mark.parametrize("allowed", [1, 2, 3])
+async def test_sessions_that_sshd_refuses_are_asked_for_again_until_every_command_has_run_once(tmp_path: Path, allowed: int) -> None:
+    ran_on = tmp_path / "ran"
+    async with sshd(tmp_path, f"MaxSessions {allowed}") as server:
+        ssh = Ssh(server.inventory(), BRISK)
+        said = "echo $1 >> " + str(ran_on)
+        rans = await asyncio.gather(*(ssh.run("n1", ["sh", "-c", said, "sh", str(n)], timeout=PATIENCE, cap=100) for n in range(40)))
+        await ssh.aclose()
+    assert [ran.exit_status for ran in rans] == [0] * 40
+    assert sorted(map(int, ran_on.read_text().split())) == list(range(40)), "none was lost, none ran twice"
+
+
+async def test_an_sshd_that_opens_no_session_at_all_is_told_with_the_mend(tmp_path: Path) -> None:
+    async with sshd(tmp_path, "MaxSessions 0") as server:
+        ssh = Ssh(server.inventory(), BRISK)
+        with pytest.raises(Unreachable, match="MaxSessions"):
+            await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
+        await ssh.aclose()
+
+
 async def test_sshd_that_drops_early_connections_is_met_with_patience(tmp_path: Path) -> None:
     async with sshd(tmp_path, "MaxStartups 2:60:6") as server:
         names = "n[1-12]"
@@ -226,7 +246,17 @@ async def test_an_unknown_host_is_refused_not_resolved() -> None:
 
 
 def test_the_remote_line_holds_its_own_time_limit() -> None:
-    assert remote_command(["echo", "a b"], 20) == "timeout -k 2 20 echo 'a b'"
+    assert remote_command(["echo", "a b"], 20) == f"timeout -k 2 20 sh -c '{WHOLE_PATH}' sh echo 'a b'"
+
+
+async def test_commands_are_also_found_where_sshd_does_not_look(tmp_path: Path) -> None:
+    async with sshd(tmp_path, "SetEnv PATH=/opt/site/bin:/usr/bin:/bin") as server:
+        ssh = Ssh(server.inventory(), BRISK)
+        path = await ssh.run("n1", ["sh", "-c", "echo $PATH"], timeout=PATIENCE, cap=1000)
+        await ssh.aclose()
+    folders = path.text.strip().split(":")
+    assert folders.index("/opt/site/bin") < folders.index("/usr/local/sbin"), "what the site set comes first"
+    assert {"/usr/local/sbin", "/usr/sbin", "/sbin"} <= set(folders)
 
 
 async def test_user_port_key_certificate_and_bastion_of_a_group_are_used(tmp_path: Path) -> None:

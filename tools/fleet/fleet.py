@@ -12,7 +12,7 @@ from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
-from tools.fleet.answers import Answer, Ask, Seen, Wave, makespan
+from tools.fleet.answers import LANES, Answer, Ask, Seen, Wave, makespan
 from tools.fleet.commands import Commands
 from tools.fleet.holds import Holds, LocalHolds
 from tools.fleet.idle import Use
@@ -41,7 +41,8 @@ class Request:
 
 
 class Fleet:
-    """Runs checks through a transport. `lifetime`: how long a passive answer may be re-used on the same boot of a host."""
+    """Runs checks through a transport. `lifetime`: how long a passive answer may be re-used on the same boot of a host; `lanes`: commands
+    that the transport runs at once on one host, for the makespan."""
 
     def __init__(
         self,
@@ -54,11 +55,13 @@ class Fleet:
         lifetime: timedelta = timedelta(seconds=120),
         most_hosts: int = 256,
         holds: Holds | None = None,
+        lanes: int = LANES,
     ) -> None:
         self._transport, self._inventory, self._checks = transport, inventory, checks
         self._evidence, self._clock, self._skus = evidence, clock, skus or {}
         self._holds = holds or LocalHolds()
         self._commands, self._memory = Commands(transport, self._skus), Memory(clock, lifetime)
+        self._lanes = lanes
         self._most_hosts, self._hosts_at_once = most_hosts, asyncio.Semaphore(most_hosts)
 
     @property
@@ -232,7 +235,9 @@ class Fleet:
         for answer in ran:
             by_host[answer.host].append(answer.seconds)
         exclusive = sum(a.seconds * self._gpus_of(a.host) for a in ran if self._checks[a.check].exclusive)
-        return Wave(answers, sum(a.seconds for a in ran), max(map(makespan, by_host.values()), default=0.0), exclusive)
+        return Wave(
+            answers, sum(a.seconds for a in ran), max((makespan(spent, self._lanes) for spent in by_host.values()), default=0.0), exclusive
+        )
 
     def _gpus_of(self, host: str) -> int:
         row = self._inventory.hosts.get(host)

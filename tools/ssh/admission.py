@@ -1,7 +1,8 @@
-"""How many connections may be opened at once through one door (a bastion, an sshd): learnt, as TCP learns a link's width.
+"""How much may be under way at once through one door: learnt, as TCP learns a link's width.
 
-sshd drops connections at random once too many are being opened (MaxStartups). Every drop halves the number, once for all that were
-under way together; every success widens it a little. All hosts behind a door share what was learnt.
+A door is a bastion or an sshd where connections are opened (sshd drops them at random past MaxStartups), and a connection where sessions are
+(sshd refuses them past MaxSessions). Every drop halves the number, once for all that were under way together; every success widens it a
+little. All who go through a door share what was learnt.
 """
 
 import asyncio
@@ -13,17 +14,20 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Attempt:
-    """One connection being opened; `dropped` is set by whoever opens it when sshd dropped it."""
+    """One connection or session being opened; `dropped` is set by whoever opens it when sshd dropped it."""
 
     epoch: int
     dropped: bool = False
 
 
 class Admission:
-    """Additive increase, multiplicative decrease, between 1 and `most`. First come, first served."""
+    """Additive increase, multiplicative decrease, between 1 and `most`. First come, first served.
 
-    def __init__(self, most: int) -> None:
-        self._most, self._width = float(most), float(most)
+    `gain`: what a whole width of successes adds to it. A bound that never moves is tried less often than one that follows the load.
+    """
+
+    def __init__(self, most: int, gain: float = 1.0) -> None:
+        self._most, self._width, self._gain = float(most), float(most), gain
         self._busy, self._epoch = 0, 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -61,7 +65,7 @@ class Admission:
     def _leave(self, attempt: Attempt, *, opened: bool) -> None:
         self._busy -= 1
         if opened:
-            self._width = min(self._most, self._width + 1 / self._width)
+            self._width = min(self._most, self._width + self._gain / self._width)
         elif attempt.dropped and attempt.epoch == self._epoch:
             self._width = max(1.0, self._width / 2)
             self._epoch += 1

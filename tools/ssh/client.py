@@ -1,7 +1,8 @@
 """The only opener of connections. Host keys are always verified, nothing is read from ~/.ssh/config or an agent, and every word of an argv is quoted once.
 
 What asyncssh does not do by itself is done here: a lost connection is told from an ended command, output is capped while it is read,
-a time limit ends the remote process too, and sshd's random early drops (MaxStartups) are answered by backing off.
+a time limit ends the remote process too, and sshd's random early drops (MaxStartups) and refused sessions (MaxSessions) are answered by
+backing off.
 """
 
 import asyncio
@@ -27,6 +28,16 @@ RemoteProcess = asyncssh.SSHClientProcess[bytes]
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Asked for first, the rest as asyncssh has it: ChaCha20-Poly1305 costs asyncssh three times the CPU of a packet sealed by AES-GCM."""
 
+REFUSALS = 10
+"""How often a session may be refused before that is told. Each time fewer are asked for at once, so it is not their number for long."""
+
+SESSION_GAIN = 0.1
+"""MaxSessions does not move: one more than sshd allowed is tried again after some tens of commands, not after a few."""
+
+WHOLE_PATH = 'export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; exec "$@"'
+"""Put before every argv, as the shell of the account may be any: Debian's sshd gives no sbin, where ibstat, modinfo and dkms live. What a site
+put on the account's own PATH comes first."""
+
 TIMED_OUT = frozenset({124, 137})
 """What coreutils' `timeout -k` exits with when the limit ended the command (124) or the kill was needed (128+9)."""
 
@@ -35,12 +46,14 @@ TIMED_OUT = frozenset({124, 137})
 class Limits:
     """Numbers an operator may have to change for their sshd and bastions.
 
-    `sessions`: commands at once on one connection (OpenSSH's MaxSessions is 10).
+    `sessions`: commands at once on one connection. OpenSSH's MaxSessions is 10, and it frees a session only in the turn of its loop after
+    the one in which that ended: with five, five that end and the five that follow are still no more than ten. An sshd that allows fewer
+    is met with fewer.
     `handshakes`: connections being opened at once, in all and `per_bastion` (OpenSSH drops at random from MaxStartups 10 on); both are
     upper bounds, and where an sshd drops connections fewer are opened (`tools.ssh.admission`).
     """
 
-    sessions: int = 8
+    sessions: int = 5
     handshakes: int = 50
     per_bastion: int = 10
     connect_seconds: float = 10.0
@@ -68,11 +81,17 @@ class Ssh:
         row = self._inventory.hosts.get(host)
         if row is None:
             raise Unreachable(host, "not in the inventory")
-        line = self._lines.setdefault(host, Line(asyncio.Semaphore(self._limits.sessions)))
+        line, command = self._line(host), remote_command(argv, timeout)
         await self._connected(row, line)
-        async with line.sessions:  # it may have been lost while we waited for a slot
-            connection = await self._connected(row, line)
-            return await self._exec(connection, row.name, remote_command(argv, timeout), timeout, cap)
+        for attempt in range(REFUSALS):
+            async with line.sessions.slot() as slot:
+                connection = await self._connected(row, line)  # it may have been lost while we waited for a slot
+                process = await _session(connection, row.name, command)
+                if process is not None:
+                    return await self._watch(process, timeout, cap)
+                slot.dropped = True
+            await asyncio.sleep(random.uniform(0.01, 0.03) * 2**attempt)  # noqa: S311  # jitter, not a secret
+        raise Unreachable(row.name, f"sshd refused a session {REFUSALS} times; is its MaxSessions at least 1?")
 
     async def aclose(self) -> None:
         """Close every connection, bastions last."""
@@ -88,9 +107,12 @@ class Ssh:
     async def fingerprint(self, host: str) -> str:
         """SHA-256 fingerprint of the host key that the connection was verified against."""
         row = self._inventory.hosts[host]
-        line = self._lines.setdefault(host, Line(asyncio.Semaphore(self._limits.sessions)))
+        line = self._line(host)
         key = (await self._connected(row, line)).get_server_host_key()
         return key.get_fingerprint() if key else ""
+
+    def _line(self, host: str) -> Line:
+        return self._lines.setdefault(host, Line(Admission(self._limits.sessions, SESSION_GAIN)))
 
     async def _connected(self, host: Host, line: Line) -> Connection:
         async def dial() -> Connection:
@@ -100,7 +122,7 @@ class Ssh:
         return await line.connected(dial)
 
     async def _bastion(self, host: Host) -> Connection:
-        line = self._bastions.setdefault(host.jump, Line(asyncio.Semaphore(1)))
+        line = self._bastions.setdefault(host.jump, Line(Admission(1)))
         user, _, where = host.jump.rpartition("@")
         address, _, port = where.partition(":")
 
@@ -135,12 +157,8 @@ class Ssh:
             await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
         raise AssertionError("unreachable: the last attempt returned or raised")
 
-    async def _exec(self, connection: Connection, host: str, command: str, limit: float, cap: int) -> Ran:
+    async def _watch(self, process: RemoteProcess, limit: float, cap: int) -> Ran:
         began = monotonic()
-        try:
-            process = await connection.create_process(command, encoding=None, stdin=asyncssh.DEVNULL, env={"LC_ALL": "C"})
-        except (asyncssh.Error, OSError) as why:
-            raise Unreachable(host, f"no session: {why}") from why
         errors = asyncio.create_task(_read(process.stderr, 64 * 1024))
         out, cut, timed_out = b"", False, False
         try:
@@ -158,9 +176,21 @@ class Ssh:
         return Ran(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMED_OUT)
 
 
+async def _session(connection: Connection, host: str, command: str) -> RemoteProcess | None:
+    """The command begun; None where sshd opened no session for it, so that nothing has run and it may be tried again."""
+    try:
+        return await connection.create_process(command, encoding=None, stdin=asyncssh.DEVNULL, env={"LC_ALL": "C"})
+    except asyncssh.ChannelOpenError as why:
+        if why.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
+            return None
+        raise Unreachable(host, f"no session: {why}") from why
+    except (asyncssh.Error, OSError) as why:
+        raise Unreachable(host, f"no session: {why}") from why
+
+
 def remote_command(argv: Sequence[str], limit: float) -> str:
-    """The one line sshd gets: a remote time limit around the argv, every word quoted."""
-    return shlex.join(("timeout", "-k", "2", f"{limit:g}", *argv))
+    """The one line sshd gets: a remote time limit and a whole PATH around the argv, every word quoted."""
+    return shlex.join(("timeout", "-k", "2", f"{limit:g}", "sh", "-c", WHOLE_PATH, "sh", *argv))
 
 
 def _trusted(host: Host) -> asyncssh.SSHKnownHosts:

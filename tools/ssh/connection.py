@@ -7,6 +7,8 @@ from typing import Any
 
 import asyncssh
 
+from tools.ssh.admission import Admission
+
 Connection = asyncssh.SSHClientConnection
 
 
@@ -14,7 +16,7 @@ Connection = asyncssh.SSHClientConnection
 class Line:
     """A connection that may have to be opened, and the slots of its sessions."""
 
-    sessions: asyncio.Semaphore
+    sessions: Admission
     opening: asyncio.Task[Connection] | None = None
     connection: Connection | None = None
 

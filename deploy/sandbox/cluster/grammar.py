@@ -182,6 +182,10 @@ class KnownCommand:
         return self.name.partition(".")[0]
 
 
+_PATH = re.compile(r'export PATH="\$PATH(?::/[a-z/]+)+"; exec "\$@"')
+"""What only adds folders to where commands are looked for."""
+
+
 def recognise(argv: Sequence[str]) -> KnownCommand | None:
     """Which command an argv is, or None for anything that is not in the tables."""
     words = tuple(argv)
@@ -198,13 +202,15 @@ def recognise(argv: Sequence[str]) -> KnownCommand | None:
 
 
 def unwrap(command: str) -> tuple[tuple[str, ...], float | None]:
-    """The argv of a command line, and the limit of the `timeout -k N M` around it; empty when it cannot be split."""
+    """The argv of a command line, and the limit of the `timeout -k N M sh -c 'export PATH=…; exec "$@"' sh` around it; empty when it cannot
+    be split."""
     try:
         words = tuple(shlex.split(command))
     except ValueError:
         return (), None
     if words[:2] == ("timeout", "-k") and len(words) > 4 and re.fullmatch(r"[0-9.]+", words[3]):
-        return words[4:], float(words[3])
+        with_path = words[4:6] == ("sh", "-c") and words[7:8] == ("sh",) and _PATH.fullmatch(words[6])
+        return words[8 if with_path else 4 :], float(words[3])
     return words, None
 
 
