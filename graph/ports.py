@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from graph.earlier import Recalled, Sought
 from graph.state import Item
 from tools.clock import Clock
+from tools.inventory.jobs import JobPlace
 
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
@@ -86,9 +87,9 @@ async def nobody_waits(incident: str) -> frozenset[str]:
     return frozenset()
 
 
-async def no_scheduler(job: str) -> tuple[str, ...]:
+async def no_scheduler(job: str) -> JobPlace:
     """Nobody knows which hosts a job runs on."""
-    return ()
+    return JobPlace(why="nobody")
 
 
 async def nothing_kept(sought: Sought) -> Recalled:
@@ -152,8 +153,8 @@ class Ports:
     progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
     waits: Waits = field(default_factory=Waits)
-    job_hosts: Callable[[str], Awaitable[tuple[str, ...]]] = field(default=no_scheduler)
-    """The hosts of a scheduler's job, by its id (`tools.inventory.jobs`)."""
+    job_place: Callable[[str], Awaitable[JobPlace]] = field(default=no_scheduler)
+    """The hosts of a scheduler's job, by its id, or why there are none (`tools.inventory.jobs`)."""
     keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
     """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and
     hears here who keeps the others. What it had before and has no more is the others'."""

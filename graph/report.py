@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from graph.state import Blind, Hypothesis, LogDigest, Outcome, Stored, Unread
+from tools.inventory.jobs import WhyNowhere
 from tools.inventory.nearest import UnknownName
 
 
@@ -113,6 +114,8 @@ class Report(Stored):
     """What was named as a host and is none that may be spoken of, with those that may be meant."""
     unknown_job: str = ""
     """A job that was named and that no scheduler could place: it replaced nothing."""
+    why_nowhere: WhyNowhere = ""
+    """Why no scheduler could."""
     shared: tuple[SharedCause, ...] = ()
     """Root causes that another incident keeps: this one has no fix of its own for them."""
     shown: tuple[ShownOutput, ...] = ()

@@ -76,7 +76,7 @@ async def open_world(
         clock=clock,
         model=model,
         skus=skus,
-        job_hosts=SlurmJobs(reach, fleet_rows).hosts,
+        job_place=SlurmJobs(reach, fleet_rows).place,
         waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )
     if lasting and recalls:

@@ -16,9 +16,16 @@ from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.shared import looking, stage_of
 from tools.inventory.hosts import Inventory
-from tools.inventory.jobs import SlurmJobs
+from tools.inventory.jobs import Accounting, SlurmJobs
 from tools.inventory.ranges import fold
 from tools.inventory.sources.slurm import SlurmJob
+
+ACCOUNTING: Mapping[Accounting, str] = {
+    "": "and its accounting was not asked",
+    "asked": "and its accounting lists none",
+    "off": "and its accounting is off, so that a job which ended cannot be looked up",
+    "could_not": "and its accounting could not be asked",
+}
 
 
 async def job_seen(world: World, job: str) -> SlurmJob:
@@ -27,8 +34,11 @@ async def job_seen(world: World, job: str) -> SlurmJob:
     if not inventory.slurm:
         raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
     seen = await SlurmJobs(world.transport, inventory).find(job)
+    if seen.job is None and seen.unknown:
+        rest = f" ({seen.could_not})" if seen.could_not else ""
+        raise Refusal(f"job {job}: Slurm has no such job (Invalid job id), {ACCOUNTING[seen.accounting]}{rest}", 1)
     if seen.job is None:
-        raise Refusal(f"job {job}: {seen.could_not}", 1)
+        raise Refusal(f"job {job}: Slurm could not be asked: {seen.could_not}", 1)
     return seen.job
 
 

@@ -15,6 +15,7 @@ from graph.ports import Ports
 from graph.rows import IncidentRows, read_ladders
 from graph.state import Incident, ItemKind, Ladder, Origin
 from tools.fact import Fact, Value
+from tools.inventory.jobs import WhyNowhere
 from tools.inventory.ranges import expand, fold
 
 DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
@@ -58,6 +59,8 @@ class Turn:
     """What was named as a host and is none of the visible ones."""
     unknown_job: str = ""
     """A job that was named and that no scheduler could place."""
+    why_nowhere: WhyNowhere = ""
+    """Why none could."""
     refused: bool = False
     """Nothing of what was asked about is known: nothing is looked at, and nothing changes."""
     narrow: bool = False

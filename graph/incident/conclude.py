@@ -109,6 +109,7 @@ def _diagnosis(case: Case, now: Assessment) -> Concluded:
         also_seen=tuple(row.label for row in elsewhere),
         unknown_hosts=unknown_names(turn.unknown, case.nameable),
         unknown_job=turn.unknown_job,
+        why_nowhere=turn.why_nowhere,
     )
     return Concluded(
         report,
@@ -162,7 +163,7 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
     if roots:
         return "; ".join(_named(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _nowhere(case):
-        said = (hosts_said(unknown_names(case.turn.unknown, case.nameable)), job_said(case.turn.unknown_job))
+        said = (hosts_said(unknown_names(case.turn.unknown, case.nameable)), job_said(case.turn.unknown_job, case.turn.why_nowhere))
         return " ".join((*filter(None, said), "I looked at no machine."))
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"

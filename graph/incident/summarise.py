@@ -25,6 +25,7 @@ from graph.reading.reports import Understanding, understand
 from graph.report import FileRead
 from graph.state import Brief, Incident, ItemKind, LogDigest
 from tools.fact import Fact
+from tools.inventory.jobs import JobPlace
 from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
 
@@ -49,9 +50,9 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     pasted, facts, logs, files = await _read_attachments(case, ports)
     turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
     new = _read(case, ports)
-    of_job = await _hosts_of_job(asks_scheduler(case.brief, new), case, ports)
-    named = concerned(case.item, case.brief, new, of_job, scheduled=bool(ports.inventory.slurm))
-    turn = _named(turn, case.item.text, new, named)
+    place = await _place_of_job(asks_scheduler(case.brief, new), case, ports)
+    named = concerned(case.item, case.brief, new, place.hosts, scheduled=bool(ports.inventory.slurm))
+    turn = replace(_named(turn, case.item.text, new, named), why_nowhere=place.why if named.unknown_job else "")
     if named.refused or (case.kind == "recheck" and not turn.about):
         turn = _as_asked(turn, case)
     if named.refused and case.report:
@@ -168,9 +169,13 @@ def _understood(case: Case, new: Understanding, named: Concerned, pasted: str) -
     )
 
 
-async def _hosts_of_job(job: str, case: Case, ports: Ports) -> tuple[str, ...]:
+async def _place_of_job(job: str, case: Case, ports: Ports) -> JobPlace:
     """The job's hosts, as far as the place of the incident may see them."""
-    return hosts_in(" ".join(await ports.job_hosts(job)), case.visible).hosts if job else ()
+    if not job:
+        return JobPlace()
+    place = await ports.job_place(job)
+    seen = hosts_in(" ".join(place.hosts), case.visible).hosts
+    return JobPlace(seen, "other_hosts" if place.hosts and not seen else place.why)
 
 
 def _union(*parts: tuple[str, ...]) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, evidence: M
         evidence=evidence,
         clock=clock,
         skus=knowledge.skus,
-        job_hosts=SlurmJobs(reach, inventory).hosts,
+        job_place=SlurmJobs(reach, inventory).place,
     )
 
 

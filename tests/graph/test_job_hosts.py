@@ -10,6 +10,7 @@ from graph.ports import Ports
 from graph.state import Origin
 from tests.graph.test_nodes import state
 from tests.support.fakes_graph import World, item
+from tools.inventory.jobs import JobPlace
 
 
 class Scheduler:
@@ -18,13 +19,13 @@ class Scheduler:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def __call__(self, job: str) -> tuple[str, ...]:
+    async def __call__(self, job: str) -> JobPlace:
         self.asked.append(job)
-        return ("n2", "n3", "elsewhere") if job == "4711" else ()
+        return JobPlace(("n2", "n3", "elsewhere")) if job == "4711" else JobPlace(why="not_known")
 
 
 async def hosts(text: str, scheduler: Scheduler, **more: Any) -> tuple[str, ...]:
-    ports: Ports = replace(World().ports(), job_hosts=scheduler)
+    ports: Ports = replace(World().ports(), job_place=scheduler)
     update = await summarise(state(item(text), **more), runtime=Runtime(context=ports))
     return tuple(update["brief"]["hosts"])
 

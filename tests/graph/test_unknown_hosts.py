@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -11,12 +12,14 @@ from graph.conversation.said import OTHERS, Said
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.model.reasoner import BriefGuess
 from graph.reading.hosts import hosts_in
+from graph.reading.unknown import NOWHERE
 from graph.report import Report
 from graph.state import Attachment, Incident, Item, Origin
 from tests.support.fakes_graph import DESYNC, LOST, FakeFleet, FakeModel, World, fact, healthy, instead, item
 from tests.support.inventories import inventory
 from tools.fact import Fact
 from tools.inventory.hosts import Inventory
+from tools.inventory.jobs import JobPlace, WhyNowhere
 
 FLEET = tuple(f"gpu-{n:03}" for n in range(1, 9))
 LOST_ON_3 = fact("gpu-003", "dmesg", "kernel.xid", 79, "gpu3")
@@ -54,6 +57,7 @@ class Thread:
     sick: Sequence[Fact] = (LOST_ON_3,)
     jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     site: Inventory | None = None
+    nowhere: WhyNowhere = "not_known"
     model: FakeModel | None = None
 
     def __post_init__(self) -> None:
@@ -62,13 +66,13 @@ class Thread:
         self.origin: Origin | None = None
         self.count = 0
 
-    async def _hosts_of(self, job: str) -> tuple[str, ...]:
-        return self.jobs.get(job, ())
+    async def _place_of(self, job: str) -> JobPlace:
+        return JobPlace(self.jobs[job]) if job in self.jobs else JobPlace(why=self.nowhere)
 
     async def say(self, text: str, kind: str = "", **more: object) -> Report:
         self.world.fleet.asked.clear()
         self.count += 1
-        ports = replace(self.world.ports(), job_hosts=self._hosts_of)
+        ports = replace(self.world.ports(), job_place=self._place_of)
         ports = replace(ports, inventory=self.site) if self.site else ports
         given: Item = item(text, kind or ("mention" if self.count == 1 else "reply"), id=f"i{self.count}", **more)  # type: ignore[arg-type]
         return await run_turn(self.graph, ports, given, self.origin)
@@ -196,7 +200,7 @@ async def test_a_job_that_nobody_knows_replaces_nothing_and_is_said() -> None:
     thread = Thread(jobs={"4711": ("gpu-002", "gpu-003")})
     await thread.say("job 4711 hangs")
     report = await thread.say("job 9999", data={"job": "9999"})
-    assert report.reply == "No scheduler could tell me where job 9999 runs. I looked at nothing, and nothing else has changed."
+    assert report.reply == "Slurm knows no job 9999, nor does its accounting list one. I looked at nothing, and nothing else has changed."
     assert (thread.looked_at, await thread.hosts(), (await thread.state())["brief"]["job"]) == (set(), ("gpu-002", "gpu-003"), "4711")
     report = await thread.say("does job 9999 hang too?")
     assert (report.unknown_job, (await thread.state())["brief"]["job"]) == ("9999", "4711")
@@ -212,7 +216,7 @@ async def test_a_first_mention_of_a_job_alone_that_no_scheduler_can_place_looks_
     thread = Thread(site=slurm(), jobs={"4711": ("gpu-003",)}, model=FakeModel(guess=BriefGuess(hosts=("gpu-003",))))
     report = await thread.say(text)
     assert (report.outcome, report.root_causes, thread.looked_at) == ("abstained", (), set())
-    assert report.headline == "No scheduler could tell me where job 9999 runs. I looked at no machine."
+    assert report.headline == "Slurm knows no job 9999, nor does its accounting list one. I looked at no machine."
     assert report.questions == ("Which hosts does job 9999 run on?",)
     assert (report.unknown_job, (await thread.state())["lifecycle"]) == ("9999", "waiting")
     report = await thread.say("it began at 02:40")
@@ -220,6 +224,29 @@ async def test_a_first_mention_of_a_job_alone_that_no_scheduler_can_place_looks_
     report = await thread.say("on gpu-003")
     assert [row.label for row in report.root_causes] == [LOST]
     assert (report.unknown_job, (await thread.state())["brief"]["job"]) == ("", "9999")
+
+
+@pytest.mark.parametrize(
+    ("why", "says"),
+    [
+        ("could_not", "I could not ask Slurm about job 9999: whether there is one I do not know."),
+        ("accounting_off", "Slurm knows no job 9999 now; its accounting is off, so I cannot look up one that has ended."),
+        ("no_hosts", "Job 9999 has no hosts: it waits, or never began."),
+    ],
+)
+async def test_a_job_that_slurm_does_not_know_and_a_slurm_that_was_not_asked_are_different_answers(why: WhyNowhere, says: str) -> None:
+    thread = Thread(site=slurm(), nowhere=why)
+    assert (await thread.say("job 9999 hangs")).headline == f"{says} I looked at no machine."
+
+
+async def test_a_job_on_hosts_of_others_is_said_to_be_on_none_of_ours() -> None:
+    thread = Thread(site=slurm(), jobs={"9999": ("theirs-1",)})
+    report = await thread.say("job 9999 hangs")
+    assert report.headline == "Job 9999 is on none of the hosts that I look after here. I looked at no machine."
+
+
+def test_every_reason_has_its_sentence() -> None:
+    assert set(NOWHERE) == set(get_args(WhyNowhere))
 
 
 async def test_a_job_that_comes_to_be_known_is_looked_at_when_somebody_asks_again() -> None:

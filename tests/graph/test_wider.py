@@ -8,6 +8,7 @@ from graph.incident.flow import build_incident_graph, run_turn
 from graph.report import Report
 from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
 from tools.fact import Fact
+from tools.inventory.jobs import JobPlace
 
 SMALL, LARGE = tuple(f"n{i}" for i in range(1, 5)), tuple(f"n{i}" for i in range(1, 81))
 LOST_ON_N3, KILLED_ON_N1 = fact("n3", "dmesg", "kernel.xid", 79, "gpu3"), fact("n1", "dmesg", "kernel.oom_kill", "python3")
@@ -18,10 +19,10 @@ def world(hosts: tuple[str, ...], *sick: Fact) -> World:
 
 
 async def run(of: World, text: str, jobs: dict[str, tuple[str, ...]] | None = None) -> Report:
-    async def job_hosts(job: str) -> tuple[str, ...]:
-        return (jobs or {}).get(job, ())
+    async def job_place(job: str) -> JobPlace:
+        return JobPlace((jobs or {}).get(job, ()))
 
-    return await run_turn(build_incident_graph(InMemorySaver()), replace(of.ports(), job_hosts=job_hosts), item(text))
+    return await run_turn(build_incident_graph(InMemorySaver()), replace(of.ports(), job_place=job_place), item(text))
 
 
 def looked_at(of: World) -> set[str]:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
-from tools.inventory.jobs import SlurmJobs
+from tools.inventory.jobs import JobPlace, SlurmJobs, WhyNowhere
 from tools.inventory.ranges import expand
 from tools.inventory.sources import ansible, kubernetes, slurm
 from tools.inventory.sources.commands import here
@@ -380,13 +380,49 @@ async def test_slurm_is_asked_on_a_host_in_json_first_and_plainly_where_it_is_ol
 async def test_a_job_leads_to_its_hosts_where_a_controller_knows_it() -> None:
     inventory = Inventory(hosts={}, groups={}, slurm=("login1", "login2"))
     good = SlurmJobs(Login({("scontrol", "show", "job", "4711"): Ran(JOB.encode())}), inventory)
-    assert await good.hosts("4711") == ("gpu-001", "gpu-002")
+    assert await good.place("4711") == JobPlace(("gpu-001", "gpu-002"))
     deaf = Login({})
     assert "no route to host" in (await SlurmJobs(deaf, inventory).find("4711")).could_not
     assert [host for host, _ in deaf.asked] == ["login1", "login2"]
     assert await SlurmJobs(deaf, Inventory(hosts={}, groups={})).find("4711") == await SlurmJobs(deaf, Inventory(hosts={}, groups={})).find(
         "1"
     )
+
+
+SHOW, SACCT = ("scontrol", "show", "job", "4711"), ("sacct", "-n", "-P", "-X", "-a", "-j", "4711", "-o", "JobID,State,NodeList")
+GONE = Ran(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
+
+
+async def test_a_job_that_the_controller_forgot_is_looked_for_in_the_accounting() -> None:
+    inventory = Inventory(hosts={}, groups={}, slurm=("login1",))
+    ended = Ran(b"4711_1|FAILED|gpu-[001-002]\n4711_2|CANCELLED by 1001|gpu-002\n4711_[3-9]|PENDING|None assigned\n")
+    jobs = SlurmJobs(Login({SHOW: GONE, SACCT: ended}), inventory)
+    seen = (await jobs.find("4711")).job
+    assert seen
+    assert (seen.id, seen.hosts, seen.state) == ("4711", ("gpu-001", "gpu-002"), "FAILED+CANCELLED+PENDING")
+    assert await jobs.place("4711") == JobPlace(("gpu-001", "gpu-002"))
+
+
+@pytest.mark.parametrize(
+    ("said", "sacct", "why"),
+    [
+        (GONE, Ran(b""), "not_known"),
+        (GONE, Ran(b"", b"Slurm accounting storage is disabled\n", 1), "accounting_off"),
+        (GONE, Ran(b"Slurm accounting storage is disabled\n"), "accounting_off"),
+        (GONE, Ran(b"", b"sacct: error: Problem talking to the database: Connection refused\n", 1), "accounting_silent"),
+        (GONE, Ran(b"4711|FAILED|gpu-[1-\n"), "accounting_silent"),
+        (Ran(b"", b"slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1), Ran(b""), "could_not"),
+        (Ran(b"JobId=4711 JobName=a JobState=PENDING NumTasks=1 NodeList=(null)\n"), Ran(b""), "no_hosts"),
+    ],
+)
+async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked(said: Ran, sacct: Ran, why: WhyNowhere) -> None:
+    jobs = SlurmJobs(Login({SHOW: said, SACCT: sacct}), Inventory(hosts={}, groups={}, slurm=("login1",)))
+    assert await jobs.place("4711") == JobPlace(why=why)
+
+
+async def test_without_a_scheduler_and_with_one_that_is_away_nobody_says_that_there_is_no_such_job() -> None:
+    assert await SlurmJobs(Login({}), Inventory(hosts={}, groups={})).place("4711") == JobPlace(why="nobody")
+    assert await SlurmJobs(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).place("4711") == JobPlace(why="could_not")
 
 
 @given(st.text(max_size=20))

@@ -153,6 +153,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "sched.jobs": _words("squeue -h -w <node> -o <format>"),
     "sched.show_node": _words("scontrol show node <node>"),
     "sched.show_job": _words("scontrol show job <job>"),
+    "sched.accounted": _words("sacct -n -P -X -a -j <job> -o JobID,State,NodeList"),
     "procs.stat": _words("cat /proc/<pid>/stat"),
     "procs.users": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader"),
     "procs.users_of": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader -i <bdf>"),

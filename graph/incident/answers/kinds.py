@@ -18,7 +18,11 @@ def unknown(case: Case) -> Concluded:
     """Only names that nobody knows: what stands stays."""
     turn = case.turn
     report = answering(case, "").model_copy(
-        update={"unknown_hosts": unknown_names(turn.unknown, case.nameable), "unknown_job": turn.unknown_job}
+        update={
+            "unknown_hosts": unknown_names(turn.unknown, case.nameable),
+            "unknown_job": turn.unknown_job,
+            "why_nowhere": turn.why_nowhere,
+        }
     )
     reply = " ".join((*said_in(report), "I looked at nothing, and nothing else has changed."))
     return Concluded(report.model_copy(update={"reply": reply}))
@@ -28,7 +32,7 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     """The report so far under the new item's id, with a direct reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
     said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome}
-    return last.model_copy(update={**said, "unknown_hosts": (), "unknown_job": "", "shown": (), "threads": ()})
+    return last.model_copy(update={**said, "unknown_hosts": (), "unknown_job": "", "why_nowhere": "", "shown": (), "threads": ()})
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:

@@ -9,6 +9,14 @@ from tools.transport import Transport, Unreachable
 SECONDS, CAP = 30.0, 64 << 20
 
 
+class Complained(BadSource):
+    """The command ran and ended with an error; `complaint` is the last line of what it said."""
+
+    def __init__(self, problem: str, complaint: str) -> None:
+        super().__init__([problem])
+        self.complaint = complaint
+
+
 async def here(argv: Sequence[str]) -> str:
     """What a command prints on this machine. Raises BadSource."""
     return _printed(argv, *await ran_here(argv))
@@ -46,5 +54,6 @@ async def there(transport: Transport, host: str, argv: Sequence[str]) -> str:
 def _printed(argv: Sequence[str], status: int | None, out: bytes, err: bytes) -> str:
     if status != 0:
         complaint = (err or out).decode("utf-8", "replace").strip().splitlines()
-        raise BadSource([f"{' '.join(argv)}: {complaint[-1][:200] if complaint else f'exit status {status}'}"])
+        said = complaint[-1][:200] if complaint else ""
+        raise Complained(f"{' '.join(argv)}: {said or f'exit status {status}'}", said)
     return out.decode("utf-8", "replace")

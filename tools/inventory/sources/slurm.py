@@ -16,6 +16,9 @@ from tools.inventory.sources.rows import HOST_NAME, BadSource, Rows
 NODES_JSON = ("scontrol", "show", "node", "--json")
 NODES_PLAIN = ("scontrol", "-o", "show", "node")
 _FIELD = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
+NOT_KNOWN, ACCOUNTING_OFF = "invalid job id", "accounting storage is disabled"
+"""What scontrol and sacct end with, in small letters, where the controller has no such job and where nothing is accounted."""
+MOST_TASKS = 2000
 _NO_NODES = ("", "(null)", "None assigned", "n/a")
 
 
@@ -35,6 +38,24 @@ def job_argv(job: str) -> tuple[str, ...]:
     if not re.fullmatch(r"\d{1,12}(?:_\d{1,6})?", job):
         raise BadSource([f"{job!r} is no Slurm job id"])
     return ("scontrol", "show", "job", job)
+
+
+def accounted_argv(job: str) -> tuple[str, ...]:
+    """The question to the accounting for a job, whoever's it is (without `-a` a plain user is shown their own only). BadSource as above."""
+    return ("sacct", "-n", "-P", "-X", "-a", "-j", job_argv(job)[-1], "-o", "JobID,State,NodeList")
+
+
+def read_accounted(text: str) -> SlurmJob | None:
+    """`4711|FAILED|gpu-[001-002]`, a row for each task of an array; None where the accounting lists none. Raises BadSource."""
+    rows = [parts for line in text.splitlines()[:MOST_TASKS] if len(parts := line.split("|")) == 3]
+    if not rows:
+        return None
+    try:
+        hosts = tuple(dict.fromkeys(host for _, _, nodes in rows if nodes not in _NO_NODES for host in expand(nodes)))
+    except BadRange as why:
+        raise BadSource([f"sacct: NodeList: {why}"]) from why
+    states = dict.fromkeys(state.split()[0] for _, state, _ in rows if state.strip())  # `CANCELLED by 1001`
+    return SlurmJob(rows[0][0], hosts, state="+".join(list(states)[:4]))
 
 
 def read_nodes(text: str, *, gpus_only: bool = True) -> Rows:

@@ -97,6 +97,13 @@ def show_job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellA
     return said("\n".join(rows) + "\n\n")
 
 
+def accounted(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
+    """`sacct -n -P -X -a -j JOB -o JobID,State,NodeList`: the accounting forgets no job."""
+    if slots["job"] not in (world.job.id, world.reported_job or None):
+        return said("")
+    return said(f"{slots['job']}|{job_state(world)}|{','.join(world.nodes)}\n")
+
+
 READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnswer]] = {
     "sched.node": nodes,
     "sched.nodes": nodes,
@@ -104,6 +111,7 @@ READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnsw
     "sched.jobs": jobs_on,
     "sched.show_node": show_node,
     "sched.show_job": show_job,
+    "sched.accounted": accounted,
 }
 """Commands of `grammar.READS` that only look."""
 
