@@ -44,6 +44,10 @@ from bot.slack.outgoing.posts import KeptMessages, PostedCards, Unsettled
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.outgoing.reports import SlackBoard
+from bot.slack.pane.cut_off import CutOff
+from bot.slack.pane.pane import Pane
+from bot.slack.pane.streams import StreamedAnswers
+from bot.slack.pane.unanswered import Unanswered
 from bot.slack.people import People
 from bot.store.closed import ClosedIncidents
 from bot.store.earlier import EarlierIncidents
@@ -76,6 +80,7 @@ class Window:
     titles: Mapping[str, str]
     living: LivingMessages
     board: SlackBoard
+    pane: Pane
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         closed = ClosedIncidents(store.redis)
         catch_up = CatchingUp(earlier, closed, thinking.turns.state)
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
-        chores = (Sweeper(window.inbox, wakeups).run, Forsaken(window.living).run, retention.run) if works else ()
+        sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living), CutOff(window.client, window.pane.open))
+        chores = (*(sweeper.run for sweeper in sweepers), retention.run) if works else ()
         async with _working(desk, wakeups, chores), _listening(settings, surface, role):
             yield desk
 
@@ -137,7 +143,9 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         titles,
     )
     board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound, titles)
-    return Window(client, background, people, cards, inbox, titles, living, board)
+    unanswered = Unanswered(store.redis, world.ports.clock)
+    pane = Pane(client, unanswered, StreamedAnswers(client, unanswered, settings.pane_streams), background)
+    return Window(client, background, people, cards, inbox, titles, living, board, pane)
 
 
 def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
@@ -189,6 +197,7 @@ def _surface(
         tasks=window.background,
         pulse=pulse,
         vocabulary_of=places(ports),
+        pane=window.pane,
         alert_bots=frozenset(settings.alert_bots),
         facts_of=thinking.facts_of,
         courses=courses,

@@ -10,6 +10,8 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.actions.decisions import Approvals
+from bot.cards.blocks import Card
+from bot.cards.incidents import notes
 from bot.cards.incidents.close_modal import Choices
 from bot.desk.courses import Courses
 from bot.desk.inbox import Inbox
@@ -17,6 +19,7 @@ from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
+from bot.slack.pane.pane import Pane
 from bot.slack.people import People
 from bot.tasks import Background, InOrder
 from graph.conversation.said import Vocabulary
@@ -68,6 +71,8 @@ class Surface:
     pulse: Pulse
     vocabulary_of: Callable[[Origin], Vocabulary]
     """What may be named in a place."""
+    pane: Pane
+    """Where direct messages are answered."""
     alert_bots: frozenset[str] = frozenset()
     """Bot ids of the alert sources that may open incidents."""
     approvals: Approvals | None = None
@@ -109,6 +114,11 @@ async def storing(seconds: float = STORE_SECONDS) -> AsyncIterator[None]:
         if isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError):
             raise
         raise StoreAway from error
+
+
+def refusal(no: Refusal) -> Card:
+    """What whoever is refused is told, and where to go instead."""
+    return notes.refused(str(no), no.instead if isinstance(no, policy.NotServed) else ())
 
 
 def approvals_of(surface: Surface) -> Approvals:

@@ -8,11 +8,15 @@ from typing import Any
 
 import yaml
 
+PANE = "Ask which incidents are open and what waits for your approval. Both are answered with links to their threads."
+"""Who opens the conversation with the app reads this. Slack asks for it as `agent_view`: an app made today cannot have the older
+`assistant_view` (docs.slack.dev/ai/migrating-to-agent-messaging), whose events are understood all the same."""
 EVENTS = ("app_home_opened", "app_mention", "message.channels", "message.groups", "message.im")
 """What the app subscribes to."""
 COMMAND, SHORTCUT = "/rackmedic", "diagnose_this"
 SCOPES: Mapping[str, str] = {
     "app_mentions:read": "hear that it was mentioned",
+    "assistant:write": "suggest in a direct message what can be asked",
     "channels:history": "read replies in an incident's thread, and look for its own report after a crash",
     "channels:read": "ask whether another organisation can read a channel, and who is in it",
     "chat:write": "post and edit cards",
@@ -21,7 +25,7 @@ SCOPES: Mapping[str, str] = {
     "files:write": "attach the evidence to a ticket",
     "groups:history": "the same in private channels",
     "groups:read": "the same in private channels",
-    "im:history": "answer a direct message, by saying where to ask",
+    "im:history": "answer a direct message, and end an answer whose process died",
     "reactions:write": "show under the message that called it how the incident stands",
     "usergroups:read": "know who may approve, and mention their group",
     "users:read": "tell colleagues from guests and other organisations, and call people by their names",
@@ -42,6 +46,7 @@ def manifest() -> dict[str, Any]:
     return {
         "display_information": {"name": "RackMedic", "description": DESCRIPTION, "long_description": LONG, "background_color": "#1d2b36"},
         "features": {
+            "agent_view": {"agent_description": PANE},
             "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": False},
             "bot_user": {"display_name": "rackmedic", "always_online": True},
             "shortcuts": [

@@ -25,6 +25,8 @@ class Names:
         self.fence = f"{prefix}:fence"
         self.dead = f"{prefix}:dead"
         self.living = f"{prefix}:living"
+        self.pane_open = f"{prefix}:pane:open"
+        self.pane_streams = f"{prefix}:pane:streams"
         self.actions_due = f"{prefix}:actions:due"
         self._prefix = prefix
 
@@ -58,6 +60,12 @@ class Names:
     def told(self, approval: str) -> str:
         return f"{self._prefix}:actions:told:{approval}"
 
+    def pane_heard(self, key: str) -> str:
+        return f"{self._prefix}:pane:heard:{key}"
+
+    def pane_ending(self, key: str) -> str:
+        return f"{self._prefix}:pane:ending:{key}"
+
     def gpus(self, host: str) -> str:
         return f"{self._prefix}:gpus:{host}"
 
@@ -84,6 +92,10 @@ TABLE = (
     KeyForm("rm:fence",                      "counter behind the tokens of leases"),
     KeyForm("rm:dead",                       "list: items that no turn could answer; the last thousand"),
     KeyForm("rm:living",                     "zset: incidents whose message says that somebody is looking, by since when"),
+    KeyForm("rm:pane:open",                  "zset: direct messages that are being answered, by the last sign of life", "an hour after the last one"),
+    KeyForm("rm:pane:streams",               "hash: which message is the stream of which answer", "an hour after the last stream"),
+    KeyForm("rm:pane:heard:*",               "that a direct message was heard", "after an hour"),
+    KeyForm("rm:pane:ending:*",              "who ends an answer whose process died", "with that, or after a minute"),
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
     KeyForm("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),

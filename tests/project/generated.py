@@ -9,8 +9,11 @@ from pathlib import Path
 
 import yaml
 
+from bot.cards.personal.direct import KNOWN, wish
+from bot.cards.personal.suggestions import PROMPTS
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
+from bot.slack.manifest import SCOPES
 from graph.conversation.intents import INTENTS
 from graph.incident.flow import FLOW
 from tests.project.diagrams import action_states, incident_states, ladder_states
@@ -85,6 +88,19 @@ def intents() -> str:
     return "\n".join(rows)
 
 
+def direct() -> str:
+    """What can be asked in a direct message, each with the question that is suggested for it."""
+    suggested = {prompt.wish: prompt.says for prompt in PROMPTS}
+    rows = ["| say | or press | and |", "|---|---|---|"]
+    return "\n".join(rows + [f"| `{say}` | {suggested[wish(say)]} | {means} |" for say, means in KNOWN])
+
+
+def scopes() -> str:
+    """What the manifest asks Slack for."""
+    rows = ["| scope | to |", "|---|---|"]
+    return "\n".join(rows + [f"| `{scope}` | {reason} |" for scope, reason in SCOPES.items()])
+
+
 def rooms() -> str:
     """Every package of the product with the first paragraph of its docstring."""
     rows = ["| room | |", "|---|---|"]
@@ -101,7 +117,8 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
     "docs/settings.md": {"settings": settings},
-    "docs/conversation.md": {"intents": intents},
+    "docs/conversation.md": {"intents": intents, "direct": direct},
+    "SECURITY.md": {"scopes": scopes},
 }
 
 

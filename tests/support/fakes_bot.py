@@ -1,9 +1,9 @@
 """The bot's Slack side against the Slack sandbox: real Bolt, real Socket Mode, the real inbox on fakeredis; what is behind it is remembered."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
@@ -20,6 +20,9 @@ from bot.slack.manifest import manifest
 from bot.slack.outgoing.living import LivingMessages
 from bot.slack.outgoing.posts import KeptMessages, OriginOf, PostedCards, Unsettled
 from bot.slack.outgoing.reactions import Reactions
+from bot.slack.pane.pane import Pane
+from bot.slack.pane.streams import StreamedAnswers
+from bot.slack.pane.unanswered import Unanswered
 from bot.slack.people import People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
@@ -82,10 +85,12 @@ def living_messages(
 
 
 @asynccontextmanager
-async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface) -> AsyncIterator[Behind]:
-    """The bot connected to a workspace that grants exactly what its manifest asks for; `dress` puts more behind it."""
+async def slack_side(
+    dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface, app: Mapping[str, Any] | None = None
+) -> AsyncIterator[Behind]:
+    """The bot connected to a workspace that grants exactly what its manifest asks for (`app`: another one); `dress` puts more behind it."""
     patience = Patience(ack=5.0, retries=(0.0, 0.0, 0.0), offline=5.0)
-    async with SlackSandbox(manifest=manifest(), patience=patience) as slack:
+    async with SlackSandbox(manifest=dict(app or manifest()), patience=patience) as slack:
         client = slack_client(slack.bot_token, slack.api_url)
         server, background = FakeServer(), Background()
         redis = FakeAsyncRedis(server=server)
@@ -101,6 +106,7 @@ async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambd
         async def state_of(incident: str) -> Incident:
             return made[0].states.get(incident, cast(Incident, {}))
 
+        asked = Unanswered(redis, WallClock())
         surface = Surface(
             client,
             inbox,
@@ -115,6 +121,7 @@ async def slack_side(dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambd
             background,
             Pulse(redis, WallClock()),
             lambda _: VOCABULARY,
+            Pane(client, asked, StreamedAnswers(client, asked), background),
         )
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))

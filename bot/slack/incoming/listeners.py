@@ -26,10 +26,9 @@ from bot.cards.buttons import BadForm
 from bot.cards.incidents import close_modal, held, more, notes
 from bot.cards.incidents import feedback as feedback_form
 from bot.cards.text import Line
-from bot.policy.channels import NotServed
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
-from bot.slack.context import StoreAway, Surface
+from bot.slack.context import StoreAway, Surface, refusal
 from bot.slack.incoming import approval_clicks, clicks, commands, feedback, forms, home
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import Arrival, read_message
@@ -64,6 +63,7 @@ class Listeners:
         """Everything, so that nothing is left unanswered."""
         app.event(re.compile("^(app_mention|message)$"))(self.message)
         app.event("app_home_opened")(self.home_opened)
+        app.event("assistant_thread_started")(self.chat_begun)
         app.event(ANYTHING)(self.nothing)
         app.action(ANYTHING)(self.action)
         app.view_submission(ANYTHING)(self.submission)
@@ -81,7 +81,7 @@ class Listeners:
             await hear(self._surface, arrival)
         except Refusal as no:
             if arrival.mention and not arrival.twin and not arrival.alert:
-                self._say(arrival, _refusal(no))
+                self._say(arrival, refusal(no))
         except StoreAway as away:
             log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
             if self._first(arrival.key):
@@ -94,6 +94,14 @@ class Listeners:
         if event.get("tab", "home") == "home":
             work = home.publish(self._surface, str(event["user"]), str(body.get("team_id", "")))
             self._surface.tasks.spawn("home", work)
+        elif event["tab"] == "messages":
+            self._surface.pane.greet(str(event["channel"]))
+        return await ack()
+
+    async def chat_begun(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        """Of an app whose conversation is threads. That people then look at another channel is heard by `nothing`: it is none of our business."""
+        begun = body["event"]["assistant_thread"]
+        self._surface.pane.greet(str(begun["channel_id"]), str(begun["thread_ts"]))
         return await ack()
 
     async def action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
@@ -145,7 +153,7 @@ class Listeners:
         try:
             await work
         except Refusal as no:
-            return _refusal(no)
+            return refusal(no)
         except StoreAway as away:
             log.warning("listeners.not_stored", error=str(away.__cause__))
             return notes.not_stored(will_retry=False)
@@ -189,10 +197,6 @@ def _taker(action_id: str) -> Callable[[Surface, Body], Awaitable[None]]:
     if action_id in approval.BUTTONS:
         return approval_clicks.press
     return home.press if action_id in held.BUTTONS else clicks.press
-
-
-def _refusal(no: Refusal) -> Card:
-    return notes.refused(str(no), no.instead if isinstance(no, NotServed) else ())
 
 
 def _known(body: Body) -> Line:

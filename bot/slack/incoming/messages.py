@@ -10,16 +10,20 @@ from typing import Any, Final
 
 from bot.cards.blocks import Card, card
 from bot.cards.incidents import home, notes
+from bot.cards.personal.direct import wish
+from bot.cards.personal.suggestions import READING, TITLES
 from bot.desk.pulse import Before, May
 from bot.policy import channels as policy
 from bot.refusal import Refusal
 from bot.slack.client import post
-from bot.slack.context import Surface, storing
+from bot.slack.context import Surface, refusal, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.commands import direct
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.open_work import open_incidents
 from bot.slack.incoming.payloads import Arrival
+from bot.slack.pane.pane import DirectAnswer
+from bot.slack.pane.unanswered import DirectQuestion
 from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, mentions
 from graph.conversation.intents import Intent
 from graph.conversation.read import read
@@ -77,7 +81,7 @@ async def _hear(surface: Surface, arrival: Arrival) -> Heard:
     if incident is None and not arrival.mention:
         return Heard()
     if incident is None and arrival.place.type == "im":
-        return await _answer(surface, arrival, await direct(surface, arrival.place, arrival.user, grammar.people_see(arrival.raw)))
+        return await _personal(surface, arrival)
     policy.serve(arrival.place, surface.bound)
     if arrival.alert:
         said = Said(intent=Intent.NEW_FACTS, text=grammar.people_see(arrival.raw))
@@ -87,6 +91,26 @@ async def _hear(surface: Surface, arrival: Arrival) -> Heard:
         return await _reply(surface, arrival, said, incident)
     policy.colleague(await surface.people.person(arrival.user), arrival.team)
     return await _begin(surface, arrival, said)
+
+
+async def _personal(surface: Surface, arrival: Arrival) -> Heard:
+    """A message to ourselves alone: answered once in its thread, a refusal too. What cannot be stored is not answered, and delivered again."""
+    text = grammar.people_see(arrival.raw)
+    asked = DirectQuestion(arrival.team, arrival.channel, arrival.root, arrival.ts, arrival.user)
+    wished = wish(text)
+
+    async def make() -> DirectAnswer:
+        try:
+            card = await direct(surface, arrival.place, arrival.user, text)
+        except Refusal as no:
+            return DirectAnswer(refusal(no))
+        return DirectAnswer(card, TITLES.get(wished, ""), suggest=wished == "elsewhere")
+
+    async with storing():
+        new = await surface.pane.open.claim(asked)
+    if new:
+        await surface.pane.answer(asked, READING.get(wished, ""), make)
+    return Heard()
 
 
 async def _understood(surface: Surface, arrival: Arrival) -> Said:

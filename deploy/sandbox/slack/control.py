@@ -44,6 +44,8 @@ class Control:
             "command": self.command,
             "shortcut": self.shortcut,
             "home": self.home,
+            "pane": self.pane,
+            "prompt": self.prompt,
             "dm": self.dm,
             "share": self.share,
             "user": self.user,
@@ -59,6 +61,7 @@ class Control:
             "channels": self.channels,
             "messages": self.messages,
             "thread": self.thread,
+            "pane": self.shown_pane,
             "views": lambda query: {"views": self.views.stacks.get(self.ws.user(query["user"]).id, [])},
             "home": lambda query: {"view": self.ws.homes.get(self.ws.user(query["user"]).id)},
             "stats": lambda _query: self.stats(),
@@ -133,6 +136,17 @@ class Control:
         self.acts.open_home(body["user"])
         return {}
 
+    async def pane(self, body: JSON) -> JSON:
+        """Open the conversation with the app; with `thread_ts` and `viewing`, look at another channel beside it."""
+        if "thread_ts" in body:
+            self.acts.look_at(body["user"], body["viewing"], body["thread_ts"])
+            return {}
+        return {"thread_ts": self.acts.open_pane(body["user"], body.get("viewing", ""))}
+
+    async def prompt(self, body: JSON) -> JSON:
+        message = self.acts.press_prompt(body["user"], body["title"], body.get("thread_ts") or "")
+        return {"ts": message.ts, "channel": message.channel}
+
     async def dm(self, body: JSON) -> JSON:
         return {"channel": self._channel(self.ws.dm(self.ws.user(body["user"]).id))}
 
@@ -187,7 +201,12 @@ class Control:
             "me": me,
             "users": people,
             "groups": [group.wire(True) for group in self.ws.groups.values()],
-            "app": {"name": self.ws.app.name, "commands": self.ws.app.commands, "shortcuts": self.ws.app.shortcuts},
+            "app": {
+                "name": self.ws.app.name,
+                "commands": self.ws.app.commands,
+                "shortcuts": self.ws.app.shortcuts,
+                "view": self.ws.app.view,
+            },
             "view": self.views.top(me),
             "cluster": self.cluster,
             "connections": len(self.hub.connections),
@@ -201,6 +220,12 @@ class Control:
 
     def _channel(self, channel: Channel) -> JSON:
         return self.ws.channel_wire(channel) | {"members": channel.members}
+
+    def shown_pane(self, query: JSON) -> JSON:
+        """What stands around a thread of one person's conversation with the app, or around the conversation as a whole."""
+        channel, thread = self.ws.dm(self.ws.user(query["user"]).id).id, query.get("thread_ts", "")
+        offered = self.ws.panes.prompts.get((channel, thread), {"title": "", "prompts": []})
+        return {"channel": channel, "status": self.ws.panes.status(channel, thread), **offered}
 
     def messages(self, query: JSON) -> JSON:
         channel = self.ws.channel(query["channel"])

@@ -126,6 +126,14 @@ class SlackSandbox:
     async def open_home(self, user: str) -> None:
         self.acts.open_home(user)
 
+    def open_pane(self, user: str, viewing: str = "") -> str:
+        """A person opens the conversation with the app; the thread that it begins with, where it has one."""
+        return self.acts.open_pane(user, viewing)
+
+    def pane(self, user: str, thread_ts: str = "") -> JSON:
+        """The prompts and the status that this person sees around a thread of that conversation, or around all of it."""
+        return self.control.shown_pane({"user": user, "thread_ts": thread_ts})
+
     def dm(self, user: str) -> Channel:
         return self.ws.dm(self.ws.user(user).id)
 

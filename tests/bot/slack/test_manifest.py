@@ -11,9 +11,10 @@ from deploy.sandbox.slack.workspace.people import App
 
 COMMITTED = Path(__file__).parents[3] / "deploy" / "slack" / "manifest.yaml"
 CALLS = {
-    "auth.test", "chat.postMessage", "chat.update", "conversations.info", "conversations.members", "conversations.replies",
-    "files.completeUploadExternal", "files.getUploadURLExternal", "reactions.add", "reactions.remove", "usergroups.users.list",
-    "users.info", "views.open", "views.publish",
+    "assistant.threads.setStatus", "assistant.threads.setSuggestedPrompts", "assistant.threads.setTitle", "auth.test",
+    "chat.appendStream", "chat.postMessage", "chat.startStream", "chat.stopStream", "chat.update", "conversations.info",
+    "conversations.members", "conversations.replies", "files.completeUploadExternal", "files.getUploadURLExternal", "reactions.add",
+    "reactions.remove", "usergroups.users.list", "users.info", "views.open", "views.publish",
 }  # fmt: skip
 """What `bot` asks of the Web API."""
 
@@ -49,3 +50,9 @@ def test_it_offers_the_command_and_the_entry_in_a_messages_menu() -> None:
     app = App.from_manifest(manifest.manifest())
     assert [row["command"] for row in app.commands] == [manifest.COMMAND]
     assert [row["callback_id"] for row in app.shortcuts] == [manifest.SHORTCUT]
+
+
+def test_its_conversation_is_one_that_new_apps_may_have() -> None:
+    made = manifest.manifest()
+    assert App.from_manifest(made).view == "agent"
+    assert 0 < len(made["features"]["agent_view"]["agent_description"]) <= 300

@@ -13,6 +13,7 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
 from bot.desk.sweeper import timers_after
 from bot.slack.outgoing.posts import PostedCards
+from bot.slack.pane.unanswered import DirectQuestion, Unanswered
 from bot.store.gpu_holds import RedisHolds
 from bot.store.keys import LEDGER, TABLE, THREADS, Names
 from bot.store.model_costs import RedisBook
@@ -71,6 +72,18 @@ async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_t
     await look("end")
     assert {Names().lease(incident), Names().gpus("n1"), Names().alone(incident, "living"), Names().of(incident, "timers")} <= seen
     assert [key for key in seen if not rows_of(key)] == []
+
+
+async def test_what_a_direct_message_leaves_in_redis_stands_in_the_table_and_goes_by_itself(redis: Redis) -> None:
+    clock = SetClock()
+    pane, asked = Unanswered(redis, clock), DirectQuestion("T", "D1", "1.0", "1.0", "U1")
+    assert await pane.claim(asked)
+    await pane.streams(asked, "2.0")
+    async with pane.alone(asked):
+        keys = await keys_of(redis)
+        assert len(keys) == 4
+        assert [key for key in keys if not rows_of(key)] == []
+        assert all([0 < await redis.ttl(key) <= 3600 for key in keys])
 
 
 def test_the_rooms_below_spell_their_keys_as_the_table_says() -> None:

@@ -178,8 +178,40 @@ class Acts:
 
     def open_home(self, user: str) -> None:
         who = self.ws.user(user)
-        if self.ws.app.hears("app_home_opened"):
-            self.hub.event(events.home_opened(self.ws, who))
+        self._hears("app_home_opened", events.home_opened(self.ws, who))
+
+    def open_pane(self, user: str, viewing: str = "") -> str:
+        """They open the conversation with the app; the thread that an assistant's begins with."""
+        who = self.ws.user(user)
+        if self.ws.app.view != "assistant":
+            self.ws.dm(who.id)
+            self._hears("app_home_opened", events.home_opened(self.ws, who, "messages"))
+            return ""
+        root = self.ws.begin_chat(self.ws.dm(who.id))
+        self._hears("assistant_thread_started", events.chat(self.ws, "assistant_thread_started", who, root, viewing))
+        return root.ts
+
+    def look_at(self, user: str, viewing: str, thread_ts: str = "") -> None:
+        """They go to another channel while the conversation stays open beside it."""
+        who = self.ws.user(user)
+        if thread_ts:
+            kind = "assistant_thread_context_changed"
+            self._hears(kind, events.chat(self.ws, kind, who, self.ws.message(self.ws.dm(who.id).id, thread_ts), viewing))
+        else:
+            self._hears("app_context_changed", events.context_changed(self.ws, who, viewing))
+
+    def press_prompt(self, user: str, title: str, thread_ts: str = "") -> Message:
+        """They press a suggested prompt: its message is sent as theirs."""
+        channel = self.ws.dm(self.ws.user(user).id).id
+        offered = self.ws.panes.prompts.get((channel, thread_ts)) or self.ws.panes.prompts.get((channel, ""), {"prompts": []})
+        for prompt in offered["prompts"]:
+            if prompt["title"] == title:
+                return self.say(user, channel, prompt["message"], thread_ts)
+        raise SlackRefusal("prompt_not_found", f"no prompt is called {title}")
+
+    def _hears(self, subscription: str, event: JSON) -> None:
+        if self.ws.app.hears(subscription):
+            self.hub.event(event)
 
     def respond(self, key: str, body: JSON) -> None:
         """Something was posted to a response_url."""

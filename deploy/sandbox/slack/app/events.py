@@ -114,11 +114,26 @@ EVENTS = {
 }
 
 
-def home_opened(ws: Workspace, user: User) -> JSON:
-    event: JSON = {"type": "app_home_opened", "user": user.id, "channel": f"D{user.id[1:]}", "tab": "home", "event_ts": now(ws)}
-    if user.id in ws.homes:
+def home_opened(ws: Workspace, user: User, tab: str = "home") -> JSON:
+    """Somebody opened the app; with the tab `messages`, the conversation (docs.slack.dev/reference/events/app_home_opened)."""
+    event: JSON = {"type": "app_home_opened", "user": user.id, "channel": f"D{user.id[1:]}", "tab": tab, "event_ts": now(ws)}
+    if tab == "home" and user.id in ws.homes:
         event["view"] = ws.homes[user.id]
     return callback(ws, event)
+
+
+def chat(ws: Workspace, kind: str, user: User, root: Message, viewing: str) -> JSON:
+    """`assistant_thread_started` and `assistant_thread_context_changed`: who, in which thread, and which channel they look at beside it
+    (docs.slack.dev/reference/events/assistant_thread_started, …/assistant_thread_context_changed)."""
+    context = {"channel_id": viewing, "team_id": HOME, "enterprise_id": None} if viewing else {}
+    about = {"user_id": user.id, "context": context, "channel_id": root.channel, "thread_ts": root.ts}
+    return callback(ws, {"type": kind, "assistant_thread": about, "event_ts": now(ws)})
+
+
+def context_changed(ws: Workspace, user: User, viewing: str) -> JSON:
+    """The same of an agent (docs.slack.dev/reference/events/app_context_changed)."""
+    entities = [{"type": "slack#/types/channel_id", "value": viewing, "team_id": HOME}]
+    return callback(ws, {"type": "app_context_changed", "user": user.id, "context": {"entities": entities}, "event_ts": now(ws)})
 
 
 def now(ws: Workspace) -> str:

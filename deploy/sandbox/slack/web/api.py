@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from deploy.sandbox.slack.app.socketmode import Hub
+from deploy.sandbox.slack.web import assistant as web_assistant
 from deploy.sandbox.slack.web import chat as web_chat
 from deploy.sandbox.slack.web import files as web_files
 from deploy.sandbox.slack.web import people as web_people
@@ -40,7 +41,9 @@ METHODS: dict[str, WebMethod] = {
     "chat.startStream":             WebMethod(web_stream.start,          "chat:write",          tier(TIER_2)),
     "chat.appendStream":            WebMethod(web_stream.append,         "chat:write",          tier(TIER_4)),
     "chat.stopStream":              WebMethod(web_stream.stop,           "chat:write",          tier(TIER_2)),
-    "assistant.threads.setStatus":  WebMethod(web_chat.set_status,       "chat:write",          tier(600)),
+    "assistant.threads.setStatus":  WebMethod(web_assistant.set_status,  "chat:write",          tier(600)),
+    "assistant.threads.setSuggestedPrompts": WebMethod(web_assistant.set_prompts, "assistant:write", tier(TIER_4)),
+    "assistant.threads.setTitle":   WebMethod(web_assistant.set_title,   "assistant:write",     tier(TIER_4)),
     "reactions.add":                WebMethod(web_chat.react,            "reactions:write",     tier(TIER_3)),
     "reactions.remove":             WebMethod(web_chat.unreact,          "reactions:write",     tier(TIER_2)),
     "conversations.info":           WebMethod(web_people.info,           "channels:read",       tier(TIER_3)),
@@ -79,6 +82,8 @@ class Api:
     origin: str = ""
     calls: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    refuse: dict[str, str] = field(default_factory=dict)
+    """Method → the code with which this Slack refuses it, whatever is asked: one that it does not have yet, or not for this workspace."""
 
     async def handle(self, request: web.Request) -> web.Response:
         name = request.match_info["method"]
@@ -100,6 +105,8 @@ class Api:
         return ALL_SCOPES if self.ws.app.scopes is None else self.ws.app.scopes
 
     def _run(self, name: str, args: JSON, token: str) -> JSON:
+        if name in self.refuse:
+            raise SlackRefusal(self.refuse[name])
         if name != CONNECT and name not in METHODS:
             raise SlackRefusal("unknown_method", req_method=name)
         if not token:

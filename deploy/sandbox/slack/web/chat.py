@@ -1,4 +1,4 @@
-"""chat.*, reactions.* and assistant.threads.*: what the bot says, and what Slack refuses to say for it."""
+"""chat.* and reactions.*: what the bot says, and what Slack refuses to say for it."""
 
 from typing import Any
 
@@ -13,6 +13,9 @@ POST_TEXT = 40_000
 UPDATE_TEXT_BYTES = 4_000
 MARKDOWN_TEXT = 12_000
 METADATA_BYTES = 16_000
+STREAM_SECONDS = 300
+"""So long after its start Slack ends a stream, also one that is being fed; its message may be edited from then on
+(github.com/slackapi/python-slack-sdk/issues/1859, github.com/slackapi/node-slack-sdk/issues/2702)."""
 
 
 def post_message(call: Call) -> JSON:
@@ -26,7 +29,7 @@ def post_message(call: Call) -> JSON:
 
 def update(call: Call) -> JSON:
     channel, message = call.channel(), own(call, "cant_update_message")
-    if message.streaming:
+    if streams(call, message):
         raise SlackRefusal("streaming_state_conflict")
     body = content(call, earlier=message.body)
     if len(body["text"].encode()) > UPDATE_TEXT_BYTES:
@@ -69,12 +72,12 @@ def unreact(call: Call) -> JSON:
     return {}
 
 
-def set_status(call: Call) -> JSON:
-    """The small "is thinking" line under a thread; it goes when the bot posts there, or when set to nothing."""
-    channel, thread_ts = call.channel("channel_id"), call.need("thread_ts")
-    data = {"thread_ts": thread_ts, "status": call.text("status"), "loading_messages": call.structure("loading_messages") or []}
-    call.ws.journal.add("status", data, channel.id)
-    return {}
+def streams(call: Call, message: Message) -> bool:
+    """Whether a message is still growing."""
+    if message.streaming and call.ws.clock() - message.body["stream"]["began"] > STREAM_SECONDS:
+        message.streaming = False
+        call.ws.edit(message, {"streaming_state": "completed"}, by_hand=False)
+    return message.streaming
 
 
 def own(call: Call, otherwise: str) -> Message:

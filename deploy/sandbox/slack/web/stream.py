@@ -1,16 +1,14 @@
-"""chat.startStream, appendStream, stopStream: a message that grows by chunks until it is stopped, or forgotten too long."""
+"""chat.startStream, appendStream, stopStream: a message that grows by chunks until it is stopped, or is too old."""
 
 from typing import Any
 
 from deploy.sandbox.slack.web.calls import Call
-from deploy.sandbox.slack.web.chat import MARKDOWN_TEXT, checked, metadata, own, thread
+from deploy.sandbox.slack.web.chat import MARKDOWN_TEXT, checked, metadata, own, streams, thread
 from deploy.sandbox.slack.workspace.people import BOT
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import named
 from deploy.sandbox.slack.workspace.workspace import Message
 
-IDLE_SECONDS = 300
-"""A stream that nothing is appended to for minutes leaves the streaming state; learnt from people whose bots were slow."""
 STATUSES = frozenset({"pending", "in_progress", "complete", "error"})
 
 
@@ -26,7 +24,8 @@ def start(call: Call) -> JSON:
     if call.text("task_display_mode") not in ("", "timeline", "plan"):
         raise SlackRefusal("invalid_arguments", "[ERROR] must be one of: timeline, plan [json-pointer:/task_display_mode]")
     chunks = given(call)
-    body: JSON = {"text": "", "streaming_state": "in_progress", "stream": {"mode": call.text("task_display_mode") or "timeline"}, **place}
+    stream = {"mode": call.text("task_display_mode") or "timeline", "began": call.ws.clock()}
+    body: JSON = {"text": "", "streaming_state": "in_progress", "stream": stream, **place}
     message = call.ws.post(BOT, channel, body | {"blocks": []})
     message.streaming = True
     grow(call, message, chunks)
@@ -56,9 +55,7 @@ def stop(call: Call) -> JSON:
 
 def open_stream(call: Call) -> Message:
     message = own(call, "message_not_owned_by_app")
-    idle = call.ws.clock() - message.body.get("stream", {}).get("fed", 0)
-    if not message.streaming or idle > IDLE_SECONDS:
-        message.streaming = False
+    if not streams(call, message):
         raise SlackRefusal("message_not_in_streaming_state")
     return message
 
@@ -97,8 +94,7 @@ def grow(call: Call, message: Message, chunks: list[JSON]) -> None:
             case _:
                 blocks += checked(chunk["blocks"])
     text = "\n".join(str(block["text"]) for block in blocks if block["type"] == "markdown")
-    stream = message.body["stream"] | {"fed": call.ws.clock()}
-    call.ws.edit(message, {"blocks": named(blocks), "text": text, "stream": stream}, by_hand=False)
+    call.ws.edit(message, {"blocks": named(blocks), "text": text}, by_hand=False)
 
 
 def extend_text(blocks: list[JSON], text: str) -> None:

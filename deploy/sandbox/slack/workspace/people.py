@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from deploy.sandbox.slack.workspace.pane import PaneView
 from deploy.sandbox.slack.workspace.refusal import JSON
 
 HOME = "T0RACK"
@@ -83,6 +84,7 @@ class App:
     shortcuts: list[JSON] = field(default_factory=lambda: [{"name": "Diagnose this", "type": "message", "callback_id": "diagnose_this"}])
     scopes: frozenset[str] | None = None
     events: frozenset[str] | None = None
+    view: PaneView = "agent"
 
     @classmethod
     def from_manifest(cls, manifest: JSON) -> "App":
@@ -90,12 +92,17 @@ class App:
         features, settings = manifest.get("features", {}), manifest.get("settings", {})
         scopes: Any = manifest.get("oauth_config", {}).get("scopes", {}).get("bot")
         events: Any = settings.get("event_subscriptions", {}).get("bot_events")
+        view: PaneView = "agent" if "agent_view" in features else "assistant" if "assistant_view" in features else ""
+        lost = (
+            frozenset() if view else {"assistant:write"}
+        )  # Slack wants the feature with the scope (github.com/openclaw/openclaw/pull/67650)
         return cls(
             name=manifest.get("display_information", {}).get("name", "RackMedic"),
             commands=list(features.get("slash_commands", [])),
             shortcuts=list(features.get("shortcuts", [])),
-            scopes=None if scopes is None else frozenset(scopes),
+            scopes=None if scopes is None else frozenset(scopes) - lost,
             events=None if events is None else frozenset(events),
+            view=view,
         )
 
     def hears(self, subscription: str) -> bool:

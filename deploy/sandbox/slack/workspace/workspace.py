@@ -12,6 +12,7 @@ from itertools import count
 
 from deploy.sandbox.slack.workspace.files import FileStore
 from deploy.sandbox.slack.workspace.journal import WorkspaceJournal
+from deploy.sandbox.slack.workspace.pane import Panes
 from deploy.sandbox.slack.workspace.people import ACME, BOT, EPOCH, HOME, TEAMS, App, User, UserGroup, cast, groups
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 
@@ -77,6 +78,7 @@ class Workspace:
         self.ephemerals: dict[str, Message] = {}
         self.homes: dict[str, JSON] = {}
         self.files = FileStore(clock)
+        self.panes = Panes(clock, self.journal)
         self.unknown_blocks: frozenset[str] = frozenset()
         """Kinds of blocks that this Slack does not take."""
         self._last = 0
@@ -137,7 +139,14 @@ class Workspace:
             full["parent_user_id"] = parent.body["user"]
         channel.messages[message.ts] = message
         self.journal.add("message", self.shown(message), channel.id)
+        if user.is_bot and message.is_reply:
+            self.panes.answered(channel.id, message.root)
         return message
+
+    def begin_chat(self, channel: Channel) -> Message:
+        """A new thread of an assistant; Slack writes its root for the app (docs.slack.dev/reference/events/message/assistant_app_thread)."""
+        about: JSON = {"title": "New chat", "title_blocks": [], "artifacts": []}
+        return self.post(BOT, channel, {"text": "New chat", "subtype": "assistant_app_thread", "assistant_app_thread": about})
 
     def edit(self, message: Message, fields: JSON, by_hand: bool = True) -> None:
         """Change what a message says. A stream growing by its author's chunks is not an edit."""

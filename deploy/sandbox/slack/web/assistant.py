@@ -1,0 +1,68 @@
+"""assistant.threads.*: the status line, the suggested prompts and the title of a conversation with the app.
+
+Arguments and errors as of docs.slack.dev/reference/methods/assistant.threads.setStatus, .setSuggestedPrompts and .setTitle.
+"""
+
+from typing import Any
+
+from deploy.sandbox.slack.web.calls import Call
+from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
+from deploy.sandbox.slack.workspace.workspace import Channel, Message
+
+MOST_PROMPTS = 4
+MOST_LOADING = 10
+
+
+def set_status(call: Call) -> JSON:
+    """The small "is thinking" line under a thread; it goes when the bot posts there, after two minutes, or when set to nothing."""
+    channel = call.channel("channel_id")
+    root = thread(call, channel)
+    loading = call.structure("loading_messages") or []
+    if len(loading) > MOST_LOADING:
+        raise SlackRefusal("invalid_arguments", "[ERROR] no more than 10 items allowed [json-pointer:/loading_messages]")
+    call.ws.panes.show(channel.id, root.ts, call.text("status"), loading)
+    return {}
+
+
+def set_prompts(call: Call) -> JSON:
+    """Without a thread they stand for the whole conversation. With one, an agent's are silently not shown, as the page of the method says."""
+    channel, prompts = call.channel("channel_id"), offered(call)
+    if call.ws.app.view == "assistant" and call.text("thread_ts"):
+        call.ws.panes.offer(channel.id, chat(call, channel).ts, call.text("title"), prompts)
+    elif not call.text("thread_ts"):
+        call.ws.panes.offer(channel.id, "", call.text("title"), prompts)
+    return {}
+
+
+def set_title(call: Call) -> JSON:
+    """What a thread is called in the history of an assistant."""
+    channel, title = call.channel("channel_id"), call.need("title")
+    root = chat(call, channel)
+    call.ws.edit(root, {"text": title, "assistant_app_thread": root.body["assistant_app_thread"] | {"title": title}}, by_hand=False)
+    return {}
+
+
+def offered(call: Call) -> list[JSON]:
+    given: Any = call.structure("prompts")
+    if not isinstance(given, list) or not 1 <= len(given) <= MOST_PROMPTS:
+        raise SlackRefusal("invalid_arguments", "[ERROR] must be an array of 1 to 4 items [json-pointer:/prompts]")
+    for n, prompt in enumerate(given):
+        if not isinstance(prompt, dict) or not all(isinstance(prompt.get(name), str) and prompt[name] for name in ("title", "message")):
+            raise SlackRefusal("invalid_arguments", f"[ERROR] missing required field: title or message [json-pointer:/prompts/{n}]")
+    return given
+
+
+def thread(call: Call, channel: Channel) -> Message:
+    """The root of the named thread."""
+    found = channel.messages.get(call.need("thread_ts"))
+    if found is None or found.is_reply:
+        raise SlackRefusal("invalid_thread_ts", detail="Thread not found")
+    return found
+
+
+def chat(call: Call, channel: Channel) -> Message:
+    """The root of a thread that somebody began by opening the assistant."""
+    root = thread(call, channel)
+    if "assistant_app_thread" not in root.body:
+        raise SlackRefusal("invalid_thread_ts", detail="Thread not found")
+    return root
