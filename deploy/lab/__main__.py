@@ -95,11 +95,12 @@ def image_() -> None:
 def probe() -> None:
     """Say in one line why no rack can stand on this machine and exit with 1; nothing and 0 where one can."""
     try:
-        if why := incapable() or incapable(built()):
-            typer.echo(why)
-            raise typer.Exit(1)
-    except LabRefusal as why_not:
-        _fail(why_not)
+        why = incapable() or incapable(built())
+    except LabRefusal as refused:
+        why = str(refused)
+    if why:
+        typer.echo(why)
+        raise typer.Exit(1)
 
 
 @app.command(name="keep", hidden=True)

@@ -2,19 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
+from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack
+from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.demo import MANIFEST, play
 from deploy.sandbox.slack import SlackSandbox
 
 INVITATION = """
-    1. In another terminal:  python -m deploy.lab in gpu-002 -- systemctl stop chrony
-    2. In #gpu-incidents write:  @rackmedic check gpu-[001-003], the clocks disagree
-    3. Read the card, ask "why" in the thread, approve the fix as Priya (choose who you are at the top right).
+    1. Choose "Break something" and break a GPU, for example G07 on gpu-002. Everything else is broken in a terminal, as in
+       python -m deploy.lab in gpu-003 -- systemctl stop slurmd
+    2. In #gpu-incidents write:  @rackmedic training hangs on gpu-[001-003]
+    3. Read the card, ask "why" in the thread, approve the fix as Priya and as Anton (choose who you are at the top right), and watch it in
+       python -m deploy.lab in ctl -- sinfo -N -l
 
-  Slurm, sshd, systemd, sudo and chrony are the real ones; GPUs are not there. The bot's log: {log}
+  Slurm, sshd, systemd, sudo and chrony are the real ones, the GPUs are simulated. The bot's log: {log}
   Ctrl-C stops everything and leaves nothing behind (make lab-down, where this terminal was closed).
 """
 
@@ -27,19 +32,25 @@ class RackWorld:
     settings: Mapping[str, str]
 
 
-def rack_world(rack: Rack, slack: SlackSandbox) -> RackWorld:
-    """The settings are those of the inventory that the rack's installer wrote; its data lie in the rack's folder and go with it."""
+def rack_world(rack: Rack, slack: SlackSandbox, data: Path, more: Mapping[str, str] | None = None) -> RackWorld:
+    """The hosts are those of the rack's inventory; `data` is the bot's own folder, `more` are further settings."""
     settings = {
         "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
         "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
         "RACKMEDIC_SLACK_API_URL": slack.api_url,
         "RACKMEDIC_INVENTORY": str(rack.inventory),
-        "RACKMEDIC_DATA_DIR": str(rack.folder / "data"),
+        "RACKMEDIC_DATA_DIR": str(data),
+        **(more or {}),
     }
     return RackWorld(slack, settings)
 
 
 async def on_the_rack(rack: Rack, environ: Mapping[str, str], port: int = 0) -> int:
     """Until Ctrl-C. Returns the exit code."""
-    async with SlackSandbox(port=port, manifest=yaml.safe_load(MANIFEST.read_text())) as slack:
-        return await play(rack_world(rack, slack), environ, rack.folder / "bot.log", INVITATION)
+    manifest = yaml.safe_load(MANIFEST.read_text())
+    async with (
+        RackGpus.healthy(rack) as gpus,
+        ControlServer(gpus.cluster) as control,
+        SlackSandbox(port=port, cluster_url=control.url, manifest=manifest) as slack,
+    ):
+        return await play(rack_world(rack, slack, rack.folder / "data"), environ, rack.folder / "bot.log", INVITATION)

@@ -16,14 +16,14 @@ from deploy.lab.slurm import gpu_files, gres_conf, slurm_conf
 JOB_USER = "trainer"
 """Who starts jobs; known to every node under one number."""
 JOB_UID = 2000
-MEMORY = "2g"
-"""What the racks' files may take; five nodes write some 60 MB."""
+SHARED_SIZE, ROOT_SIZE = "256m", "512m"
+"""What the files of a rack may take in memory, and those of each node: one writes some 10 MB."""
 
 
 def furnish_rack(rack: Rack, image: Path) -> None:
     """Everything up to the point where the nodes may boot. Raises LabRefusal."""
     rack.folder.mkdir(parents=True, exist_ok=True)
-    run("mount", "-t", "tmpfs", "-o", f"size={MEMORY},mode=0755", "rackmedic-lab", rack.folder)
+    run("mount", "-t", "tmpfs", "-o", f"size={SHARED_SIZE},mode=0755", "rackmedic-lab", rack.folder)
     rack.shared.mkdir(mode=0o1777)
     rack.shared.chmod(0o1777)
     run("ip", "link", "add", rack.bridge, "type", "bridge")
@@ -51,8 +51,10 @@ def _connect(rack: Rack, node: RackNode) -> None:
 def _root(rack: Rack, node: RackNode, image: Path) -> None:
     root = rack.root(node)
     upper, work = root.with_name("upper"), root.with_name("work")
+    root.parent.mkdir(parents=True)
+    run("mount", "-t", "tmpfs", "-o", f"size={ROOT_SIZE},mode=0755", "rackmedic-lab", root.parent)
     for path in (root, upper, work):
-        path.mkdir(parents=True)
+        path.mkdir()
     run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={image},upperdir={upper},workdir={work}", root)
 
 

@@ -2,8 +2,10 @@
 
 import fcntl
 import hashlib
+import os
 import platform
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ PACKAGES = (
 NEEDLESS = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt")
 ATTEMPTS = 3
 BUILD_SECONDS = 900.0
+UNUSED_DAYS = 30
 SOURCE_FORMAT = "$(CREATED_BY)|$(REPO_URI)|$(CODENAME)|$(SUITE)|$(RELEASE)|$(COMPONENT)"
 
 
@@ -58,12 +61,13 @@ def image(cache: Path, environ: Mapping[str, str]) -> Path:
     """The image's root, built first where it is not there: two minutes and 300 MB. Raises LabRefusal."""
     made = folder(cache)
     if made.is_dir():
+        os.utime(made)
         return made
     cache.mkdir(parents=True, exist_ok=True)
     with _alone(cache / "lock"):
         if not made.is_dir():
             _build(made, cache / "packages", environ)
-            _forget_others(made)
+            _forget_unused(made)
     return made
 
 
@@ -101,9 +105,9 @@ def _proxy() -> dict[str, str]:
     return {"http_proxy": said} if said and said != "DIRECT" else {}
 
 
-def _forget_others(made: Path) -> None:
-    """An image of an older list is of no use to anybody, unless a rack stands on it."""
-    mounted = Path("/proc/mounts").read_text()
+def _forget_unused(made: Path) -> None:
+    """An image that nobody has used for a month is of an older list; one that a rack stands on stays."""
+    mounted, oldest = Path("/proc/mounts").read_text(), time.time() - UNUSED_DAYS * 86400
     for other in made.parent.glob("image-*"):
-        if other != made and str(other) not in mounted:
+        if other != made and str(other) not in mounted and other.stat().st_mtime < oldest:
             shutil.rmtree(other, ignore_errors=True)

@@ -118,6 +118,14 @@ async def test_trouble_is_a_fact_and_never_healthy(ran: Ran, status: Status) -> 
     assert answer.could_not
 
 
+async def test_a_check_whose_programs_are_all_missing_has_looked_at_nothing() -> None:
+    optional = replace(COUNT, commands=(Command("query", ("count",), optional=True),))
+    asked = Fleet(FakeHosts(lambda host, argv: Ran(b"", b"count: not found", 127)), HOSTS, {"smi": optional}, MemoryEvidence(), SetClock())
+    [answer] = (await asked.look("inc-1", [Ask("n1", "smi")])).answers
+    assert answer.could_not
+    assert [fact.status for fact in answer.facts] == [Status.UNREADABLE]
+
+
 async def test_a_question_that_an_older_kit_lacks_says_which_kit_and_what_to_do() -> None:
     told = b"rackmedic-look: no such question: this kit is 0123456789ab; install the newest with 'rackmedic node-kit'\n"
     it, _, _ = fleet(lambda host, argv: Ran(b"", told, 64))

@@ -71,6 +71,7 @@ def _sha(facts: Sequence[Fact]) -> str:
 def settled(host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float) -> Answer:
     """The answer that all facts of a check make together, dated by the boot that they name, else by the one known so far."""
     facts = check.settle(distinct(found)) if check.settle else distinct(found)
+    facts = facts or [blind(check.id, Status.UNREADABLE, "nothing that it asks was there to answer")]
     boot = boot_named(facts) or known_boot
     dated = tuple(
         fact if fact.host and (fact.boot_id or not boot) else fact.at(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)

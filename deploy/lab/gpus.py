@@ -1,0 +1,109 @@
+"""GPUs for a rack that has none: on its nodes the tools that would ask a driver ask the simulated cluster instead, over HTTP. All else is real."""
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from deploy.lab.container import done
+from deploy.lab.layout import NODES, Rack, Role
+from deploy.sandbox.cluster.answer import HANGS, ShellAnswer
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.grammar import recognise
+
+TOOLS = ("nvidia-smi", "lspci", "lsmod", "modinfo", "dmesg")
+STUB = r"""#!/bin/sh
+# asks the rack's simulated GPUs; the answer's status is the exit status and 200
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+boot=$(cat /proc/sys/kernel/random/boot_id)
+code=$(printf '%s\0' "$boot" "${0##*/}" "$@" | curl --silent --output "$out" --write-out '%{http_code}' --data-binary @- @URL@)
+cat "$out"
+[ "$code" -ge 200 ] && exit $((code - 200))
+echo "${0##*/}: the simulated GPUs are not there" >&2
+exit 1
+"""
+HOST = "host"
+
+
+class RackGpus:
+    """The simulated GPUs behind a rack's tools, as an async context manager. A node that has booted anew has done so in the simulation too."""
+
+    def __init__(self, rack: Rack, cluster: Cluster) -> None:
+        self.rack, self.cluster = rack, cluster
+        self.calls: list[tuple[str, ...]] = []
+        """What was asked: host and words."""
+        self._boots: dict[str, str] = {}
+        self._dead: dict[str, ShellAnswer] = {}
+        self._freed = asyncio.Event()
+        app = web.Application()
+        app.add_routes([web.post(f"/{{{HOST}}}", self._serve)])
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    @classmethod
+    def healthy(cls, rack: Rack) -> Self:
+        """Eight well GPUs in every GPU node, and nothing that uses them."""
+        cluster = Cluster.of("dgx-h100-8", nodes=[node.name for node in NODES if node.role is Role.GPU], pace=0.0)
+        cluster.stop_job()
+        return cls(rack, cluster)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self.rack.gateway, 0).start()
+        url = f"http://{self.rack.gateway}:{self._runner.addresses[0][1]}"
+        await asyncio.to_thread(self._install, url)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._freed.set()
+        await self._runner.cleanup()
+        await asyncio.to_thread(self._remove)
+
+    def hang(self, host: str) -> None:
+        """Its tools answer no more."""
+        self._dead[host] = HANGS
+
+    def die(self, host: str, answer: ShellAnswer) -> None:
+        """Its nvidia-smi says this and nothing else."""
+        self._dead[host] = answer
+
+    def recover(self, host: str) -> None:
+        """Its tools answer as before."""
+        self._dead.pop(host, None)
+
+    def _install(self, url: str) -> None:
+        for node in NODES:
+            if node.role is Role.GPU:
+                stub = STUB.replace("@URL@", shlex.quote(f"{url}/{node.name}"))
+                for tool in TOOLS:
+                    done(self.rack, node, "sh", "-c", f"cat > /usr/local/bin/{tool} && chmod 755 /usr/local/bin/{tool}", stdin=stub)
+
+    def _remove(self) -> None:
+        for node in NODES:
+            if node.role is Role.GPU:
+                done(self.rack, node, "rm", "-f", *(f"/usr/local/bin/{tool}" for tool in TOOLS))
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        host = request.match_info[HOST]
+        boot, *argv = (await request.read()).decode(errors="replace").removesuffix("\0").split("\0")
+        self.calls.append((host, *argv))
+        self._follow(host, boot)
+        answer = self._dead[host] if host in self._dead and argv[0] == "nvidia-smi" else self._answer(host, argv)
+        if answer.hangs:
+            await self._freed.wait()
+        return web.Response(status=200 + answer.status, body=answer.stdout + answer.stderr)
+
+    def _follow(self, host: str, boot: str) -> None:
+        """Another boot id than last time: the node was off in between."""
+        if self._boots.setdefault(host, boot) != boot:
+            self._boots[host] = boot
+            self.cluster.go_down(host, "rebooting")
+            self.cluster.come_up(host)
+
+    def _answer(self, host: str, argv: Sequence[str]) -> ShellAnswer:
+        if (changed := self.cluster.carry_out(host, argv)) is not None:
+            return changed.answer
+        return self.cluster.answer_root(host, argv) if recognise(argv) else self.cluster.refuse(host, argv)

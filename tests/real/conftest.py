@@ -1,0 +1,36 @@
+"""One rack for each worker that runs these tests: probed for first, gone afterwards, also when the worker is killed."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.lab.image import cache_folder, folder, image
+from deploy.lab.layout import Rack
+from deploy.lab.needs import incapable, uninstalled
+from deploy.lab.programs import LabRefusal
+from deploy.lab.started import start
+
+ABSENT = "no real rack can stand here"
+"""The one reason for which these tests may be left out of a run that may skip nothing: the machine cannot carry a rack, whatever is installed."""
+
+
+@pytest.fixture(scope="session")
+def rack() -> Iterator[Rack]:
+    """A rack that is up, with the node kit on all nodes but cpu-001."""
+    environ = dict(os.environ)
+    cache = cache_folder(environ)
+    if why := incapable():
+        pytest.skip(f"{ABSENT}: {why}")
+    if why := uninstalled():
+        pytest.skip(why)
+    if not folder(cache).is_dir() and not environ.get("RACKMEDIC_NO_SKIPS"):
+        pytest.skip("the image of the rack is not built: python -m deploy.lab image")
+    try:
+        made = image(cache, environ)
+    except LabRefusal as missing:
+        pytest.skip(f"{ABSENT}: {missing}")
+    if why := incapable(made):
+        pytest.skip(f"{ABSENT}: {why}")
+    with start(f"tests-{os.getpid()}", made) as started:
+        yield started.rack

@@ -1,0 +1,80 @@
+"""People who work with RackMedic on a real rack: the bot is the real process, the rack is real, Slack is the local one."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from deploy.lab.demo import rack_world
+from deploy.lab.layout import Rack
+from deploy.sandbox.demo import MANIFEST, bot
+from deploy.sandbox.slack import SlackSandbox
+
+T = TypeVar("T")
+CHANNEL = "C0GPUINC"
+APPROVERS = ("U0PRIYA", "U0ANTON")
+
+
+@dataclass
+class Team:
+    """Olga reports and asks; Priya and Anton approve whatever is put up, once each."""
+
+    slack: SlackSandbox
+    thread: str = ""
+    clicked: set[tuple[str, str]] = field(default_factory=set)
+
+    async def report(self, text: str) -> None:
+        """Olga mentions RackMedic; the thread that follows is this team's."""
+        self.thread = await self.slack.say("U0OLGA", CHANNEL, f"<@U0RACKMED> {text}")
+
+    async def say(self, text: str, user: str = "U0OLGA") -> None:
+        """Somebody writes in the thread."""
+        await self.slack.say(user, CHANNEL, f"<@U0RACKMED> {text}", self.thread)
+
+    @property
+    def said(self) -> str:
+        """All that stands in the thread, cards with their blocks."""
+        return "\n".join(str(message) for message in self.messages)
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return self.slack.thread(CHANNEL, self.thread) if self.thread else []
+
+    async def reads(self, *words: str) -> None:
+        """Wait until these words stand in the thread, in any order."""
+        await self.slack.wait_for(lambda: all(word in self.said for word in words))
+
+    async def approve_until(self, over: Callable[[], T]) -> T:
+        """Both approve every card that comes, until `over` says so."""
+        while True:
+            click, done = await self.slack.wait_for(lambda: self._next(over))
+            if done:
+                return done
+            self.clicked.add(click)
+            await self.slack.click(click[1], click[0], "approval.approve")
+            await self.slack.quiet()
+
+    def _next(self, over: Callable[[], T]) -> tuple[tuple[str, str], T | None] | None:
+        if done := over():
+            return ("", ""), done
+        waiting = ((row["ts"], who) for row in self.messages if _asks(row) for who in APPROVERS)
+        return next(((row, None) for row in waiting if row not in self.clicked), None)
+
+
+def _asks(message: dict[str, Any]) -> bool:
+    rows = [element for block in message.get("blocks", []) if block["type"] == "actions" for element in block["elements"]]
+    return any(row["action_id"] == "approval.approve" for row in rows)
+
+
+@asynccontextmanager
+async def team(rack: Rack, folder: Path, **settings: str) -> AsyncIterator[Team]:
+    """RackMedic serves a local Slack and the rack, with data of its own."""
+    async with SlackSandbox(manifest=yaml.safe_load(MANIFEST.read_text())) as slack:
+        world = rack_world(rack, slack, folder / "data", settings)
+        async with bot(world, dict(os.environ), folder / "bot.log"):
+            await slack.connected()
+            yield Team(slack)

@@ -1,0 +1,35 @@
+"""Honest machines without GPUs: every passive check answers or says why it could not look, and nothing that was not looked at is called well."""
+
+from deploy.lab.layout import Rack
+from tests.real.looking import GPU_NODES, PASSIVE, fact, look
+from tools.fact import Status
+
+NO_TOOL = ("smi", "topo", "docker")
+"""Checks whose tool is not there."""
+
+
+async def test_every_passive_check_answers_or_says_why_it_could_not(rack: Rack) -> None:
+    answers = await look(rack, (*GPU_NODES, "ctl"))
+    assert len(answers) == 4 * len(PASSIVE)
+    assert all(answer.facts or answer.could_not for answer in answers.values())
+    for host in GPU_NODES:
+        for check in NO_TOOL:
+            assert answers[host, check].could_not, check
+            assert not any(row.status is Status.OK for row in answers[host, check].facts)
+
+
+async def test_what_systemd_chrony_and_the_kernel_say_is_read(rack: Rack) -> None:
+    answers = await look(rack, GPU_NODES[:1], ("sysd", "time", "disk", "mem", "dmesg", "net"))
+    host = GPU_NODES[0]
+    assert fact(answers[host, "sysd"], "service.state", "slurmd").value == "active"
+    assert fact(answers[host, "sysd"], "service.state", "docker").value == "not-found"
+    assert fact(answers[host, "disk"], "disk.used_percent", "/").value is not None
+    assert fact(answers[host, "dmesg"], "kernel.xid").status is Status.ABSENT
+    assert fact(answers[host, "dmesg"], "host.boot_id").value
+
+
+async def test_without_the_node_kit_what_needs_root_is_not_looked_at_and_said(rack: Rack) -> None:
+    answers = await look(rack, ("cpu-001",), ("dmesg", "sysd", "disk"))
+    assert "not permitted" in answers["cpu-001", "dmesg"].could_not
+    assert fact(answers["cpu-001", "sysd"], "service.state", "chrony").value == "active"
+    assert fact(answers["cpu-001", "disk"], "disk.used_percent", "/").value is not None
