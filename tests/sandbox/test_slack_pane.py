@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from playwright.async_api import expect
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.clock import SetClock
+from tests.support.fixtures_browser import browser_page, needs_chromium
 from tests.support.fixtures_slack import Bolt, bolt_bot
 
 BASIC: dict[str, Any] = {
@@ -126,6 +128,24 @@ async def test_prompts_and_titles_belong_to_a_thread_of_the_assistant(slack: Sla
         await client.assistant_threads_setStatus(channel_id=channel, thread_ts="1.0", status="s")
     with pytest.raises(SlackApiError, match="channel_not_found"):
         await client.assistant_threads_setTitle(channel_id="D0NOBODY", thread_ts=root, title="t")
+
+
+@needs_chromium
+@assistant
+async def test_in_the_page_a_chat_opens_with_its_prompts_which_go_when_one_is_pressed(slack: SlackSandbox, client: AsyncWebClient) -> None:
+    async with browser_page() as page:
+        await page.goto(f"{slack.url}/?as=olga")
+        await page.get_by_test_id("app-rackmedic").click()
+        await page.get_by_test_id("tab-messages").click()
+        thread = page.get_by_test_id("thread")
+        await expect(thread).to_contain_text("New chat")
+        [root] = slack.messages("D0OLGA")
+        await client.assistant_threads_setSuggestedPrompts(channel_id="D0OLGA", thread_ts=root["ts"], prompts=PROMPTS)
+        await page.get_by_test_id("thread-prompts").get_by_role("button", name="Open?").click()
+        await expect(thread).to_contain_text("What is open?")
+        await expect(page.get_by_test_id("thread-prompts")).to_be_hidden()
+        await client.assistant_threads_setTitle(channel_id="D0OLGA", thread_ts=root["ts"], title="Open incidents")
+        await expect(thread).to_contain_text("Open incidents")
 
 
 @agent

@@ -128,8 +128,8 @@ def phrases(rows: Iterable[tuple[str, str]]) -> Card:
 
 def _row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
     at: tuple[Part, ...] = (bold(rows.hosts(row.hosts)), " ") if row.hosts else ()
-    small = f"{WORDS[row.lifecycle]}, opened {age(row.opened_at, now)} ago · "
-    return ((f"{MARKS[row.lifecycle]} ", *at, row.headline or "not diagnosed yet"), (italic(small), code(row.id), *_link(row)))
+    small = f"{WORDS[row.lifecycle]}, opened {age(row.opened_at, now)} ago"
+    return ((f"{MARKS[row.lifecycle]} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_link(row)))
 
 
 def _link(row: OpenIncident) -> tuple[Part, ...]:

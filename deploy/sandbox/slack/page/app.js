@@ -7,7 +7,7 @@ import { $, ask, attempt, fill, h, icon, toast } from "/page/dom.js";
 import { showModal } from "/page/modal.js";
 import { emojiOf, know, mrkdwn } from "/page/text.js";
 
-const state = { me: "", users: {}, groups: [], channels: [], app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, values: {}, drafts: {} };
+const state = { me: "", users: {}, groups: [], channels: [], app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, prompts: {}, values: {}, drafts: {} };
 const BOT = () => Object.values(state.users).find((user) => user.is_bot) ?? {};
 const here = () => state.channels.find((channel) => channel.id === state.channel);
 const all = (channel = state.channel) => state.messages[channel] ?? {};
@@ -114,14 +114,25 @@ const EXAMPLES = ["@rackmedic job 4711 hangs, NCCL timeout", "@rackmedic trainin
 function welcome() {
   const channel = here();
   const start = channel?.is_im ? `This is where you and ${state.app.name} talk.` : `This is the very beginning of #${channel?.name}.`;
+  if (channel?.is_im) return h("li", { class: "welcome" }, h("h2", {}, start));
   const hint = "Break something in the menu above, then mention the bot, or begin with one of these:";
   return h("li", { class: "welcome" }, h("h2", {}, start), h("p", { class: "faint" }, hint), EXAMPLES.map((text) => h("button", { class: "plain", onclick: () => main.write(text) }, text)));
+}
+
+// Of an agent the suggestions stand for the whole conversation; of an assistant for a thread, until somebody writes there.
+function drawPrompts(id, thread, here) {
+  const offered = state.prompts[`${state.channel}/${thread}`];
+  const press = (one) => attempt("/control/prompt", { user: state.me, title: one.title, thread_ts: thread });
+  $(id).hidden = !here || !offered?.prompts.length;
+  fill($(id), h("span", {}, offered?.title), (offered?.prompts ?? []).map((one) => h("button", { class: "plain", testid: "prompt", onclick: () => press(one) }, one.title)));
 }
 
 function drawMessages() {
   const rows = ordered(Object.values(all()));
   redraw($("messages"), rows.filter((message) => !isReply(message)), false);
   if (!rows.length) fill($("messages"), welcome());
+  drawPrompts("prompts", "", here()?.is_im && state.tab === "messages");
+  drawPrompts("thread-prompts", state.thread, Boolean(state.thread));
   $("thread").hidden = !state.thread;
   document.body.classList.toggle("threaded", Boolean(state.thread));
   if (!state.thread) return;
@@ -149,7 +160,7 @@ function drawHead() {
   fill($("topic"), channel.is_ext_shared && h("span", { class: "app outside" }, "SHARED"), channel.is_im ? "Direct message with the app" : `${channel.topic?.value ?? ""} · ${(channel.members ?? []).length} members${outside.length ? `, ${outside.length} external` : ""}`);
   $("tabs").hidden = !channel.is_im;
   const tab = (name, text) => h("button", { role: "tab", class: "quiet", "aria-selected": String(state.tab === name), testid: `tab-${name}`, onclick: () => openTab(name) }, text);
-  fill($("tabs"), tab("home", "Home"), tab("messages", "Messages"));
+  fill($("tabs"), tab("home", "Home"), tab("messages", state.app.view === "assistant" ? "Chat" : "Messages"));
   const home = channel.is_im && state.tab === "home";
   $("home").hidden = !home;
   $("messages").hidden = $("compose").hidden = home;
@@ -188,13 +199,20 @@ async function openChannel(id) {
 function openTab(name) {
   state.tab = name;
   if (name === "home") attempt("/control/home", { user: state.me });
+  else if (here()?.is_im) openPane();
   draw();
+}
+
+// An assistant's conversation begins with a thread of its own; an agent's is the tab.
+async function openPane() {
+  const opened = await attempt("/control/pane", { user: state.me });
+  if (opened?.thread_ts) openThread(opened.thread_ts, true);
 }
 
 function openThread(ts, write = false) {
   state.thread = ts;
   const root = all()[ts];
-  $("thread-of").textContent = root ? `${state.users[root.user]?.real_name ?? ""} in #${here()?.name}` : "";
+  $("thread-of").textContent = root ? `${state.users[root.user]?.real_name ?? ""} in ${here()?.is_im ? "the conversation with the app" : `#${here()?.name}`}` : "";
   drawMessages();
   $("replies").scrollTop = $("replies").scrollHeight;
   if (write) reply.box.focus();
@@ -208,6 +226,7 @@ function closeThread() {
 
 function arrived(channel, message) {
   (state.messages[channel] ??= {})[message.ts] = message;
+  if (message.thread_ts && message.user !== BOT().id) delete state.prompts[`${channel}/${message.thread_ts}`];
   if (message.thread_ts && message.user === BOT().id) delete state.statuses[`${channel}/${message.thread_ts}`];
   if (channel !== state.channel && message.user !== state.me) state.unread[channel] = (state.unread[channel] ?? 0) + 1;
   // Whoever asked wants to see the answer: their thread opens by itself.
@@ -223,6 +242,7 @@ const ON = {
   ephemeral_gone: (change) => delete all(change.channel)[change.data.ts],
   reaction: (change) => ((state.messages[change.channel] ??= {})[change.data.ts] = change.data.message),
   status: (change) => (state.statuses[`${change.channel}/${change.data.thread_ts}`] = change.data.status),
+  prompts: (change) => (state.prompts[`${change.channel}/${change.data.thread_ts}`] = change.data),
   view: (change) => showModal(change.data.view, state.me),
   home: (change) => (state.home = change.data.view),
   trouble: (change) => toast(change.data.text),
@@ -247,7 +267,7 @@ let source = null;
 async function become(user) {
   source?.close();
   const boot = await ask(`/control/boot${user ? `?user=${encodeURIComponent(user)}` : ""}`);
-  Object.assign(state, { me: boot.me, team: boot.team, groups: boot.groups, channels: boot.channels, app: boot.app, messages: {}, unread: {}, thread: "", home: null, values: {} });
+  Object.assign(state, { me: boot.me, team: boot.team, groups: boot.groups, channels: boot.channels, app: boot.app, messages: {}, unread: {}, prompts: {}, thread: "", home: null, values: {} });
   state.users = Object.fromEntries(boot.users.map((one) => [one.id, one]));
   state.home = (await ask(`/control/home?user=${state.me}`)).view;
   $("team").textContent = boot.team.name;

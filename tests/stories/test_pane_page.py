@@ -1,0 +1,48 @@
+"""The conversation with the app in the page, with the real bot as its own process: suggestions, an answer, the line while it reads, a stream."""
+
+import os
+from pathlib import Path
+
+from playwright.async_api import expect
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.cards.personal.suggestions import PROMPTS
+from deploy.sandbox.demo import bot, sandbox
+from tests.support.fixtures_browser import browser_page, needs_chromium, shot
+
+pytestmark = needs_chromium
+
+
+async def test_somebody_opens_the_app_and_presses_what_it_suggests(tmp_path: Path) -> None:
+    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 900) as page:
+        await world.slack.connected()
+        for n in range(1, 5):
+            await world.slack.say("olga", "C0GPUINC", f"@rackmedic gpu-00{n} is slow")
+        await page.goto(f"{world.slack.url}/?as=priya&channel=C0GPUINC")
+        await expect(page.get_by_test_id("open-thread")).to_have_count(4)
+        await page.get_by_test_id("app-rackmedic").click()
+        await page.get_by_test_id("tab-messages").click()
+        await expect(page.get_by_test_id("prompts").get_by_test_id("prompt")).to_have_text([prompt.says for prompt in PROMPTS])
+        await page.get_by_role("button", name="Which incidents are open?").click()
+        thread = page.get_by_test_id("thread")
+        await expect(thread).to_contain_text("open the thread")
+        await expect(thread.get_by_test_id("message")).to_have_count(2)
+        await expect(page.get_by_test_id("status")).to_be_hidden()
+        await shot(page, "14-pane-answer")
+
+        # Too quick to be seen of the bot itself: the same calls of Slack's, held.
+        client = AsyncWebClient(world.slack.bot_token, world.slack.api_url)
+        root = await world.slack.say("priya", "D0PRIYA", "status")
+        await page.get_by_test_id("thread-close").click()
+        await expect(page.get_by_test_id("open-thread")).to_have_count(2)
+        await client.assistant_threads_setStatus(channel_id="D0PRIYA", thread_ts=root, status="is reading what is open…")
+        await page.get_by_test_id("open-thread").last.click()
+        await expect(page.get_by_test_id("status")).to_have_text("RackMedic is reading what is open…")
+        chunks = [{"type": "markdown_text", "text": "**Open incidents**"}]
+        ts = (await client.chat_startStream(channel="D0PRIYA", thread_ts=root, chunks=chunks))["ts"]
+        await expect(page.get_by_test_id("status")).to_be_hidden()
+        await expect(thread.get_by_label("still writing")).to_be_visible()
+        await shot(page, "15-pane-stream")
+        await client.chat_stopStream(channel="D0PRIYA", ts=ts)
+        await expect(thread.get_by_label("still writing")).to_have_count(0)
+    assert not world.cluster.unsafe_commands
