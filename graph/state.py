@@ -191,6 +191,8 @@ class Ladder(Stored):
     """We took the node out of service and have not returned it: since when, and approved by whom (a name)."""
     drained_at: datetime | None = None
     drained_by: str = ""
+    unasked: datetime | None = None
+    """Since when the scheduler could not be asked whether it still has the node out of service."""
     proven: str = ""
     """The action after which the proof passed."""
     tried: int = 0

@@ -13,6 +13,7 @@ import structlog
 
 from bot.actions.driver import Delivery, StateOf
 from bot.actions.due import ActionIndex
+from bot.actions.holds import HeldNodes, rests
 from bot.actions.proposer import Proposer, Withheld, drained
 from bot.actions.queue import Queues
 from bot.desk.lease import Leases
@@ -97,6 +98,7 @@ class Tender:
             filter(None, (*proposed, *told))
         ):  # only now, so that the first to be shown finds the others beside it
             await self.wake(approval)
+        await HeldNodes(self.ledger, self.deliver, self.proposer, self.clock).look(incident, state, ladders, records.values())
         await self._quiet(incident, state, ladders)
         await self.index.settle(incident, mark, next_look(state, ladders, self.clock.now()))
 
@@ -289,6 +291,7 @@ def next_look(state: Incident, ladders: Sequence[Ladder], now: datetime) -> date
     times = [_next(row, now) for row in wanted_of(state, ladders)]
     if state.get("lifecycle") != "closed":
         times += [max(row.due, now + EVERY["none"]) for row in ladders if row.outcome == "cured" and row.due]
+    times += [now + EVERY["none"] for row in ladders if rests(row)]
     return min(times, default=None)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from bot.actions.asked import Announcement, Authorised, KnownFacts
@@ -87,7 +87,8 @@ class ActingBoard:
 async def open_actions(needs: ActingNeeds, *, works: bool = True) -> AsyncIterator[Acting]:
     """Build and start; `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
     acting = await _built(needs)
-    async with _working(acting.actions, needs.wakeups, works):
+    held = await needs.inbox.held_incidents() if works else []
+    async with _working(acting.actions, needs.wakeups, works, held):
         yield acting
 
 
@@ -127,9 +128,11 @@ def _outside(needs: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) ->
 
 
 @contextlib.asynccontextmanager
-async def _working(actions: Actions, wakeups: Wakeups, works: bool) -> AsyncIterator[None]:
+async def _working(actions: Actions, wakeups: Wakeups, works: bool, held: Sequence[str]) -> AsyncIterator[None]:
     """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
     await wakeups.start(actions.advance)
+    for incident in held:
+        await actions.note(incident)
     sweeping = [asyncio.create_task(actions.run())] if works else []
     try:
         yield

@@ -27,6 +27,8 @@ class Held:
     why: str
     no_return: str = ""
     """Why its return cannot be asked for; empty where it can, and a fresh look decides."""
+    unasked: datetime | None = None
+    """Since when the scheduler could not be asked whether it is so still."""
 
     def in_words(self, title: str = "") -> str:
         """One line for people; `title` is what its label is called."""
@@ -37,13 +39,14 @@ class Held:
         since = f" since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
         approved = f", approved by {self.by}" if self.by else ""
         cause = f", for {title}" if title else ""
-        return f"drained by RackMedic{since}{approved}{cause}; {self.why}"
+        doubt = f"; could not look since {self.unasked:%Y-%m-%d %H:%M} UTC whether it still is" if self.unasked else ""
+        return f"drained by RackMedic{since}{approved}{cause}; {self.why}{doubt}"
 
 
 def held(ladders: Sequence[Ladder]) -> list[Held]:
     """Every node that an incident's fixes hold."""
     return [
-        Held(row.id, row.target, row.label, row.drained_by, row.drained_at, _stands(row), no_return(row, ladders))
+        Held(row.id, row.target, row.label, row.drained_by, row.drained_at, _stands(row), no_return(row, ladders), row.unasked)
         for row in ladders
         if row.drained
     ]

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from graph.ladders.build import Yard, asking, build_ladder, enter
-from graph.ladders.ends import ended, settled
-from graph.ladders.held import returning
+from graph.ladders.ends import ended, settled, stays
+from graph.ladders.held import on_the_way_back, returning
 from graph.ladders.next_rung import anew, ask_again, heavier, next_rung, present, waiting, watch
 from graph.state import Ladder, WaitingFor
 
@@ -19,6 +19,8 @@ LONGEST_NAME = 60
 STILL_OUT = "the scheduler still has it out of service"
 RETURN = "return"
 """Somebody asked for a node that is held."""
+IN_SERVICE, UNASKED, ASKED = "in_service", "unasked", "asked"
+"""Of a node that is held while its fix rests: somebody else returned it; its scheduler could not be asked whether; it could again."""
 RESULTS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXTS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
@@ -38,6 +40,8 @@ class News:
     replaced_by: str = ""
     since: datetime | None = None
     """When it was claimed."""
+    seen: datetime | None = None
+    """When a look found it."""
     by: str = ""
     """Who approved it, by name; told of a drain."""
 
@@ -45,10 +49,8 @@ class News:
     def of(cls, data: Mapping[str, Any]) -> "News":
         """From an inbox item; what we do not know is left out."""
         texts = {name: data[name] for name in TEXTS if isinstance(data.get(name), str)}
-        since = data.get("since")
-        return cls(
-            str(data.get("event", "")), ran=bool(data.get("ran", True)), since=datetime.fromisoformat(since) if since else None, **texts
-        )
+        since, seen = (datetime.fromisoformat(text) if (text := data.get(name)) else None for name in ("since", "seen"))
+        return cls(str(data.get("event", "")), ran=bool(data.get("ran", True)), since=since, seen=seen, **texts)
 
 
 Move = Callable[[Ladder, News, Yard], Ladder]
@@ -71,6 +73,8 @@ def _about(ladder: Ladder, news: News) -> bool:
 
 def moved(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """One ladder after news of its own."""
+    if news.kind in OF_HOLDS:
+        return OF_HOLDS[news.kind](ladder, news, yard) if ladder.drained else ladder
     rule = MOVES.get(news.kind)
     if rule is None or ladder.now is None or _about_nothing(ladder, news):
         return ladder
@@ -117,7 +121,7 @@ def _drained(ladder: Ladder, news: News) -> Ladder:
 
 
 def _returned(ladder: Ladder) -> Ladder:
-    return ladder.model_copy(update={"drained": False, "drained_at": None, "drained_by": ""})
+    return ladder.model_copy(update={"drained": False, "drained_at": None, "drained_by": "", "unasked": None})
 
 
 def _done(ladder: Ladder, news: News, yard: Yard) -> Ladder:
@@ -249,6 +253,30 @@ def _again(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 def _return(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """Somebody asked for a held node: a fresh look showed its fault no more, and its way back is put up."""
     return returning(yard.incident, ladder)
+
+
+def _in_service(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    """Somebody else returned the node. What we mended there is proved again all the same; a fix that goes on finds it out by its conditions."""
+    if not ladder.open:
+        says = "; ".join(filter(None, (ladder.says.removesuffix(stays(ladder)).rstrip("; "), news.says)))
+        return _returned(ladder).model_copy(update={"says": says})
+    if not on_the_way_back(ladder):
+        return ladder
+    if ladder.proven:
+        return watch(_returned(ladder), yard).model_copy(update={"says": news.says})
+    return ended(_returned(ladder), "withdrawn", news.says)
+
+
+def _unasked(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    return ladder.model_copy(update={"unasked": ladder.unasked or news.seen or yard.now})
+
+
+def _asked(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    return ladder.model_copy(update={"unasked": None})
+
+
+OF_HOLDS: Mapping[str, Move] = {IN_SERVICE: _in_service, UNASKED: _unasked, ASKED: _asked}
+"""What a look at the scheduler found of a node that is held, however its fix stands."""
 
 
 def _cured(ladder: Ladder, news: News, yard: Yard) -> Ladder:

@@ -111,6 +111,16 @@ class Book:
 
         await insist(attempt)
 
+    async def seen_in_service(self, incident: str, host: str, state: str) -> None:
+        """A node that we held was returned by somebody else: written down, before it is listed as held no more."""
+
+        async def attempt() -> str:
+            look = await self._look()
+            line = audit.entry("held_node_in_service", "", "rackmedic", look.at, incident=incident, target=host, state=state[:60])
+            return await self._journal.run("note", look, KeyParts("-", incident=incident), line)
+
+        await insist(attempt)
+
     async def _switch(self, event: str, who: str, brake: str, value: str, group: str = "", why: str = "") -> None:
         async def attempt() -> str:
             look = await self._look("whatever")

@@ -32,7 +32,7 @@ from tools.inventory.hosts import ChannelRow
 
 log = structlog.get_logger()
 TICKET, END = "rackmedic_ticket", "rackmedic_end"
-TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot"})
+TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot", "in_service"})
 """What people hear of a fix by a message of its own. All else is on the card of its action, on the living message, or in its last message."""
 MOST_OUTPUTS = 40
 
