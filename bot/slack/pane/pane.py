@@ -74,9 +74,13 @@ class Pane:
         if not await self.open.is_open(asked):  # we were taken for dead, and it was ended for us
             await self._status(asked, "", clear=True)
             return
-        async with self.open.kept(asked):
-            await self.streams.say(asked, answer.card, answer.title)
-            await self.open.done(asked)
+        try:
+            async with self.open.kept(asked):
+                await self.streams.say(asked, answer.card, answer.title)
+                await self.open.done(asked)
+        except SLACK_TROUBLE as trouble:
+            log.warning("pane.not_answered", asked=asked.key, error=str(trouble)[:200])
+            return
         if answer.title and asked.threaded:
             await self._decorate("setTitle", asked.channel, asked.thread_ts, title=answer.title)
         if answer.suggest:

@@ -174,6 +174,17 @@ async def test_a_stream_that_is_refused_on_the_way_becomes_the_whole_answer(bot:
     assert calls(bot, "chat.startStream") == 1
 
 
+async def test_an_answer_that_slack_did_not_take_is_ended_as_a_dead_ones_is(bot: Behind) -> None:
+    bot.slack.api.refuse["chat.postMessage"] = "fatal_error"
+    channel, ts = await asked(bot, "status")
+    assert answers(bot.slack, channel, ts) == []
+    bot.slack.api.refuse.clear()
+    clock = SetClock(WallClock().now() + timedelta(seconds=31))
+    assert await CutOff(bot.surface.client, Unanswered(bot.redis, clock)).sweep() == 1
+    [answer] = answers(bot.slack, channel, ts)
+    assert answer["text"] == CUT_OFF.text
+
+
 async def test_an_operator_can_turn_streams_off(bot: Behind) -> None:
     await many(bot)
     bot.surface.pane.streams.on = False
