@@ -20,7 +20,7 @@ from bot.cards.personal.suggestions import PROMPTS, SUGGESTED
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.pane.streams import StreamedAnswers
 from bot.slack.pane.unanswered import DirectQuestion, Unanswered
-from bot.tasks import Background
+from bot.tasks import Background, end
 
 log = structlog.get_logger()
 NEVER = frozenset(
@@ -29,6 +29,8 @@ NEVER = frozenset(
 """What Slack will say to the next call too, until the app is installed anew."""
 
 
+LINE_WITHIN = 5.0
+"""Seconds that a slow status may hold back its answer."""
 PATIENCE = 0.5
 """Seconds for giving a question back: Slack waits for our answer."""
 
@@ -57,7 +59,7 @@ class Pane:
         self.tasks.spawn("prompts", self._suggest(channel, thread_ts))
 
     async def answer(self, asked: DirectQuestion, reading: str, make: Callable[[], Awaitable[DirectAnswer]]) -> None:
-        """DirectAnswer a question that was claimed. `reading` is said while `make` reads; where that fails it is as if nobody had asked."""
+        """Answer a question that was claimed. `reading` is said while `make` reads; where that fails it is as if nobody had asked."""
         line = asyncio.create_task(self._status(asked, reading))
         try:
             async with self.open.kept(asked):
@@ -68,9 +70,9 @@ class Pane:
             raise
         self.tasks.spawn("pane_answer", self._deliver(asked, answer, line))
 
-    async def _deliver(self, asked: DirectQuestion, answer: DirectAnswer, line: Awaitable[None]) -> None:
+    async def _deliver(self, asked: DirectQuestion, answer: DirectAnswer, line: asyncio.Task[None]) -> None:
         """What is not said to its end stays open, and is ended by whoever sweeps."""
-        await line  # first the status, then the message that clears it
+        await self._shown(line)  # first the status, then the message that clears it
         if not await self.open.is_open(asked):  # we were taken for dead, and it was ended for us
             await self._status(asked, "", clear=True)
             return
@@ -94,8 +96,13 @@ class Pane:
         except (RedisError, OSError, TimeoutError) as away:
             log.warning("pane.not_given_back", asked=asked.key, error=str(away))
 
-    async def _unsaid(self, asked: DirectQuestion, line: Awaitable[None]) -> None:
-        await line
+    async def _shown(self, line: asyncio.Task[None]) -> None:
+        """An answer does not wait long for the line that announces it."""
+        await asyncio.wait({line}, timeout=LINE_WITHIN)
+        await end(line)
+
+    async def _unsaid(self, asked: DirectQuestion, line: asyncio.Task[None]) -> None:
+        await self._shown(line)
         await self._status(asked, "", clear=True)
 
     async def _status(self, asked: DirectQuestion, words: str, *, clear: bool = False) -> None:
