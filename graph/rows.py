@@ -105,6 +105,10 @@ class IncidentRows:
         text = self.stored.get("quiet_until")
         return datetime.fromisoformat(text) if text else None
 
+    def paused(self, now: datetime) -> bool:
+        """Whether people asked for quiet, and it is not over."""
+        return self.quiet_until is not None and self.quiet_until > now
+
     @cached_property
     def correction(self) -> PersonsWord | None:
         """What people say it really was."""

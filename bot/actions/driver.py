@@ -21,6 +21,7 @@ from bot.policy.approvals import can_still_be_decided
 from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
 from graph.actions.flow import ActionProgress, ActionThreads
 from graph.memory.fence import Drained, LostLease
+from graph.rows import IncidentRows
 from graph.state import Incident, Item
 from tools.clock import Clock
 from tools.ledger.ledger import Ledger
@@ -140,7 +141,7 @@ class Driver:
         if seen.state not in OPEN and seen.state is not State.EXECUTING:
             await self._deliver(seen, progress)
         shown = await self._tell(seen, held)
-        at = self._next(seen, shown)
+        at = self._next(seen, shown, IncidentRows(await self.state_of(seen.action.incident)).quiet_until)
         if seen.state in TERMINAL and at is None:
             await self.threads.tidy(approval, KEEP_THREAD)
         await self.index.settle(approval, mark, at)
@@ -203,23 +204,24 @@ class Driver:
         queued = behind(await self.index.told(seen.action.incident), seen.action.proves, [seen.approval])
         looks, carded, now = f"{seen.state.value} {len(seen.votes)} {seen.outcome}{queued}", "card" in told, self.clock.now()
         known = told.get("changed", told.get("card"))
+        reminds = now >= remind_at(seen) and not IncidentRows(state).paused(now)
         rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
             ("card", looks, seen.state in OPEN and not carded, lambda: self.show.approval(seen, state)),
             ("changed", looks, carded and known != looks, lambda: self.show.changed(seen)),
             ("held", held, bool(held), lambda: self.show.held(seen, held)),
-            ("remind", "done", now >= remind_at(seen) and can_still_be_decided(seen, now), lambda: self.show.remind(seen)),
+            ("remind", "done", reminds and can_still_be_decided(seen, now), lambda: self.show.remind(seen)),
             ("outcome", f"{seen.state.value} {seen.outcome}", over, lambda: self.show.outcome(seen)),
         ]
         return [(what, said, show) for what, said, wanted, show in rows if wanted and told.get(what) != said]
 
-    def _next(self, seen: Record, shown: bool) -> datetime | None:
-        """When to look again; None when nothing is owed."""
+    def _next(self, seen: Record, shown: bool, quiet: datetime | None) -> datetime | None:
+        """When to look again; None when nothing is owed. `quiet`: nobody is reminded before."""
         now = self.clock.now()
         times = [] if shown else [now + RETRY_SHOWING]
         match seen.state:
             case State.PENDING:
-                reminder = remind_at(seen)
-                times.append(reminder if reminder > now else seen.decide_by + timedelta(seconds=1))
+                reminder, over = max(filter(None, (remind_at(seen), quiet))), seen.decide_by + timedelta(seconds=1)
+                times.append(reminder if now < reminder < over else over)
             case State.APPROVED:
                 times.append(now + RETRY)
             case State.EXECUTING:

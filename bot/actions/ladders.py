@@ -92,7 +92,8 @@ class Tender:
         await self._withdraw(state, ladders, records.values())
         late = await self.queues.late(incident, ladders, records.values())
         going = [row for row in wanted_of(state, ladders) if row.id not in late]
-        proposed = [await self._carefully(incident, ladder, records) for ladder in going]
+        paused = IncidentRows(state).paused(self.clock.now())
+        proposed = [await self._carefully(incident, ladder, records, paused=paused) for ladder in going]
         told = await self.queues.note(incident, ladders)
         for approval in dict.fromkeys(
             filter(None, (*proposed, *told))
@@ -116,22 +117,24 @@ class Tender:
                     continue
                 await self.wake(seen.approval)
 
-    async def _carefully(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
+    async def _carefully(self, incident: str, ladder: Ladder, records: Mapping[str, Record], *, paused: bool) -> str:
         """One ladder's trouble must not keep the others from being looked at. The approval that it was proposed under, if it was."""
         try:
-            return await self._look(incident, ladder, records)
+            return await self._look(incident, ladder, records, paused=paused)
         except (Refusal, Refused, Unreachable) as why:
             log.warning("ladder.not_tended", ladder=ladder.id, error=f"{type(why).__name__}: {why}"[:300])
             return ""
 
-    async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> str:
+    async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record], *, paused: bool) -> str:
+        """`paused`: people asked for quiet, so nobody is reminded of a wait, nor asked again by us for what they let pass."""
         match ladder.waiting_for:
             case "approval":
-                return await self._ask(incident, ladder) if ladder.approval not in records else ""
+                waits = paused and ladder.attempt > 1 and not ladder.asked_by
+                return await self._ask(incident, ladder) if ladder.approval not in records and not waits else ""
             case "idle":
-                await self._idle(incident, ladder)
+                await self._idle(incident, ladder, paused=paused)
             case "node_back":
-                await self._back(incident, ladder, records)
+                await self._back(incident, ladder, records, paused=paused)
             case "proof":
                 await self._reprove(incident, ladder, records)
         return ""
@@ -196,15 +199,15 @@ class Tender:
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
         return seen
 
-    async def _idle(self, incident: str, ladder: Ladder) -> None:
+    async def _idle(self, incident: str, ladder: Ladder, *, paused: bool) -> None:
         host = self.proposer.inventory.hosts.get(ladder.target)
         seen = await drained(host, self.proposer.transport) if host and host.controller else None
         if seen is None or seen.ok:
             await self._hear(incident, ladder, "idle")
-        elif self._past(ladder):
+        elif self._past(ladder) and not (paused and ladder.now and ladder.now.remedy != "cancel_job"):
             await self._hear(incident, ladder, "busy", says=seen.saw[:100])
 
-    async def _back(self, incident: str, ladder: Ladder, records: Mapping[str, Record]) -> None:
+    async def _back(self, incident: str, ladder: Ladder, records: Mapping[str, Record], *, paused: bool) -> None:
         """After another action covered ours, when that one is over; otherwise when the host answers again."""
         own = records.get(ladder.approval)
         if own is None and (joined := await self._elsewhere(ladder.approval)):
@@ -223,7 +226,7 @@ class Tender:
         try:
             await boot_id(ladder.target, self.proposer.transport)
         except Unreachable as why:
-            if self._past(ladder):
+            if self._past(ladder) and not paused:
                 await self._hear(incident, ladder, "unreachable", says=str(why))
             return
         await self._hear(incident, ladder, "back")

@@ -216,6 +216,30 @@ MUTANTS: tuple[Mutant, ...] = (
         (lua("local token = next_token()\nfor target", "redis.call('RPOP', P..'audit')\nlocal token = next_token()\nfor target"),),
     ),
     Mutant(
+        "a human's leave for the next wave is not audited",
+        "I8",
+        (
+            py(
+                '            line = audit.entry("wave_let_go"',
+                '            return ""\n            line = audit.entry("wave_let_go"',
+                "ledger.book",
+            ),
+        ),
+        "test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited",
+    ),
+    Mutant(
+        "a held node that somebody returned is forgotten without an entry",
+        "I8",
+        (
+            py(
+                '            line = audit.entry("held_node',
+                '            return ""\n            line = audit.entry("held_node',
+                "ledger.book",
+            ),
+        ),
+        "test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited",
+    ),
+    Mutant(
         "the audit chain is not checked",
         "I8",
         (

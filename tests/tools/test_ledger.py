@@ -858,6 +858,15 @@ async def test_the_audit_line_stands_before_the_effect(desk: Desk) -> None:
     await desk.perform(held)
 
 
+async def test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited(desk: Desk) -> None:
+    await desk.ledger.let_go("inc-1", "GPU.BUS.Fell_Off", ["gpu-018", "gpu-017"], "T1:BOB")
+    await desk.ledger.seen_in_service("inc-1", "gpu-019", "idle")
+    first, second = [json.loads(line) for line in (await desk.audit())[-2:]]
+    assert (first["event"], first["by"], first["after"]) == ("wave_let_go", "T1:BOB", ["gpu-017", "gpu-018"])
+    assert (second["event"], second["by"], second["target"]) == ("held_node_in_service", "rackmedic", "gpu-019")
+    assert (await desk.ledger.verify()).good
+
+
 async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: Desk) -> None:
     first, second = await desk.approved(), await desk.ask(desk.action("gpu-018"))
     row = await desk.ledger.finish(await desk.claim(first), "unknown", output=f"token={SECRET}", says=f"login {SECRET} failed")
