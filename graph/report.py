@@ -68,6 +68,13 @@ class ShownOutput(Stored):
     sha256: str
 
 
+class ShownPicture(Stored):
+    """A number of every GPU of these hosts that somebody wants as a picture, by its key."""
+
+    key: str
+    hosts: tuple[str, ...]
+
+
 class HeldNode(Stored):
     """A node that we hold and whose return may be asked for: its ladder, and its name."""
 
@@ -120,6 +127,8 @@ class Report(Stored):
     """Root causes that another incident keeps: this one has no fix of its own for them."""
     shown: tuple[ShownOutput, ...] = ()
     """Outputs that belong to the reply."""
+    pictures: tuple[ShownPicture, ...] = ()
+    """Numbers that the reply is about, to be drawn from the incident's facts."""
     held: tuple[HeldNode, ...] = ()
     """Nodes that an answer offers to ask back."""
     files: tuple[FileRead, ...] = ()

@@ -15,7 +15,7 @@ from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.catalogues import fact_row
 from bot.terminal.differences import Differences
-from bot.terminal.heat import Heat, draw, heat_table
+from bot.terminal.heat import heat_table, write
 from bot.terminal.job import jobs_hosts
 from bot.terminal.requests import LookRequest
 from bot.terminal.shared import looking, stage_of
@@ -25,6 +25,7 @@ from tools.checks.row import Check
 from tools.fact import Value
 from tools.fleet.answers import Answer, Ask
 from tools.fleet.fleet import Fleet
+from tools.heat import Heat
 from tools.inventory.ranges import BadRange, fold
 
 
@@ -50,7 +51,7 @@ def _drawn(heat: Heat, out: Path) -> str:
     """What became of the picture: there is none of nothing."""
     if heat.spread() is None:
         return f"no heat map: {heat.key} was read nowhere"
-    draw(heat, out)
+    write(heat, out)
     return f"heat map written to {out}"
 
 

@@ -6,7 +6,7 @@ Each raises Refusal with the option at fault and the mend, code 2.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bot.refusal import Refusal
 from tools.inventory.ranges import BadRange, expand
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from bot.terminal.replies import ThreadReply
 
 LARGEST_LOG = 512 << 20
-PICTURES = ("png", "svg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +102,14 @@ def replies_of(path: Path | None) -> "tuple[ThreadReply, ...] | None":
     return read_replies(path)
 
 
-def picture_kind(out: Path) -> str:
+def picture_kind(out: Path) -> Literal["png", "svg"]:
     """`png` or `svg`, by the name; Refusal otherwise, and where there is no folder to write into."""
     kind = out.suffix.lower().removeprefix(".")
-    if kind not in PICTURES:
+    if kind != "png" and kind != "svg":
         raise Refusal(f"--out {out}: a heat map is written as .png or .svg", 2)
     if not out.absolute().parent.is_dir():
         raise Refusal(f"--out {out}: there is no folder {out.parent}", 2)
-    return kind
+    return "png" if kind == "png" else "svg"
 
 
 def _refuse_ranges(text: str, option: str = "") -> None:

@@ -66,7 +66,7 @@ class IntentRow(NamedTuple):
 INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.HOST_STATE:      IntentRow("what about gpu-002?", "what I know of a host, and when it was read"),
     Intent.GROUP_STATE:     IntentRow("how are the others?", "the same of several hosts, a group, or all"),
-    Intent.SHOW_OUTPUT:     IntentRow("show dmesg of gpu-002", "what a check printed, as text or as a file"),
+    Intent.SHOW_OUTPUT:     IntentRow("show dmesg of gpu-002", "what a check printed, as text, file or picture"),
     Intent.EXPLAIN:         IntentRow("why?", "the evidence behind the cause, or behind one that you name", "why"),
     Intent.WHY_NOT:         IntentRow("why not the network?", "what speaks against a cause"),
     Intent.COMPARE:         IntentRow("compare gpu-001 and gpu-002", "what differs between hosts"),

@@ -50,7 +50,8 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "show CHECK; show output; ? what CHECK; what CHECK know|output; CHECK output; CHECK HOST =; show output CHECK; where "
         "output|CHECK; show CHECK HOST; show evidence output; show PICTURE|FILE CHECK|output; > output FILE|PICTURE; CHECK "
         "FILE|PICTURE; CHECK about HOST =; what CHECK HOST; show CHECK FILE|PICTURE; i|we show CHECK|output; what output CHECK; 'raw' "
-        "output; > show|'want' PICTURE|FILE; 'let' show CHECK|output; CHECK PICTURE|FILE; can show CHECK|output; what be CHECK HOST",
+        "output; > show|'want' PICTURE|FILE; > PICTURE; can PICTURE; PICTURE HOST; "
+        "'let' show CHECK|output; CHECK PICTURE|FILE; can show CHECK|output; what be CHECK HOST",
         covers=0.45,
         never="EXCLUSIVE change compare recheck ruled",
     ),

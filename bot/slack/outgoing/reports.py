@@ -19,7 +19,7 @@ from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, said
 from bot.slack.outgoing.elsewhere import UNBOUND, links
 from bot.slack.outgoing.living import REPORT
-from bot.slack.outgoing.outputs import share
+from bot.slack.outgoing.outputs import Outputs
 from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.people import People
@@ -58,6 +58,7 @@ class SlackBoard:
         self._people = people
         self._origin_of = origin_of
         self._evidence = evidence
+        self._outputs_of = Outputs(client, cards, evidence)
         self._bound = bound
         self._titles = titles
 
@@ -77,8 +78,8 @@ class SlackBoard:
                 origin, incident, f"report:{report.item}", card, {"event_type": REPORT, "event_payload": {"item": report.item}}
             )
         await self._ended(origin, incident, state, report)
-        if report.shown and not await self._people.shared(origin.channel):
-            await share(self._client, self._cards, self._evidence, origin, incident, report)
+        if (report.shown or report.pictures) and not await self._people.shared(origin.channel):
+            await self._outputs_of.share(origin, incident, report, str(state.get("facts", "")))
         if await self._handed_off(incident, state):
             await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")

@@ -16,7 +16,7 @@ from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
 from graph.ports import Ports
 from graph.reading import counts
-from graph.report import ShownOutput
+from graph.report import ShownOutput, ShownPicture
 from graph.state import Evidence, Hypothesis, Ticket
 from kb.redact import visible
 from tools.fact import Fact
@@ -107,12 +107,13 @@ def say(
     owner: str | None = None,
     ticket: Ticket | None = None,
     shown: Sequence[ShownOutput] = (),
+    pictures: Sequence[ShownPicture] = (),
 ) -> Concluded:
     """A few lines as the answer; what stands stays, but for what is given."""
     kept = [line for line in lines if line]
     if len(kept) > most:
         kept = [*kept[: most - 1], f"… and {len(kept) - most + 1} more lines; ask for one host or check to see the rest."]
-    report = answering(asked.case, "\n".join(kept)).model_copy(update={"shown": tuple(shown)})
+    report = answering(asked.case, "\n".join(kept)).model_copy(update={"shown": tuple(shown), "pictures": tuple(pictures)})
     lifecycle = becomes(asked.case.lifecycle, came) if came else None
     return Concluded(report, lifecycle=lifecycle, owner=owner, ticket=ticket)
 

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, read_at, say, unknown_said
 from graph.incident.concluded import Concluded
-from graph.report import ShownOutput
+from graph.reading.numbers import number_of
+from graph.report import ShownOutput, ShownPicture
+from tools.heat import Heat, in_words
 from tools.inventory.ranges import fold
 
 MOST_LINES, MOST_HOSTS, MOST_COMMANDS = 12, 2, 6
@@ -16,6 +18,8 @@ MOST_READ = 200_000
 
 async def show_output(asked: Asked) -> Concluded:
     """The lines that a check printed on a host; as a file where one is wanted. Which check and host, where none is named, what decided says."""
+    if asked.said.form == "picture" and (key := number_of(asked.said.text, asked.said.check)):
+        return _pictured(asked, key)
     pairs = _wanted(asked)
     if not pairs:
         return say(asked, [*unknown_said(asked), _which(asked)])
@@ -26,8 +30,41 @@ async def show_output(asked: Asked) -> Concluded:
     left = [host for host, _ in pairs[MOST_HOSTS:]]
     lines += [f"The same for {fold(left)}: ask for one host at a time."] if left else []
     shown = tuple(files) if asked.said.form else ()
-    lines += ["I draw no pictures of outputs; it comes as a file."] if asked.said.form == "picture" and shown else []
+    lines += (
+        ["A picture would say no more, so it comes as a file. I draw numbers of GPUs, such as temperatures."]
+        if asked.said.form == "picture" and shown
+        else []
+    )
     return say(asked, [*lines, offer(asked, [host for host, _ in pairs[:MOST_HOSTS]])], most=2 * MOST_LINES, shown=shown)
+
+
+def _pictured(asked: Asked, key: str) -> Concluded:
+    """A number of every GPU: in a line here, and to be drawn. Hosts that were not named are all that were looked at, to compare."""
+    here = meant(asked)
+    hosts = here.hosts if here.named else asked.seen
+    heat = Heat(key, hosts)
+    heat.add(asked.case.facts)
+    if heat.spread() is None:
+        check = next((row for row in asked.now.lens.checks.values() if key in row.establishes), None)
+        exclusive = check is not None and check.exclusive
+        how = (
+            f"Say `run {check.id} on {fold(hosts)}` to put it up for decision."
+            if check and exclusive
+            else f"Say `recheck {fold(hosts)}` and I look."
+        )
+        return say(
+            asked, [*unknown_said(asked), f"No {heat.says} was read of {fold(hosts) or 'any host'}, so there is nothing to draw.", how]
+        )
+    known = heat.known()
+    blind = [host for host in hosts if host not in set(known)]
+    ages = [at for host in known if (at := read_at(asked, host))]
+    lines = [
+        *unknown_said(asked),
+        f"{clean(in_words(heat), 300)} · read {ago(min(ages, default=None), asked.at)}; as a picture:",
+        f"Not known: {fold(blind)}." if blind else "",
+        offer(asked, known),
+    ]
+    return say(asked, lines, pictures=(ShownPicture(key=key, hosts=tuple(hosts)),))
 
 
 def _wanted(asked: Asked) -> list[tuple[str, str]]:

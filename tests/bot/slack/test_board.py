@@ -20,11 +20,12 @@ from bot.slack.people import CannotTell, People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Awaited, Likely, Progress
-from graph.report import Report, SharedCause, ShownOutput
+from graph.report import Report, SharedCause, ShownOutput, ShownPicture
 from graph.state import Evidence, Hypothesis, Incident, Origin
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence
+from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
@@ -293,6 +294,18 @@ async def test_output_that_somebody_wants_whole_is_a_file_beside_the_answer_once
     files = [file for message in place.said() for file in message.get("files") or []]
     assert [file["name"] for file in files] == ["gpu-017-dmesg.txt"]
     assert b"raw output of dmesg" in (place.slack.ws.files.get(files[0]["id"]).content or b"")
+
+
+async def test_numbers_are_a_picture_beside_the_answer_once(place: Place) -> None:
+    facts = [Fact("smi", "gpu.temp.core", 40 + gpu, f"gpu{gpu}", host="gpu-017") for gpu in range(8)]
+    sha = await place.evidence.put_facts("i1", facts)
+    wanted = (ShownPicture(key="gpu.temp.core", hosts=("gpu-017", "gpu-018")),)
+    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "core temperature", "pictures": wanted})
+    for _ in range(2):
+        await place.board().report("i1", {**asked(place), "facts": sha}, answer)
+    (file,) = [file for message in place.said() for file in message.get("files") or []]
+    assert (file["name"], file["mimetype"]) == ("gpu.temp.core.png", "image/png")
+    assert (place.slack.ws.files.get(file["id"]).content or b"").startswith(b"\x89PNG")
 
 
 async def test_whoever_is_named_in_an_answer_is_named_as_people_are_called_and_not_mentioned(place: Place) -> None:

@@ -9,17 +9,19 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.pictures.heat import scale
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import load
 from bot.terminal.differences import Differences
-from bot.terminal.heat import Heat, draw, heat_table, scale
+from bot.terminal.heat import heat_table, write
 from bot.terminal.look import look_at
 from bot.terminal.requests import LookRequest, picture_kind
 from bot.terminal.shared import looking, stage_of
 from tests.support.terminal import rackmedic
 from tools.fact import Fact, Status, Value, blind
 from tools.fleet.answers import Answer
+from tools.heat import Heat
 from tools.inventory.ranges import expand
 
 CASE = """
@@ -232,7 +234,7 @@ def test_what_is_not_known_is_not_zero(tmp_path: Path) -> None:
     assert heat.row("n1") == [30.0, None]
     assert heat.spread() == (30.0, 35.0, 40.0)
     assert heat_table(heat).caption == "no value: n3"
-    draw(heat, tmp_path / "map.svg")
+    write(heat, tmp_path / "map.svg")
     assert "<svg" in (tmp_path / "map.svg").read_text()
 
 
@@ -249,7 +251,7 @@ def test_where_nothing_was_read_no_number_is_told_and_no_picture_made(tmp_path: 
 
 
 def test_a_map_of_nothing_can_still_be_drawn(tmp_path: Path) -> None:
-    draw(Heat("gpu.temp.core", ("n1",)), tmp_path / "map.svg")
+    write(Heat("gpu.temp.core", ("n1",)), tmp_path / "map.svg")
     with pytest.raises(Refusal, match="no folder"):
         picture_kind(tmp_path / "absent" / "map.png")
 

@@ -69,5 +69,21 @@ async def test_output_is_shown_by_its_telling_lines_and_whole_as_a_file() -> Non
     report = await talk.means(AS_FILE)
     assert "all of it as a file" in report.reply
     assert report.shown[0].name == "gpu-003-dmesg.txt"
+    drawn = await talk.means(AS_FILE.model_copy(update={"form": "picture"}))
+    assert "A picture would say no more" in drawn.reply
+    assert (drawn.pictures, len(drawn.shown)) == ((), len(report.shown))
     later = await talk.means(AS_FILE.model_copy(update={"intent": Intent.THANKS}))
     assert later.shown == ()
+
+
+async def test_a_number_of_every_gpu_is_told_in_a_line_and_drawn_of_all_hosts_to_compare() -> None:
+    talk = await Talk.about()
+    report = await talk.means(Said(intent=Intent.SHOW_OUTPUT, check="smi", form="picture", text="temperatures as a picture"))
+    assert report.reply.startswith("core temperature of 4 hosts: ")
+    (wanted,) = report.pictures
+    assert (wanted.key, len(wanted.hosts)) == ("gpu.temp.core", 4)
+    nothing = await talk.means(Said(intent=Intent.SHOW_OUTPUT, check="nccl2", form="picture", text="nccl matrix as a picture"))
+    assert "so there is nothing to draw" in nothing.reply
+    assert "run nccl2 on" in nothing.reply
+    assert nothing.pictures == ()
+    assert talk.ran == []

@@ -1,0 +1,41 @@
+"""Which number of every GPU a text asks to see as a picture. A table: what it names is a key of the catalogue, or nothing."""
+
+import re
+from typing import Final
+
+NUMBERS: Final[tuple[tuple[str, str], ...]] = (
+    ("gpu.temp.memory", "memory temperature, memory temperatures, memory temps, hbm temperature, hbm temperatures, hbm temps"),
+    ("gpu.ecc.dram_uncorrectable_total", "uncorrectable, uncorrected, double bit"),
+    ("gpu.ecc.dram_correctable_total", "ecc, correctable, corrected, single bit"),
+    ("nvlink.crc_errors", "nvlink errors, nvlink crc, crc"),
+    ("nvlink.speed", "nvlink, nvlinks"),
+    ("pcie.width", "pcie width, pcie lanes, lanes"),
+    ("pcie.speed", "pcie, pcie speed"),
+    ("nccl.pair_busbw", "nccl, busbw, bus bandwidth, bandwidth, bandwidths, matrix, pairs"),
+    ("gpu.temp.core", "temperature, temperatures, temp, temps, thermals, heat, hot, hottest, temperatur, temperaturen, temperatura, hitze"),
+    ("gpu.clock.sm", "clock, clocks, frequency, frequencies, mhz"),
+    ("gpu.power.draw", "power, watt, watts"),
+    ("gpu.util", "utilisation, utilization, util, load, busy"),
+    ("gpu.memory.used", "memory, vram, memory use, memory usage"),
+)
+"""Key, and the words and phrases for it; the first row that is named counts."""
+OF_CHECKS: Final = {
+    "smi": "gpu.temp.core",
+    "nvlink": "nvlink.speed",
+    "lspci": "pcie.width",
+    "bw": "nccl.pair_busbw",
+    "nccl2": "nccl.pair_busbw",
+}
+"""What is drawn of a check where no number is named. Any other check prints words, of which a picture says no more than the text."""
+USUAL = "gpu.temp.core"
+"""What people mean who say no more than heat map."""
+MOST_READ = 2000
+
+
+def number_of(text: str, check: str) -> str:
+    """A key; empty where no number of a GPU is meant."""
+    words = f" {' '.join(re.findall(r'[a-z0-9]+', text[:MOST_READ].casefold())).replace('heat map', 'heatmap')} "
+    if check and check not in OF_CHECKS:
+        return ""
+    named = next((key for key, phrases in NUMBERS if any(f" {phrase} " in words for phrase in phrases.split(", "))), "")
+    return named or OF_CHECKS.get(check, USUAL if " heatmap " in words else "")

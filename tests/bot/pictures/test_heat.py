@@ -1,0 +1,92 @@
+"""A number of every GPU as a picture: bounded, each cell says its number, and names of strangers break nothing."""
+
+import re
+
+import pytest
+
+from bot.pictures.heat import MOST_COLUMNS, picture
+from graph.reading.numbers import NUMBERS, OF_CHECKS, number_of
+from kb.keys import find
+from tools.checks import CHECKS
+from tools.fact import Fact, Status
+from tools.heat import MOST_ROWS, Heat, in_words
+
+
+def heat_of(hosts: list[str], *, hot: str = "", gpus: int = 8) -> Heat:
+    heat = Heat("gpu.temp.core", hosts)
+    heat.add(
+        Fact("smi", "gpu.temp.core", 88 if host == hot and gpu == 3 else 40, f"gpu{gpu}", host=host)
+        for host in hosts
+        for gpu in range(gpus)
+    )
+    return heat
+
+
+def texts(svg: bytes) -> list[str]:
+    """Matplotlib leaves what it drew as letters in comments."""
+    return re.findall(r"<!-- (.*?) -->", svg.decode())
+
+
+def test_the_hosts_that_stand_out_are_shown_and_the_others_counted() -> None:
+    hosts = [f"gpu-{n:03}" for n in range(1, 61)]
+    heat = heat_of(hosts, hot="gpu-055")
+    assert (len(heat.telling()), "gpu-055" in heat.telling()) == (MOST_ROWS, True)
+    assert in_words(heat) == "core temperature of 60 hosts: 40 to 88 C, median 40; gpu-055/gpu3 with 88 stands out most"
+
+
+def test_every_cell_says_its_number_and_what_is_not_known_is_a_question_mark() -> None:
+    heat = heat_of(["n1", "n2"], hot="n2", gpus=4)
+    heat.add(
+        [Fact("smi", "gpu.temp.core", 41, "gpu4", host="n1"), Fact("smi", "gpu.temp.core", None, "gpu4", host="n2", status=Status.TIMEOUT)]
+    )
+    drawn = texts(picture(heat, "svg"))
+    assert drawn.count("40") >= 7
+    assert {"41", "88", "?", "n1", "gpu4"} <= set(drawn)
+
+
+def test_pairs_of_hosts_are_a_matrix_of_the_hosts_that_may_be_seen() -> None:
+    heat = Heat("nccl.pair_busbw", ["a", "b"])
+    heat.add([Fact("nccl2", "nccl.pair_busbw", 88.0, host="a", attrs={"with": ["b", "theirs"]})])
+    assert heat.columns == ["b"]
+    assert heat.row("b") == [None]
+
+
+@pytest.mark.parametrize("name", ["$x_{1}$ \\frac{", "h" * 400, "<script>\u202e", "🔥", ""])
+def test_no_name_breaks_a_picture(name: str) -> None:
+    assert picture(heat_of([name], gpus=1)).startswith(b"\x89PNG")
+
+
+def test_a_matrix_of_many_is_bounded() -> None:
+    hosts = [f"n{n}" for n in range(50)]
+    heat = Heat("nccl.pair_busbw", hosts)
+    heat.add(Fact("nccl2", "nccl.pair_busbw", 1.0, host="n0", attrs={"with": hosts[1:]}) for _ in range(1))
+    assert len(heat.columns) > MOST_COLUMNS
+    assert "n45" not in texts(picture(heat, "svg"))
+
+
+@pytest.mark.parametrize(
+    ("text", "check", "key"),
+    [
+        ("show the temperatures as a heatmap", "smi", "gpu.temp.core"),
+        ("plot gpu clocks of gpu-[001-004]", "smi", "gpu.clock.sm"),
+        ("heat map please", "", "gpu.temp.core"),
+        ("gpu power as a heat map", "", "gpu.power.draw"),
+        ("memory temps as a picture", "smi", "gpu.temp.memory"),
+        ("nccl matrix as a picture", "nccl2", "nccl.pair_busbw"),
+        ("nvidia-smi as a picture", "smi", "gpu.temp.core"),
+        ("the ecc errors in the kernel log as a picture", "dmesg", ""),
+        ("that as a picture", "", ""),
+    ],
+)
+def test_which_number_is_meant(text: str, check: str, key: str) -> None:
+    assert number_of(text, check) == key
+
+
+def test_every_number_is_one_that_a_check_reads() -> None:
+    read = {key for check in CHECKS.values() for key in check.establishes}
+    for key in {key for key, _ in NUMBERS} | set(OF_CHECKS.values()):
+        row = find(key)
+        assert row is not None
+        assert row.kind in ("int", "float")
+        assert key in read
+    assert OF_CHECKS.keys() <= CHECKS.keys()

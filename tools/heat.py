@@ -1,0 +1,102 @@
+"""A number of every GPU, hosts × GPUs, or of every pair of hosts, hosts × hosts. What is not known is not known, never zero."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from kb.keys import find
+from tools.fact import Fact, Status
+
+MOST_ROWS = 40
+"""Hosts that are shown: those that stand out most."""
+
+
+@dataclass(slots=True)
+class Heat:
+    """The values of one key. GPUs are columns, in the order of their numbers; of a pair of hosts the other host is the column."""
+
+    key: str
+    hosts: Sequence[str]
+    _values: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def add(self, facts: Iterable[Fact]) -> None:
+        """Take what these facts say of the key; where several do, the largest counts."""
+        for fact in facts:
+            if fact.key == self.key and fact.status is Status.OK and not fact.stale and isinstance(fact.value, (int, float)):
+                for column in self._columns_of(fact):
+                    place = (fact.host, column)
+                    self._values[place] = max(float(fact.value), self._values.get(place, float("-inf")))
+
+    def _columns_of(self, fact: Fact) -> Sequence[str]:
+        """Where its value stands: below its GPU, or below each of these hosts that was tested with it."""
+        mates = fact.attrs.get("with")
+        return [str(mate) for mate in mates if mate in self.hosts] if isinstance(mates, (list, tuple)) else [fact.device or ""]
+
+    @property
+    def columns(self) -> list[str]:
+        """GPUs, or the hosts that others were paired with."""
+        shown = set(self.hosts)
+        return sorted({column for host, column in self._values if host in shown}, key=lambda name: (len(name), name))
+
+    @property
+    def unit(self) -> str:
+        row = find(self.key)
+        return row.unit if row else ""
+
+    @property
+    def says(self) -> str:
+        """What the number is, in words."""
+        row = find(self.key)
+        return row.means.partition(";")[0] if row else self.key
+
+    def row(self, host: str, columns: Sequence[str] | None = None) -> list[float | None]:
+        """One host's values, of all columns or of these; None where nothing is known."""
+        return [self._values.get((host, column)) for column in (self.columns if columns is None else columns)]
+
+    def known(self) -> list[str]:
+        """Hosts of which any value is known, in their order."""
+        having = {host for host, _ in self._values}
+        return [host for host in self.hosts if host in having]
+
+    def spread(self) -> tuple[float, float, float] | None:
+        """Least, median and largest value; None where nothing is known."""
+        shown = set(self.hosts)
+        values = [value for (host, _), value in self._values.items() if host in shown]
+        return (min(values), median(values), max(values)) if values else None
+
+    def farthest(self) -> tuple[str, str, float] | None:
+        """Host, column and value that stand out most; None where nothing is known."""
+        if (spread := self.spread()) is None:
+            return None
+        hosts = set(self.hosts)
+        shown = sorted((place, value) for place, value in self._values.items() if place[0] in hosts)
+        (host, column), value = max(shown, key=lambda one: abs(one[1] - spread[1]))
+        return host, column, value
+
+    def telling(self, most: int = MOST_ROWS) -> list[str]:
+        """The hosts that stand out most, in their own order."""
+        spread = self.spread()
+        if spread is None:
+            return []
+        known = self.known()
+        far = dict.fromkeys(known, 0.0)
+        for (host, _), value in self._values.items():
+            if host in far:
+                far[host] = max(far[host], abs(value - spread[1]))
+        first = sorted(known, key=lambda host: -far[host])[:most]
+        return [host for host in known if host in set(first)]
+
+
+def in_words(heat: Heat) -> str:
+    """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing is known."""
+    spread, far = heat.spread(), heat.farthest()
+    if spread is None or far is None:
+        return ""
+    unit = f" {heat.unit}" if heat.unit else ""
+    low, middle, high = spread
+    hosts = len(heat.known())
+    place = "/".join(part for part in far[:2] if part)
+    return (
+        f"{heat.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; "
+        f"{place} with {far[2]:g} stands out most"
+    )
