@@ -37,6 +37,32 @@ def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a fre
     run(lambda: play(environment(), port))
 
 
+@app.command(
+    rich_help_panel=BEGIN,
+    epilog="Without a person: rackmedic init --questions > answers.yaml, fill it in, rackmedic init --answers answers.yaml",
+)
+def init(
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where inventory and settings are written.")] = Path(
+        "/etc/rackmedic"
+    ),
+    answers: Annotated[Path | None, typer.Option("--answers", metavar="FILE", help="Answers as YAML; nobody is asked then.")] = None,
+    questions: Annotated[bool, typer.Option("--questions", help="Print every question as a file to fill in, and do nothing.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Begin anew; files that are there are kept as .old.")] = False,
+    attempt: Annotated[bool, typer.Option("--try/--no-try", help="Try Slack, Redis and every host with what was written.")] = True,
+    json: Json = False,
+) -> None:
+    """Ask what the site is made of, write inventory and settings, try them, and say what is left to do. Exit 1 when something must be mended."""
+    if questions:
+        from bot.terminal.setup.questions import template
+
+        typer.echo(template(str(folder)), nl=False)
+        return
+    from bot.terminal.setup.asking import ask
+    from bot.terminal.setup.begin import begin
+
+    run(lambda: begin(folder.absolute(), answers, ask, again=again, attempt=attempt, as_json=json))
+
+
 @app.command(rich_help_panel=BEGIN)
 def settings(config: Config = None, json: Json = False) -> None:
     """Every setting: its default, what is set, and what it is for. Exit 2 where what is set cannot be used."""

@@ -42,6 +42,16 @@ class Finding:
 
 async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
     """Try everything at once, print, and return 1 when something must be mended."""
+    findings = await examined(settings, hosts)
+    if as_json:
+        print(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
+    else:
+        Console().print(findings_table(findings))
+    return int(any(finding.state == "fail" for finding in findings))
+
+
+async def examined(settings: Settings, hosts: str = "") -> list[Finding]:
+    """Every part tried, all at once; `hosts` narrows which of them."""
     looks: list[Callable[[], Awaitable[list[Finding]]]] = [
         lambda: _store(settings),
         lambda: _slack(settings),
@@ -50,12 +60,7 @@ async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
         lambda: _hosts(settings, hosts),
         lambda: asyncio.to_thread(retention_findings, settings, time.time()),
     ]
-    findings = [finding for rows in await asyncio.gather(*(look() for look in looks)) for finding in rows]
-    if as_json:
-        print(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
-    else:
-        Console().print(findings_table(findings))
-    return int(any(finding.state == "fail" for finding in findings))
+    return [finding for rows in await asyncio.gather(*(look() for look in looks)) for finding in rows]
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:

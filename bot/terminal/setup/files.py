@@ -1,0 +1,68 @@
+"""Answers as the two files that RackMedic is started with. Decides only: nothing is written here."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bot.terminal.setup.questions import Answers, is_source
+from tools.inventory.ranges import expand
+
+INVENTORY, SETTINGS = "inventory.yaml", "rackmedic.yaml"
+REACH = ("user", "key", "known_hosts", "jump", "controller")
+"""Answers that say how every host is reached."""
+CONTROL = "control"
+KEPT = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")
+"""Answers that are settings of the bot."""
+ABOUT_INVENTORY = (
+    "# Which hosts there are, how they are reached, and which channels speak of them. What else can stand here: docs/inventory.md\n"
+)
+ABOUT_SETTINGS = "# Settings of RackMedic; `rackmedic settings` lists them all. It holds secrets: for the bot's account only.\n"
+
+
+def inventory_of(answers: Answers) -> dict[str, Any]:
+    """The inventory as plain data."""
+    hosts, group = answers["hosts"], answers["group"]
+    row = {"sku": answers["sku"], "job_logs": answers["job_logs"]}
+    reach: dict[str, Any] = {**{name: answers[name] for name in REACH}, "kit": repairs(answers)}
+    whole: dict[str, Any] = {"defaults": _given(reach)}
+    if is_source(hosts):  # its groups are the source's own, so what is said of all hosts stands in `defaults`
+        kind, _, where = hosts.partition(":")
+        whole["defaults"] |= _given(row)
+        whole |= {"groups": {}, "sources": [{kind: where}]}
+    else:
+        whole["groups"] = {group: {"hosts": hosts, **_given(row)}}
+    controller = answers["controller"]
+    if controller and (is_source(hosts) or controller not in expand(hosts)):
+        whole["groups"][CONTROL] = {"hosts": controller}  # a host is in a group, and this one is no node of any other
+    if answers["channel"]:
+        channel = {"channel": answers["channel"], "kind": "operators", "approvers": answers["approvers"]}
+        whole["channels"] = [_given(channel)]
+    return whole
+
+
+def settings_of(answers: Answers, folder: Path) -> dict[str, Any]:
+    """The settings as plain data; what nobody said keeps its default."""
+    return {"inventory": str(folder / INVENTORY)} | _given({name: answers[name] for name in KEPT})
+
+
+def repairs(answers: Answers) -> bool:
+    """Nodes get the kit, and remedies may be proposed."""
+    return answers["repairs"].lower().startswith("y")
+
+
+def texts(answers: Answers, folder: Path) -> Mapping[str, str]:
+    """Both files by name."""
+    return {
+        INVENTORY: ABOUT_INVENTORY + _yaml(inventory_of(answers)),
+        SETTINGS: ABOUT_SETTINGS + _yaml(settings_of(answers, folder)),
+    }
+
+
+def _given(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value != ""}
+
+
+def _yaml(document: Mapping[str, Any]) -> str:
+    return str(yaml.safe_dump(dict(document), sort_keys=False, default_flow_style=False, width=120))

@@ -1,0 +1,26 @@
+"""The key that RackMedic shows to the nodes: made once, private to whoever runs it."""
+
+import os
+from pathlib import Path
+
+import asyncssh
+
+COMMENT = "rackmedic"
+
+
+def public_line(key: Path) -> str:
+    """What stands in `authorized_keys` for the private key at `key`; a new Ed25519 key where there is none. Raises OSError, ValueError."""
+    if not key.exists():
+        _make(key)
+    try:
+        return asyncssh.read_private_key(str(key)).export_public_key("openssh").decode().strip()
+    except asyncssh.KeyImportError as why:
+        raise ValueError(str(why)) from why
+
+
+def _make(key: Path) -> None:
+    made = asyncssh.generate_private_key("ssh-ed25519", comment=COMMENT)
+    key.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(made.export_private_key("openssh"))
+    key.with_name(key.name + ".pub").write_bytes(made.export_public_key("openssh"))
