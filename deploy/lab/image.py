@@ -15,6 +15,7 @@ from deploy.lab.programs import LabRefusal, run
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "libpam-systemd", "openssh-server", "sudo", "chrony", "iproute2", "ethtool"),
     *("pciutils", "procps", "kmod", "util-linux", "curl", "ca-certificates", "ipmitool", "less"),
+    "python3",  # what Ansible runs its modules with, as on any node that is rolled out to
     *("munge", "slurmd", "slurmctld", "slurm-client", "infiniband-diags", "opensm", "ibsim-utils"),
 )
 NEEDLESS = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt")

@@ -17,7 +17,7 @@ from bot.settings import BadSettings, Settings, load
 from bot.terminal.doctor import Finding, examined, findings_table
 from bot.terminal.setup.files import INVENTORY, SETTINGS, inventory_of, texts
 from bot.terminal.setup.questions import QUESTIONS, Answers, Question, default_of, is_source, problems_of, refused, unknown_sku
-from bot.terminal.setup.remaining import Step, remaining
+from bot.terminal.setup.remaining import ToDo, remaining
 from tools.inventory.hosts import BadInventory, parse_inventory
 from tools.ssh.keys import public_line
 
@@ -124,7 +124,7 @@ def _settings(file: Path) -> Settings:
         raise Refusal("\n".join(["the files are written, but with this environment they cannot be used:", *why.problems]), 2) from why
 
 
-def _document(written: list[Path], findings: list[Finding], steps: list[Step]) -> dict[str, object]:
+def _document(written: list[Path], findings: list[Finding], steps: list[ToDo]) -> dict[str, object]:
     return {
         "schema": 1,
         "written": [str(path) for path in written],
@@ -133,7 +133,7 @@ def _document(written: list[Path], findings: list[Finding], steps: list[Step]) -
     }
 
 
-def _show(console: Console, written: list[Path], findings: list[Finding], steps: list[Step]) -> None:
+def _show(console: Console, written: list[Path], findings: list[Finding], steps: list[ToDo]) -> None:
     console.print(f"\nWritten: {escape(', '.join(map(str, written)))}\n", highlight=False)
     if findings:
         console.print(findings_table(findings))

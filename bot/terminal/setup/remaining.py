@@ -10,51 +10,51 @@ from bot.terminal.setup.questions import Answers
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ToDo:
     """Something to do, and the lines to paste."""
 
     do: str
     lines: tuple[str, ...] = ()
 
 
-def remaining(answers: Answers, findings: Sequence[Finding], public: str, folder: Path) -> list[Step]:
+def remaining(answers: Answers, findings: Sequence[Finding], public: str, folder: Path) -> list[ToDo]:
     """The steps that are still to be done, by what trying every part showed."""
     steps = [*_nodes(answers, findings, public), *_slack(answers, folder), *_elsewhere(findings)]
     start = (f"rackmedic doctor --config {folder / SETTINGS}", f"rackmedic serve --config {folder / SETTINGS}")
-    return [*steps, Step("Try again until nothing fails, then start it:", start)]
+    return [*steps, ToDo("Try again until nothing fails, then start it:", start)]
 
 
-def _nodes(answers: Answers, findings: Sequence[Finding], public: str) -> list[Step]:
+def _nodes(answers: Answers, findings: Sequence[Finding], public: str) -> list[ToDo]:
     failed = {finding.part for finding in findings if finding.state == "fail"}
     reached = any(finding.part == "ssh" and finding.state == "ok" for finding in findings) and "ssh" not in failed
     steps = []
     if not reached:
-        steps.append(Step(f"Write every node's host key, by its address, into {answers['known_hosts']}, from where you can trust it."))
-        steps.append(Step(f"Let the account {answers['user']} in on every node, and on the controller, with this key:", (public,)))
+        steps.append(ToDo(f"Write every node's host key, by its address, into {answers['known_hosts']}, from where you can trust it."))
+        steps.append(ToDo(f"Let the account {answers['user']} in on every node, and on the controller, with this key:", (public,)))
     if repairs(answers) and (not reached or "node kit" in failed):
         install = (
             "rackmedic node-kit --out rackmedic-kit",
             "scp -r rackmedic-kit NODE:",
             "ssh NODE 'sudo rackmedic-kit/install.sh && sudo systemctl reload ssh'",
         )
-        steps.append(Step("Install the node kit on every node and on the controller (docs/rollout.md has it as an Ansible role):", install))
+        steps.append(ToDo("Install the node kit on every node and on the controller (docs/rollout.md has it as an Ansible role):", install))
     if repairs(answers) and not answers["controller"]:
-        steps.append(Step(f"Name Slurm's controller in {INVENTORY} (`controller:`), or nothing is drained before it is repaired."))
+        steps.append(ToDo(f"Name Slurm's controller in {INVENTORY} (`controller:`), or nothing is drained before it is repaired."))
     return steps
 
 
-def _slack(answers: Answers, folder: Path) -> list[Step]:
+def _slack(answers: Answers, folder: Path) -> list[ToDo]:
     steps = []
     if not (answers["slack_bot_token"] and answers["slack_app_token"]):
-        steps.append(Step(f"Make the Slack app from its manifest and write both tokens into {folder / SETTINGS}:", ("rackmedic manifest",)))
+        steps.append(ToDo(f"Make the Slack app from its manifest and write both tokens into {folder / SETTINGS}:", ("rackmedic manifest",)))
     if not answers["channel"]:
         steps.append(
-            Step(f"Bind your on-call channel in {folder / INVENTORY}:", ("channels:", "  - {channel: C0123456789, kind: operators}"))
+            ToDo(f"Bind your on-call channel in {folder / INVENTORY}:", ("channels:", "  - {channel: C0123456789, kind: operators}"))
         )
-    return [*steps, Step("Invite the bot into the channel:", ("/invite @rackmedic",))]
+    return [*steps, ToDo("Invite the bot into the channel:", ("/invite @rackmedic",))]
 
 
-def _elsewhere(findings: Sequence[Finding]) -> list[Step]:
+def _elsewhere(findings: Sequence[Finding]) -> list[ToDo]:
     """What else was found wrong, in doctor's words."""
     rest = [finding for finding in findings if finding.part in ("redis", "inventory", "model") and finding.state in ("fail", "warn")]
-    return [Step(f"{finding.part}: {finding.says}", (finding.mend,) if finding.mend else ()) for finding in rest]
+    return [ToDo(f"{finding.part}: {finding.says}", (finding.mend,) if finding.mend else ()) for finding in rest]
