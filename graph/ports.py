@@ -1,11 +1,12 @@
 """What the nodes may touch, handed in by the composition root. Nodes hold no globals and read no environment."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from graph.earlier import Recalled, Sought
+from graph.engine.after_repairs import Treatment
 from graph.state import Item
 from tools.clock import Clock
 from tools.inventory.jobs import JobPlace
@@ -97,6 +98,11 @@ async def nothing_kept(sought: Sought) -> Recalled:
     return Recalled(could_not="closed incidents are kept where I run in Slack, and not here")
 
 
+async def nothing_treated(hosts: Collection[str]) -> Sequence[Treatment]:
+    """No machine is ever changed (terminal, bench)."""
+    return ()
+
+
 async def nobody_else(incident: str, causes: Sequence[str]) -> Mapping[str, str]:
     """There are no other incidents (terminal, bench)."""
     return {}
@@ -160,6 +166,8 @@ class Ports:
     hears here who keeps the others. What it had before and has no more is the others'."""
     earlier: Callable[[Sought], Awaitable[Recalled]] = field(default=nothing_kept)
     """Closed incidents on these hosts and devices or with these causes, as far as the place that asks may hear of them."""
+    treated: Callable[[Collection[str]], Awaitable[Sequence[Treatment]]] = field(default=nothing_treated)
+    """What any incident has mended on these hosts, so that no other one finds it again in their logs."""
     late: Callable[[str], Awaitable[frozenset[str]]] = field(default=nobody_waits)
     """The ids of an incident's ladders that nobody is asked about yet, for others go first."""
     decisions: Callable[[str], Awaitable[Sequence[Decision] | None]] = field(default=nobody_decides)

@@ -193,6 +193,8 @@ class Ladder(Stored):
     drained_by: str = ""
     unasked: datetime | None = None
     """Since when the scheduler could not be asked whether it still has the node out of service."""
+    held_elsewhere: str = ""
+    """Who has the node out of service where that is not this fix, in a sentence: whoever did it returns it."""
     proven: str = ""
     """The action after which the proof passed."""
     tried: int = 0

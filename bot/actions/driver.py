@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import structlog
 from redis.exceptions import RedisError
 
-from bot.actions.due import ActionIndex
+from bot.actions.due import ActionIndex, mends_host
 from bot.actions.queue import behind
 from bot.desk.lease import Lease, Leases
 from bot.policy.approvals import can_still_be_decided
@@ -175,7 +175,10 @@ class Driver:
         key = f"action:{seen.approval}:{seen.state.value}"
         who = await self.name_of(seen.ended_by) if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
         by = await self._approved_by(seen) if seen.action.remedy == HOLDS else ""
-        if await self.deliver.send(seen.action.incident, key, result_of(seen, progress, self.clock.now(), who) | {"by": by}):
+        result = result_of(seen, progress, self.clock.now(), who) | {"by": by}
+        if mends_host(seen):
+            await self.index.note_treatment(seen, datetime.fromisoformat(result["since"]))
+        if await self.deliver.send(seen.action.incident, key, result):
             log.info("action.result", state=seen.state.value, outcome=seen.outcome, says=seen.says)
 
     async def _approved_by(self, seen: Record) -> str:

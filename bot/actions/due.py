@@ -4,14 +4,19 @@ The ledger knows when an action must be decided or has lost its worker; this ind
 yet delivered, a card not yet shown, a wait that ends. Losing it costs time, never an action: incidents are looked at after each turn.
 """
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from redis.asyncio import Redis
 
 from bot.store.keys import Names
 from bot.tasks import awaited
+from graph.engine.after_repairs import Treatment
 from tools.clock import Clock
 from tools.ledger.reach import hash_of, texts_of
+from tools.ledger.record import Record
+from tools.ledger.states import State
+from tools.remedies import REMEDIES
 
 KEEP_TOLD = timedelta(days=40)
 
@@ -63,6 +68,35 @@ class ActionIndex:
         """They were told."""
         await awaited(self._redis.hset(self._names.told(approval), what, said))
         await self._redis.expire(self._names.told(approval), KEEP_TOLD)
+
+    async def note_treatment(self, seen: Record, since: datetime) -> None:
+        """A remedy has helped: what its devices' logs said before is of the past, whoever reads it."""
+        action = seen.action
+        key = self._names.treated(action.target)
+        names = sorted({name.rpartition("/")[2] for name in action.devices} | ({action.args["bdf"]} if "bdf" in action.args else set()))
+        await awaited(self._redis.hset(key, " ".join(names), since.isoformat()))
+        await self._redis.expire(key, KEEP_TOLD)
+
+    async def treated(self, hosts: Collection[str]) -> tuple[Treatment, ...]:
+        """What was mended on these hosts, by any incident."""
+        pipe = self._redis.pipeline(transaction=False)
+        names = sorted(hosts)
+        for host in names:
+            pipe.hgetall(self._names.treated(host))
+        rows = zip(names, await pipe.execute() if names else (), strict=True)
+        return tuple(
+            Treatment(host, datetime.fromisoformat(at), tuple(devices.split()))
+            for host, row in rows
+            for devices, at in hash_of(row).items()
+        )
+
+
+def mends_host(seen: Record) -> bool:
+    """Whether it changed the host itself, did not fail, and its proof passed: not what only tells a scheduler, looks, or counts from a later
+    step on."""
+    remedy = REMEDIES.get(seen.action.remedy)
+    helped = seen.state is State.DONE and seen.outcome in ("passes_now", "cured")
+    return helped and remedy is not None and remedy.at == "target" and not remedy.then
 
 
 def _score(at: datetime) -> int:

@@ -14,7 +14,7 @@ import structlog
 from bot.actions.driver import Delivery, StateOf
 from bot.actions.due import ActionIndex
 from bot.actions.holds import HeldNodes, rests
-from bot.actions.proposer import Proposer, Withheld, drained
+from bot.actions.proposer import OURS, Proposer, Withheld, drained, drained_for
 from bot.actions.queue import Queues
 from bot.desk.lease import Leases
 from bot.refusal import Refusal
@@ -164,8 +164,22 @@ class Tender:
         except Withheld as why:
             log.info("action.withheld", ladder=ladder.id, hears=why.event, why=str(why))
             if why.event != LATER:
-                await self._hear(incident, ladder, why.event, says=str(why))
+                says = await self._who_holds(ladder, str(why)) if why.event == "held" else str(why)
+                await self._hear(incident, ladder, why.event, says=says)
             return ""
+
+    async def _who_holds(self, ladder: Ladder, says: str) -> str:
+        """The same with whom it is held by, where Slurm's reason is one of our approvals."""
+        host = self.proposer.inventory.hosts.get(ladder.target)
+        reason = await drained_for(host, self.proposer.transport) if host and host.controller else ""
+        try:
+            other = await self._elsewhere(reason.removeprefix(OURS)) if reason.startswith(OURS) else None
+        except Refused:
+            other = None
+        if other is None:
+            return says
+        fault = f" for {other.action.fault.says}" if other.action.fault else ""
+        return f"{ladder.target} is out of service already: RackMedic drained it in another thread{fault}, and returns it there"
 
     async def _may_go_back(self, incident: str, ladder: Ladder) -> None:
         """A node is offered back only while a fresh look shows the fault no more. Withheld says why it is not."""

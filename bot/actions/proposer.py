@@ -17,9 +17,12 @@ from tools.fact import Fact, Status
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.record import Terms
 from tools.remedies import REMEDIES
+from tools.remedies.readings import DRAINED_BY_US
 from tools.remedies.row import BadArgument
 from tools.transport import Transport, Unreachable
 
+OURS = "rackmedic:"
+"""How the reasons of our drains begin; the approval follows."""
 FactsOf = Callable[[str], Awaitable[list[Fact]]]
 
 
@@ -123,6 +126,12 @@ class Proposer:
 async def drained(target: Host, transport: Transport) -> ConditionSeen:
     """Whether a scheduler has the host out of service and without jobs."""
     return await see(filled(DRAINED, {"target": target.name}), target.controller, transport)
+
+
+async def drained_for(target: Host, transport: Transport) -> str:
+    """The reason that a scheduler gives for the host's state; empty where it gives none or cannot be asked."""
+    seen = await see(filled(DRAINED_BY_US, {"node": target.name}), target.controller, transport)
+    return seen.saw.split("\n", 1)[0].strip() if seen.ok is not None else ""
 
 
 def is_stalled(facts: Sequence[Fact], host: str) -> bool:

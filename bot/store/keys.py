@@ -66,6 +66,9 @@ class Names:
     def pane_ending(self, key: str) -> str:
         return f"{self._prefix}:pane:ending:{key}"
 
+    def treated(self, host: str) -> str:
+        return f"{self._prefix}:actions:treated:{host}"
+
     def gpus(self, host: str) -> str:
         return f"{self._prefix}:gpus:{host}"
 
@@ -118,6 +121,7 @@ TABLE = (
     KeyForm("rm:thread:{*}:*",               "LangGraph's checkpoints of an incident or an action", CLOSED),
     KeyForm("rm:actions:due",                "zset: actions and incidents, by when somebody must look at what they wait for"),
     KeyForm("rm:actions:told:*",             "hash: what people were told of an action", "40 days after the last news"),
+    KeyForm("rm:actions:treated:*",          "hash: devices of a host, by when a remedy that helped was claimed for them", "40 days after the last remedy"),
     KeyForm("rm:act:fence",                  "counter behind the tokens of those leases"),
     KeyForm("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
     KeyForm("rm:ledger:*",                   "the approval ledger and its audit chain"),

@@ -33,6 +33,8 @@ async def fault_now(
 ) -> Presence:
     """What a fault is at this moment. Lines of a log count from `since` on. `known` is what the incident knows; `changed`: something was done
     to the host since, so that neither its old boot nor the old proof speaks for the fault."""
+    if fault.lasts == "boot" and not changed and (mended := await _mended(fault, since, reading)):
+        since, changed = mended, True  # its line is of before that
     if fault.lasts == "proved" and not changed:
         return Presence("shown", f"{fault.says}, as it was proved; no check that disturbs nobody can tell more")
     if fault.lasts in ("boot", "silence") and not changed:
@@ -42,6 +44,13 @@ async def fault_now(
         if seen.answer != "gone":
             break
     return seen
+
+
+async def _mended(fault: FaultCondition, since: datetime, reading: Ports) -> datetime | None:
+    """When some incident last mended its devices after `since`, where it did."""
+    names = [name.rpartition("/")[2] for name in fault.devices] or [""]
+    rows = [row for row in await reading.treated([fault.host]) if row.at > since and all(map(row.concerns, names))]
+    return max((row.at for row in rows), default=None)
 
 
 async def _by_boot(fault: FaultCondition, transport: Transport) -> Presence:

@@ -5,7 +5,7 @@ Logs are written by the host's clock and claims by ours, so the cursor is moved 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from graph.engine.prepare import EVENTS
@@ -26,6 +26,35 @@ def after_repairs(facts: Sequence[Fact], since: Mapping[str, datetime], skews: M
     """The same facts, those from before their host's cursor marked stale. An event that came again afterwards is of now."""
     apart = skews_of(facts) if skews is None else skews
     return [replace(fact, stale=True) if _before(fact, since.get(fact.host), apart) else fact for fact in facts]
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """A remedy that was run on a host, by whichever incident, and after which the proof passed: when it was claimed, and the devices that it
+    changed by all their names (`gpu3`, `0000:5d:00.0`); none is the whole host."""
+
+    host: str
+    at: datetime
+    names: tuple[str, ...] = ()
+
+    def concerns(self, device: str | None) -> bool:
+        """Whether it mended what is said of this device of its host; what is said of no device only where it was about the whole host."""
+        return not self.names or (device or "").rpartition("/")[2] in self.names
+
+
+def after_treatments(facts: Sequence[Fact], treatments: Sequence[Treatment]) -> list[Fact]:
+    """The same facts, lines of a log from before a treatment of their device marked stale: they told of what is mended since, and whoever
+    finds them in another thread must not have it mended once more."""
+    if not treatments:
+        return list(facts)
+    skews = skews_of(facts)
+    return [replace(fact, stale=True) if _was_treated(fact, treatments, skews) else fact for fact in facts]
+
+
+def _was_treated(fact: Fact, treatments: Sequence[Treatment], skews: Mapping[str, timedelta]) -> bool:
+    if not fact.key.startswith(EVENTS):
+        return False
+    return any(row.host == fact.host and row.concerns(fact.device) and _before(fact, row.at, skews) for row in treatments)
 
 
 def skews_of(facts: Iterable[Fact]) -> dict[str, timedelta]:

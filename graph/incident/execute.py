@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from langgraph.runtime import Runtime
 
-from graph.engine.after_repairs import after_repairs, cursors
+from graph.engine.after_repairs import after_repairs, after_treatments, cursors
 from graph.engine.assess import assess
 from graph.incident.case import Case, lens_of, merged, read_case
 from graph.ports import Awaited, Likely, Ports, Progress
@@ -39,13 +39,19 @@ async def execute(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     live = LiveWave(case, ports, total=len(asks))
     wave = await live.look(asks, fresh=bool(case.turn.again) or ((case.item.kind == "recheck" or case.turn.news) and case.rounds <= 1))
     cut = live.cut or await waiting(case, ports)
-    facts = after_repairs(merged(case.facts, told(wave)), cursors(case.ladders))
+    facts = await of_now(case, told(wave), ports)
     return {
         "facts": await ports.evidence.put_facts(case.id, facts),
         "stats": _added(case.stats, wave, ports, facts).model_dump(mode="json", exclude_defaults=True),
         "turn": replace(case.turn, cut=cut).write(),
         "to_look": [],
     }
+
+
+async def of_now(case: Case, new: Sequence[Fact], ports: Ports) -> list[Fact]:
+    """What is known with what was just seen; what tells of a fault that was mended since, here or in another thread, marked so."""
+    facts = after_repairs(merged(case.facts, new), cursors(case.ladders))
+    return after_treatments(facts, await ports.treated({fact.host for fact in facts if fact.host}))
 
 
 def told(wave: Wave) -> list[Fact]:

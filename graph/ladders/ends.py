@@ -77,7 +77,11 @@ def outgrown(ladders: Sequence[Ladder]) -> list[Ladder]:
 
 
 def describe(ladder: Ladder, title: str) -> str:
-    """One line for people: what it is about, what comes next, what it waits for."""
+    """One line for people: what it is about, what comes next, what it waits for, and who else has the node out of service."""
+    return "; ".join(filter(None, (_stands(ladder, title), ladder.held_elsewhere)))
+
+
+def _stands(ladder: Ladder, title: str) -> str:
     where = f"{title} on {ladder.target}"
     if ladder.now and ladder.now.remedy == "run_check":
         where = f"Test {ladder.now.args.get('check', '')} on {fold(ladder.target.split(','))}"

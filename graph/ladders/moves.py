@@ -199,7 +199,7 @@ def _busy(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 def _held(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """Somebody else took the node out of service: it is not ours to return."""
-    return next_rung(ladder.model_copy(update={"says": news.says}), yard) if present(ladder).remedy == "drain_node" else ladder
+    return next_rung(ladder.model_copy(update={"held_elsewhere": news.says}), yard) if present(ladder).remedy == "drain_node" else ladder
 
 
 def _unreachable(ladder: Ladder, news: News, yard: Yard) -> Ladder:

@@ -377,6 +377,7 @@ class Office:
             skus={"small": Sku("small", "a small machine", ("H100*",), 8, expect={"gpu.count": 8, "nccl.busbw_max": 400.0})},
             waits=waits or Waits(),
             late=LateOnes(ActionIndex(redis, self.clock)),
+            treated=ActionIndex(redis, self.clock).treated,
             keep=nobody_else if alone else Causes(redis, self.clock).keep,
         )
         self.turns = IncidentTurns(RedisSaver(redis), self.ports)
