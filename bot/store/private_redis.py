@@ -2,7 +2,7 @@
 
 Rules it keeps: every write is on disk before it is answered (`appendfsync always`); one directory never has two servers
 (a lock file, and a server left behind by a killed process is taken over); the server runs in its own session, so Ctrl-C
-reaches us first; and it stops with whoever owns it.
+reaches us first; one that dies is started again on the same directory; and it stops with whoever owns it.
 """
 
 import asyncio
@@ -14,16 +14,23 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+import structlog
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, RedisError
+
+from bot.tasks import end
+
+log = structlog.get_logger()
 
 LOG = "redis.log"
 BINARIES = ("redis-server", "valkey-server")
 NO_RETRY = Retry(NoBackoff(), 0)
 READY_WITHIN = 60.0
 """Seconds to answer: a long append-only file takes its time to load."""
+AGAIN_AFTER = (0.2, 1.0, 5.0, 10.0, 30.0)
+"""Seconds before a server that died is started again, longer each time until one answers."""
 SOCKET_PATH_LIMIT = 100
 """The kernel takes 107 bytes; some are kept in reserve."""
 
@@ -52,11 +59,14 @@ def find_server(path: str | None = None) -> str | None:
 class PrivateRedis:
     """A running server of our own (owner), or one that another process of ours runs in the same directory (guest)."""
 
-    def __init__(self, directory: Path, socket: Path, lock: IO[str] | None, process: asyncio.subprocess.Process | None) -> None:
+    def __init__(
+        self, directory: Path, socket: Path, lock: IO[str] | None, process: asyncio.subprocess.Process | None, binary: str = ""
+    ) -> None:
         self.directory = directory
         self.socket = socket
         self._lock = lock
         self._process = process
+        self._keeping = asyncio.create_task(self._keep(_argv(binary, directory, socket))) if process else None
 
     @property
     def url(self) -> str:
@@ -70,6 +80,8 @@ class PrivateRedis:
         """Stop the server if it is ours. Everything is on disk already, so nothing is saved on the way out."""
         if self._lock is None:
             return
+        if self._keeping is not None:
+            await end(self._keeping)
         redis = Redis(unix_socket_path=str(self.socket), retry=NO_RETRY)
         try:
             await redis.shutdown(nosave=True)
@@ -81,6 +93,22 @@ class PrivateRedis:
             await self._process.wait()
         self._lock.close()
         self._lock = None
+
+    async def _keep(self, argv: list[str]) -> None:
+        """Start the server again whenever it has died, until cancelled. What it answered is on disk: nothing is lost with it."""
+        failed = 0
+        while self._process is not None:
+            log.error("private_redis.died", code=await self._process.wait(), log=str(self.directory / LOG))
+            await asyncio.sleep(AGAIN_AFTER[min(failed, len(AGAIN_AFTER) - 1)])
+            try:
+                self._process = await _spawn(argv)
+                await _ready(self.socket, self._process, self.directory)
+            except (PrivateRedisFailed, OSError) as why:
+                failed += 1
+                log.warning("private_redis.not_started", times=failed, why=str(why))
+            else:
+                failed = 0
+                log.info("private_redis.started_again")
 
 
 async def start_private_redis(binary: str, directory: Path) -> PrivateRedis:
@@ -95,7 +123,7 @@ async def start_private_redis(binary: str, directory: Path) -> PrivateRedis:
     except BaseException:
         lock.close()
         raise
-    return PrivateRedis(directory, socket, lock, process)
+    return PrivateRedis(directory, socket, lock, process, binary)
 
 
 def _claim(directory: Path) -> tuple[Path, IO[str] | None]:

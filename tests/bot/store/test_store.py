@@ -1,6 +1,7 @@
 """Opening Redis: by URL, privately, or in memory; what survives, and what to mend."""
 
 import asyncio
+import os
 import shutil
 import signal
 import subprocess
@@ -8,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
 
 from bot.store.private_redis import find_server
 from bot.store.store import StoreUnavailable, open_store
@@ -52,6 +56,20 @@ async def test_a_private_server_is_durable_and_stops_with_us(tmp_path: Path) -> 
     assert await again.redis.get("kept") == b"yes"
     await again.aclose()
     assert not (tmp_path / "data" / "redis.sock").exists()
+
+
+@needs_server
+async def test_a_private_server_that_dies_is_started_again_and_has_lost_nothing(tmp_path: Path) -> None:
+    store = await open_store(None, tmp_path / "data")
+    await store.redis.set("kept", "yes")
+    died = (await store.redis.info("server"))["process_id"]
+    os.kill(died, signal.SIGKILL)
+    patient = Retry(ConstantBackoff(0.1), 300)
+    async with Redis(unix_socket_path=str(tmp_path / "data" / "redis.sock"), retry=patient) as redis:
+        assert (await redis.info("server"))["process_id"] != died
+    assert await store.redis.get("kept") == b"yes"
+    await store.aclose()
+    assert not (tmp_path / "data" / "redis.sock").exists(), "the new one stops with us too"
 
 
 @needs_server
