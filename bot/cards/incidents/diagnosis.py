@@ -29,7 +29,7 @@ HEADLINES: Mapping[Outcome, tuple[str, str]] = {
 }
 """Signs that differ in shape, not in colour alone, and what is said where there is no better headline."""
 
-OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠️", "blind": "❓"}
+OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠", "blind": "❓"}
 """What stands before the answer to a question about hosts."""
 
 FILES = 1500

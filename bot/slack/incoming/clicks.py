@@ -6,7 +6,7 @@ Who clicked is read from Slack's payload alone, and where: a button counts only 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bot.cards.buttons import OldButton, Press
+from bot.cards.buttons import BadForm, OldButton, Press
 from bot.cards.incidents import close_modal, details, diagnosis, feedback, more, question, ticket
 from bot.cards.incidents.close_modal import Closing
 from bot.cards.incidents.handoff import allow
@@ -20,6 +20,7 @@ from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
 from graph.rows import IncidentRows
 from graph.state import Item, Origin, Ticket
+from tools.inventory.ranges import fold
 
 READERS: Mapping[str, Callable[[Payload], Press]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.read),
@@ -69,8 +70,18 @@ async def close(surface: Surface, payload: Payload) -> None:
     """The closing form, submitted. Raises BadForm for what can be mended in it."""
     closing = close_modal.read(payload)
     team, user = await sender(surface, payload, closing.incident)
+    if unknown := await _unknown(surface, closing):
+        raise BadForm({close_modal.HOSTS: f"Not in the inventory: {fold(unknown)}."})
     data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
     await _store(surface, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
+
+
+async def _unknown(surface: Surface, closing: Closing) -> list[str]:
+    """Hosts that nobody here knows: a slip of the finger would be learnt from. Those of the diagnosis may have left the inventory since."""
+    async with storing():
+        origin = await surface.inbox.origin(closing.incident)
+    known = {*(surface.hosts_of(origin) if origin else ()), *(await _believed(surface, closing.incident)).hosts}
+    return [host for host in closing.hosts if host not in known]
 
 
 async def diagnose(surface: Surface, payload: Payload) -> None:

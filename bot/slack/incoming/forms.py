@@ -1,6 +1,6 @@
 """Forms about an incident that people fill in: who is on it, what it really was. Submitted, each is a message of theirs like any other."""
 
-from bot.cards.buttons import OldButton, Press
+from bot.cards.buttons import BadForm, OldButton, Press
 from bot.cards.incidents import more
 from bot.policy.channels import Place
 from bot.slack.context import Surface, storing
@@ -30,6 +30,10 @@ async def open_form(surface: Surface, pressed: Press, trigger: str) -> None:
 async def assign(surface: Surface, payload: Payload) -> None:
     """Raises BadForm for what can be mended in it."""
     incident, person = more.assigned(payload)
+    team, _ = await sender(surface, payload, incident)
+    named = await surface.people.person(person)
+    if not named.human or named.team != team:
+        raise BadForm({more.PERSON: "Choose a full member of this workspace: no guest, no app, nobody who has left."})
     await _say(surface, payload, incident, Said(intent=Intent.ASSIGN, person=person))
 
 

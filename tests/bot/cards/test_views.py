@@ -21,6 +21,7 @@ from graph.ports import Progress
 from graph.report import AboutHosts, PlannedAction, Report
 from graph.rows import IncidentRows, write_ladders
 from graph.state import Blind, Evidence, Hypothesis, Incident, Ladder, Stats, Ticket
+from kb.redact import visible
 from tools.fact import Fact
 from tools.inventory.nearest import UnknownName
 from tools.ledger.brakes import Brakes
@@ -134,6 +135,7 @@ def test_the_same_words_of_several_hosts_are_one_line() -> None:
 def test_signs_of_outcomes_differ_in_more_than_their_colour() -> None:
     for table in (dict(diagnosis.OF_ASKED), {outcome: sign for outcome, (sign, _) in diagnosis.HEADLINES.items()}):
         assert sum(sign in "🔴🟠🟡🟢🔵⚪⚫" for sign in table.values()) <= 1
+        assert all(visible(sign) == sign for sign in table.values()), "a heading would spell out what the sign is made of"
     assert len({sign for sign, _ in diagnosis.HEADLINES.values()}) == len(diagnosis.HEADLINES)
 
 

@@ -554,6 +554,8 @@ async def test_closing_asks_for_the_root_cause_and_stores_it(bot: Behind) -> Non
     assert (label["initial_option"]["value"], cause["initial_value"]) == ("GPU.BUS.Fell_Off", "Xid 79")
     wrong = await bot.slack.submit("anton", view["id"], {close_modal.HOSTS: "gpu-[1-"})
     assert close_modal.HOSTS in wrong["errors"]
+    slip = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated", close_modal.HOSTS: "gpu-[017,999]"})
+    assert slip["errors"] == {close_modal.HOSTS: "Not in the inventory: gpu-999."}
     taken = await bot.slack.submit("anton", view["id"], {close_modal.CAUSE: "riser reseated", close_modal.HOSTS: "gpu-[017-018]"})
     await bot.settled()
     assert taken == {}
@@ -591,6 +593,9 @@ async def test_an_incident_is_assigned_by_a_form_without_a_ticket(bot: Behind) -
     incident, view = await chosen(bot, "assign_form")
     missing = await bot.slack.submit("anton", view["id"], {})
     assert more.PERSON in missing["errors"]
+    for nobody in ("U0RACKMED", "U0GUEST", "U0LEFT", "U0STRANGE"):
+        refused = await bot.slack.submit("anton", view["id"], {more.PERSON: nobody})
+        assert "full member" in refused["errors"][more.PERSON], nobody
     assert await bot.slack.submit("anton", view["id"], {more.PERSON: "U0OLGA"}) == {}
     await bot.settled()
     last = (await bot.inbox.peek(incident))[-1]
