@@ -107,7 +107,7 @@ async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, 
     built = ladders_for(wanted, yard, kept, anew=asked, elsewhere=elsewhere)
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)
-    report = _pointing(report, elsewhere)
+    report = _let_go_of(_pointing(report, elsewhere), case, ports)
     if not ladders and not built.by_hand:
         return replace(concluded, report=report)
     report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
@@ -142,6 +142,21 @@ def _pointing(report: Report, elsewhere: Mapping[Spot, str]) -> Report:
         return report
     all_theirs = {row.label for row in report.root_causes} == {row.label for row in shared}
     return report.model_copy(update={"shared": shared, "next_step": "" if all_theirs else report.next_step})
+
+
+def _let_go_of(report: Report, case: Case, ports: Ports) -> Report:
+    """The report of a look because another incident let go of a cause, with what became of it as this one sees it: of the other thread nothing
+    is told but that."""
+    was = case.report.shared if case.report and case.kind == "recheck" and "why" in case.item.data else ()
+    labels = list(dict.fromkeys(row.label for row in was if row.label not in {kept.label for kept in report.shared}))
+    shown = {row.label for row in report.root_causes}
+    unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it does not show here any more"
+    left = "it still shows here, so it is decided here now"
+    ends = [f"{ports.taxonomy.title(label)}: {left if label in shown else unseen}." for label in labels]
+    if not ends:
+        return report
+    says = " ".join(["The other thread that worked on it has let go.", *ends])
+    return report.model_copy(update={"reply": f"{says}\n{report.reply}"} if report.reply else {"changed": says})
 
 
 def _undenied(known: Sequence[Ladder], report: Report, case: Case, now: Assessment, ports: Ports) -> set[tuple[str, str]]:

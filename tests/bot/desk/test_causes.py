@@ -122,7 +122,11 @@ async def test_when_the_keeper_closes_the_other_looks_again_and_goes_on_by_itsel
     assert await office.pending(first) == []
     assert await office.sweep() == [second]
     assert [row.action.remedy for row in await office.pending(second)] == [FIX]
-    assert (await office.last(second)).shared == ()
+    told = await office.last(second)
+    assert told.shared == ()
+    assert told.changed.startswith("The other thread that worked on it has let go.")
+    assert told.changed.endswith("it still shows here, so it is decided here now.")
+    assert first not in told.changed
     assert await office.sweep() == []
 
 
@@ -133,7 +137,9 @@ async def test_when_the_keeper_finds_it_no_more_the_other_looks_again(store: Red
     office.site.sick(slow("n1", is_so=False))
     await office.say(first, "recheck")
     assert await office.sweep() == [second]
-    assert (await office.last(second)).outcome == "no_fault"
+    told = await office.last(second)
+    assert told.outcome == "no_fault"
+    assert told.changed.endswith("it does not show here any more.")
     office.site.sick(slow("n1"))
     await office.say(second, "recheck")
     assert [row.action.remedy for row in await office.pending(second)] == [FIX]
