@@ -76,6 +76,9 @@ class Settings(BaseModel):
         512.0, gt=0, description="megabytes of Redis that closed incidents may take; past it the longest closed go first"
     )
     lease_seconds: float = Field(30.0, ge=1, description="after how long another process takes over the incidents of one that died")
+    notice_seconds: float = Field(
+        60.0, ge=0, description="a look that took longer ends with a short message of its own, where no approval or ticket says so anyway"
+    )
     approvers: tuple[str, ...] = Field(
         (), description="Slack user ids, separated by commas, who may approve beside the user groups that the inventory's channels name"
     )

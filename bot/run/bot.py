@@ -142,7 +142,9 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         bound,
         titles,
     )
-    board = SlackBoard(client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound, titles)
+    board = SlackBoard(
+        client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound, titles, settings.notice_seconds
+    )
     unanswered = Unanswered(store.redis, world.ports.clock)
     pane = Pane(client, unanswered, StreamedAnswers(client, unanswered, settings.pane_streams), background)
     return Window(client, background, people, cards, inbox, titles, living, board, pane)

@@ -13,6 +13,9 @@ from bot.cards.text import Line, Part, bold, code
 from graph.report import Report
 from graph.state import Stats
 
+TOLD = 500
+"""How long the short message that a look is over may be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Living:
@@ -53,6 +56,13 @@ def render(living: Living) -> Card:
 def ended(standing: IncidentStanding, what: str) -> Card:
     """The last message of a fix: that it holds, and what was mended."""
     return blocks.card(f"{standing.line} {what}", [blocks.section((bold(standing.line), *_then(standing)), (what,))])
+
+
+def told(report: Report) -> Card:
+    """A short message that a long look is over, for an edit of the message above tells nobody."""
+    icon, words = diagnosis.HEADLINES[report.outcome]
+    head = f"{icon} {report.headline or words}"
+    return blocks.card(head, [blocks.short((bold(head),), ("All of it is on my first message in this thread.",), room=TOLD)])
 
 
 def _unfinished(incident: str) -> Card:

@@ -31,7 +31,9 @@ from tools.evidence import EvidenceStore
 from tools.inventory.hosts import ChannelRow
 
 log = structlog.get_logger()
-TICKET, END = "rackmedic_ticket", "rackmedic_end"
+TICKET, END, OVER = "rackmedic_ticket", "rackmedic_end", "rackmedic_over"
+NOTICE = 60.0
+"""Seconds after which people who wait no longer look at the message that is edited."""
 TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot", "in_service"})
 """What people hear of a fix by a message of its own. All else is on the card of its action, on the living message, or in its last message."""
 MOST_OUTPUTS = 40
@@ -50,6 +52,7 @@ class SlackBoard:
         evidence: EvidenceStore,
         bound: Mapping[str, ChannelRow] = UNBOUND,
         titles: Titles = NO_TITLES,
+        notice_seconds: float = NOTICE,
     ) -> None:
         self._client = client
         self._cards = cards
@@ -61,6 +64,7 @@ class SlackBoard:
         self._outputs_of = Outputs(client, cards, evidence)
         self._bound = bound
         self._titles = titles
+        self._notice = notice_seconds
 
     async def progress(self, p: Progress) -> None:
         """News for the living card."""
@@ -77,12 +81,22 @@ class SlackBoard:
             await self._once.post(
                 origin, incident, f"report:{report.item}", card, {"event_type": REPORT, "event_payload": {"item": report.item}}
             )
+        if here and self._unheard(state, report):
+            card = await self._for(origin, living.told(report))
+            await self._once.post(
+                origin, incident, f"over:{report.item}", card, {"event_type": OVER, "event_payload": {"item": report.item}}
+            )
         await self._ended(origin, incident, state, report)
         if (report.shown or report.pictures) and not await self._people.shared(origin.channel):
             await self._outputs_of.share(origin, incident, report, str(state.get("facts", "")))
         if await self._handed_off(incident, state):
             await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
+
+    def _unheard(self, state: Incident, report: Report) -> bool:
+        """Whether the end of a long look would be an edit alone. A card to decide, or a ticket, is a new message by itself."""
+        rows = IncidentRows(state)
+        return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= self._notice
 
     async def _handed_off(self, incident: str, state: Incident) -> bool:
         """Whether people got a ticket: closing an incident notes its cause in one that nobody was handed."""

@@ -20,8 +20,8 @@ from bot.slack.people import CannotTell, People
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Awaited, Likely, Progress
-from graph.report import Report, SharedCause, ShownOutput, ShownPicture
-from graph.state import Evidence, Hypothesis, Incident, Origin
+from graph.report import PlannedAction, Report, SharedCause, ShownOutput, ShownPicture
+from graph.state import Evidence, Hypothesis, Incident, Origin, Stats
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence
@@ -294,6 +294,29 @@ async def test_output_that_somebody_wants_whole_is_a_file_beside_the_answer_once
     files = [file for message in place.said() for file in message.get("files") or []]
     assert [file["name"] for file in files] == ["gpu-017-dmesg.txt"]
     assert b"raw output of dmesg" in (place.slack.ws.files.get(files[0]["id"]).content or b"")
+
+
+def over_in(place: Place) -> list[str]:
+    return [str(row["text"]) for row in place.said() if (row.get("metadata") or {}).get("event_type") == "rackmedic_over"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "more", "heard"),
+    [
+        (59.0, {}, 0),
+        (61.0, {}, 1),
+        (61.0, {"actions": (PlannedAction(label="GPU.X", rung=0, remedy="gpu_reset", target="gpu-017", via="gpu-017"),)}, 0),
+    ],
+)
+async def test_a_long_look_that_puts_nothing_up_ends_with_a_short_message_once(
+    place: Place, seconds: float, more: dict[str, Any], heard: int
+) -> None:
+    board = place.board()
+    stats = Stats(hosts=4, checks=88, makespan_seconds=seconds).model_dump(mode="json")
+    for _ in range(2):
+        await board.report("i1", place.state(stats=stats), REPORT.model_copy(update=more))
+    assert len(over_in(place)) == heard
+    assert "<@" not in "".join(over_in(place)), "whoever asked follows the thread"
 
 
 async def test_numbers_are_a_picture_beside_the_answer_once(place: Place) -> None:
