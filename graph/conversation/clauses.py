@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -11,7 +12,7 @@ from graph.conversation.cues import Clause, cue_words, ideas_of
 from graph.conversation.mentions import Mentions, Register, thing_words
 from graph.conversation.real_words import REAL
 from graph.conversation.said import Vocabulary
-from graph.conversation.spelling import LONGEST, Sentence, mended, sentences, whole
+from graph.conversation.spelling import LONGEST, Sentence, Speller, sentences, whole
 from graph.conversation.tongues import in_english
 from graph.conversation.words import IDEAS
 from graph.reading.reports import is_log
@@ -48,6 +49,7 @@ _LEADS: Final = frozenset(_LEADS_WORDS.split())
 _WANTS: Final = frozenset(["want", "need", "like", "should", "must", "let", "would"])
 _DENIES: Final = frozenset(["not", "never", "no", "without", "nobody", "none", "nor"])
 _DEPENDS: Final = frozenset(["if", "unless", "whenever", "until", "before", "after", "once"])
+_LOOKS: Final = frozenset(["look", "looks", "looked", "looking", "day"])
 _ASKED: Final = frozenset(["you", "rackmedic", "somebody", "someone"])
 _SUBJECTS: Final = frozenset(["i", "you", "we", "it", "this", "that", "there", "they", "the", "a"])
 _NO_SUBJECTS: Final = frozenset(["fixed", "solved", "resolved", "working", "mine", "gone", "done"])
@@ -103,11 +105,15 @@ def _clause(sentence: Sentence, register: Register, now: datetime, *, part: bool
 
 def _words(words: Sequence[str]) -> tuple[str, ...]:
     """In English and well spelt."""
-    known = cue_words() | thing_words()
-    translated = in_english(words, known)
+    translated = in_english(words, cue_words())
     if translated is not None:
         return tuple(whole(translated))
-    return tuple(mended(word, known, REAL) for word in whole(words))
+    return tuple(map(_speller().mended, whole(words)))
+
+
+@cache
+def _speller() -> Speller:
+    return Speller(cue_words() | thing_words(), REAL)
 
 
 def moods(words: Sequence[str], marked: bool, named: Mentions) -> tuple[bool, bool, bool, bool]:
@@ -119,13 +125,15 @@ def moods(words: Sequence[str], marked: bool, named: Mentions) -> tuple[bool, bo
     third = body[2] if len(body) > 2 else ""
     polite = first in ("can", "could", "would", "will") and (second in _ASKED or (second == "we" and third in ("get", "have")))
     orders = not marked and _orders(first, second, named)
-    wonders = first in _WONDERS or (
+    begins = first in ("when", "where", "while") and second not in _HEADS  # “when the part arrives, …” asks nothing
+    wonders = (first in _WONDERS and not begins) or (
         first in _HEADS and (third in _SUBJECTS if second == "not" else second not in _NO_SUBJECTS) and not polite and not orders
     )
     wants = first in ("i", "we", "let") and bool(_WANTS & set(body[:4])) and not marked
     requests = polite or orders or wants or (not marked and not wonders and "please" in words)
-    denies = bool(_DENIES & set(body[:8])) and first != "no"
-    depends = first in _DEPENDS or any(word in _DEPENDS | {"when"} and after != "more" for word, after in pairwise([*body[1:], ""]))
+    denies = bool(_DENIES & {*body[:8], *body[-2:]}) and first != "no"
+    joined = [word for before, word in pairwise(body) if before not in _LOOKS or word != "after"]  # “look after it”
+    depends = first in _DEPENDS or begins or any(word in _DEPENDS | {"when"} and after != "more" for word, after in pairwise([*joined, ""]))
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends
 
 

@@ -167,7 +167,7 @@ def _things(clause: Clause, one: str) -> Iterator[Places]:
     there = {
         "HOST": hosts > 0,
         "HOSTS": hosts > 1,
-        "TIME": clause.timed,
+        "TIME": clause.timed or bool(named.used.get("time")),
         "EXCLUSIVE": exclusive(named.check),
         "RESUME": named.remedy == "resume_node",
         "CAUSE": bool(named.labels or named.category),

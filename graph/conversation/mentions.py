@@ -19,6 +19,8 @@ _PERSON = re.compile(r"<@([UW][A-Z0-9]{2,20})(?:\|[^<>]{0,80})?>|(?<![\w@])@([UW
 _UNIT = re.compile(r"(?:min|minute|hour|day|hr)s?|h|m")
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?|\d{1,2}(?::\d\d)?[ap]m")
 _TIME = re.compile(r"\d{1,4}(?::\d\d){0,2}(?:-\d\d-\d\d)?(?:am|pm|h|min|mins|m|s|d|hours?|z|utc|hrs?)?")
+_SPAN = re.compile(r"\d{1,3}(?:m|mins?|minutes?|h|hrs?|hours?)")
+_TILL = frozenset({"until", "till"})
 _LABEL = re.compile(r"\b[A-Z_]{3,20}\.[A-Z_0-9]{2,20}(?:\.\w{2,60})?", re.IGNORECASE)
 _LONGEST_PHRASE = 6
 _PLAIN_WORDS = frozenset({"time", "store"})
@@ -54,10 +56,9 @@ class Register:
     def __init__(self, text: str, names: Vocabulary) -> None:
         self._names = names
         text = text[:LONGEST]
-        self._found = hosts_in(text, names.hosts, names.domains)
+        self._found = hosts_in(text, names.book)
         self._job = job_in(text)
-        wordy = {host.lower(): host for host in names.hosts if not any(letter.isdigit() for letter in host)}
-        self._wordy = {word: host for word, host in wordy.items() if word in text.lower()}
+        self._wordy = names.book.wordy
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}
 
     def read(self, text: str, words: Sequence[str], *, timed: bool = False) -> Mentions:
@@ -81,6 +82,8 @@ class Register:
             at
             for at, word in enumerate(words)
             if (_TIME if timed or _UNIT.fullmatch("".join(words[at + 1 : at + 2])) else _CLOCK).fullmatch(word)
+            or _SPAN.fullmatch(word)
+            or (words[at - 1 : at] and words[at - 1] in _TILL and _TIME.fullmatch(word))
         }
         labels, category = self._causes(text, words, used)
         known, unknown = (self._found.hosts, self._found.unknown) if hosts else ((), ())

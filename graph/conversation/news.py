@@ -6,6 +6,7 @@ from datetime import datetime
 from graph.conversation.cues import Clause, explained
 from graph.conversation.said import Vocabulary
 from graph.conversation.spelling import LONGEST
+from graph.conversation.words import ELSEWHERE
 from graph.reading.reports import understand
 
 HALF = 0.5
@@ -16,17 +17,24 @@ SHORT = 3
 
 def brings_news(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
     """Whether there is something in it to look at."""
-    told = understand(text[:LONGEST], names.hosts, now, names.domains)
-    stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or (clause.depends and not clause.timed))]
+    told = understand(text[:LONGEST], names.book, now)
+    stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
     if told.signatures and (stated or not any(True for _ in parts)):
         return True
     complains = bool(set(told.symptoms) - {"vague"})
     return any(_tells(clause, complains) for clause in stated)
 
 
+def _supposes(clause: Clause) -> bool:
+    """What might be is no news; “before it died” is."""
+    return clause.depends and not clause.timed and "if" in clause.ideas
+
+
 def _tells(clause: Clause, complains: bool) -> bool:
     ideas, named = clause.ideas, clause.named
     machine = bool(named.hosts or named.unknown or named.device or named.job)
+    if not machine and not ELSEWHERE.isdisjoint(clause.words):
+        return False
     if machine and ("symptom" in ideas or "bad" in ideas or "broken" in ideas or "did" in ideas or len(clause.words) <= SHORT):
         return True
     if "did" in ideas and not clause.denies and (clause.timed or "driverish" in ideas):

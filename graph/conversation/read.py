@@ -23,6 +23,8 @@ ENOUGH = 0.55
 A_PART = 0.9
 """What is said in a part of a sentence counts less than what the whole says."""
 MOST_LABELS = 8
+_PLAINLY: Final = frozenset({"stop", "halt", "abort", "quit"})
+"""Whoever says so is heard before anything else that the message asks."""
 _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inute|our)?s?\b")
 
 
@@ -38,7 +40,7 @@ def read(text: str, names: Vocabulary, now: datetime) -> Said:
     """`text` as people see it, with others as `<@U…>` or `@U…`; the mention of ourselves is taken out already."""
     if (command := commanded(text, names)) is not None:
         return command
-    return _read(with_full_names(text[:LONGEST], names.hosts), names, now).model_copy(update={"text": text})
+    return _read(with_full_names(text[:LONGEST], names.book), names, now).model_copy(update={"text": text})
 
 
 def _read(text: str, names: Vocabulary, now: datetime) -> Said:
@@ -52,14 +54,20 @@ def _read(text: str, names: Vocabulary, now: datetime) -> Said:
         return _said(Intent.NEW_FACTS, text, parts, now)
     if best is None:
         return _not_understood(text, parts, now)
+    if best.intent is Intent.STATUS and {"thing", "machine"} & best.clause.ideas.keys() and any(part.named.hosts for part in parts):
+        return _said(Intent.HOST_STATE, text, [best.clause, *parts], now)  # “I worry about gpu-003. Is it alive?”
     return _said(best.intent, text, [best.clause, *parts], now)
 
 
 def _best(parts: Iterable[Clause]) -> Candidate | None:
-    """The most specific request; what is merely polite comes last."""
+    """A plain stop, else the most specific request; what is merely polite comes last."""
     found = [Candidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause) for clause in parts for fit in fits(clause)[:2]]
     enough = [row for row in found if row.score >= ENOUGH]
-    return max(enough, key=lambda row: (row.intent not in POLITE, row.score), default=None)
+    return max(enough, key=lambda row: (_stops(row), row.intent not in POLITE, row.score), default=None)
+
+
+def _stops(row: Candidate) -> bool:
+    return row.intent is Intent.STOP and not _PLAINLY.isdisjoint(row.clause.words)
 
 
 def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Said:

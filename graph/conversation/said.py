@@ -3,11 +3,13 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from graph.conversation.intents import INTENTS, Intent
+from graph.reading.hosts import HostBook
 from graph.state import Item, ItemKind, Stored
 
 _EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN)
@@ -68,9 +70,9 @@ class Said(Stored):
         return told
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Vocabulary:
-    """What a text may name, for the place where it is said."""
+    """What a text may name, for the place where it is said. Made once for a place: what is looked up in it is put together once."""
 
     hosts: Collection[str] = ()
     domains: Collection[str] | None = None
@@ -80,6 +82,11 @@ class Vocabulary:
     checks: Collection[str] = ()
     remedies: Mapping[str, str] = field(default_factory=dict)
     """Remedy → title."""
+
+    @cached_property
+    def book(self) -> HostBook:
+        """The hosts under the spellings that people use."""
+        return HostBook(self.hosts, self.domains)
 
 
 def said_of(item: Item) -> Said | None:

@@ -2,8 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 LONGEST = 4_000
@@ -12,6 +11,13 @@ MOST_WORDS = 240
 LONGEST_WORD = 24
 """Letters of a word that is compared with others."""
 
+_FULL_WIDTH: Final[dict[int, str]] = {
+    **{ord(wide): narrow for wide, narrow in zip("？！。，：；（）", "?!.,:;()", strict=True)},
+    **{ord(sign): f"{sign}?" for sign in "吗呢"},
+}
+"""Marks of Chinese as ours; what ends a question there is a word."""
+_JOINED = re.compile(r"(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])[.,]")
+"""Where Chinese meets Latin letters no blank is written."""
 _BREAK = re.compile(r"[?!…\n]|[.;](?=\s|$)")
 _PART = re.compile(r"[^\W\d_]+(?:['’`´][^\W\d_]+)*")
 _EDGE = "\"'`*_~()[]{}<>,.:;!?«»“”„‘’…¿¡#"
@@ -34,7 +40,7 @@ tnx=thanks ty=thanks tysm=thanks teh=the waht=what wht=what wich=which hwo=how b
 ok=okay k=okay kk=okay okey=okay okie=okay ya=yes yep=yes yup=yes yeah=yes yea=yes nope=no nah=no rn=now atm=now asap=now info=information
 smth=something sth=something ppl=people tho=though tmrw=tomorrow ack=okay roger=okay wtf=what wil=will aswell=as_well alot=a_lot onyl=only
 jsut=just si=is ist=is nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
-dunno=do_not_know wdym=what_do_you_mean tbh=honestly btw=also howto=how_to
+wat=what ths=this till=until compair=compare +1=thumbsup -1=thumbsdown dunno=do_not_know wdym=what_do_you_mean tbh=honestly btw=also howto=how_to
 """
 SPELT: Final[Mapping[str, str]] = {word: said.replace("_", " ") for word, _, said in (row.partition("=") for row in _SPELT_ROWS.split())}
 """What people write in chats, and slips of short words."""
@@ -63,7 +69,7 @@ class Sentence(NamedTuple):
 def sentences(text: str) -> list[Sentence]:
     """The sentences of a text, at most `LONGEST` characters of it."""
     found: list[Sentence] = []
-    text, start, room = text[:LONGEST], 0, MOST_WORDS
+    text, start, room = parted(text[:LONGEST]), 0, MOST_WORDS
     for stop in [*_BREAK.finditer(text), None]:
         said = text[start : stop.start() if stop else len(text)]
         words = spell(said)[:room]
@@ -75,6 +81,12 @@ def sentences(text: str) -> list[Sentence]:
             found[-1] = found[-1]._replace(asks=True)
         start = stop.end() if stop else start
     return found
+
+
+def parted(text: str) -> str:
+    """Chinese parted from what stands beside it, its marks written as ours."""
+    text = text.translate(_FULL_WIDTH)
+    return _JOINED.sub(lambda found: f"{found[0]} ", text) if not text.isascii() else text
 
 
 def spell(text: str) -> list[str]:
@@ -91,7 +103,7 @@ def _chunk(chunk: str) -> list[str]:
     if any(letter.isdigit() for letter in chunk):
         return [chunk.strip(_EDGE).lower()[:80]]
     plain = unaccented(chunk.lower())
-    plain = plain.replace("re-", "re", 1) if plain.startswith("re-") else plain
+    plain = plain.replace("-", "", 1) if plain.startswith(("re-", "un-")) else plain
     return [word for part in _PART.findall(plain) for word in _uncontracted(part)]
 
 
@@ -120,20 +132,32 @@ def whole(words: Sequence[str]) -> list[str]:
     return [part for word in words for part in SPELT.get(word, word).split()]
 
 
-def mended(word: str, known: Collection[str], real: Collection[str]) -> str:
-    """The known word that this one is a slip of, or itself. Words that are `real` are no slips, however near."""
-    if len(word) < 4 or len(word) > LONGEST_WORD or word in known or word in real or not word.isalpha():
-        return word
-    squeezed = _squeezed(word)
-    if squeezed in known:
-        return squeezed
-    near = [other for other in _of_length(frozenset(known), len(word)) if _slip(word, other)]
-    return min(near, key=lambda other: (_first(word, other), abs(len(other) - len(word)), other)) if near else word
+class Speller:
+    """Known words, laid out so that a slip of one is found among the few that it can be. Words that are `real` are no slips, however near."""
 
+    def __init__(self, known: Collection[str], real: Collection[str]) -> None:
+        self._known, self._real = frozenset(known), frozenset(real)
+        self._beginning: dict[tuple[str, int], list[str]] = {}
+        self._of_letters: dict[str, list[str]] = {}
+        for word in sorted(word for word in self._known if len(word) >= 4):
+            self._beginning.setdefault((word[0], len(word)), []).append(word)
+            self._of_letters.setdefault("".join(sorted(word)), []).append(word)
 
-@lru_cache(maxsize=256)
-def _of_length(known: frozenset[str], length: int) -> tuple[str, ...]:
-    return tuple(sorted(word for word in known if abs(len(word) - length) <= 2 and len(word) >= 4))
+    def mended(self, word: str) -> str:
+        """The known word that this one is a slip of, or itself."""
+        if len(word) < 4 or len(word) > LONGEST_WORD or word in self._known or word in self._real or not word.isalpha():
+            return word
+        squeezed = _squeezed(word)
+        if squeezed in self._known:
+            return squeezed
+        near = [other for other in self._nearby(word) if _slip(word, other)]
+        return min(near, key=lambda other: (_first(word, other), abs(len(other) - len(word)), other)) if near else word
+
+    def _nearby(self, word: str) -> Iterator[str]:
+        """Few slip on the first letter, unless by swapping it."""
+        for length in range(len(word) - 2, len(word) + 3):
+            yield from self._beginning.get((word[0], length), ())
+        yield from self._of_letters.get("".join(sorted(word)), ())
 
 
 def _first(word: str, other: str) -> tuple[bool, int]:

@@ -134,7 +134,10 @@ CHECK_WORDS: Final[Mapping[str, str]] = {
     "dcgm2": "dcgm level 2, dcgm long, long diag, dcgm r2, dcgm medium, dcgm level 3",
     "bw": "bandwidth test, bandwidthtest, pcie bandwidth, memory bandwidth, bandwidth, nvbandwidth",
     "p2p": "p2p test, peer to peer, peer to peer test, p2p bandwidth",
-    "nccl1": "nccl test, nccl tests, nccl-test, nccl-tests, all reduce test, allreduce, all reduce, allreduce test, all_reduce_perf, nccl benchmark",
+    "nccl1": (
+        "run nccl, do nccl, start nccl, try nccl, nccl run, nccl test, nccl tests, nccl-test, nccl-tests, all reduce test, allreduce, all "
+        "reduce, allreduce test, all_reduce_perf, nccl benchmark"
+    ),
     "nccl2": (
         "multi node nccl, multinode nccl, nccl across nodes, nccl between, cross node nccl, two node nccl, pairwise nccl, nccl test between, "
         "nccl test across"

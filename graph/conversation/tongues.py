@@ -1,15 +1,18 @@
-"""German, French and Spanish as people type them in a thread, word for
+"""German, French, Spanish and Chinese as people type them in a thread, word for
 word into the English that the cues are written in. Tables, without accents.
 
 No translation: the order of the words stays, and only what is asked of a bot like this one is there.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-_LONGEST = 5
-"""Words of a phrase. In the tables a phrase has `_` between its words, and `=` before what it is in English."""
+from graph.conversation.spelling import MOST_WORDS
+
+_LONGEST, _LONGEST_RUN = 5, 6
+"""Words of a phrase, and signs of a Chinese one. In the tables a phrase has `_` between its words, and `=` before what it is in English."""
 GERMAN: Final = """
     ich=i mir=me mich=me mein=my meine=my meinen=my meinem=my du=you dich=you
     dir=you ihr=you sie=they wir=we uns=us unser=our unsere=our man=we es=it
@@ -20,7 +23,8 @@ GERMAN: Final = """
     menschen=human kollege=colleague kollegen=colleague wer=who wen=who
     wem=who was=what welche=which welche_befehle=list_commands welcher=which welches=which
     warum=why wieso=why weshalb=why wie=how wann=when wo=where
-    woher=how woran=why wozu=why ob=whether ist=is sind=are war=was waren=were
+    woher=how woran=why erkennst=know merkst=know siehst=see
+    spinnt=broken streikt=broken schiefgelaufen=wrong wozu=why ob=whether ist=is sind=are war=was waren=were
     sein=be bin=am bist=are wird=will wurde=was werden=will hat=has hast=have
     habe=have haben=have hab=have gibt=is gab=was gibts=is_it kann=can
     kannst=can konnen=can konnt=can konntest=could konnte=could darf=may durfen=may
@@ -88,7 +92,8 @@ FRENCH: Final = """
     c_est=it_is c=it ce=it cette=this cet=this le=the la=the les=the l=the un=a une=a
     des=any du=the de=of d=of au=on aux=on a=has sur=on s= en= y=it se=
     dessus=on_it pour=for avec=with dans=in et=and
-    ou=where ou_en_est=where_are_we_status ou_en_sommes=where_are_we_status ou_en_es=status_you mais=but
+    ou=where du_nouveau=any_news
+    ou_en_est=where_are_we_status ou_en_sommes=where_are_we_status ou_en_es=status_you mais=but
     aussi=also si=if que=what entre=between autres=others autre=other tous=all toutes=all tout=everything reste=rest noeud=node noeuds=nodes
     machine=machine machines=machines serveur=server serveurs=servers
     quelqu_un=anybody humain=human chose=thing quelque_chose=anything quelque=any
@@ -131,8 +136,8 @@ FRENCH: Final = """
     affiche=show sortie=output compare=compare comparer=compare difference=difference
     resume_moi=summary resumer=summary un_resume=summary le_resume=summary chef=manager arrete=stop
     arreter=stop annule=cancel annuler=undo silence=quiet tais_toi=be_quiet ferme=close
-    fermer=close cloture=close rouvre=reopen rouvrir=reopen redemarre=restart
-    redemarrer=restart reinitialise=reset draine=drain drainer=drain aide=help
+    fermer=close cloture=close rouvre=reopen rouvrir=reopen redemarre=reboot
+    redemarrer=reboot reinitialise=reset draine=drain drainer=drain aide=help
     aidez=help commandes=commands commande=command
     utiliser=use utilise=use ca_marche_comment=how_does_it_work comment_ca_marche=how_does_it_work
     approuve=approved approuver=approve approbation=approval valide=approved
@@ -161,7 +166,7 @@ SPANISH: Final = """
     seria=would_be ha=has has=have he=have han=have hay=is_there
     va=going como_va=how_is_it_going van=are_going puede=can puedes=can_you puedo=can
     podemos=can podria=could podrias=could_you debo=should debe=should
-    deberia=should deberiamos=should quiero=want necesito=need no=not nunca=never
+    deberia=should deberiamos=should quiero=want necesito=need no=not nunca=never sin=not
     solo=only solamente=only todavia=still aun=still sigue=still ya=now
     ahora=now hoy=today ayer=yesterday hora=hour horas=hours minutos=minutes
     desde=since hasta=until durante=for por_favor=please porfa=please
@@ -192,7 +197,7 @@ SPANISH: Final = """
     diferencia=difference resumen=summary jefe=manager jefa=manager
     para_ya=stop_now detente=stop cancela=cancel cancelar=cancel silencio=quiet
     callate=be_quiet cierra=close cerrar=close cierralo=close_it reabre=reopen
-    reabrir=reopen deshaz=undo deshacer=undo reinicia=restart reiniciar=restart
+    reabrir=reopen deshaz=undo deshacer=undo reinicia=reboot reiniciar=reboot
     drena=drain drenar=drain ayuda=help ayudame=help_me
     comandos=commands usar=use uso=use como_funciona=how_does_it_work como_funcionas=how_do_you_work
     ok=ok aprobado=approved aprueba=approve aprobar=approve
@@ -205,7 +210,23 @@ SPANISH: Final = """
     buen_trabajo=good_job bueno=good buenos=good buenas=hello dias=morning
     tardes=afternoon noches=night hola=hello adios=bye quien_eres=who_are_you
 """
-TONGUES: Final = (GERMAN, FRENCH, SPANISH)
+CHINESE: Final = """
+    我=i 我们=we 你=you 您=you 它=it 这=this 那=that 这个=this 那个=that 的= 了= 吗= 呢= 吧= 啊= 在= 把= 给= 请=please 一下=please 帮我=please
+    是=is 有=is_there 没有=not 没=not 不=not 不是=is_not 别=do_not 不要=do_not 还=still 还是=still 仍然=still 又=again 再=again 再次=again 重新=again
+    现在=now 今天=today 昨天=yesterday 以前=before 之前=before 最近=recently 什么=what 哪=which 哪个=which 哪些=which 谁=who 为什么=why 为啥=why 怎么=how
+    如何=how 怎么样=how_is 怎样=how_is 什么时候=when 其他=other 其它=other 所有=all 全部=all 都=all 节点=node 机器=machine 主机=host 服务器=server 作业=job
+    任务=job 训练=training 正常=healthy 好=okay 坏=broken 坏了=broken 好了=fixed 修好=fixed 修好了=fixed 恢复了=works_again 解决了=solved 不行=broken
+    挂了=down 卡住=hangs 报错=error 错误=error 问题=problem 故障=fault 原因=root_cause 状态=status 情况=status 进展=progress 消息=news 进度=progress
+    该怎么办=what_should_i_do 怎么办=what_should_i_do 做=do 处理=handle 我来=i_take_it 我来处理=i_take_it 负责=responsible 解释=explain 证据=evidence
+    确定=sure 知道=know 认为=think 比较=compare 对比=compare 区别=difference 变化=changed 变了=changed 发生=happened 发生过=happened_before 安全=safe
+    可以=can 能=can 应该=should 重启=reboot 复位=reset 重置=reset 排空=drain 检查=check 再检查=recheck 重新检查=recheck 看看=look 看=see 给我看=show_me
+    显示=show 日志=log 输出=output 网络=network 线缆=cable 驱动=driver 内存=memory 磁盘=disk 电源=power_supply 温度=temperature 总结=summary 摘要=summary
+    老板=manager 经理=manager 停=stop 停止=stop 停下=stop 暂停=pause 安静=quiet 关闭=close 重新打开=reopen 批准=approve 同意=approve 谁能批准=who_can_approve
+    帮助=help 命令=commands 谢谢=thanks 多谢=thanks 感谢=thanks 你好=hello 您好=hello 早上好=good_morning 再见=bye 转给人工=hand_off 人工=human
+    升级=escalate 你是谁=who_are_you
+"""
+TONGUES: Final = (GERMAN, FRENCH, SPANISH, CHINESE)
+_HAN = re.compile(r"[\u4e00-\u9fff]")
 _ENGLISH_WORDS: Final = """
 a about again all an and any are as at be by can could did do does for go had has have here him how i if in is it me my no not now of on
 or please should so that the there these they this to us was we were what who why will with would you your
@@ -217,11 +238,22 @@ _ENGLISH: Final = frozenset(_ENGLISH_WORDS.split())
 def in_english(words: Sequence[str], cues: Collection[str]) -> list[str] | None:
     """The words in English; None where they are English already, or in
     no language that is known here. `cues` are words that English has."""
+    words = [part for word in words for part in (_divided(word) if _HAN.search(word) else [word])][:MOST_WORDS]
     for table in sorted(_tables(), key=lambda table: -_hits(words, table)):
         hits = _hits(words, table)
         english = sum(word in _ENGLISH or (word in cues and (word,) not in table) for word in words)
         return _glossed(words, table) if hits > english and hits * 2 >= sum(word.isalpha() for word in words) else None
     return None
+
+
+def _divided(run: str) -> list[str]:
+    """What is written without blanks, as the longest words of the table; its other signs by themselves."""
+    table, found, at = _tables()[-1], list[str](), 0
+    while at < len(run):
+        size = next((size for size in range(min(_LONGEST_RUN, len(run) - at), 1, -1) if (run[at : at + size],) in table), 1)
+        found.append(run[at : at + size])
+        at += size
+    return found
 
 
 def _hits(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> int:

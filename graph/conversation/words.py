@@ -21,7 +21,7 @@ IDEAS: Final[Mapping[str, str]] = {
     "you": "you your yourself rackmedic bot",
     "i": "i me my mine myself",
     "we": "we us our ours",
-    "other": "other others else rest remaining neighbours neighbors siblings peers",
+    "other": "other others else rest remaining neighbours neighbors siblings peers further additional",
     "every": "all every everything everyone everywhere each whole entire both fleet cluster",
     "thing": "it this that these those them they thing things one ones",
     "machine": "node nodes host hosts machine machines server servers box boxes gpus",
@@ -45,13 +45,13 @@ IDEAS: Final[Mapping[str, str]] = {
     ),
     "bad": (
         "bad sick broken unhealthy wrong off odd affected weird strange ill trouble abnormal problematic suspicious dead down hit faulty "
-        "failing issue issues problem problems hurt impacted"
+        "failing issue issues problem problems hurt impacted involved red"
     ),
     "about": "about with of on for regarding concerning",
     "state": "state condition health shape doing looking looks look status",
     "show": (
-        "show print paste post send give display see view share dump cat attach upload read pull_up get fetch let_me_see full tail find "
-        "have want look_at"
+        "show print paste post send give display see view share dump cat attach upload read pull_up get fetch let_me_see full tail find have "
+        "want look_at"
     ),
     "output": (
         "output outputs printout raw log logs text dump result results readings stdout stderr lines line excerpt journal print printed say "
@@ -59,18 +59,18 @@ IDEAS: Final[Mapping[str, str]] = {
     ),
     "compare": (
         "compare comparison compared compares versus vs diff differ differs differences difference different side_by_side differently "
-        "stack_up distinguish distinguishes unlike"
+        "stack_up distinguish distinguishes unlike stand_out stands_out odd_one_out outlier outliers"
     ),
     "between": "between from to with against than and",
-    "change": "change changed changes modified altered different new timeline changelog",
+    "change": "change changed changes modified altered different new timeline changelog move",
     "happen": (
         "happen happened happens happening seen see occur occurred occurs had have get know known did do done face faced encounter "
         "encountered"
     ),
     "before": (
-        "before already previously earlier past ever history last_time recurring recurrence first_time prior similar often repeat "
-        "repeatedly precedent precedents known_issue known_problem in_the_past last_month last_week last_year deja_vu again repeat_offender "
-        "how_often how_many_times new_to_us once_before another_time"
+        "before already previously earlier past ever history last_time recurring recurrence first_time prior similar often repeat repeatedly "
+        "precedent precedents known_issue known_problem in_the_past last_month last_week last_year deja_vu again repeat_offender how_often "
+        "how_many_times new_to_us once_before another_time"
     ),
     "often": "how_often how_many_times",
     "safe": (
@@ -79,15 +79,18 @@ IDEAS: Final[Mapping[str, str]] = {
     ),
     "next": "next now then",
     "do": "do doing done does did",
-    "advise": "advise advice recommend recommendation recommended suggest suggestion suggestions suggested propose proposed plan options option",
+    "advise": (
+        "advise advice recommend recommendation recommended suggest suggestion suggestions suggested propose proposed plan options option "
+        "in_my_place in_my_shoes if_you_were_me"
+    ),
     "fix": "fix solve repair mend resolve remedy solution remedied workaround out_of_this rid",
     "step": "step steps action actions move moves",
     # deciding
     "approve": "approve approves approved approving approval approvals sign_off sign_this_off greenlight authorise authorize",
     "press": "press click hit push tap button approve",
     "effect": (
-        "happen happens run runs execute executes executed do does consequence consequences effect effects entail involve impact happened "
-        "die dies gets then mean means"
+        "happen happens run runs execute executes executed do does consequence consequences effect effects entail involve impact happened die "
+        "dies gets then mean means"
     ),
     "goahead": (
         "go_ahead do_it do_that proceed lgtm ship_it go_for_it make_it_so run_it execute_it thumbsup confirmed confirm yes_do yes_run "
@@ -100,8 +103,8 @@ IDEAS: Final[Mapping[str, str]] = {
     # people
     "onit": (
         "on_it on_this on_that oncall owner owns own owning working handling handles handle investigating dealing responsible assigned "
-        "assignee taken took taking has_this has_it got_this got_it picked_up picking_up picked_it_up picked_this_up pick_this_up "
-        "pick_it_up care charge works looking_at look_at looking_into lead incident_commander driving dealing_with pick_up looking_after"
+        "assignee taken took taking has_this has_it got_this got_it picked_up picking_up picked_it_up picked_this_up pick_this_up pick_it_up "
+        "care charge works looking_at look_at looking_into lead incident_commander driving dealing_with pick_up looking_after"
     ),
     "take": (
         "take taking takes took handle handling handles own claim mine will_look am_looking look_into pick_up picking_up take_over "
@@ -109,7 +112,10 @@ IDEAS: Final[Mapping[str, str]] = {
     ),
     "assign": "assign reassign give hand pass delegate hand_over pass_on",
     "ticket": "ticket jira servicenow postmortem post_mortem",
-    "human": "human engineer colleague support oncall on_call expert technician ops sre real_person human_being specialist person",
+    "human": (
+        "human engineer colleague support oncall on_call expert technician ops sre real_person human_being specialist person technicians "
+        "somebody_else"
+    ),
     "handoff": (
         "hand_off handoff hand_over handover hand_it_over hand_it_off hand_this_over hand_this_off hand_that_over escalate escalation "
         "escalating hand_off_to page page_the_on_call page_the_oncall bring_in get_me call_in"
@@ -120,28 +126,27 @@ IDEAS: Final[Mapping[str, str]] = {
         "writeup write_this_up write_it_up digest brief_me briefly shorten gist in_a_nutshell nutshell short_version report catch_me_up"
     ),
     "recheck": (
-        "recheck rescan retry refresh reexamine reassess reread look_again check_again try_again once_more another_look scan_again "
-        "run_again test_again one_more_time again rerun fresh_look double_check second_look look_afresh verify one_more"
+        "recheck rescan retry refresh reexamine reassess reread look_again check_again try_again once_more another_look scan_again run_again "
+        "test_again one_more_time again rerun fresh_look double_check second_look look_afresh verify one_more"
     ),
     "look": "check look look_at scan examine inspect test verify investigate probe have_a_look take_a_look see go_through",
     "only": (
         "only just solely nothing_but nothing_else exclusively limit restrict focus narrow ignore skip forget leave_out concentrate instead "
-        "restricted"
+        "restricted stick_to stay_with"
     ),
-    "also": "also too as_well include additionally add widen extend plus in_addition broaden expand",
+    "also": "also too as_well include additionally add widen extend plus in_addition broaden expand go_wider wider more_nodes",
     "run": "run start launch perform execute kick_off do trigger try fire_up",
     "exam": "test tests check checks benchmark diagnostics diagnostic diag",
     "undo": (
-        "undo revert roll_back roll_it_back roll_that_back rollback reverse undrain uncordon take_it_back put_back put_it_back "
-        "put_them_back put_that_back bring_back bring_it_back unlock restore back_out undoing"
+        "undo revert roll_back roll_it_back roll_that_back rollback reverse undrain uncordon take_it_back put_back put_it_back put_them_back "
+        "put_that_back bring_back bring_it_back unlock restore back_out undoing take_back enable_again reenable re_enable"
     ),
     "return": "return put bring give get hand",
     "service": "service rotation production pool scheduler back",
     # telling
     "actually": "actually in_fact turns_out turned_out really real culprit",
     "wrong": (
-        "wrong incorrect mistaken false misdiagnosed inaccurate not_right not_correct not_true misdiagnosis nonsense rubbish off_base "
-        "not_it"
+        "wrong incorrect mistaken false misdiagnosed inaccurate not_right not_correct not_true misdiagnosis nonsense rubbish off_base not_it"
     ),
     "fixed": (
         "fixed solved resolved working worked healed recovered gone sorted mended repaired disappeared cured passes passing works "
@@ -151,21 +156,20 @@ IDEAS: Final[Mapping[str, str]] = {
     "still": "still remains persists persisting unchanged remain continues keeps",
     "broken": (
         "broken failing fails failed hanging hangs hung down happening crashing crashes crashed crash stuck dead slow bad wrong erroring "
-        "there unhealthy dying dies broke flapping throttling problem unresolved unfixed error errors worse died occurring "
-        "exactly_as_before did_nothing still_there came_back come_back"
+        "there unhealthy dying dies broke flapping throttling problem unresolved unfixed error errors worse died occurring exactly_as_before "
+        "did_nothing still_there came_back come_back"
     ),
     "helped": (
-        "help helped helps change changed improve improved improvement better fix fixed solve solved work works working worked luck joy "
-        "cured gone"
+        "help helped helps change changed improve improved improvement better fix fixed solve solved work works working worked luck joy cured "
+        "gone"
     ),
     "close": (
         "close closed closing resolve case_closed wrap_up mark_as_resolved mark_resolved mark_as_done archive false_alarm mark_as_closed "
         "mark_it_resolved mark_this_resolved mark_this_as mark_it_as mark_it_as_resolved mark_it_as_done close_out"
     ),
-    "incident": "incident case issue ticket thread",
+    "incident": "incident case issue ticket thread cases incidents tickets",
     "reopen": (
-        "reopen open_again unclose open_it_again open_this_again open_this_up_again open_it_up_again open_that_again open_up_again "
-        "reactivate"
+        "reopen open_again unclose open_it_again open_this_again open_this_up_again open_it_up_again open_that_again open_up_again reactivate"
     ),
     "stop": "stop halt cancel abort enough stand_down cease knock_it_off quit call_it_off drop_it",
     "scan": (
@@ -175,25 +179,24 @@ IDEAS: Final[Mapping[str, str]] = {
     "quiet": (
         "quiet mute silence silent snooze shut_up hush pipe_down shush pause stop_posting stop_talking stop_messaging stop_pinging "
         "stop_notifying do_not_post do_not_ping do_not_disturb leave_us_alone no_more_messages stop_writing stop_replying do_not_reply "
-        "stop_spamming stop_commenting keep_it_down no_updates stop_updating butt_out no_more_updates do_not_message do_not_answer "
-        "be_silent stop_answering no_messages no_more_posts do_not_write stop_notifications hold_off hold_your_horses hold_back"
+        "stop_spamming stop_commenting keep_it_down no_updates stop_updating butt_out no_more_updates do_not_message do_not_answer be_silent "
+        "stop_answering no_messages no_more_posts do_not_write stop_notifications hold_off hold_your_horses hold_back"
     ),
     "status": (
-        "status news update updates progress where_are_we how_far eta sitrep state_of_play where_do_we_stand situation standing any_luck "
-        "done finished ready latest_status going_on state how_is_it_going how_are_things how_long whats_up up_to far doing found find "
-        "so_far"
+        "status news update updates progress where_are_we how_far eta sitrep state_of_play where_do_we_stand situation standing any_luck done "
+        "finished ready latest_status going_on state how_is_it_going how_are_things how_long whats_up up_to far doing found find so_far"
     ),
     "any": "any anything some something anyone",
     "helpcue": "help commands manual usage instructions cheatsheet cheat_sheet",
     "thanks": "thanks thank thank_you cheers appreciated appreciate merci danke gracias grateful kudos props many_thanks",
     "praise": (
-        "great nice awesome cool perfect amazing excellent brilliant wonderful lovely fantastic impressive sweet neat super superb "
-        "well_done good_job good_work good_bot nice_work great_job great_work nice_one nicely_done legend magic hero lifesaver helpful "
-        "very_helpful the_best that_helped love_it great_stuff you_rock good_stuff"
+        "great nice awesome cool perfect amazing excellent brilliant wonderful lovely fantastic impressive sweet neat super superb well_done "
+        "good_job good_work good_bot nice_work great_job great_work nice_one nicely_done legend magic hero lifesaver helpful very_helpful "
+        "the_best that_helped love_it great_stuff you_rock good_stuff saved_my_day saved_the_day day_saver"
     ),
     "greet": (
-        "hello hi hey hiya howdy greetings good_morning good_evening good_afternoon good_night morning evening bye goodbye see_you later "
-        "ciao welcome yo gm gn cya night"
+        "hello hi hey hiya howdy greetings good_morning good_evening good_afternoon good_night morning evening bye goodbye see_you later ciao "
+        "welcome yo gm gn cya night"
     ),
     "joke": "haha lol lmao rofl joke hehe funny hahaha heh",
     "alive": "there awake alive around online listening",
@@ -203,15 +206,15 @@ IDEAS: Final[Mapping[str, str]] = {
     # what happened to machines
     "did": (
         "updated upgraded changed replaced swapped reseated rebooted restarted reset drained moved installed rolled_back patched deployed "
-        "downgraded reverted cleaned plugged unplugged upgrade update power_cycled reconfigured migrated switched enabled disabled "
-        "tightened removed added rerouted recabled bumped increased lowered killed cancelled canceled resubmitted reloaded reimaged "
-        "rolled_out pushed tried rescheduled"
+        "downgraded reverted cleaned plugged unplugged upgrade update power_cycled reconfigured migrated switched enabled disabled tightened "
+        "removed added rerouted recabled bumped increased lowered killed cancelled canceled resubmitted reloaded reimaged rolled_out pushed "
+        "tried rescheduled touched ran touch"
     ),
     "symptom": (
         "error errors erors fails failing failed hangs hang hung hanging crashed crashes crashing slow slower timeout timeouts dies died "
-        "stuck throttling throttled dropped drops flapping flaps flap overheating hot missing lost gone unreachable unresponsive oom "
-        "panicked panic rebooting offline segfault segfaults nan corrupted aborted aborts degraded beeping blinking smoking freezes froze "
-        "frozen exception traceback down not_respond not_responding not_visible"
+        "stuck throttling throttled dropped drops flapping flaps flap overheating hot missing lost gone unreachable unresponsive oom panicked "
+        "panic rebooting offline segfault segfaults nan corrupted aborted aborts degraded beeping blinking smoking freezes froze frozen "
+        "exception traceback down not_respond not_responding not_visible"
     ),
     "driverish": (
         "driver firmware kernel image container cuda nccl config configuration cable transceiver gpu psu fan switch port nic module bios os "
@@ -224,7 +227,7 @@ IDEAS: Final[Mapping[str, str]] = {
     "cancel": "cancel kill abort scancel terminate",
     "use": (
         "use restart resubmit resume continue reuse start schedule submit rerun train launch keep_going keep retry wait touch run relaunch "
-        "requeue go_on keep_running keep_training carry_on work proceed"
+        "requeue go_on keep_running keep_training carry_on work proceed pull swap replace unplug reseat"
     ),
     "job": "job jobs training run runs workload process processes",
     "manager": (
@@ -236,37 +239,51 @@ IDEAS: Final[Mapping[str, str]] = {
     "well": "good fine okay healthy better normal running up back green alive over right clean alright great",
     "odd": "odd weird strange unusual abnormal wrong off suspicious",
     "verb": (
-        "show print paste post send give display view share dump cat attach upload get fetch find explain elaborate clarify compare diff "
-        "tell take assign reassign hand pass delegate escalate page open create make raise file bring call summarise summarize summary "
-        "recap write brief draft recheck rescan retry refresh verify look check scan examine inspect test run start launch perform execute "
-        "kick try limit focus ignore skip forget leave concentrate include add widen extend broaden expand also undo revert roll reverse "
-        "undrain uncordon put return resume restore close resolve mark reopen stop halt cancel abort quit mute pause snooze drain cordon "
-        "reset reboot restart power kill terminate free clean sync reload rebuild load turn switch disable enable configure step approve "
-        "reject deny help list be keep shut let unlock bounce isolate quarantine do go use note pull trigger modprobe cleanup only just "
-        "have_a_look fix throw restrict"
+        "show print paste post send give display view share dump cat attach upload get fetch find explain elaborate clarify compare diff tell "
+        "take assign reassign hand pass delegate escalate page open create make raise file bring call summarise summarize summary recap write "
+        "brief draft recheck rescan retry refresh verify look check scan examine inspect test run start launch perform execute kick try limit "
+        "focus ignore skip forget leave concentrate include add widen extend broaden expand also undo revert roll reverse undrain uncordon "
+        "put return resume restore close resolve mark reopen stop halt cancel abort quit mute pause snooze drain cordon reset reboot restart "
+        "power kill terminate free clean sync reload rebuild load turn switch disable enable configure step approve reject deny help list be "
+        "keep shut let unlock bounce isolate quarantine do go use note pull trigger modprobe cleanup only just have_a_look fix throw restrict "
+        "stick repeat end set cut stay wait"
     ),
     "domain": (
-        "training finetuning fine_tuning cluster rack nodes gpu gpus card cards job jobs run runs model experiment epoch workload batch "
-        "team customer version driver firmware kernel fault failure outage alert incident hardware software vendor diagnosis root_cause "
+        "training finetuning fine_tuning cluster rack nodes gpu gpus card cards job jobs run runs model experiment epoch workload batch team "
+        "customer version driver firmware kernel fault failure outage alert incident hardware software vendor diagnosis root_cause "
         "maintenance slurm scheduler kubernetes queue partition performance throughput bandwidth lines minutes spare answer answers reply "
-        "help work cost time minute"
+        "help work cost time minute scope dc datacenter data_center technician technicians cage aisle bay room"
     ),
+    "recent": "recently lately overnight last_night yesterday today earlier this_morning last_week last since this_week",
+    "complain": (
+        "complain complains complaining complained report reports reported reporting seeing sees hit_by hit experiencing having has have see"
+    ),
+    "outsider": "customers customer teams team users user tenants people colleagues jobs clusters",
+    "acting": (
+        "draining rebooting resetting restarting reloading killing cancelling canceling swapping replacing power_cycling pulling reseating "
+        "unplugging rebooted drained restarted unplug swap replace pull reseat"
+    ),
+    "span": (
+        "half_an_hour an_hour a_minute a_moment few_minutes couple_of_hours couple_of_minutes some_minutes a_while some_time few_hours hour "
+        "minutes hours minute"
+    ),
+    "swapped": "swapped replaced reseated recabled replugged",
 }
 # fmt: on
 _NEUTRAL_WORDS: Final = """
 a a_bit able about actual actually again ago ah all already also am an and any anyway apparently are around as ask at back basically be
-because been being believe bit bold bot both buddy but by can case cool could currently day days did do does down each earlier early else
-entire etc even evening ever exactly fair fellow fine first folks for friday from fyi general generally get give go going good got great
-guess guys had has have he hello helping her here hey hi him his hm hmm holding honest honestly hopefully hour hours how however i if in
-interesting into is it its just kind kindly know last lately later left let lets like list little lol look looks lot make man many mate
-may maybe me mean meanwhile midnight might min mins minute minutes moment monday month months more morning much my need new next nice
-night no noon not note now of off oh okay on one ones only onto or our ours out over overall overnight part per perhaps please possibly
-probably put question quick quickly quite rackmedic rather really recently reckon relevant right roughly sadly same saturday say second
-see seem seems shall she should simple since so some somewhere soon sorry sort still stuff such sunday sure take talking team tell than
-thank thanks that the their them then there therefore these they thing things think this those though thursday times to today tomorrow
-tonight too tried true try trying tuesday uh um under understood unfortunately until up upon us very via want was we wednesday week
-weekend weeks well were what when where whether which while who whole why will with wonder wondering word words would years yes yesterday
-yet yo you your yours
+because been being believe best bit bold bot both buddy but by can case complaining cool could currently day days did do does down each
+earlier early easiest else entire etc even evening ever exactly fair fastest fellow fine first folks for friday from fyi general generally
+get give go going good got great guess guys had has have he hello helping her here hey hi him his hm hmm holding honest honestly hopefully
+hour hours how however i if in interesting into is it its just kind kindly know last lately later left let lets like list little lol look
+looks lot make man many mate may maybe me mean meanwhile midnight might min mins minute minutes moment monday month months more morning
+much my need new next nice night no noon not note now of off oh okay on one ones only onto or our ours out over overall overnight part per
+perhaps place please possibly probably put question quick quickest quickly quite rackmedic rather really recently reckon relevant right
+roughly sadly same saturday say second see seem seems shall she should side simple since so some somewhere soon sorry sort still stuff
+such sunday sure take talking team tell than thank thanks that the their them then there therefore these they thing things think this
+those though thursday till times to today tomorrow tonight too tried true try trying tuesday uh um under understood unfortunately until up
+upon us very via want was we wednesday week weekend weeks well were what when where whether which while who whole why will with wonder
+wondering word words would years yes yesterday yet yo you your yours
 """
 NEUTRAL: Final = frozenset(_NEUTRAL_WORDS.split())
 """Words that speak against no reading."""
@@ -280,11 +297,12 @@ WEAK: Final = frozenset(_WEAK_WORDS.split())
 _ELSEWHERE_WORDS: Final = """
 beer bike birthday book books branch breakfast budget build building builds bus cake calendar candidate car cat chair chairs ci club
 coffee commit concert contract deck dentist deployment desk dinner doctor dog door drink drinks eat eating eggs elevator expense expenses
-flight flights floor food football fridge friend friends frontend game github gitlab gym hire hiring holiday holidays hotel hr husband
-interview interviews invoice invoices keyboard kid kids kitchen laptop lunch marketing match meeting meetings menu merge merging money
-monthly movie music newsletter office onboarding parking party password pay pizza poll pr presentation price prices printer pto rain repo
-repository restaurant retro review room salary sales school shirt shoes slide slides snacks song sprint standup survey sushi taxi tea unit
-vacation vacations wandb weather website weekly wife wifi window
+fever flight flights floor food football fridge friend friends frontend game github gitlab gym hire hiring holiday holidays home hotel hr
+husband intern interns interview interviews invoice invoices keyboard keynote kid kids kitchen laptop lunch mail marathon marketing match
+meeting meetings menu merge merging money monthly movie music newsletter offer offers office onboarding parking party password pay phone
+pizza poll pr presentation price prices printer pto quote quotes rain refund repo repository restaurant retro review room router salary
+sales school serial shift shirt shoes slide slides snacks song sprint standup summer survey sushi taxi tea unit vacation vacations wandb
+weather website weekly wife wifi window winter
 """
 ELSEWHERE: Final = frozenset(_ELSEWHERE_WORDS.split())
 """Words of office and private life: who uses them speaks of something else."""

@@ -68,13 +68,14 @@ class Named:
     unknown: tuple[str, ...]
 
 
-def hosts_in(text: str, known: Collection[str], domains: Collection[str] | None = None) -> Named:
-    """Known hosts the text names, and names and ranges that look like hosts but are not known.
+def hosts_in(text: str, known: "Collection[str] | HostBook", domains: Collection[str] | None = None) -> Named:
+    """Known hosts the text names, and names and ranges that look like hosts but are not known. Who reads many texts gives a book, with its
+    domains in it.
 
     `domains` are those of the known hosts: a full name of another domain is another host. None where any is believed, as in what
     our own machines print.
     """
-    book = _KnownHosts(known, domains)
+    book = known if isinstance(known, HostBook) else HostBook(known, domains)
     found: list[tuple[int, str]] = []
     rest = text
     for pattern, names in ((_BRACKETS, _bracketed), (_SPAN, _spanned), (_LIST, _listed)):
@@ -85,20 +86,32 @@ def hosts_in(text: str, known: Collection[str], domains: Collection[str] | None 
                 rest = rest[: match.start()] + " " * len(match[0]) + rest[match.end() :]
     found += [(match.start(), name) for match in _NODES.finditer(rest) for name in _numbered(match, book)]
     found += [(match.start(), match[0]) for match in _TOKEN.finditer(rest) if book.knows(match[0]) or book.looks_like_one(match[0])]
-    found += [
-        (match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if known and not _NO_HOST.match(match["name"])
-    ]
+    found += [(match.start(), match["name"].rstrip(".-")) for match in _CALLED.finditer(rest) if book and not _NO_HOST.match(match["name"])]
     return _sorted_out(found, book)
 
 
 _BARE_NUMBER = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
 
 
-def with_full_names(text: str, known: Collection[str]) -> str:
+_COUNTS_ELSE = re.compile(
+    r"\b(?:jobs?|ranks?|steps?|epochs?|iterations?|batch|tickets?|incidents?|codes?|s?xids?|pids?|errors?|runs?|rooms?|racks?|ports?|lanes?|"
+    r"tasks?|arrays?|users?|versions?|attempts?|lines?|ids?|nr|no|number)\W{0,3}(?:is |was )?(?:\d{1,8}(?:, ?| and | or | ?/ ?)){0,4}$",
+    re.IGNORECASE,
+)
+"""What stands before a number that counts no hosts."""
+_LONGEST_COUNT = 64
+
+
+def with_full_names(text: str, known: "Collection[str] | HostBook") -> str:
     """The text with `003` written as `gpu-003`, where the numbers of the known hosts are written so and only one has it. A bare number with
     zeros before it is hardly anything else among people who look at numbered hosts."""
-    numbers = _unique((digits, host) for host in known if (digits := _digits(host.partition(".")[0])))
-    return _BARE_NUMBER.sub(lambda found: numbers.get(found[0], found[0]), text)
+    book = known if isinstance(known, HostBook) else HostBook(known)
+
+    def full(found: re.Match[str]) -> str:
+        before = text[max(0, found.start() - _LONGEST_COUNT) : found.start()]
+        return found[0] if _COUNTS_ELSE.search(before) else book.called(found[0]) or found[0]
+
+    return _BARE_NUMBER.sub(full, text)
 
 
 def job_in(text: str) -> str:
@@ -107,10 +120,11 @@ def job_in(text: str) -> str:
     return found["job"].rstrip(".-") if found else ""
 
 
-class _KnownHosts:
-    """The known hosts under the spellings people use: any case, short or full name, a number without its zeros where that is unambiguous."""
+class HostBook:
+    """The known hosts under the spellings people use: any case, short or full name, a number without its zeros where that is unambiguous.
+    Written once for each inventory: its cost is that of all hosts."""
 
-    def __init__(self, known: Collection[str], domains: Collection[str] | None) -> None:
+    def __init__(self, known: Collection[str], domains: Collection[str] | None = None) -> None:
         self._domains = domains
         self._exact = {host.lower(): host for host in known}
         self._short = _unique((host.partition(".")[0].lower(), host) for host in known)
@@ -119,6 +133,16 @@ class _KnownHosts:
         self._letters = {_letters(stem) for stem in self.stems}
         self._numbers = {number for host in known if (number := _digits(host))}
         self._widths = {len(number) for number in self._numbers}
+        self.wordy = {name: host for name, host in self._exact.items() if not any(letter.isdigit() for letter in name)}
+        """Hosts whose names are words."""
+        self._of_number = _unique((digits, host) for host in known if (digits := _digits(host.partition(".")[0])))
+
+    def __bool__(self) -> bool:
+        return bool(self._exact)
+
+    def called(self, number: str) -> str | None:
+        """The one host that has this number, in this very spelling."""
+        return self._of_number.get(number)
 
     def knows(self, name: str) -> str | None:
         """The known host of this name."""
@@ -194,14 +218,14 @@ def _key(short: str) -> str:
     return f"{found[1]}{int(found[2])}" if found and found[1] and len(found[2]) < 10 else ""
 
 
-def _bracketed(match: re.Match[str], book: _KnownHosts) -> list[str]:
+def _bracketed(match: re.Match[str], book: HostBook) -> list[str]:
     """The range's hosts; the range itself where it is one of the known hosts' and cannot be read."""
     text = match[0].replace("{", "[").replace("}", "]").replace("...", "-").replace("..", "-").replace(" ", "").rstrip(".-")
     ours = text.partition("[")[0].lower() in book.stems
     return _expanded(text, book) or ([text] if ours else [])
 
 
-def _spanned(match: re.Match[str], book: _KnownHosts) -> list[str]:
+def _spanned(match: re.Match[str], book: HostBook) -> list[str]:
     again = match["again"]
     if again is not None and again.lower() != match["name"].lower():
         return []
@@ -213,33 +237,33 @@ def _spanned(match: re.Match[str], book: _KnownHosts) -> list[str]:
     return _expanded(f"{match['name']}[{match['low']}-{match['high']}]", book)
 
 
-def _listed(match: re.Match[str], book: _KnownHosts) -> list[str]:
+def _listed(match: re.Match[str], book: HostBook) -> list[str]:
     numbers = [match["low"], *re.findall(r"\d{1,6}", match["more"])]
     if len({len(number) for number in numbers}) > 1 and not all(book.knows(f"{match['name']}{number}") for number in numbers):
         return []
     return _of_stem([f"{match['name']}{number}" for number in numbers], book)
 
 
-def _expanded(text: str, book: _KnownHosts) -> list[str]:
+def _expanded(text: str, book: HostBook) -> list[str]:
     try:
         return _of_stem(expand(text), book)
     except BadRange:
         return []
 
 
-def _of_stem(names: list[str], book: _KnownHosts) -> list[str]:
+def _of_stem(names: list[str], book: HostBook) -> list[str]:
     """A range counts when it is one of hosts: at least one is known, or numbered like one."""
     real = len(names) <= _FEW and any(book.knows(name) or book.resembles(name) for name in names)
     return names if real else []
 
 
-def _numbered(match: re.Match[str], book: _KnownHosts) -> list[str]:
+def _numbered(match: re.Match[str], book: HostBook) -> list[str]:
     low, high = int(match["low"]), int(match["high"] or match["low"])
     numbers = range(low, high + 1) if low <= high < low + _FEW else []
     return [host for number in numbers if (host := book.numbered(number))]
 
 
-def _sorted_out(found: list[tuple[int, str]], book: _KnownHosts) -> Named:
+def _sorted_out(found: list[tuple[int, str]], book: HostBook) -> Named:
     names = [name for _, name in sorted(found, key=lambda row: row[0])]
     hosts = dict.fromkeys(host for name in names if (host := book.knows(name)))
     unknown = dict.fromkeys(name for name in names if not book.knows(name))

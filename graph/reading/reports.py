@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from graph.reading.hosts import hosts_in, job_in
+from graph.reading.hosts import HostBook, hosts_in, job_in
 from graph.reading.times import window
 from kb.logs.job.ranks import untag
 from kb.logs.job.reader import job_events
@@ -40,7 +40,7 @@ class Understanding:
     signatures: tuple[str, ...] = ()
 
 
-def understand(text: str, known_hosts: Collection[str], now: datetime, domains: Collection[str] | None = None) -> Understanding:
+def understand(text: str, known_hosts: Collection[str] | HostBook, now: datetime, domains: Collection[str] | None = None) -> Understanding:
     """What a text says. Times, hosts and everyday words are read from its prose; log lines speak through their signatures. `domains` as of
     `hosts_in`.
     """

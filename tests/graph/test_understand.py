@@ -336,6 +336,10 @@ def test_words_alone_are_enough_for_the_symptoms() -> None:
         ("only 003, 004 matter", "only gpu-003, gpu-004 matter"),
         ("gpu-[001-004] and gpu-003", "gpu-[001-004] and gpu-003"),
         ("since 02:40, job 0047 and 099", "since 02:40, job 0047 and 099"),
+        ("what about job 003?", "what about job 003?"),
+        ("jobs 003 and 004 on 005", "jobs 003 and 004 on gpu-005"),
+        ("rank 003 on 004 died with error 005", "rank 003 on gpu-004 died with error 005"),
+        ("run nccl on 001 and 002", "run nccl on gpu-001 and gpu-002"),
     ],
 )
 def test_a_bare_number_is_the_host_that_has_it(text: str, means: str) -> None:
