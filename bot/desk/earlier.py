@@ -59,7 +59,8 @@ def _ended(rows: IncidentRows, fixes: Sequence[Ladder]) -> Ended:
     word = rows.ticket.true_label if rows.ticket else ""
     if word == NO_FAULT or (not word and rows.report is not None and rows.report.outcome == "no_fault"):
         return "well"
-    return "person" if rows.ticket is not None and rows.ticket.closed_by else "quiet"
+    in_words = rows.item.kind in ("close", "ask")  # `ask`: whatever somebody says in the thread
+    return "person" if in_words or (rows.ticket is not None and rows.ticket.closed_by) else "quiet"
 
 
 def _proven(ladder: Ladder) -> list[str]:

@@ -164,7 +164,8 @@ def test_how_it_ended_is_never_said_better_than_it_was_proved() -> None:
     assert (once.ended, once.did) == ("passed", ("gpu_reset",))
     vain = row_of(state(ladders=fixed(since=T0, outcome="ticket")))
     assert (vain.ended, vain.did) == ("in_vain", ())
-    assert row_of(state()).ended == "quiet"
+    assert row_of(state()).ended == "person"
+    assert row_of(state(item={"id": "t", "kind": "timer", "incident": "inc-1", "at": T0.isoformat()})).ended == "quiet"
     assert earlier_of(state("open"), T0) is None
 
 
