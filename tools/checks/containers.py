@@ -187,9 +187,10 @@ def _nvml(said: str, status: int | None) -> str:
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """What inspecting told stands; the list adds nothing about containers without GPUs."""
+    """What inspecting told stands; the list adds nothing about containers without GPUs. No engine is said so."""
     given = {fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)}
-    return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
+    kept = [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
+    return kept or [Fact(CHECK, "docker.runtimes", status=Status.ABSENT, line="docker is not installed")]
 
 
 CHECKS = (
@@ -216,7 +217,6 @@ CHECKS = (
         partial=True,
         damage="ignore",
         timeout=30.0,
-        without="docker.runtimes",
         settle=settle,
     ),
 )

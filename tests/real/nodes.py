@@ -1,0 +1,46 @@
+"""What people do on the nodes of a rack themselves, and how they see what became of it: as root, past RackMedic."""
+
+from deploy.lab.container import done, inside
+from deploy.lab.furnish import JOB_USER
+from deploy.lab.layout import CONTROLLER, Rack, node_of
+
+
+def on(rack: Rack, host: str, *argv: str, stdin: str = "") -> str:
+    """A command that must succeed; what it printed."""
+    return done(rack, node_of(host), *argv, stdin=stdin).strip()
+
+
+def works(rack: Rack, host: str, *argv: str) -> bool:
+    """Whether a command succeeds."""
+    return inside(rack, node_of(host), *argv).returncode == 0
+
+
+def boot_of(rack: Rack, host: str) -> str:
+    return on(rack, host, "cat", "/proc/sys/kernel/random/boot_id")
+
+
+def slurm_state(rack: Rack, host: str) -> str:
+    """As `sinfo` calls it."""
+    return on(rack, CONTROLLER.name, "sinfo", "-hN", "-n", host, "-o", "%T")
+
+
+def slurm_reason(rack: Rack, host: str) -> str:
+    return on(rack, CONTROLLER.name, "sinfo", "-hN", "-n", host, "-o", "%E")
+
+
+def submit(rack: Rack, hosts: str, script: str = "srun sleep 600", *options: str) -> str:
+    """A job of the user on these nodes, all GPUs of theirs; its id."""
+    words = ("sbatch", "--parsable", "--chdir=/shared", f"--nodelist={hosts}", "--exclusive", *options)
+    return on(rack, CONTROLLER.name, "runuser", "-u", JOB_USER, "--", *words, stdin=f"#!/bin/sh\n{script}\n")
+
+
+def job_state(rack: Rack, job: str) -> str:
+    """As `squeue` calls it; "" when Slurm has let it go."""
+    return inside(rack, CONTROLLER, "squeue", "--noheader", "--jobs", job, "-o", "%T").stdout.strip()
+
+
+def calm(rack: Rack) -> None:
+    """No job is left, and every node is in service."""
+    inside(rack, CONTROLLER, "scancel", "--user", JOB_USER)
+    for host in ("gpu-001", "gpu-002", "gpu-003"):
+        inside(rack, CONTROLLER, "scontrol", "update", f"NodeName={host}", "State=RESUME")

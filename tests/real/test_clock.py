@@ -1,0 +1,38 @@
+"""A clock whose only time server says another time than everybody else's: the offset in chrony's own words."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from deploy.lab.layout import Rack
+from deploy.lab.settle import until
+from tests.real.clocks import lying_clock
+from tests.real.looking import fact, look
+from tests.real.nodes import on
+
+AHEAD = 600.0
+CONFIG = "/etc/chrony/conf.d/lab.conf"
+
+
+@pytest.fixture
+async def misled(rack: Rack) -> AsyncIterator[str]:
+    """A node whose only time server is ten minutes ahead of everybody."""
+    honest = on(rack, "gpu-003", "cat", CONFIG)
+    async with lying_clock(rack, AHEAD) as server:
+        await asyncio.to_thread(_follow, rack, f"server {server} iburst minpoll 0 maxpoll 2\n")
+        await asyncio.to_thread(
+            until, lambda: "Not synchronised" not in on(rack, "gpu-003", "chronyc", "tracking"), "chrony did not believe it"
+        )
+        yield "gpu-003"
+    _follow(rack, honest + "\n")
+
+
+def _follow(rack: Rack, config: str) -> None:
+    on(rack, "gpu-003", "sh", "-c", f"cat > {CONFIG} && systemctl restart chrony", stdin=config)
+
+
+async def test_the_offset_is_read_from_chronys_own_words(rack: Rack, misled: str) -> None:
+    answers = await look(rack, (misled, "gpu-001"), ("time",))
+    assert abs(float(str(fact(answers[misled, "time"], "time.offset").value))) == pytest.approx(AHEAD, abs=5)
+    assert abs(float(str(fact(answers["gpu-001", "time"], "time.offset").value))) < 1
