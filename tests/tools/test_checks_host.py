@@ -85,6 +85,28 @@ def test_the_locked_memory_limit_is_told_in_kib(text: str, kib: int) -> None:
     assert value(read("mem", text), "mem.memlock_kib") == kib
 
 
+LIMITS = """\
+/proc/1/limits:Max locked memory         8388608              8388608              bytes
+/proc/1187/comm:slurmd
+/proc/1187/limits:Max locked memory         unlimited            unlimited            bytes
+/proc/1203/comm:containerd
+/proc/1203/limits:Max locked memory         65536                65536                bytes
+/proc/48211/limits:Max locked memory         8388608              8388608              bytes
+"""
+
+
+def test_the_limit_is_that_of_what_starts_jobs_and_not_of_whoever_asks() -> None:
+    (fact,) = read("mem", LIMITS)
+    assert (fact.key, fact.value, fact.attrs) == ("mem.memlock_kib", -1, {"of": "slurmd"})
+    (fact,) = read("mem", LIMITS.replace("comm:slurmd", "comm:python3"))
+    assert (fact.value, fact.attrs) == (64, {"of": "containerd"})
+
+
+def test_where_nothing_starts_jobs_no_limit_is_told() -> None:
+    (fact,) = read("mem", LIMITS.replace("slurmd", "sshd").replace("containerd", "sshd"))
+    assert (fact.key, fact.status, fact.value) == ("mem.memlock_kib", Status.ABSENT, None)
+
+
 def test_modules_that_matter_are_loaded_or_not() -> None:
     loaded = by_device(read("mods", LSMOD), "module.loaded")
     assert loaded["nvidia"] is True

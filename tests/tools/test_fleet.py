@@ -123,7 +123,7 @@ async def test_a_check_whose_programs_are_all_missing_has_looked_at_nothing() ->
     asked = Fleet(FakeHosts(lambda host, argv: Ran(b"", b"count: not found", 127)), HOSTS, {"smi": optional}, MemoryEvidence(), SetClock())
     [answer] = (await asked.look("inc-1", [Ask("n1", "smi")])).answers
     assert answer.could_not
-    assert [fact.status for fact in answer.facts] == [Status.UNREADABLE]
+    assert [(fact.key, fact.value) for fact in answer.facts] == [("check.skipped", "no_tool")]
 
 
 async def test_a_question_that_an_older_kit_lacks_says_which_kit_and_what_to_do() -> None:

@@ -22,10 +22,16 @@ def free(view: View) -> ShellAnswer:
 
 
 def memlock(view: View) -> ShellAnswer:
-    """`prlimit --memlock`: soft and hard limit in bytes."""
+    """Names and locked-memory limits below /proc: every process has one, and only what starts jobs hands its own on to them. The session
+    that asks has what PAM gives it."""
     limit = view.node.memlock_kib
-    shown = "unlimited" if limit < 0 else str(limit * 1024)
-    return said(f"{shown:>9} {shown:>9}\n")
+    jobs, ours = "unlimited" if limit < 0 else str(limit * 1024), str(8 << 20)
+    rows = [(1, "", ours), (1187, "slurmd", jobs), (1203, "containerd", "unlimited"), (1311, "dockerd", "unlimited"), (48211, "", ours)]
+    lines = []
+    for pid, name, soft in rows:
+        lines += [f"/proc/{pid}/comm:{name}\n"] if name else []
+        lines.append(f"/proc/{pid}/limits:Max locked memory         {soft:<20} {soft:<20} bytes     \n")
+    return said("".join(lines))
 
 
 def oom_events(view: View) -> ShellAnswer:
