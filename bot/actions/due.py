@@ -19,6 +19,8 @@ from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
 KEEP_TOLD = timedelta(days=40)
+KERNEL_LOG = "dmesg"
+"""The check that reads it."""
 
 
 SETTLE = """
@@ -92,11 +94,11 @@ class ActionIndex:
 
 
 def mends_host(seen: Record) -> bool:
-    """Whether it changed the host itself, did not fail, and its proof passed: not what only tells a scheduler, looks, or counts from a later
-    step on."""
+    """Whether it changed the host itself and helped, and its proof read the kernel's log for it. What a step of the clock, a clean disk or a
+    started service has helped says nothing of a GPU that the log accuses."""
     remedy = REMEDIES.get(seen.action.remedy)
     helped = seen.state is State.DONE and seen.outcome in ("passes_now", "cured")
-    return helped and remedy is not None and remedy.at == "target" and not remedy.then
+    return helped and remedy is not None and remedy.at == "target" and not remedy.then and KERNEL_LOG in remedy.proof
 
 
 def _score(at: datetime) -> int:

@@ -12,6 +12,9 @@ from graph.engine.prepare import EVENTS
 from graph.state import Ladder
 from tools.fact import Fact
 
+KERNEL = "kernel."
+"""Keys of what the kernel wrote."""
+
 
 def cursors(ladders: Iterable[Ladder]) -> dict[str, datetime]:
     """For each host that was changed the moment of the last claim."""
@@ -30,8 +33,8 @@ def after_repairs(facts: Sequence[Fact], since: Mapping[str, datetime], skews: M
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """A remedy that was run on a host, by whichever incident, and after which the proof passed: when it was claimed, and the devices that it
-    changed by all their names (`gpu3`, `0000:5d:00.0`); none is the whole host."""
+    """A remedy of what a kernel log tells of, run on a host by whichever incident, after which the proof passed: when it was claimed, and the
+    devices that it changed by all their names (`gpu3`, `0000:5d:00.0`); none is the whole host."""
 
     host: str
     at: datetime
@@ -43,8 +46,8 @@ class Treatment:
 
 
 def after_treatments(facts: Sequence[Fact], treatments: Sequence[Treatment]) -> list[Fact]:
-    """The same facts, lines of a log from before a treatment of their device marked stale: they told of what is mended since, and whoever
-    finds them in another thread must not have it mended once more."""
+    """The same facts, lines of the kernel from before a treatment of their device marked stale: they told of what is mended since, and whoever
+    finds them in another thread must not have it mended once more. Other logs (of jobs, of the BMC) tell what no such remedy reaches."""
     if not treatments:
         return list(facts)
     skews = skews_of(facts)
@@ -52,7 +55,7 @@ def after_treatments(facts: Sequence[Fact], treatments: Sequence[Treatment]) -> 
 
 
 def _was_treated(fact: Fact, treatments: Sequence[Treatment], skews: Mapping[str, timedelta]) -> bool:
-    if not fact.key.startswith(EVENTS):
+    if not fact.key.startswith(KERNEL):
         return False
     return any(row.host == fact.host and row.concerns(fact.device) and _before(fact, row.at, skews) for row in treatments)
 

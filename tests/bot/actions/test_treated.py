@@ -80,6 +80,20 @@ async def test_what_did_not_help_leaves_the_fault_where_it_was(store: Redis) -> 
     assert HUNG in await found(office, second)
 
 
+async def test_a_remedy_that_does_not_touch_what_the_log_tells_of_leaves_its_lines_standing(store: Redis) -> None:
+    office = Office(store, site(hung("n1"), fact("n1", "smi", "gpu.throttle.applications_clocks", True, "gpu3")), alone=True)
+    await mended(office, "reset_clocks")
+    second = await office.mention("n1 hangs, what is it?", thread="2.0")
+    assert await found(office, second) == [HUNG]
+
+
+async def test_a_remedy_of_the_host_that_is_no_reboot_mends_none_of_its_gpus(store: Redis) -> None:
+    office = Office(store, site(hung("n1"), fact("n1", "sysd", "service.state", "failed", "nvidia-fabricmanager")), alone=True)
+    await mended(office, "drain_node", "restart_fabricmanager")
+    second = await office.mention("n1 hangs, what is it?", thread="2.0")
+    assert HUNG in await found(office, second)
+
+
 async def test_a_card_from_before_the_repair_runs_nothing_when_it_is_approved_after_it(store: Redis) -> None:
     office = Office(store, site(), alone=True)
     office.site.slurm["n1"] = "drained"
