@@ -169,14 +169,14 @@ class Tender:
             return ""
 
     async def _who_holds(self, ladder: Ladder, says: str) -> str:
-        """The same with whom it is held by, where Slurm's reason is one of our approvals."""
+        """The same with whom it is held by, where Slurm's reason is our drain of this node. Anyone may write a reason: what it names must fit."""
         host = self.proposer.inventory.hosts.get(ladder.target)
         reason = await drained_for(host, self.proposer.transport) if host and host.controller else ""
         try:
             other = await self._elsewhere(reason.removeprefix(OURS)) if reason.startswith(OURS) else None
         except Refused:
             other = None
-        if other is None:
+        if other is None or (other.action.remedy, other.action.target) != ("drain_node", ladder.target) or not ran(other):
             return says
         fault = f" for {other.action.fault.says}" if other.action.fault else ""
         return f"{ladder.target} is out of service already: RackMedic drained it in another thread{fault}, and returns it there"

@@ -115,3 +115,14 @@ async def test_whoever_finds_a_node_out_of_service_hears_for_what_we_drained_it(
     (ladder,) = [row for row in await office.ladders(second) if row["label"] != HUNG]
     assert ladder["held_elsewhere"].startswith("n1 is out of service already: RackMedic drained it in another thread for ")
     assert ladder.get("drained", False) is False
+
+
+async def test_a_reason_that_names_the_drain_of_another_node_tells_nothing_of_it(store: Redis) -> None:
+    office = Office(store, site(hung("n1"), hung("n2")), alone=True)
+    first = await mended(office)
+    (drain,) = [row for row in await office.pending(first) if row.action.target == "n2"]
+    office.site.slurm["n1"] = "drained"
+    office.site.reasons["n1"] = f"rackmedic:{drain.approval}"
+    second = await office.mention("n1 hangs", thread="2.0")
+    (ladder,) = [row for row in await office.ladders(second) if row["target"] == "n1"]
+    assert "RackMedic" not in str(ladder.get("held_elsewhere"))
