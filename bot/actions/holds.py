@@ -13,6 +13,7 @@ from graph.actions.carry_out import claimed_at, ran
 from graph.ladders.held import on_the_way_back
 from graph.ladders.moves import ASKED, IN_SERVICE, UNASKED
 from graph.state import Incident, Ladder
+from tools.acting.conditions import ConditionSeen
 from tools.clock import Clock
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Record
@@ -69,6 +70,12 @@ class HeldNodes:
         key = f"hold:{ladder.id}:{event}:{state.get('turns', 0)}"
         at = self.clock.now().isoformat()
         await self.deliver.send(incident, key, {"event": event, "ladder": ladder.id, "seen": at, **more})
+
+
+def runs_jobs(seen: ConditionSeen) -> str:
+    """The state that a scheduler gave for a node, where jobs may run in it in every partition; else nothing."""
+    states = frozenset(seen.saw.lower().split()) if seen.ok is not None else frozenset()
+    return "+".join(sorted(states)) if states and states <= RUNS_JOBS else ""
 
 
 def _returns(record: Record, ladder: Ladder, clock: Clock) -> bool:

@@ -13,7 +13,7 @@ import structlog
 
 from bot.actions.driver import Delivery, StateOf
 from bot.actions.due import ActionIndex
-from bot.actions.holds import HeldNodes, rests
+from bot.actions.holds import HeldNodes, rests, runs_jobs
 from bot.actions.proposer import OURS, Proposer, Withheld, drained, drained_for
 from bot.actions.queue import Queues
 from bot.desk.lease import Leases
@@ -218,8 +218,22 @@ class Tender:
         seen = await drained(host, self.proposer.transport) if host and host.controller else None
         if seen is None or seen.ok:
             await self._hear(incident, ladder, "idle")
+        elif ladder.drained and (word := runs_jobs(seen)):
+            await self._given_back(incident, ladder, word)
         elif self._past(ladder) and not (paused and ladder.now and ladder.now.remedy != "cancel_job"):
             await self._hear(incident, ladder, "busy", says=seen.saw[:100])
+
+    async def _given_back(self, incident: str, ladder: Ladder, word: str) -> None:
+        """Somebody returned the node: the ladder hears of it with what the host shows. Where nobody could look, later."""
+        guard = guard_of(ladder)
+        found = await self.threads.fault_now(guard, incident, self.clock.now()) if guard else None
+        if found is not None and found.answer == "unseen":
+            return
+        await self.ledger.seen_in_service(incident, ladder.target, word)
+        gone = found is not None and found.answer == "gone"
+        shows = "the fault shows no more" if gone else f"the fault is there{f': {found.says}' if found else ''}"
+        says = f"somebody returned {ladder.target} to service, and {shows}"
+        await self._hear(incident, ladder, "given_back", says=says, outcome="gone" if gone else "")
 
     async def _back(self, incident: str, ladder: Ladder, records: Mapping[str, Record], *, paused: bool) -> None:
         """After another action covered ours, when that one is over; otherwise when the host answers again."""

@@ -202,6 +202,11 @@ def _held(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     return next_rung(ladder.model_copy(update={"held_elsewhere": news.says}), yard) if present(ladder).remedy == "drain_node" else ladder
 
 
+def _given_back(ladder: Ladder, news: News, yard: Yard) -> Ladder:
+    """Other hands put the node into service while its fix waits until it is drained and idle: nobody drains it again by themselves."""
+    return ended(_returned(ladder), "withdrawn" if news.outcome == "gone" else "ticket", news.says)
+
+
 def _unreachable(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     return waiting(ladder, "node_back", yard, news.says)
 
@@ -315,6 +320,7 @@ MOVES: Mapping[str, LadderMove] = {
     "idle":        LadderMove(_idle,      "idle"),
     "busy":        LadderMove(_busy,      "idle"),
     "not_idle":    LadderMove(_not_idle),
+    "given_back":  LadderMove(_given_back, "idle"),
     "held":        LadderMove(_held),
     "unreachable": LadderMove(_unreachable),
     "back":        LadderMove(_back,      "node_back"),

@@ -34,7 +34,7 @@ log = structlog.get_logger()
 TICKET, END, OVER = "rackmedic_ticket", "rackmedic_end", "rackmedic_over"
 NOTICE = 60.0
 """Seconds after which people who wait no longer look at the message that is edited."""
-TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot", "in_service"})
+TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot", "given_back", "in_service"})
 """What people hear of a fix by a message of its own. All else is on the card of its action, on the living message, or in its last message."""
 MOST_OUTPUTS = 40
 

@@ -128,6 +128,22 @@ async def test_a_node_that_is_still_busy_is_waited_for(store: Redis) -> None:
     assert [row.action.remedy for row in await office.pending(incident)] == ["gpu_reset"]
 
 
+@pytest.mark.parametrize(("mended", "ends"), [(True, "withdrawn"), (False, "ticket")])
+async def test_a_node_that_others_returned_is_waited_for_no_more(store: Redis, mended: bool, ends: str) -> None:
+    office = Office(store, site(hung("n1"), fact("n1", "dmesg", "host.boot_id", "boot-of-n1-0"), busy={"n1"}))
+    incident = await office.mention()
+    await office.approve(incident, "drain_node")
+    office.site.slurm["n1"] = "allocated"
+    office.site.reasons.pop("n1")
+    if mended:
+        office.site.boots["n1"] = "boot-of-n1-1"
+    await office.settle(incident)
+    ladder = await one_ladder(office, incident)
+    assert (ladder["outcome"], ladder.get("drained", False)) == (ends, False)
+    assert ladder["says"].startswith("somebody returned n1 to service, and the fault ")
+    assert office.site.counts() == {"drain_node": 1}
+
+
 async def test_a_stuck_job_is_cancelled_by_its_own_approval_when_the_node_stays_busy(store: Redis) -> None:
     holder = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
     idle_gpus = [fact("n1", "smi", "gpu.util", 0, device) for device in BDF]
