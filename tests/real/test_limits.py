@@ -1,0 +1,58 @@
+"""What a real sshd refuses and real tools do when they fail: RackMedic waits its turn, asks again, and never takes silence for health."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from deploy.lab.gpus import RackGpus
+from deploy.lab.layout import Rack
+from deploy.sandbox.cluster.answer import said
+from tests.real.looking import GPU_NODES, fact, look, told
+from tests.real.nodes import on
+from tools.fact import Status
+
+DROP_IN = "/etc/ssh/sshd_config.d/10-narrow.conf"
+
+
+@pytest.fixture
+def narrow(rack: Rack) -> Iterator[str]:
+    """A node whose sshd opens two sessions a connection and no more."""
+    on(rack, "gpu-002", "sh", "-c", f"printf 'Match User rackmedic\\n    MaxSessions 2\\nMatch all\\n' > {DROP_IN} && systemctl reload ssh")
+    yield "gpu-002"
+    on(rack, "gpu-002", "sh", "-c", f"rm {DROP_IN} && systemctl reload ssh")
+
+
+@pytest.fixture
+async def gpus(rack: Rack) -> AsyncIterator[RackGpus]:
+    async with RackGpus.healthy(rack) as simulated:
+        yield simulated
+
+
+async def test_no_check_is_lost_to_an_sshd_that_opens_two_sessions(rack: Rack, narrow: str) -> None:
+    wide, few = await look(rack, ("gpu-001",)), await look(rack, (narrow,))
+    assert not [answer.check for answer in few.values() if "open failed" in told(answer)]
+    assert {check for (_, check), row in few.items() if row.could_not} == {check for (_, check), row in wide.items() if row.could_not}
+
+
+async def test_eight_gpus_are_counted_through_sshd_and_the_tools(rack: Rack, gpus: RackGpus) -> None:
+    answers = await look(rack, GPU_NODES, ("smi", "lspci", "topo", "nvlink"))
+    assert all(not row.could_not for row in answers.values())
+    assert {fact(answers[host, "smi"], "gpu.count").value for host in GPU_NODES} == {8}
+
+
+async def test_what_changes_between_two_looks_is_seen_by_the_second(rack: Rack, gpus: RackGpus) -> None:
+    assert fact((await look(rack, ("gpu-002",), ("smi",)))["gpu-002", "smi"], "gpu.count").value == 8
+    gpus.cluster.break_("G07", "gpu-002", gpu=5)
+    assert fact((await look(rack, ("gpu-002",), ("smi",)))["gpu-002", "smi"], "gpu.count").value == 7
+
+
+async def test_an_nvidia_smi_that_dies_or_hangs_is_told_as_that_and_the_other_nodes_answer(rack: Rack, gpus: RackGpus) -> None:
+    gpus.die("gpu-002", said("Unable to determine the device handle for GPU0000:BB:00.0: Unknown Error\n", 15))
+    died = await look(rack, ("gpu-001", "gpu-002"), ("smi",))
+    assert fact(died["gpu-002", "smi"], "smi.error").value == "unknown_error"
+    assert not [row for row in died["gpu-002", "smi"].facts if row.key == "gpu.count"]
+    gpus.hang("gpu-002")
+    answers = await look(rack, ("gpu-001", "gpu-002"), ("nvlink", "disk"))
+    assert not answers["gpu-001", "nvlink"].could_not
+    assert not answers["gpu-002", "disk"].could_not
+    assert {row.status for row in answers["gpu-002", "nvlink"].facts} == {Status.TIMEOUT}

@@ -1,0 +1,63 @@
+"""Slurm's own states and reasons, as its real daemons write them, read by RackMedic."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.lab.layout import CONTROLLER, Rack
+from deploy.lab.settle import slurm_ready, until
+from tests.real.looking import fact, look
+from tests.real.nodes import calm, job_state, on, submit
+from tools.fact import Fact, Status
+
+
+@pytest.fixture(autouse=True)
+def in_service(rack: Rack) -> Iterator[None]:
+    calm(rack)
+    slurm_ready(rack)
+    yield
+    calm(rack)
+
+
+async def read(rack: Rack, key: str) -> Fact:
+    return fact((await look(rack, ("gpu-001",), ("sched",)))["gpu-001", "sched"], key)
+
+
+def update(rack: Rack, *words: str) -> None:
+    on(rack, CONTROLLER.name, "scontrol", "update", "NodeName=gpu-001", *words)
+
+
+async def test_an_idle_and_a_busy_node(rack: Rack) -> None:
+    assert (await read(rack, "sched.state")).value == "IDLE"
+    job = submit(rack, "gpu-001")
+    until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
+    assert str((await read(rack, "sched.state")).value).startswith(("ALLOCATED", "MIXED"))
+
+
+@pytest.mark.parametrize(("state", "reason"), [("DRAIN", "Kill task failed"), ("DOWN", "Not responding"), ("FAIL", "gres/gpu count 7 < 8")])
+async def test_a_state_with_the_reason_that_slurm_gives_it(rack: Rack, state: str, reason: str) -> None:
+    update(rack, f"State={state}", f"Reason={reason}")
+    assert state in str((await read(rack, "sched.state")).value)
+    assert (await read(rack, "sched.reason")).value == reason
+
+
+async def test_a_reservation_is_no_fault(rack: Rack) -> None:
+    on(
+        rack, CONTROLLER.name, "scontrol", "create", "reservation", "ReservationName=upkeep", "StartTime=now", "Duration=60", "Users=root",
+        "Nodes=gpu-001", "Flags=maint",
+    )  # fmt: skip
+    try:
+        until(lambda: "MAINT" in on(rack, CONTROLLER.name, "scontrol", "show", "node", "gpu-001"), "the reservation did not begin")
+        seen = await read(rack, "sched.state")
+        assert {"MAINTENANCE", "MAINT", "RESERVED"} & set(str(seen.value).split("+"))
+    finally:
+        on(rack, CONTROLLER.name, "scontrol", "delete", "ReservationName=upkeep")
+
+
+async def test_without_a_controller_slurms_state_is_not_known(rack: Rack) -> None:
+    on(rack, CONTROLLER.name, "systemctl", "stop", "slurmctld")
+    try:
+        answer = (await look(rack, ("gpu-001",), ("sched",)))["gpu-001", "sched"]
+        assert not [row for row in answer.facts if row.key == "sched.state" and row.status is Status.OK]
+    finally:
+        on(rack, CONTROLLER.name, "systemctl", "start", "slurmctld")
