@@ -83,6 +83,7 @@ def _row(job: SlurmJob, inventory: Inventory) -> dict[str, object]:
         "state": job.state,
         "hosts": list(job.hosts),
         "ranks": job.ranks,
+        "tasks": job.tasks,
         "environment": dict(job.environment),
         "not_in_inventory": list(strangers(job, inventory)),
     }

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
 from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, via_of
+from tools.acting.cancels import Cancels, would_cancel
 from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
 from tools.acting.deletes import Deletes, OldFile, would_delete
 from tools.acting.dry_run import preview
@@ -173,6 +174,26 @@ async def test_a_process_that_may_not_be_read_is_not_gone(stderr: bytes) -> None
 
 FILES = " ".join((*LOOK, "cleanup.preview", "72"))
 ANSWER = "end 0\ntotal 3214 125600000000\nfile 6000 41875931136 train /tmp/ckpt 1.pt\nfile 4400 8192 root /var/crash/a\n"
+
+
+TASKS = "squeue -h -r -j 4711 -o %i|%T|%u|%N"
+ARRAY = "4711_1|RUNNING|alice|gpu-001\n4711_0|RUNNING|alice|gpu-[001-002]\n4711_2|PENDING|alice|\n"
+
+
+async def test_what_a_cancel_would_end_is_counted_by_task_whose_and_where() -> None:
+    seen = await would_cancel(_action("cancel_job", job="4711"), Fleet({("head", TASKS): ARRAY}))
+    assert seen == Cancels({"RUNNING": 2, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002"))
+    assert await would_cancel(_action("gpu_reset", bdf=BDF), Fleet({})) is None
+
+
+@pytest.mark.parametrize(
+    "answer", [Unreachable("head", "no route"), Ran(b"", exit_status=None), Ran(b"", b"Invalid job id", 1), "4711|R|a|n[3-1\n"]
+)
+async def test_a_job_that_could_not_be_asked_about_is_said_so(answer: Ran | Unreachable | str) -> None:
+    seen = await would_cancel(_action("cancel_job", job="4711"), Fleet({("head", TASKS): answer}))
+    assert seen
+    assert seen.why
+    assert not seen.states
 
 
 async def test_what_a_cleanup_would_delete_is_read_with_its_own_hours() -> None:

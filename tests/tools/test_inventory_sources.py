@@ -89,6 +89,40 @@ def test_a_job_tells_hosts_ranks_and_environment() -> None:
     assert (slurm.read_job(json.dumps(document)).hosts, slurm.read_job(json.dumps(document)).ranks) == (job.hosts, 16)
 
 
+def tasks(*rows: str) -> str:
+    """As scontrol 22.05 prints the records of an array or of a job of several parts."""
+    return "\n\n".join(f"{row}\n   JobState=RUNNING Reason=None\n   Partition=train AllocNode:Sid=ctl:0\n   Power=\n   " for row in rows)
+
+
+def test_an_array_is_all_of_its_tasks_and_their_hosts() -> None:
+    job = slurm.read_job(
+        tasks(
+            "JobId=1 ArrayJobId=1 ArrayTaskId=4-9%2 JobName=wrap NodeList=(null) NumTasks=1",
+            "JobId=8 ArrayJobId=1 ArrayTaskId=1 JobName=wrap NodeList=gpu-002 NumTasks=1",
+            "JobId=7 ArrayJobId=1 ArrayTaskId=0 JobName=wrap NodeList=gpu-[001-002] NumTasks=8",
+        )
+    )
+    assert (job.id, job.hosts, job.ranks, job.tasks, job.state) == ("1", ("gpu-002", "gpu-001"), 10, 8, "RUNNING")
+    assert job.environment["SLURM_JOB_NAME"] == "wrap"
+    assert "SLURM_JOB_NODELIST" not in job.environment
+
+
+def test_a_task_of_an_array_is_called_as_people_call_it() -> None:
+    job = slurm.read_job(tasks("JobId=7 ArrayJobId=1 ArrayTaskId=0 JobName=wrap NodeList=gpu-001 NumTasks=1"))
+    assert (job.id, job.hosts, job.tasks) == ("1_0", ("gpu-001",), 1)
+
+
+def test_a_job_of_several_parts_is_all_of_them() -> None:
+    parts = [f"JobId={n} HetJobId=2 HetJobOffset={n - 2} JobName=wrap NodeList=gpu-00{n} NumTasks=4" for n in (2, 3)]
+    job = slurm.read_job(tasks(*parts))
+    assert (job.id, job.hosts, job.ranks, job.tasks) == ("2", ("gpu-002", "gpu-003"), 8, 2)
+    unset, rows = {"set": False, "number": 0}, [("2", "gpu-002"), ("3", "gpu-003")]
+    document = {
+        "jobs": [{"job_id": int(n), "het_job_id": {"set": True, "number": 2}, "array_job_id": unset, "nodes": host} for n, host in rows]
+    }
+    assert (slurm.read_job(json.dumps(document)).id, slurm.read_job(json.dumps(document)).hosts) == ("2", job.hosts)
+
+
 def test_a_waiting_job_has_no_hosts_and_an_unknown_one_is_refused() -> None:
     assert slurm.read_job("JobId=1 JobState=PENDING\n NodeList=(null) NumTasks=1").hosts == ()
     with pytest.raises(BadSource, match="Invalid job id"):

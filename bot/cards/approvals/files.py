@@ -5,7 +5,7 @@ It is shown beside the action and is no part of it: which files go is found anew
 
 from collections.abc import Callable, Mapping
 
-from bot.cards.approvals import process
+from bot.cards.approvals import process, tasks
 from bot.cards.approvals.process import Rows
 from bot.cards.text import Line, bold, code, plain
 from kb.redact import redact
@@ -53,7 +53,11 @@ def _row(file: OldFile) -> tuple[str, str]:
     return short, f"{binary(file.size)}, {plain(redact(file.owner))}, {file.minutes // DAY}d"
 
 
-LINES: Mapping[str, Callable[[Rows], list[Line]]] = {**dict.fromkeys(process.ENDS, process.lines), "cleanup": lines}
+LINES: Mapping[str, Callable[[Rows], list[Line]]] = {
+    **dict.fromkeys(process.ENDS, process.lines),
+    "cleanup": lines,
+    "cancel_job": tasks.lines,
+}
 """Remedy → how what is known beside its action is written."""
 
 

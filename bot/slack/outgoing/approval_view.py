@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from bot.actions.queue import behind
-from bot.cards.approvals import files, process, waiting
+from bot.cards.approvals import files, process, tasks, waiting
 from bot.cards.approvals.card import Shown
 from bot.slack.outgoing.posts import OriginOf, PostedCards
 from bot.slack.people import People
 from graph.state import Origin
 from kb.redact import redact
+from tools.acting.cancels import Cancels
 from tools.acting.conditions import ConditionSeen
 from tools.acting.deletes import Deletes
 from tools.action import Action
@@ -39,6 +40,11 @@ async def nothing_told(incident: str) -> Mapping[str, str]:
 async def nothing_known(incident: str) -> Sequence[Fact]:
     """No facts."""
     return ()
+
+
+async def cancels_nothing(action: Action) -> Cancels | None:
+    """No action cancels anything."""
+    return None
 
 
 async def deletes_nothing(action: Action) -> Deletes | None:
@@ -67,6 +73,7 @@ class Sources:
     clock: Clock
     dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
     would_delete: Callable[[Action], Awaitable[Deletes | None]] = deletes_nothing
+    would_cancel: Callable[[Action], Awaitable[Cancels | None]] = cancels_nothing
     known: Known = field(default_factory=Known)
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
@@ -113,6 +120,8 @@ class Viewer:
             await self.keep(record, "known", json.dumps(known))
         elif (seen := await self.sources.would_delete(record.action)) is not None:
             await self.keep(record, "known", json.dumps(files.known_of(seen)))
+        elif (ends := await self.sources.would_cancel(record.action)) is not None:
+            await self.keep(record, "known", json.dumps(tasks.known_of(ends)))
 
     async def _rehearse(self, record: Record) -> None:
         if not await self.note(record, "seen"):

@@ -33,6 +33,7 @@ from bot.slack.outgoing.shared_cards import Batches
 from bot.slack.people import People
 from graph.ports import Ports
 from graph.state import Incident, Origin
+from tools.acting.cancels import would_cancel
 from tools.acting.deletes import would_delete
 from tools.acting.dry_run import dry_run
 from tools.ledger.book import Book
@@ -224,6 +225,7 @@ def cards_over(
             clock=ports.clock,
             dry_run=lambda action: dry_run(action, transport, ports.inventory),
             would_delete=lambda action: would_delete(action, transport),
+            would_cancel=lambda action: would_cancel(action, transport),
             known=known,
             brakes=book.brakes,
             warning=warning,

@@ -151,6 +151,7 @@ READS: Mapping[str, tuple[str, ...]] = {
     "sched.node": _words("sinfo -h -N -n <node> -o <format>"),
     "sched.nodes": _words("sinfo -h -n <node> -o <format>"),
     "sched.job": _words("squeue -h -j <job> -o <format>"),
+    "sched.tasks": _words("squeue -h -r -j <job> -o <format>"),
     "sched.jobs": _words("squeue -h -w <node> -o <format>"),
     "sched.show_node": _words("scontrol show node <node>"),
     "sched.show_job": _words("scontrol show job <job>"),

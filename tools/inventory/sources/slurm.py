@@ -18,6 +18,8 @@ NODES_PLAIN = ("scontrol", "-o", "show", "node")
 _FIELD = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
 NOT_KNOWN, ACCOUNTING_OFF = "invalid job id", "accounting storage is disabled"
 """What scontrol and sacct end with, in small letters, where the controller has no such job and where nothing is accounted."""
+WHOLE = ("ArrayJobId", "HetJobId")
+"""What a record says of the job whose task or part it is."""
 MOST_TASKS = 2000
 _NO_NODES = ("", "(null)", "None assigned", "n/a")
 
@@ -31,6 +33,8 @@ class SlurmJob:
     ranks: int = 0
     state: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    tasks: int = 1
+    """Tasks of an array, or parts of a job of several kinds of nodes."""
 
 
 def job_argv(job: str) -> tuple[str, ...]:
@@ -134,17 +138,37 @@ def fields(record: str) -> dict[str, str]:
 
 
 def read_job(text: str) -> SlurmJob:
-    """The job of `scontrol show job`, in either form. Raises BadSource."""
-    row = _json_job(text) if text.lstrip().startswith("{") else fields(" ".join(text.split()))
-    if not row.get("JobId"):
+    """The job of `scontrol show job`, in either form: an array or a job of several parts is all of them. Raises BadSource."""
+    rows = _json_jobs(text) if text.lstrip().startswith("{") else _plain_jobs(text)
+    if not rows or not rows[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(text.strip().splitlines() or ['no output'])[0][:120]!r}"])
+    seen = [_part(row) for row in rows[:MOST_TASKS]]
+    if len(seen) == 1:
+        return seen[0]
+    states = dict.fromkeys(part.state for part in seen if part.state)
+    alike = {name: value for name, value in seen[0].environment.items() if all(part.environment.get(name) == value for part in seen)}
+    hosts = tuple(dict.fromkeys(host for part in seen for host in part.hosts))
+    whole = next((rows[0][name] for name in WHOLE if rows[0].get(name)), rows[0]["JobId"])
+    ranks = sum(part.ranks for part in seen)
+    return SlurmJob(whole, hosts, ranks, "+".join(list(states)[:4]), alike, tasks=sum(part.tasks for part in seen))
+
+
+def _plain_jobs(text: str) -> list[dict[str, str]]:
+    """A record for each task of an array that was begun, one for those that wait, and one for each part of a job of several."""
+    return [fields(" ".join(record.split())) for _, record in _records(text, "JobId=")]
+
+
+def _part(row: Mapping[str, str]) -> SlurmJob:
+    """One record. A task of an array is called as people call it."""
     nodes = row.get("NodeList", "")
     try:
         hosts = tuple(expand(nodes)) if nodes not in _NO_NODES else ()
+        tasks = len(expand(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
     except BadRange as why:
-        raise BadSource([f"scontrol show job: NodeList: {why}"]) from why
+        raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {why}"]) from why
     ranks = re.match(r"\d+", row.get("NumTasks", ""))
     count = int(ranks[0]) if ranks else 0
+    name = f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if row.get("ArrayJobId") and row.get("ArrayTaskId", "").isdigit() else row["JobId"]
     told = {
         "SLURM_JOB_ID": row["JobId"],
         "SLURM_JOB_NAME": row.get("JobName", ""),
@@ -154,17 +178,23 @@ def read_job(text: str) -> SlurmJob:
         "SLURM_JOB_PARTITION": row.get("Partition", ""),
         "SLURM_SUBMIT_DIR": row.get("WorkDir", ""),
     }
-    return SlurmJob(row["JobId"], hosts, count, row.get("JobState", ""), {k: v for k, v in told.items() if v and v != "(null)"})
+    return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in told.items() if v and v != "(null)"}, tasks=tasks)
 
 
-def _json_job(text: str) -> dict[str, str]:
+def _json_jobs(text: str) -> list[dict[str, str]]:
     jobs = _document(text, "job").get("jobs")
-    if not isinstance(jobs, list) or not jobs or not isinstance(jobs[0], dict):
+    if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise BadSource(["scontrol show job --json: `jobs` is missing or empty"])
-    job = jobs[0]
+    return [_json_job(job) for job in jobs]
+
+
+def _json_job(job: Mapping[str, Any]) -> dict[str, str]:
     tasks, state = job.get("tasks"), job.get("job_state")
     return {
         "JobId": str(job.get("job_id") or ""),
+        "ArrayJobId": _number(job.get("array_job_id")),
+        "ArrayTaskId": _number(job.get("array_task_id"), zero=True) or str(job.get("array_task_string") or ""),
+        "HetJobId": _number(job.get("het_job_id")),
         "JobName": str(job.get("name") or ""),
         "NodeList": str(job.get("nodes") or ""),
         "NumTasks": str(tasks.get("number", "") if isinstance(tasks, dict) else tasks or ""),
@@ -172,6 +202,13 @@ def _json_job(text: str) -> dict[str, str]:
         "Partition": str(job.get("partition") or ""),
         "WorkDir": str(job.get("current_working_directory") or ""),
     }
+
+
+def _number(value: Any, *, zero: bool = False) -> str:
+    """`7`, or `{"set": true, "number": 7}` as newer releases write it; empty where it is not set."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") else None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) and (value or zero) else ""
 
 
 def _document(text: str, what: str) -> dict[str, Any]:

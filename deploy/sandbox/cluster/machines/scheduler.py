@@ -108,6 +108,7 @@ READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnsw
     "sched.node": nodes,
     "sched.nodes": nodes,
     "sched.job": job,
+    "sched.tasks": job,
     "sched.jobs": jobs_on,
     "sched.show_node": show_node,
     "sched.show_job": show_job,
