@@ -131,7 +131,10 @@ def moods(words: Sequence[str], marked: bool, named: Mentions) -> tuple[bool, bo
     )
     wants = first in ("i", "we", "let") and bool(_WANTS & set(body[:4])) and not marked
     requests = polite or orders or wants or (not marked and not wonders and "please" in words)
-    denies = bool(_DENIES & {*body[:8], *body[-2:]}) and first != "no"
+    led = len(words) - len(body)
+    refuses = tuple(words[:led])[-1:] == ("no",) and (first == "need" or led in named.used.get("remedy", ()))  # “no need to drain it”
+    refuses |= first == "nothing" and second == "to"
+    denies = refuses or (bool(_DENIES & {*body[:8], *body[-2:]}) and first != "no")
     joined = [word for before, word in pairwise(body) if before not in _LOOKS or word != "after"]  # “look after it”
     depends = first in _DEPENDS or begins or any(word in _DEPENDS | {"when"} and after != "more" for word, after in pairwise([*joined, ""]))
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends

@@ -248,7 +248,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "'drained'|'rebooted'|'reset'; > 'get' REMEDY; 'want'|'need' HOST 'drained'|'rebooted'|'reset'",
         covers=0.6,
         unless="not if ?",
-        never="RESUME change undo 'rather' 'than' 'instead'",
+        never="RESUME change undo 'rather' 'than' 'instead' doubt",
     ),
     Intent.UNDO: CueRow(
         "undo; undo =; > undo HOST; > return service; > HOST service; RESUME; > RESUME; RESUME HOST =; i|we 'want'|'need' undo; > undo "
@@ -275,7 +275,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         covers=0.65,
         weight=0.8,
         unless="not if ?",
-        never="still greet safe REMEDY goahead compare CHECK other",
+        never="still greet safe REMEDY goahead compare CHECK other doubt",
     ),
     Intent.STILL_BROKEN: CueRow(
         "still broken; still not fixed; not helped; not fixed; broken 'again'; still =; 'no' "
@@ -298,7 +298,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         covers=0.65,
         weight=1.3,
         unless="not if ?",
-        never="PERSON undo 'early' 'soon'",
+        never="PERSON undo 'early' 'soon' doubt wasclosed",
     ),
     Intent.REOPEN: CueRow(
         "reopen; > reopen; reopen =; reopen incident|thing; > 'open' 'again'; 'open' incident|thing 'again'; i|we 'need'|'want' reopen; can "
@@ -322,7 +322,7 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         "TIME; 'give' ME span; 'back' 'come' TIME|span; not 'ping'|'page'|'message'|'write' TIME; 'hold' TIME; quiet span",
         covers=0.55,
         unless="?",
-        never="job REMEDY",
+        never="job REMEDY HOST machine driverish",
     ),
     Intent.STATUS: CueRow(
         "status; ? status; ? any status; where we|you be ?; 'how' 'far'; what you do; ? 'done'|'finished'|'ready'; 'eta'; what happen now ?; "

@@ -220,6 +220,12 @@ IDEAS: Final[Mapping[str, str]] = {
         "driver firmware kernel image container cuda nccl config configuration cable transceiver gpu psu fan switch port nic module bios os "
         "slurm version software hardware optics dimm riser chassis"
     ),
+    "doubt": (
+        "maybe might perhaps hope hopefully whether wonder wondering recommend mistake forget veto cancel_the_drain "
+        "cancel_that_drain cancel_drain cancel_the_reboot cancel_that_reboot cancel_the_reset cancel_that_reset stop_the_drain stop_that_drain "
+        "abort_the_drain abort_that_drain drop_the_drain"
+    ),
+    "wasclosed": "was_closed were_closed been_closed got_closed is_closed could_have should_have would_have close_to",
     # acts on machines
     "drain": "drain cordon",
     "reset": "reset",

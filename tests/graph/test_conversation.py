@@ -132,11 +132,30 @@ def test_what_a_text_names_is_an_id_that_somebody_knows(text: str, named: Mappin
         "reboot gpu-002?",
         "2026-05-20T03:10:00Z INFO stop",
         "he drained gpu-002 and rebooted it last week",
+        "no need to drain gpu-002",
+        "no reinicies gpu-003",
+        "nothing to close",
+        "nothing to undo here",
+        "cancel the drain of gpu-002",
+        "forget the drain",
+        "drain gpu-002 was a mistake",
+        "I wonder whether to drain gpu-002",
+        "would you recommend to drain gpu-002",
+        "gpu-003 is close to its power limit",
+        "this ticket was closed",
+        "maybe it's a false alarm",
+        "I hope it's a false alarm",
+        "you could have closed this",
     ],
 )
 def test_what_acts_is_read_only_where_it_is_the_request(text: str) -> None:
     acting = {Intent.STOP, Intent.CLOSE, Intent.WISH_REMEDY, Intent.HAND_OFF, Intent.UNDO, Intent.TAKE, Intent.ASSIGN, Intent.RUN_CHECK}
     assert read(text, NAMES, NOW).intent not in acting
+
+
+@pytest.mark.parametrize("text", ["gpu-003 is silent", "the node is silent", "the fan is quiet"])
+def test_a_quiet_machine_asks_nobody_to_be_quiet(text: str) -> None:
+    assert read(text, NAMES, NOW).intent is not Intent.PAUSE
 
 
 @pytest.mark.parametrize("text", ["approve", "yes do it", "lgtm go ahead", "👍 run it", "approved, reset it", "don't approve", "reject"])
