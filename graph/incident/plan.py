@@ -126,7 +126,9 @@ async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
 async def _near(case: Case, ports: Ports) -> tuple[str, ...]:
     """Hosts that the errors seen so far name, and those of a job that runs where we looked."""
     said = "\n".join(fact.line for fact in case.facts if fact.key == "job.error" and fact.line)
-    jobs = sorted({str(fact.attrs["job"]) for fact in case.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")})
+    shown = {str(fact.attrs["job"]) for fact in case.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
+    queued = {job for fact in case.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
+    jobs = sorted(shown or queued)
     mates = [host for job in jobs[:MOST_JOBS] for host in (await ports.job_place(job)).hosts]
     named = (*hosts_in(said, case.visible).hosts[:MOST_BESIDE], *hosts_in(" ".join(mates), case.visible).hosts[:MOST_UNNAMED])
     return tuple(dict.fromkeys(named))

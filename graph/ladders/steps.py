@@ -185,9 +185,10 @@ def _process(ground: Ground) -> Filled:
 
 
 def _job(ground: Ground) -> Filled:
-    """The job that the host itself shows on its GPUs; of several only the one that people named."""
+    """The job that the host itself shows on its GPUs, or else the scheduler there; of several only the one that people named."""
     shown = {str(fact.attrs["job"]) for fact in ground.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
-    jobs = {job for job in shown if re.fullmatch(KINDS["job"].pattern, job)}
+    queued = {job for fact in ground.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
+    jobs = {job for job in shown if re.fullmatch(KINDS["job"].pattern, job)} or queued
     if ground.job in jobs:
         return [({"job": ground.job}, ())]
     if len(jobs) != 1:

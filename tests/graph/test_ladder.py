@@ -159,6 +159,16 @@ def test_a_job_is_cancelled_only_when_it_hangs_and_the_host_shows_it() -> None:
     assert "cancel_job" not in remedies(only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), shown], job="4711"))))
 
 
+def test_where_no_process_names_its_job_the_queue_does_and_of_several_people_must() -> None:
+    def built(jobs: list[str], named: str = "") -> Ladder:
+        queued = fact("n1", "sched", "sched.running", jobs)
+        return only(ladders_for([cause(HUNG, "n1/gpu3")], yard([*well("n1"), queued], job=named, stuck=True)))
+
+    assert built(["4711"]).rungs[1].args == {"job": "4711"}
+    assert built(["4711", "4712"], "4712").rungs[1].args == {"job": "4712"}
+    assert "cancel_job" not in remedies(built(["4711", "4712"]))
+
+
 def test_causes_above_the_host_change_no_host() -> None:
     leaf = replace(TAXONOMY.leaf(HUNG), scope="rack", label="OTHER.INFRA.Rack", remedies=("drain_node > gpu_reset",))
     where = replace(yard(), taxonomy=replace(TAXONOMY, leaves={**TAXONOMY.leaves, leaf.label: leaf}))

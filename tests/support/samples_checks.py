@@ -614,6 +614,7 @@ NODE = "NodeName=gpu-017 Arch=x86_64 CPUTot=224 State=ALLOCATED*+DRAIN ThreadsPe
 NODE_JSON = (
     json.dumps({"meta": {}, "nodes": [{"name": "gpu-017", "state": ["IDLE", "DRAIN"], "reason": "planned work"}], "errors": []}) + "\n"
 )
+SQUEUE = "812,RUNNING,alice\n"
 SACCT = "809|COMPLETED|0:0|2026-05-19T01:00:00|2026-05-19T05:00:00\n812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00\n"
 HCA_LINKS = "total 0\n" + "".join(
     f"lrwxrwxrwx 1 root root 0 May 20 02:11 {name} -> ../../devices/pci0000:58/0000:58:01.0/{bdf}/infiniband/{name}\n"
@@ -657,7 +658,7 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "time": (CHRONY, CHRONY_TEXT, "506 Cannot talk to daemon\n", "NTP=yes\nNTPSynchronized=yes\n", "1779246600.120000000\n"),
     "net": (IP_LINK, IP_LINK_TEXT, ADAPTERS, MASTERS, HEADERS, HEADERS_PROXY, CURL_REFUSED),
     "fabric": (SMINFO, NO_SM, IBLINKINFO),
-    "sched": (NODE, NODE_JSON, SACCT),
+    "sched": (NODE, NODE_JSON, SACCT, SQUEUE),
     "store": (SHARED_MOUNTS, HEADERS, HEADERS_SLOW, CURL_NO_NAME),
     "ipmi": (SEL, SDR, SDR_POWER),
     "nccl1": (NCCL, NCCL_FAILED),

@@ -141,6 +141,12 @@ def test_a_scheduler_that_does_not_answer_could_not_be_asked_and_every_host_says
     assert "gpu" not in fact.line
 
 
+def test_the_queue_names_the_jobs_of_a_node_where_no_cgroup_does() -> None:
+    found = read("sched", samples.NODE, "14,RUNNING,alice\n13,RUNNING,alice\n9,PENDING,bob\n")
+    assert values(found)["sched.running", None] == ["14", "13"]
+    assert read("sched", samples.NODE, NO_CONTROLLER)[-1].status is Status.UNREACHABLE
+
+
 def test_a_site_without_accounts_has_answered() -> None:
     found = read("sched", samples.NODE, NO_ACCOUNTS)
     assert not any(fact.status.blind for fact in found)

@@ -15,7 +15,9 @@ from tools.fact import Fact, Status, blind
 CHECK = "sched"
 _STATE = re.compile(r"\bState=([A-Z_]{2,24}[*~#!%$@^-]?(?:\+[A-Z_]{2,24}){0,6})")
 _REASON = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\n]{1,40})\])?\s*$", re.MULTILINE)
-_UNKNOWN = re.compile(r"Node \S{1,80} not found|Invalid node name specified")
+_UNKNOWN = re.compile(r"Node \S{1,80} not found|Invalid node name")
+_RUNS = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
+HOLD_NODES, MOST_JOBS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"}), 64
 _NO_ACCOUNTS = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
 TROUBLES: Mapping[str, str] = {
@@ -104,6 +106,28 @@ def is_jobs(text: str) -> bool:
     return any(_JOB.match(line) for line in text[:4096].splitlines()[:20])
 
 
+def is_running(text: str) -> bool:
+    """Whether rows of the queue stand at the beginning."""
+    return any(_RUNS.match(line) for line in text[:2048].splitlines()[:5])
+
+
+def parse_running(text: str) -> Sequence[Fact]:
+    """The jobs that the scheduler runs on the node; where it keeps them in no cgroup, no process says so itself."""
+    rows = [row for row in map(_RUNS.match, text.splitlines()) if row]
+    jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in HOLD_NODES))
+    if not jobs:
+        return []
+    return [
+        Fact(
+            CHECK,
+            "sched.running",
+            [*jobs][:MOST_JOBS],
+            line=rows[0][0].strip()[:200],
+            attrs={"users": sorted({row[3] for row in rows})[:8]},
+        )
+    ]
+
+
 def without_accounts(text: str) -> Sequence[Fact]:
     """Slurm keeps no accounts on this site: an answer."""
     return [Fact(CHECK, "sched.job", status=Status.ABSENT, line=text.strip()[:200])]
@@ -133,13 +157,15 @@ CHECKS = (
         commands=(
             Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True),
             Command("ended", tuple(_ENDED.split()), optional=True),
+            Command("running", ("squeue", "-h", "-w", "{node}", "-o", "%A,%T,%u"), optional=True),
         ),
         formats=(
             Format("scontrol show node", is_node, parse_node),
             Format("sacct", is_jobs, parse_jobs),
+            Format("squeue", is_running, parse_running),
             Format("sacct without accounts", lambda text: bool(_NO_ACCOUNTS.search(text[:400])), without_accounts),
         ),
-        establishes=("sched.state", "sched.reason", "sched.job"),
+        establishes=("sched.state", "sched.reason", "sched.job", "sched.running"),
         seconds=2.0,
         damage="ignore",
         settle=settle,
