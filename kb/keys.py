@@ -236,7 +236,7 @@ KEYS = _rows("""
     step.diverged                    | bool  | gpu     |      | the same steps gave another loss than on the other GPUs
     check.no_target                  | str   | host    |      | a setting of the inventory that a question needs and nobody has set: it was not asked
     check.left_out                   | str   | host    |      | a command whose output was too long to be taken whole: read was only what matters of it
-    check.skipped                    | str   | host    |      | why an exclusive check was not run: busy not_known no_tool; attrs: text
+    check.skipped                    | str   | host    |      | why a check was not run: busy not_known no_tool no_device; attrs: text
     docker.runtimes                  | list  | host    |      | runtimes the container engine knows
     docker.nvidia_runtime            | bool  | host    |      | an NVIDIA runtime is among them
     docker.cgroup_driver             | str   | host    |      | systemd or cgroupfs

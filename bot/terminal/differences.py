@@ -15,6 +15,7 @@ from kb.keys import find
 from kb.redact import visible
 from tools.fact import Fact, Status, Value
 from tools.fleet.answers import Answer
+from tools.fleet.reading import is_not_seen
 from tools.inventory.ranges import fold
 
 Expected = Callable[[str, str, str | None], Value]
@@ -101,7 +102,7 @@ class Differences:
         """One check's answer on one host."""
         if answer.could_not:
             self._blind.setdefault((answer.host, answer.could_not), []).append(answer.check)
-        facts = [fact for fact in answer.facts if fact.key and fact.status is Status.OK and not fact.stale]
+        facts = [fact for fact in answer.facts if fact.key and fact.status is Status.OK and not fact.stale and not is_not_seen(fact)]
         if answer.could_not and not facts:
             return
         bit = 1 << self._hosts.setdefault(answer.host, len(self._hosts))

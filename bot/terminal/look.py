@@ -25,6 +25,7 @@ from tools.checks.row import Check
 from tools.fact import Value
 from tools.fleet.answers import Answer, Ask
 from tools.fleet.fleet import Fleet
+from tools.fleet.reading import is_not_seen
 from tools.heat import Heat
 from tools.inventory.ranges import BadRange, fold
 
@@ -120,7 +121,7 @@ class _Lines:
 
     def add(self, answer: Answer) -> None:
         """Print one answer's facts."""
-        self.looked |= any(not fact.status.blind for fact in answer.facts)
+        self.looked |= any(not fact.status.blind and not is_not_seen(fact) for fact in answer.facts)
         for fact in answer.facts:
             row = {"host": fact.host or answer.host, **fact_row(replace(fact, line=redact(fact.line)))}
             print(json.dumps(row | {"boot_id": fact.boot_id, "sha256": fact.sha256}, default=str, ensure_ascii=False))
@@ -168,7 +169,7 @@ class _Screen:
 
     def add(self, answer: Answer) -> None:
         """Take one answer in."""
-        self.looked |= any(not fact.status.blind for fact in answer.facts)
+        self.looked |= any(not fact.status.blind and not is_not_seen(fact) for fact in answer.facts)
         self._told[answer.host] = self._told.get(answer.host, 0) + 1
         self._differences.add(answer)
         if self.heat:

@@ -6,13 +6,13 @@ machine looked at and nothing abnormal, anything less is ABSTAIN.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
 from graph.engine.abnormal import is_odd, may_be_odd
-from graph.engine.belief import Belief, beliefs
+from graph.engine.belief import OF_LINKS, Belief, alike_against_profile, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.hidden import Hidden, hidden_causes
 from graph.engine.prepare import gather
@@ -38,6 +38,8 @@ class Assessment:
     odd: tuple[Fact, ...]
     symptoms: tuple[str, ...] = ()
     """What people complain of."""
+    questioned: Mapping[str, str] = field(default_factory=dict)
+    """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -84,7 +86,9 @@ class Assessment:
         """Why neither a cause nor its absence can be stated; empty when it can."""
         reasons = list(self.settled.contradictions)
         reasons += [f"{row.leaf.title} is likely and unproven" for row in self.suspects[:3]]
-        reasons += [f"unexplained{_on(fact)}: {fact.in_words()}"[:LONGEST_LINE] for fact in self.odd[:3]]
+        reasons += [says[:LONGEST_LINE] for says in self.questioned.values()]
+        odd = [fact for fact in self.odd if fact.key not in self.questioned]
+        reasons += [f"unexplained{_on(fact)}: {fact.in_words()}"[:LONGEST_LINE] for fact in odd[:3]]
         reasons += [row.says[:LONGEST_LINE] for row in self.hidden]
         blind = self.coverage.blind_spots()
         reasons += [f"{len(blind)} looks failed, first {blind[0][1]} on {blind[0][0]}: {blind[0][2]}"] if blind else []
@@ -160,7 +164,22 @@ def assess(
     ready = gather(facts, opened, lens.bus)
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
-    return Assessment(lens, tuple(hosts), rows, settle(rows, odd), Coverage.of(ready, lens, hosts), odd, tuple(symptoms))
+    settled, coverage = settle(rows, odd), Coverage.of(ready, lens, hosts)
+    return Assessment(lens, tuple(hosts), rows, settled, coverage, odd, tuple(symptoms), _questioned(ready, lens))
+
+
+def _questioned(facts: Sequence[Fact], lens: Lens) -> dict[str, str]:
+    """What the profile says otherwise of every link of every host."""
+    found: dict[str, str] = {}
+    for key in OF_LINKS:
+        one = alike_against_profile([fact for fact in facts if fact.key == key], lens)
+        if one is not None:
+            expected = lens.expected(one.host, key, one.device)
+            found[key] = (
+                f"every link of all hosts is alike ({one.in_words()}), and their profile expects {expected}: "
+                "check the sku in the inventory or what they all hang on, not single cables"
+            )
+    return found
 
 
 def _on(fact: Fact) -> str:

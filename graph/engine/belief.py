@@ -24,6 +24,9 @@ LOW_TRUST_CAP = 2.5
 CERTAIN, ENOUGH_TO_COUNT = 0.95, 3
 """Posterior at which a label is confirmed; observations it takes to speak of a majority."""
 
+OF_LINKS = ("ib.rate", "nvlink.speed", "pcie.speed", "pcie.width")
+"""Keys whose faults are a single link's own: a cable, a slot. Where every link there is says the same, it is none of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -96,6 +99,7 @@ class Matcher:
     by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
     _alike: dict[str, list[Alike]] = field(default_factory=dict)
+    _doubted: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, facts: Iterable[Fact], lens: Lens) -> "Matcher":
@@ -129,7 +133,18 @@ class Matcher:
         return self._alike[key]
 
     def _expected(self, fact: Fact) -> Value:
-        return self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
+        if not fact.host or self.doubts(fact.key):
+            return None
+        return self.lens.expected(fact.host, fact.key, fact.device)
+
+    def doubts(self, key: str) -> bool:
+        """Whether every part of every host says the same of a link and none what its profile expects: then the profile is in question, or
+        what they all hang on, and not so many parts at once."""
+        if key not in OF_LINKS:
+            return False
+        if key not in self._doubted:
+            self._doubted[key] = bool(alike_against_profile(self.by_key.get(key, ()), self.lens))
+        return self._doubted[key]
 
     def _most(self, fact: Fact) -> Value:
         """What most of its peers say. GPUs are alike; other devices are compared with their namesakes first, HCAs with each other next."""
@@ -146,6 +161,19 @@ class Matcher:
             peers = (f for f in self.by_key.get(key, ()) if f.status is Status.OK and f.host and not f.stale)
             self._majority[key, device] = _common([f for f in peers if device in ("", f.device)])
         return self._majority[key, device]
+
+
+def alike_against_profile(facts: Sequence[Fact], lens: Lens) -> Fact | None:
+    """One of the facts of a key where all that something is expected of say one other value, on hosts enough; None where it is not so."""
+    held = [
+        (fact, lens.expected(fact.host, fact.key, fact.device))
+        for fact in facts
+        if fact.status is Status.OK and fact.host and not fact.stale
+    ]
+    judged = [(fact, expected) for fact, expected in held if expected is not None]
+    alike = len({repr(fact.value) for fact, _ in judged}) == 1 and all(fact.value != expected for fact, expected in judged)
+    enough = len(judged) >= ENOUGH_TO_COUNT and len({fact.host for fact, _ in judged}) > 1
+    return judged[0][0] if alike and enough else None
 
 
 def _holds(clue: Clue, alike: Alike) -> bool:

@@ -10,8 +10,8 @@ from tools.fact import Fact, Status
 
 UNASKED = frozenset({"check.no_target", "check.left_out"})
 """Keys whose facts say that a part of a look was left out."""
-NO_TARGET = UNASKED | {"fabric.sm", "job.log"}
-"""Keys whose facts may say that there was nothing to look at."""
+NOBODY_TO_ASK = frozenset({"no_tool", "no_device"})
+"""Why a passive check was not run. The host is well for all that, and part of the truth is not seen."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Coverage:
     asked: frozenset[tuple[str, str]] = frozenset()
     observed: frozenset[tuple[str, str]] = frozenset()
     skipped: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Exclusive checks that were asked and not run, and why: busy, or no tool."""
+    """Checks that were asked and not run, and why: GPUs that are busy, or no tool."""
     untargeted: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Checks of which a part was left out: the site names nobody to ask, or the answer was too long."""
 
@@ -39,7 +39,9 @@ class Coverage:
             asked.add((fact.host, fact.check))
             if fact.key == "check.skipped":
                 skipped[fact.host, fact.check] = fact.line
-            elif fact.key in NO_TARGET and (fact.key in UNASKED or _nothing_to_look_at(fact, lens)):
+                if fact.value in NOBODY_TO_ASK and _could_be_there(fact, lens):
+                    untargeted[fact.host, fact.check] = fact.line
+            elif fact.key in UNASKED or (fact.key == "job.log" and fact.value is False):
                 untargeted[fact.host, fact.check] = fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
@@ -95,8 +97,8 @@ class Coverage:
         return check == "ibstat" and self.lens.expected(host, "ib.count", None) == 0
 
 
-def _nothing_to_look_at(fact: Fact, lens: Lens) -> bool:
-    """No log of a job, or no tool for the fabric: the host is well for all that, and part of the truth is not seen."""
-    if fact.key == "fabric.sm":
-        return fact.status is Status.ABSENT and lens.expected(fact.host, "ib.count", None) != 0
-    return fact.key == "job.log" and fact.value is False
+def _could_be_there(fact: Fact, lens: Lens) -> bool:
+    """Whether a passive check without anything to ask leaves something unseen: the fabric of a machine without InfiniBand is none."""
+    check = lens.checks.get(fact.check)
+    exclusive = check is not None and check.exclusive
+    return not exclusive and not (fact.check == "fabric" and lens.expected(fact.host, "ib.count", None) == 0)

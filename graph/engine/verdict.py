@@ -207,9 +207,14 @@ def _seen(row: Belief) -> str:
 def _says_no(row: Belief, coverage: Coverage) -> str:
     if row.against:
         return row.against[0].says
-    checks = ", ".join(check.id for check in coverage.lens.deciding(row.leaf)) or "no check of the catalogue"
-    where = f"{len(coverage.hosts)} host{'s' * (len(coverage.hosts) != 1)}"
-    return f"{checks} looked at on {where}, nothing shows it"
+    by_check = {
+        check.id: {host for host in coverage.hosts if coverage.looked(host, check.id)} for check in coverage.lens.deciding(row.leaf)
+    }
+    checks = ", ".join(check for check, hosts in by_check.items() if hosts)
+    if not checks:
+        return "nothing that could be looked at shows it"
+    hosts = len(set().union(*by_check.values()))
+    return f"{checks} looked at on {hosts} host{'s' * (hosts != 1)}, nothing shows it"
 
 
 def _confidence(row: Belief) -> float:

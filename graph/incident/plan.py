@@ -119,8 +119,17 @@ async def _wider(case: Case, now: Assessment, ports: Ports) -> tuple[str, ...]:
     if case.turn.only or case.brief.unknown_hosts:
         return ()
     few = MOST_BESIDE if now.finding == "diagnosed" else MOST_UNNAMED
-    near = case.visible if case.hosts and len(case.visible) <= few else await _near(case, ports)
+    near = _of_their_groups(case, ports) if case.hosts and len(case.visible) <= few else await _near(case, ports)
     return tuple(host for host in near if host not in case.hosts)
+
+
+def _of_their_groups(case: Case, ports: Ports) -> tuple[str, ...]:
+    """The visible hosts; where people named some only those of the same groups, for other machines are not what they speak of."""
+    if not case.turn.named:
+        return case.visible
+    rows = ports.inventory.hosts
+    groups = {rows[name].group for name in case.hosts if name in rows}
+    return tuple(name for name in case.visible if rows[name].group in groups)
 
 
 async def _near(case: Case, ports: Ports) -> tuple[str, ...]:

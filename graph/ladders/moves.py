@@ -149,6 +149,8 @@ def _back_in_service(ladder: Ladder, yard: Yard) -> Ladder:
 def _failed(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if not news.ran:
         return ask_again(ladder, news.says, yard)
+    if news.outcome in GOOD and present(ladder).part == "fix" and ladder.fault and ladder.fault.lasts == "read":
+        return _done(ladder, news, yard)  # the host was read anew and is well: nothing heavier is done to it, whatever the command said
     why = news.says or "the command failed"
     return heavier(ladder, why, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", why)
 

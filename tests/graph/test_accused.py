@@ -100,7 +100,7 @@ def test_healthy_is_not_said_where_nobodys_log_could_be_read() -> None:
 
 
 def test_where_there_was_nothing_to_look_at_the_report_says_so_beside_no_fault() -> None:
-    none = [fact("n1", "joblog", "job.log", False), Fact("fabric", "fabric.sm", status=Status.ABSENT, line="not installed", host="n2")]
+    none = [fact("n1", "joblog", "job.log", False), Fact("fabric", "check.skipped", "no_tool", line="not installed", host="n2")]
     now = assess([*healthy("n1", "n2"), *none], lens(), ("n1", "n2"), None, T0)
     assert now.finding == "no_fault"
     assert {(row.host, row.check) for row in now.could_not_look()} == {("n1", "joblog"), ("n2", "fabric")}

@@ -534,3 +534,17 @@ def test_a_ladders_fault_is_stored_without_what_the_ladder_says_and_read_back_wh
         (row,) = write_ladders([ladder.model_copy(update={"fault": fault})])
         assert read_ladders([json.loads(json.dumps(row))])[0].fault == fault
         assert all(f'"{name}":' not in json.dumps(row["fault"]) for name in ("label", "host"))
+
+
+async def test_after_a_command_that_failed_and_a_host_that_is_well_nothing_heavier_is_put_up(store: Redis) -> None:
+    made = site(slow())
+    made.fails["reset_clocks"] = 1
+    office = Office(store, made)
+    incident = await office.mention("job 4711 is slow on m1")
+    (row,) = await office.pending(incident)
+    await office.click(row)
+    made.at = lambda point: made.sick(slow(False)) if point == "start:after" else None
+    await office.settle(incident)
+    assert (await office.ledger.record(row.approval)).state is State.FAILED
+    assert [one.action.remedy for one in await office.pending(incident)] == []
+    assert (await office.ladders(incident))[0]["waiting_for"] == "proof"

@@ -7,6 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graph.incident.flow import build_incident_graph, run_turn
 from graph.report import Report
 from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, fact, healthy, instead, item
+from tests.support.inventories import inventory
 from tools.fact import Fact
 from tools.inventory.jobs import JobPlace
 
@@ -54,3 +55,15 @@ async def test_in_a_large_fleet_the_hosts_of_the_same_job_are_looked_at() -> Non
     report = await run(of, "n1 is slow", {"4711": ("n1", "n2", "n3", "elsewhere")})
     assert [(row.label, row.hosts) for row in report.root_causes] == [(LOST, ("n3",))]
     assert looked_at(of) == {"n1", "n2", "n3"}
+
+
+async def test_hosts_of_other_groups_are_no_part_of_what_names_some() -> None:
+    of = world(SMALL, KILLED_ON_N1, LOST_ON_N3)
+    groups = {"train": {"hosts": "n[1-2]"}, "infer": {"hosts": "n[3-4]"}}
+    ports = replace(of.ports(), inventory=inventory(defaults={"sku": "small"}, groups=groups, channels=[]))
+    graph = build_incident_graph(InMemorySaver())
+    report = await run_turn(graph, ports, item("the job was killed\nhosts: n1"))
+    assert [row.label for row in report.root_causes] == [OOM]
+    assert looked_at(of) == {"n1", "n2"}
+    await run_turn(graph, ports, item("something is slow").model_copy(update={"incident": "inc-2"}))
+    assert looked_at(of) == set(SMALL), "who names none means all that may be seen"

@@ -44,7 +44,7 @@ def is_events(text: str) -> bool:
 def parse_events(text: str) -> Sequence[Fact]:
     """Troubles that still stand: what was taken back later is over. Times are taken as UTC, for the log names no zone."""
     if (why := _NO_BMC.search(text)) and not any(_EVENT.match(line) for line in text.splitlines()):
-        return [Fact(CHECK, "ipmi.event", status=Status.ABSENT, line=why[0][:200])]
+        return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {why[0]}"[:200])]
     standing: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
     for line in text.splitlines():
         row = _EVENT.match(line)
@@ -116,12 +116,10 @@ def parse_broken(text: str) -> Sequence[Fact]:
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """A host without ipmitool has nobody to ask; several commands that found no trouble say so once."""
+    """Several commands that found no trouble say so once."""
     quiet = [fact for fact in facts if fact.status is Status.ABSENT]
     loud = [fact for fact in facts if fact.status is not Status.ABSENT]
-    if loud or quiet:
-        return [*loud, *{fact.key: fact for fact in quiet if not any(other.key == fact.key for other in loud)}.values()]
-    return [Fact(CHECK, "ipmi.event", status=Status.ABSENT, line="ipmitool is not installed or the host has no BMC")]
+    return [*loud, *{fact.key: fact for fact in quiet if not any(other.key == fact.key for other in loud)}.values()]
 
 
 def _sensors(name: str, kind: str) -> Command:
@@ -143,7 +141,7 @@ CHECKS = (
             Format("ipmitool sdr", is_sensors, parse_sensors),
             Format("ipmitool", is_broken, parse_broken),
         ),
-        establishes=("ipmi.event", "ipmi.inlet", "ipmi.sensor"),
+        establishes=("ipmi.event", "ipmi.inlet", "ipmi.sensor", "check.skipped"),
         seconds=6.0,
         settle=settle,
     ),

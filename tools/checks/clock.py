@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status
+from tools.fact import Fact
 
 CHECK = "time"
 _TRACKING = re.compile(r"[0-9A-F]{8},[^,\n]{0,80},\d{1,3},-?\d+\.\d+,(-?\d{1,12}\.\d{1,12}),(?:[^,\n]{0,40},){8}([A-Za-z ]{1,30})\s*$")
@@ -80,7 +80,7 @@ def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
     chosen = kept or (said[0] if said else None)
     others = [fact for fact in facts if fact.key != "time.synchronised"]
     if chosen is None and not any(fact.status.blind for fact in facts):
-        chosen = Fact(CHECK, "time.synchronised", status=Status.ABSENT, line="neither chronyc nor timedatectl is installed")
+        chosen = Fact(CHECK, "check.skipped", "no_tool", line="neither chronyc nor timedatectl says whether the clock is kept")
     return [*others, chosen] if chosen else others
 
 
@@ -98,7 +98,7 @@ CHECKS = (
             Format("timedatectl show", is_timedatectl, parse_timedatectl),
             Format("date", is_clock, parse_clock),
         ),
-        establishes=("time.synchronised", "time.offset", "time.clock"),
+        establishes=("time.synchronised", "time.offset", "time.clock", "check.skipped"),
         seconds=1.0,
         settle=settle,
     ),

@@ -187,10 +187,9 @@ def _nvml(said: str, status: int | None) -> str:
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """What inspecting told stands; the list adds nothing about containers without GPUs. No engine is said so."""
+    """What inspecting told stands; the list adds nothing about containers without GPUs."""
     given = {fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)}
-    kept = [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
-    return kept or [Fact(CHECK, "docker.runtimes", status=Status.ABSENT, line="docker is not installed")]
+    return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
 
 
 CHECKS = (
@@ -217,6 +216,7 @@ CHECKS = (
         partial=True,
         damage="ignore",
         timeout=30.0,
+        without="docker.runtimes",
         settle=settle,
     ),
 )

@@ -125,7 +125,7 @@ def parse_master(text: str) -> Sequence[Fact]:
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
     """No job that names a master runs here, or nobody may look."""
-    if any(fact.key == "net.master_reach" or fact.status.blind for fact in facts):
+    if not facts or any(fact.key == "net.master_reach" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "net.master_reach", status=Status.ABSENT, line="no process here names a master")]
 

@@ -62,6 +62,15 @@ def parse_lspci(text: str) -> Sequence[Fact]:
     return found
 
 
+NO_DEVICE = "no NVIDIA device is on the PCIe bus"
+"""What lspci means by listing nothing: all GPUs have left the bus, or it is no GPU node."""
+
+
+def parse_no_device(text: str) -> Sequence[Fact]:
+    """A machine without any device of NVIDIA."""
+    return [Fact(CHECK, "pcie.gpu_count", 0, line=text)]
+
+
 def _functions(text: str) -> list[_Function]:
     functions: list[_Function] = []
     for line in text.splitlines():
@@ -114,10 +123,10 @@ CHECKS = (
         id="lspci",
         asks="Is every GPU on the bus, does it answer, is its link whole, is ACS off?",
         commands=(
-            Command("gpus", ("lspci", "-D", "-vvv", "-d", "10de:"), privileged=True),
+            Command("gpus", ("lspci", "-D", "-vvv", "-d", "10de:"), privileged=True, silence=NO_DEVICE),
             Command("bridges", ("lspci", "-D", "-vvv", "-d", "::0604"), privileged=True, optional=True),
         ),
-        formats=(Format("lspci", is_lspci, parse_lspci),),
+        formats=(Format("lspci", is_lspci, parse_lspci), Format("no device", lambda text: text == NO_DEVICE, parse_no_device)),
         establishes=(
             "pcie.gpu_count",
             "pcie.absent",

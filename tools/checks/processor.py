@@ -100,7 +100,7 @@ def _cells(text: str) -> Iterator[tuple[str, str]]:
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
     """A machine that lets nobody choose its frequency has no governor."""
-    if any(fact.key == "cpu.governor" or fact.status.blind for fact in facts):
+    if not facts or any(fact.key == "cpu.governor" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="no frequency governor under /sys/devices/system/cpu/cpufreq")]
 

@@ -56,7 +56,8 @@ class Command:
 
     `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) on hosts that have it, plainly elsewhere.
     `stands_in_for` names a command of the same check whose output may be longer than its cap: this one is asked only where that was cut,
-    and prints of the same thing `only` what matters, newest first."""
+    and prints of the same thing `only` what matters, newest first. `silence`: what it is read to say where it ends well and prints
+    nothing; "" where that is no answer."""
 
     name: str
     argv: tuple[str, ...]
@@ -64,6 +65,7 @@ class Command:
     optional: bool = False
     stands_in_for: str = ""
     only: str = ""
+    silence: str = ""
 
     def untargeted(self, slots: Mapping[str, str]) -> str:
         """The target it lacks, "" when it can be asked."""
@@ -163,6 +165,9 @@ class Check:
     """Exit statuses after which the output may be read; None where the formats tell an error from an answer themselves."""
     partial: bool = False
     """What was printed before it broke off may be read: its formats notice what is missing, or it is a log."""
+    without: str = ""
+    """The key that is absent where not one of its programs is installed, for a check whose subject comes with them: no docker, no containers.
+    Any other check could not look then."""
     damage: Literal["refuse", "tell", "ignore"] = "refuse"
     """What bytes that are no UTF-8 do: a count cannot be trusted beside them, a log can but for the line, what tenants write may hold any."""
 

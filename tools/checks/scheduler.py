@@ -142,10 +142,8 @@ def parse_jobs(text: str) -> Sequence[Fact]:
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """No Slurm here. What both commands could not is said once."""
-    if any(fact.key == "sched.state" or fact.status.blind for fact in facts):
-        return list({(fact.key, fact.line): fact for fact in facts}.values())
-    return [*facts, Fact(CHECK, "sched.state", status=Status.ABSENT, line="scontrol is not installed or says nothing")]
+    """What both commands could not is said once."""
+    return list({(fact.key, fact.line): fact for fact in facts}.values())
 
 
 _ENDED = "sacct -n -P -X -N {node} -S now-1days -o JobID,State,ExitCode,Start,End"
@@ -168,6 +166,7 @@ CHECKS = (
         establishes=("sched.state", "sched.reason", "sched.job", "sched.running"),
         seconds=2.0,
         damage="ignore",
+        without="sched.state",
         settle=settle,
     ),
 )

@@ -43,7 +43,7 @@ def parse_mounts(text: str) -> Sequence[Fact]:
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Nothing shared is mounted, or the node has no kit to ask it."""
-    if any(fact.key == "store.mount" or fact.status.blind for fact in facts):
+    if not facts or any(fact.key == "store.mount" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "store.mount", status=Status.ABSENT, line="no shared file system, or no node kit to ask one safely")]
 

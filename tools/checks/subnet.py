@@ -2,6 +2,9 @@
 
 sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 194213 priority 15 state 3 SMINFO_MASTER
 0xb8cef60300f0a111 "leaf-2" 4 33[  ] ==( 2X  53.125 Gbps Active/  LinkUp)==> 0xb8cef60300f0b222 9 4[  ] "spine-1" ( Could be 4X )
+
+iblinkinfo goes two hops from the port it asks through: with one, infiniband-diags 44 comes to no other switch and prints of each link to one
+that its far end is not available.
 """
 
 import re
@@ -9,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tools.checks.row import Check, Command, Format
-from tools.fact import Fact, Status
+from tools.fact import Fact, Status, blind
 
 CHECK = "fabric"
 _MANAGER = re.compile(r"sminfo: sm lid \d{1,5} sm guid 0x[0-9a-f]{1,16},.{0,80}\bSMINFO_([A-Z]{1,20})")
@@ -21,6 +24,8 @@ _LINK = re.compile(
     r"\s*0x(?P<guid>[0-9a-f]{1,16}) +\"(?P<name>.{0,80}?)\" +(?P<lid>\d{1,5}) +(?P<port>\d{1,3})\[ *\] ==\( *"
     r"(?P<speed>\d{1,2}X +[\d.]{1,12} Gbps) +Active/ +LinkUp\) *==> +0x[0-9a-f]{1,16} +\d{1,5} +\d{1,3}\[ *\] \"(?P<peer>.{0,80}?)\" \((?P<says>.{0,80}?)\)\s*$"
 )
+_UNSEEN = re.compile(r"\s*0x[0-9a-f]{1,16} +\"(?P<name>.{0,80}?)\" .{0,80}Active/ +LinkUp\) *==> +\"Port not available\"\s*$")
+Row = re.Match[str]
 _ADAPTER = re.compile(r"\bmlx\d_\d|\bHCA-?\d|ConnectX|Aggregation", re.IGNORECASE)
 """What a port's far end is called when it is no switch's."""
 
@@ -38,40 +43,57 @@ def parse_manager(text: str) -> Sequence[Fact]:
     if silent := _NO_MANAGER.search(text):
         return [Fact(CHECK, "fabric.sm", "none", line=silent[0])]
     why = _NO_PORT.search(text)
-    return [Fact(CHECK, "fabric.sm", status=Status.ABSENT, line=why[0] if why else "no InfiniBand port to ask from")]
+    return [Fact(CHECK, "check.skipped", "no_device", line=f"no InfiniBand port can be opened to ask from: {why[0] if why else ''}"[:300])]
 
 
 def is_links(text: str) -> bool:
     """Whether lines of `iblinkinfo -l` stand in the text."""
-    return any(_LINK.match(line) for line in text[:16384].splitlines()[:60])
+    return any(_LINK.match(line) for line in text.splitlines())
 
 
 def parse_links(text: str) -> Sequence[Fact]:
-    """The switch that most lines are about is the leaf; its links to adapters are their hosts' business."""
+    """The switch with most adapters behind it is the leaf; its links to them are their hosts' business. A link whose far end iblinkinfo did
+    not come to ("Port not available") was not seen, and where no other leads to a switch nothing is known of them."""
     rows = [row for row in map(_LINK.match, text.splitlines()) if row]
-    leaves = Counter(row["name"].strip() for row in rows if not _ADAPTER.search(row["name"]))
-    if not leaves:
+    leaf = _leaf_of(rows)
+    if not leaf:
         return [Fact(CHECK, "fabric.leaf", status=Status.ABSENT, line="no switch behind the first port")]
-    leaf = leaves.most_common(1)[0][0][:60]
-    up = [row for row in rows if row["name"].strip()[:60] == leaf and not _ADAPTER.search(row["peer"])]
-    slow = [row for row in up if "Could be" in row["says"]]
-    shown = (slow or up or rows)[0][0].strip()[:300]
+    up = [row for row in rows if _name(row) == leaf and row["peer"] and not _ADAPTER.search(row["peer"])]
+    unseen = [line.strip() for line in text.splitlines() if (row := _UNSEEN.match(line)) and row["name"].strip()[:60] == leaf]
+    slow = sorted((row for row in up if "Could be" in row["says"]), key=lambda row: int(row["speed"].partition("X")[0]))
+    shown = (slow or up or [row for row in rows if _name(row) == leaf])[0][0].strip()[:300]
+    attrs = {"leaf": leaf, "uplinks": len(up)}
+    named = Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=shown, attrs=attrs)
+    return [named, *_uplinks(leaf, up, slow, unseen, shown)]
+
+
+def _uplinks(leaf: str, up: Sequence[Row], slow: Sequence[Row], unseen: Sequence[str], shown: str) -> list[Fact]:
+    """How many links to other switches are degraded, and of how many that cannot be said."""
     attrs = {"leaf": leaf, "uplinks": len(up)}
     worst = {"port": slow[0]["port"], "width": slow[0]["speed"].split()[0], "could": _could(slow[0]["says"])} if slow else {}
-    return [
-        Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=shown, attrs=attrs),
-        Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst),
-    ]
+    found = [Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst)] if up else []
+    if unseen:
+        why = f"{len(unseen)} links of {leaf} could not be followed, first {' '.join(unseen[0].split())}"
+        found.append(blind(CHECK, Status.UNREADABLE, why[:300]))
+    elif not up:
+        found.append(Fact(CHECK, "fabric.degraded", status=Status.ABSENT, line=f"{leaf} has no link to another switch", attrs=attrs))
+    return found
+
+
+def _leaf_of(rows: Sequence[Row]) -> str:
+    """Spines carry an adapter or two, of their manager, and may have more links listed than the leaf."""
+    switches = [row for row in rows if not _ADAPTER.search(row["name"])]
+    adapters = Counter(_name(row) for row in switches if _ADAPTER.search(row["peer"] or ""))
+    return (adapters or Counter(map(_name, switches))).most_common(1)[0][0] if switches else ""
+
+
+def _name(row: Row) -> str:
+    return row["name"].strip()[:60]
 
 
 def _could(says: str) -> str:
     """`4X` of `Could be 4X`."""
     return says.partition("Could be")[2].strip() or "better"
-
-
-def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Tools that are not there say nothing."""
-    return facts or [Fact(CHECK, "fabric.sm", status=Status.ABSENT, line="sminfo and iblinkinfo are not installed")]
 
 
 CHECKS = (
@@ -80,11 +102,10 @@ CHECKS = (
         asks="Is there a subnet manager, and are the links of the leaf switch as wide and fast as they can be?",
         commands=(
             Command("manager", ("sminfo",), privileged=True, optional=True),
-            Command("links", ("iblinkinfo", "-l", "-n", "1"), privileged=True, optional=True),
+            Command("links", ("iblinkinfo", "-l", "-n", "2"), privileged=True, optional=True),
         ),
         formats=(Format("sminfo", is_manager, parse_manager), Format("iblinkinfo", is_links, parse_links)),
-        establishes=("fabric.sm", "fabric.leaf", "fabric.degraded"),
+        establishes=("fabric.sm", "fabric.leaf", "fabric.degraded", "check.skipped"),
         seconds=8.0,
-        settle=settle,
     ),
 )

@@ -117,6 +117,8 @@ def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
     inside = [fact for fact in facts if fact.device or fact.status.blind]
     if any(fact.key == "vers.torch" and fact.device for fact in inside):
         return inside
+    if not facts:
+        return []
     own = [fact for fact in facts if fact.status is Status.OK or fact.status.blind]
     return own or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="no PyTorch on the host or in a container that may be asked")]
 

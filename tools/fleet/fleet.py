@@ -19,7 +19,7 @@ from tools.fleet.idle import Use
 from tools.fleet.memory import Memory
 from tools.fleet.permit import Looked, permit
 from tools.fleet.reading import OutputReader, boot_named, could_not, settled
-from tools.fleet.skipped import no_tool, skipped
+from tools.fleet.skipped import no_tool, nothing_there, skipped
 from tools.fleet.together import Hands, jointly
 from tools.fleet.trouble import no_target
 from tools.inventory.hosts import Host, Inventory
@@ -224,7 +224,7 @@ class Fleet:
         boot = "" if "host.boot_id" in check.establishes else self._memory.boot(host.name)
         found = [no_target(check, name) for name in self._commands.untargeted(host, check)]
         found += await OutputReader(self._evidence, request.incident).facts_of_all(host.name, check, rans, now, boot)
-        answer = settled(host.name, check, found, now, self._memory.boot(host.name), seconds)
+        answer = settled(host.name, check, found, now, self._memory.boot(host.name), seconds, nothing_there(check, rans))
         if boot := boot_named(answer.facts):
             self._memory.booted(host.name, boot)
         return answer

@@ -9,6 +9,7 @@ from tools.checks.row import Check, Command
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status, blind
 from tools.fleet.answers import Answer
+from tools.fleet.skipped import is_missing
 from tools.fleet.trouble import broke_off, left_out, trouble_of
 from tools.transport import Ran
 
@@ -36,29 +37,23 @@ class OutputReader:
                 whole = not any(fact.status.blind for fact in said[stand_in])
                 cut = left_out(check, command, stand_in).at(host, time=now, boot_id=boot_id, sha256=_sha(said[command]))
                 said[command] = [*(fact for fact in said[command] if fact.status is Status.OK), *([cut] if whole else [])]
-        return [fact for facts in said.values() for fact in facts] or _no_program(check, rans)
+        return [fact for facts in said.values() for fact in facts]
 
     async def _read(self, check: Check, command: Command, ran: Ran) -> tuple[str, Iterable[Fact]]:
         trouble = trouble_of(check, command, ran)
         text = ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else "")
         sha = await self._evidence.put(self._incident, text) if text.strip() else ""
+        if command.silence and not text.strip() and ran.exit_status == 0:
+            return sha, check.read(command.silence)
         facts = [trouble] if trouble else []
         if check.statuses is not None and (trouble or ran.exit_status not in check.statuses):
             why = f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}"
             return sha, facts or [blind(check.id, Status.UNREADABLE, why)]
         if broke_off(ran) and not check.exclusive:
             facts += await _read(check, ran.text[: ran.text.rfind("\n") + 1]) if check.partial and "\n" in ran.text else ()
-        elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status not in (126, 127)):
+        elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status != 126 and not is_missing(ran)):
             facts += await _read(check, text)
         return sha, facts
-
-
-def _no_program(check: Check, rans: Mapping[Command, Ran]) -> list[Fact]:
-    """The fact that nobody answered, where each program could be missed but all of them are: nothing was looked at then."""
-    if not rans or any(ran.exit_status not in (126, 127) for ran in rans.values()):
-        return []
-    missing = ", ".join(dict.fromkeys(command.argv[0] for command in rans))
-    return [blind(check.id, Status.UNREADABLE, f"{check.id}: {missing} is not installed")]
 
 
 async def _read(check: Check, text: str) -> Sequence[Fact]:
@@ -76,16 +71,25 @@ def _sha(facts: Sequence[Fact]) -> str:
     return next((fact.sha256 for fact in facts if fact.sha256), "")
 
 
-def settled(host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float) -> Answer:
-    """The answer that all facts of a check make together, dated by the boot that they name, else by the one known so far."""
-    facts = check.settle(distinct(found)) if check.settle else distinct(found)
+def settled(
+    host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float, lacking: Fact | None = None
+) -> Answer:
+    """The answer that all facts of a check make together, dated by the boot that they name, else by the one known so far. `lacking`: that
+    none of its programs is there. A check that established nothing could not look."""
+    facts = check.settle(distinct(found)) if check.settle and not lacking else distinct([*found, *([lacking] if lacking else ())])
+    facts = facts or [blind(check.id, Status.UNREADABLE, f"{check.id}: its commands said nothing")]
     boot = boot_named(facts) or known_boot
     dated = tuple(
         fact if fact.host and (fact.boot_id or not boot) else fact.at(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)
         for fact in facts
     )
-    blinds = [fact.line for fact in dated if not fact.key and fact.status.blind]
+    blinds = [fact.line for fact in dated if (not fact.key and fact.status.blind) or is_not_seen(fact)]
     return Answer(host, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(blinds)))
+
+
+def is_not_seen(fact: Fact) -> bool:
+    """Whether a fact only says that there was nothing to look at or nobody to ask: no tool, no device, no log of a job."""
+    return fact.key == "check.skipped" or (fact.key == "job.log" and fact.value is False)
 
 
 def boot_named(facts: Iterable[Fact]) -> str:

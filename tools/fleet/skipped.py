@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 from tools.checks.row import Check, Command
-from tools.fact import Fact
+from tools.fact import Fact, Status
 from tools.transport import Ran
 
 Why = Literal["busy", "not_known", "no_tool"]
-"""Why a check was not run, as its fact says it."""
+"""Why a check was not run, as its fact says it; a parser may say `no_device` of what it would be asked through."""
 
 
 def skipped(check: Check, why: Why, says: str) -> Fact:
@@ -21,18 +21,51 @@ def no_tool(check: Check, rans: Mapping[Command, Ran]) -> Fact | None:
     """The fact that a command is not installed, with how to get it; None where all are."""
     for command, ran in rans.items():
         if not command.optional and is_missing(ran):
-            return skipped(
-                check, "no_tool", f"{command.argv[0].rpartition('/')[2]} is not installed; {check.id} needs {check.tool or 'it'}"
-            )
+            return skipped(check, "no_tool", f"{unstarted(command, ran)}; {check.id} needs {check.tool or 'it'}")
     return None
 
 
+def nothing_there(check: Check, rans: Mapping[Command, Ran]) -> Fact | None:
+    """The fact that not one program that a passive check asks is there: of what only such a program knows, that it is not there either.
+    None where one was, or where a command that was not to be missed is told by itself."""
+    if not rans or not all(command.optional and is_missing(ran) for command, ran in rans.items()):
+        return None
+    says = "; ".join(dict.fromkeys(unstarted(command, ran) for command, ran in rans.items()))
+    if check.without:
+        return Fact(check.id, check.without, status=Status.ABSENT, line=says[:300])
+    return skipped(check, "no_tool", says)
+
+
 _MISSING = re.compile(
-    r"(?:failed to run command|bash: line \d+:).{0,200}(?:No such file|not found)|error while loading shared libraries|^execve?\(\): .{0,80}No such file",
+    r"failed to run command ['\"‘](?P<run>[^'\"’]{1,200})['\"’]: No such file"
+    r"|exec: (?P<exec>[^:\s]{1,200}): not found"
+    r"|(?:sudo|env): ['\"‘]?(?P<by>[^'\"’:\s]{1,200})['\"’]?: (?:command not found|No such file)"
+    r"|(?:(?:ba|da)?sh: (?:line )?\d+: |rackmedic-look: (?:\d+: )?|^)(?P<shell>[^:\s]{1,200}): (?:command )?not found$"
+    r"|^execve?\(\): (?P<execve>[^:\s]{1,200}): No such file",
     re.MULTILINE,
 )
+_BROKEN = re.compile(r"(?m)^.{0,200}error while loading shared libraries.{0,200}$")
+"""Started, and a part of it is not there: for whoever asks it is as good as not installed."""
+NODE_KIT = ("rackmedic-look", "rackmedic-act")
 
 
 def is_missing(ran: Ran) -> bool:
-    """Whether a command did not even start: shells say 127, launchers say it in words."""
-    return ran.exit_status in (126, 127) or (not ran.stdout.strip() and bool(_MISSING.search(ran.stderr.decode("utf-8", "replace"))))
+    """Whether a command did not even start because it is not there: shells say 127, launchers say it in words."""
+    return ran.exit_status == 127 or (not ran.stdout.strip() and bool(_MISSING.search(_said(ran)) or _BROKEN.search(_said(ran))))
+
+
+def unstarted(command: Command, ran: Ran) -> str:
+    """Why such a command did not start, in words, by the name of the program that is not there."""
+    if broken := _BROKEN.search(_said(ran)):
+        return f"{_name(command.argv[0])} cannot be run: {broken[0].strip()}"[:300]
+    named = _MISSING.search(_said(ran))
+    name = _name(next((word for word in named.groups() if word), command.argv[0]) if named else command.argv[0])
+    return "the node kit is not installed" if name in NODE_KIT else f"{name} is not installed"
+
+
+def _said(ran: Ran) -> str:
+    return ran.stderr.decode("utf-8", "replace")
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

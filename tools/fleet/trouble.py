@@ -2,8 +2,10 @@
 
 import re
 
+from tools.checks.clean import clean
 from tools.checks.row import Check, Command
 from tools.fact import Fact, Status, blind
+from tools.fleet.skipped import is_missing, unstarted
 from tools.transport import Ran
 
 REFUSALS = (
@@ -49,20 +51,25 @@ def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:
     return _failed(check, command, ran, name)
 
 
+def telling(complaint: str) -> str:
+    """The first line of a complaint that says why: a refusal where one stands there, and never what ssh, sudo and the shell say around it."""
+    lines = [line.strip() for line in clean(complaint).splitlines() if line.strip()]
+    refusal = (line for line in lines if any(word in line.lower() for word in REFUSALS))
+    return next(refusal, lines[0] if lines else "no reason given")[:200]
+
+
 def _failed(check: Check, command: Command, ran: Ran, name: str) -> Fact | None:
     silent = not ran.stdout.strip()
     complaint = ran.stderr.decode("utf-8", "replace").strip()
     if old := OLD_KIT.search(complaint):
         why = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
         return blind(check.id, Status.DENIED, f"{name}: {why}")
+    if is_missing(ran):
+        return None if command.optional else blind(check.id, Status.UNREADABLE, f"{name}: {unstarted(command, ran)}")
     if ran.exit_status and silent and any(word in complaint.lower() for word in REFUSALS):
-        return blind(check.id, Status.DENIED, f"{name}: {complaint.splitlines()[-1][:200]}")
-    if ran.exit_status in (126, 127):
-        return (
-            None
-            if command.optional
-            else blind(check.id, Status.UNREADABLE, f"{name}: {complaint[:200] or command.argv[0] + ' is not installed'}")
-        )
+        return blind(check.id, Status.DENIED, f"{name}: {telling(complaint)}")
+    if ran.exit_status == 126:
+        return None if command.optional else blind(check.id, Status.UNREADABLE, f"{name}: cannot be run: {telling(complaint)}")
     if silent and not complaint:
         return None if command.optional else blind(check.id, Status.UNREADABLE, f"{name}: no output (exit status {ran.exit_status})")
     return None

@@ -182,7 +182,7 @@ def _too_large(shown: Shown, why: str) -> Card:
         [
             blocks.header(head),
             blocks.section(
-                (f"{mark} {begins} ", bold(exact(record.action.remedy))),
+                (f"{mark} {begins} ", bold(exact(record.action.remedy)), " on ", bold(exact(words.targets(record.action))[:200])),
                 ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
                 ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
             ),

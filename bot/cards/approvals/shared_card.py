@@ -78,10 +78,20 @@ def gist(records: Sequence[Record]) -> tuple[str, str]:
 def _over(records: Sequence[Record]) -> tuple[str, str]:
     well = [record for record in records if is_well(record)]
     if not well:
-        return "❌", f"None of {len(records)} worked:"
+        return _none(records)
     said = {words.standing(record)[1] for record in well}
-    word = {"passes now": "pass now", "cured": "cured", "done": "done"}[said.pop()] if len(said) == 1 else "well"
+    word = {"passes now": "pass now", "cured": "cured", "done": "done"}.get(said.pop(), "well") if len(said) == 1 else "well"
     return ("✅", f"All {len(records)} {word}:") if len(well) == len(records) else ("🟡", f"{len(well)} of {len(records)} {word}:")
+
+
+def _none(records: Sequence[Record]) -> tuple[str, str]:
+    """Of those of which none is well: what became of all alike, else whether anything was run at all."""
+    ends = {words.standing(record) for record in records}
+    if len(ends) == 1:
+        mark, word = ends.pop()
+        return mark, f"{'Both' if len(records) == 2 else f'All {len(records)}'} {word}:" if len(records) > 1 else f"{word.capitalize()}:"
+    began = any(record.state in (State.DONE, State.FAILED) and not words.is_refused(record) for record in records)
+    return ("❌", f"None of {len(records)} worked:") if began else ("🚫", f"None of {len(records)} was run:")
 
 
 def is_well(record: Record) -> bool:

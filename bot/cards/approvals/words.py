@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from bot.cards.text import Line, Part, exact, exact_code
 from tools.action import Action, FaultCondition
@@ -35,14 +36,31 @@ HEADS: Mapping[State, str] = {
     State.SUPERSEDED: "Superseded:",
     State.REVOKED: "Revoked:",
 }
-OUTCOMES: Mapping[str, tuple[str, str]] = {
-    "passes_now": ("✅", "Passes now:"),
-    "unchanged": ("🟡", "Ran, unchanged:"),
-    "worse": ("🔴", "Ran, worse:"),
-    "cured": ("✅", "Cured:"),
-    "recurred": ("🔴", "Recurred:"),
+
+
+class Ended(NamedTuple):
+    """How an action that ran is told: its mark, how the headline begins, and what its row among others says."""
+
+    mark: str
+    head: str
+    row: str
+
+
+DONE = Ended("✅", "Done:", "done")
+REFUSED = Ended("⛔", "Refused, nothing was run:", "refused")
+ENDINGS: Mapping[tuple[State, str], Ended] = {
+    (State.DONE, "passes_now"): Ended("✅", "Passes now:", "passes now"),
+    (State.DONE, "unchanged"): Ended("🟡", "Ran, unchanged:", "unchanged"),
+    (State.DONE, "worse"): Ended("🔴", "Ran, worse:", "worse"),
+    (State.DONE, "cured"): Ended("✅", "Cured:", "cured"),
+    (State.DONE, "recurred"): Ended("🔴", "Recurred:", "recurred"),
+    (State.FAILED, "passes_now"): Ended("🟡", "Failed, and passes now:", "failed, passes now"),
+    (State.FAILED, "unchanged"): Ended("❌", "Did not work:", "failed"),
+    (State.FAILED, "worse"): Ended("🔴", "Failed, worse:", "failed, worse"),
+    (State.FAILED, "cured"): Ended("✅", "Failed, and yet cured:", "failed, cured"),
+    (State.FAILED, "recurred"): Ended("🔴", "Recurred:", "recurred"),
 }
-"""How a proof ended: its mark, and how the headline begins."""
+"""What the command and its proof say together, told alike by headline, row and count: one card has one truth."""
 
 WORDS: Mapping[State, str] = {
     **{state: state.value for state in State},
@@ -52,8 +70,6 @@ WORDS: Mapping[State, str] = {
     State.REVOKED: "taken back",
 }
 """Where an action stands, for a row among others."""
-
-DONE_WORDS: Mapping[str, str] = {"passes_now": "done", "unchanged": "unchanged", "worse": "worse", "cured": "cured", "recurred": "recurred"}
 
 PROOFS: Mapping[str, str] = {
     "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
@@ -119,23 +135,25 @@ def place(action: Action) -> Line:
 
 def state_of(record: Record) -> tuple[str, str]:
     """(mark, how the headline begins)."""
-    if record.state is not State.DONE or not record.outcome:
-        return MARKS[record.state], HEADS[record.state]
-    if record.outcome == "passes_now" and not mends(record.action):
-        return "✅", "Done:"
-    return OUTCOMES[record.outcome]
+    ended = ending(record)
+    return (ended.mark, ended.head) if ended else (MARKS[record.state], HEADS[record.state])
+
+
+def ending(record: Record) -> Ended | None:
+    """How it ended, where that is told by more than its state."""
+    if is_refused(record):
+        return REFUSED
+    if (record.state, record.outcome) == (State.DONE, "passes_now") and not mends(record.action):
+        return DONE
+    return ENDINGS.get((record.state, record.outcome))
 
 
 def standing(record: Record, held: str = "") -> tuple[str, str]:
     """(mark, one or two words) for a row among others."""
-    mark = state_of(record)[0]
-    if is_refused(record):
-        return "⛔", "refused"
-    if record.state is State.APPROVED and held:
-        return mark, "waits"
-    if record.state is State.DONE and record.outcome:
-        return mark, "passes now" if record.outcome == "passes_now" and mends(record.action) else DONE_WORDS[record.outcome]
-    return mark, WORDS[record.state]
+    ended = ending(record)
+    if ended:
+        return ended.mark, ended.row
+    return MARKS[record.state], "waits" if record.state is State.APPROVED and held else WORDS[record.state]
 
 
 def is_refused(record: Record) -> bool:
@@ -172,9 +190,10 @@ def headline(record: Record) -> str:
 
 
 def short_headline(record: Record) -> str:
-    """The same without host and risk, where these stand beside it."""
+    """The same without the risk, which stands beside it."""
     mark, begins = state_of(record)
-    return f"{mark} {begins} {does(record.action)}"
+    said, where = does(record.action), exact(targets(record.action))
+    return f"{mark} {begins} {said}" if where in said else f"{mark} {begins} {said}, {where}"
 
 
 def what(action: Action) -> str:

@@ -138,7 +138,7 @@ PRIVILEGED: Mapping[str, tuple[str, ...]] = {
     "net.adapters": _words("rackmedic-look adapters"),
     "net.master": _words("rackmedic-look masters"),
     "fabric.manager": ("sminfo",),
-    "fabric.links": _words("iblinkinfo -l -n 1"),
+    "fabric.links": _words("iblinkinfo -l -n 2"),
     "store.mounts": _words("rackmedic-look mounts"),
     "ipmi.events": _words("ipmitool sel elist last 200"),
     "ipmi.temperatures": _words("ipmitool sdr type Temperature"),

@@ -226,7 +226,7 @@ BY_STATE = {
 
 @pytest.mark.parametrize("state", list(State))
 def test_each_state_offers_what_can_be_done_in_it_and_mentions_only_while_it_waits(state: State) -> None:
-    record = record_of(state=state)
+    record = record_of(state=state, exit_status=1 if state is State.FAILED else None)
     card = approval.render(Shown(record, GROUP, began=T0))
     assert list(buttons(card)) == BY_STATE.get(state, [])
     assert ("<!subteam" in str(card.blocks)) == (state is State.PENDING)
@@ -302,6 +302,22 @@ def test_an_outcome_says_what_is_known(changes: dict[str, Any], words: str) -> N
     record = record_of(state=State.DONE, **changes)
     for card in (approval.render(Shown(record)), outcomes.render(Shown(record))):
         assert words in str(card.blocks)
+
+
+def test_a_command_that_failed_where_the_fault_is_gone_is_told_as_both_and_everywhere_alike() -> None:
+    record = record_of(state=State.FAILED, exit_status=1, outcome="passes_now")
+    for card in (approval.render(Shown(record)), outcomes.render(Shown(record))):
+        assert card.text.startswith("🟡 Failed, and passes now:")
+        assert "Did not work" not in str(card.blocks)
+        assert "find it no more" in str(card.blocks)
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_every_headline_names_its_host(state: State) -> None:
+    record = record_of(remedy="reboot", args={}, command=("systemctl", "reboot"), devices=(), state=state)
+    card = approval.render(Shown(record))
+    header = next(block for block in card.blocks if block["type"] == "header")
+    assert record.action.target in header["text"]["text"]
 
 
 def test_an_exclusive_check_shows_its_hosts_folded_and_what_it_runs() -> None:

@@ -291,7 +291,11 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
         ([{"state": State.DONE, "outcome": "passes_now"}] * 2, "✅ All 2 pass now"),
         ([{"state": State.DONE, "outcome": "passes_now"}, {"state": State.EXPIRED}], "🟡 1 of 2 pass now"),
         ([{"state": State.DONE, "outcome": "cured"}, {"state": State.DONE, "outcome": "passes_now"}], "✅ All 2 well"),
-        ([{"state": State.EXPIRED}, {"state": State.DENIED}], "❌ None of 2 worked"),
+        ([{"state": State.EXPIRED}, {"state": State.DENIED}], "🚫 None of 2 was run"),
+        ([{"state": State.DENIED}] * 2, "🚫 Both rejected"),
+        ([{"state": State.FAILED, "exit_status": 1}] * 2, "❌ Both failed"),
+        ([{"state": State.FAILED, "exit_status": 1}, {"state": State.DENIED}], "❌ None of 2 worked"),
+        ([{"state": State.FAILED, "exit_status": 1, "outcome": "passes_now"}] * 2, "✅ All 2 well"),
     ],
 )
 def test_the_headline_says_what_most_wants_eyes(changes: list[dict[str, Any]], begins: str) -> None:

@@ -25,6 +25,15 @@ _ALL_DOWN = re.compile(r"all links are in-?active", re.IGNORECASE)
 _KEYS = {"Replay": "nvlink.replay_errors", "Recovery": "nvlink.recovery_errors", "CRC": "nvlink.crc_errors"}
 
 
+NO_LINKS = "nvidia-smi lists no NVLink of any GPU"
+"""What it means where it ends well and prints nothing, as it does for GPUs that have none."""
+
+
+def parse_no_links(text: str) -> Sequence[Fact]:
+    """GPUs without NVLink."""
+    return [Fact(CHECK, "nvlink.active", status=Status.ABSENT, line=text)]
+
+
 @dataclass(slots=True)
 class _Gpu:
     """What is printed of one GPU."""

@@ -53,10 +53,14 @@ CHECKS = (
         id="nvlink",
         asks="Are all NVLinks up, and do they count errors?",
         commands=(
-            Command("status", ("nvidia-smi", "nvlink", "-s"), optional=True),
+            Command("status", ("nvidia-smi", "nvlink", "-s"), optional=True, silence=nvlink.NO_LINKS),
             Command("errors", ("nvidia-smi", "nvlink", "-e"), optional=True),
         ),
-        formats=(Format("nvidia-smi nvlink", nvlink.is_nvlink, nvlink.parse_nvlink), _complaints_of("nvlink")),
+        formats=(
+            Format("nvidia-smi nvlink", nvlink.is_nvlink, nvlink.parse_nvlink),
+            Format("no links", lambda text: text == nvlink.NO_LINKS, nvlink.parse_no_links),
+            _complaints_of("nvlink"),
+        ),
         establishes=(
             "nvlink.active",
             "nvlink.inactive",

@@ -131,16 +131,24 @@ def manager(view: View) -> ShellAnswer:
     return said("sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 1942130 priority 15 state 3 SMINFO_MASTER\n")
 
 
+LEAF_GUID, FIRST_UPLINK = "0xb8cef60300f0a111", 33
+
+
 def leaf(view: View) -> ShellAnswer:
-    """`iblinkinfo -l -n 1`: the first adapter, and the switch it hangs on."""
+    """`iblinkinfo -l -n 2`: the first adapter, the switch it hangs on, and the spines behind that; what lies behind those is not come to."""
     port, around = _port(view), view.node.around
     if port is None or not view.as_root:
         return said("", 1, "iblinkinfo: iberror: failed: Failed to open '(null)' port '0'\n")
-    guid, own = "0xb8cef60300f0a111", f"{view.node.name} {port.name}"
-    rows = [_line(f"0x{port.guid:016x}", own, port.lid, 1, 4, guid, 4, view.node.index + 1, around.leaf)]
-    rows.append(_line(guid, around.leaf, 4, view.node.index + 1, 4, f"0x{port.guid:016x}", port.lid, 1, own))
+    own, at = f"{view.node.name} {port.name}", view.node.index + 1
+    rows = []
+    for i, width in enumerate(around.uplinks):
+        spine = (f"0xb8cef60300f0b22{i}", f"spine-{i + 1}", 9 + i)
+        rows += [_line(*spine, 4, width, LEAF_GUID, 4, FIRST_UPLINK + i, around.leaf), _far(*spine, 5), _down(*spine, 6)]
+    rows.append(_line(f"0x{port.guid:016x}", own, port.lid, 1, 4, LEAF_GUID, 4, at, around.leaf))
+    rows.append(_line(LEAF_GUID, around.leaf, 4, at, 4, f"0x{port.guid:016x}", port.lid, 1, own))
+    rows.append(_down(LEAF_GUID, around.leaf, 4, at + 1))
     rows += [
-        _line(guid, around.leaf, 4, 33 + i, width, f"0xb8cef60300f0b22{i}", 9 + i, 4, f"spine-{i + 1}")
+        _line(LEAF_GUID, around.leaf, 4, FIRST_UPLINK + i, width, f"0xb8cef60300f0b22{i}", 9 + i, 4, f"spine-{i + 1}")
         for i, width in enumerate(around.uplinks)
     ]
     return said("\n".join(rows) + "\n")
@@ -152,6 +160,14 @@ def _line(guid: str, name: str, lid: int, port: int, width: int, far: str, far_l
         f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==( {width}X        106.25 Gbps Active/  LinkUp)==>  '
         f'{far} {far_lid:>6} {far_port:>4}[  ] "{peer}" ({remark})'
     )
+
+
+def _far(guid: str, name: str, lid: int, port: int) -> str:
+    return f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>      "Port not available"'
+
+
+def _down(guid: str, name: str, lid: int, port: int) -> str:
+    return f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==(                Down/ Polling)==>             [  ] "" ( )'
 
 
 def _port(view: View) -> HcaState | None:

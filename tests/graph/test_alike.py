@@ -1,0 +1,55 @@
+"""Links that are alike everywhere and not as the profile has them: the profile or the fabric is in question, and no single cable."""
+
+import pytest
+
+from graph.engine.assess import Assessment, assess
+from graph.engine.reference import Lens
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.fakes_graph import fact
+from tools.checks import CHECKS
+from tools.fact import Fact, Value
+
+TAXONOMY = load_taxonomy()
+
+
+def expected(host: str, key: str, device: str | None) -> Value:
+    return {"ib.rate": 400}.get(key) if device != "mlx5_1" else None
+
+
+def weighed(rates: dict[str, int], device: str = "mlx5_0") -> Assessment:
+    facts = [fact(host, "ibstat", "ib.rate", rate, device, unit="Gb/s") for host, rate in rates.items()]
+    facts += [fact(host, "ibstat", "ib.state", "Active", device) for host in rates]
+    return assess(facts, Lens(TAXONOMY, CHECKS, expected), list(rates))
+
+
+def accused(now: Assessment) -> list[tuple[str, tuple[str, ...]]]:
+    return [(row.label, row.hosts) for row in now.root_causes()]
+
+
+def test_one_slow_link_among_fast_ones_is_the_link() -> None:
+    now = weighed({"n1": 400, "n2": 100, "n3": 400})
+    assert [hosts for _, hosts in accused(now)] == [("n2",)]
+    assert not now.questioned
+
+
+def test_where_every_link_says_the_same_nobody_changes_three_cables() -> None:
+    now = weighed({"n1": 104, "n2": 104, "n3": 104})
+    assert accused(now) == []
+    assert now.finding == "abstained"
+    (says,) = now.questioned.values()
+    assert "104" in says
+    assert "400" in says
+    assert "sku" in says
+    assert now.why_unsure[0] == says[:200]
+
+
+@pytest.mark.parametrize("rates", [{"n1": 104, "n2": 104}, {"n1": 104}, {"n1": 104, "n2": 104, "n3": 200}])
+def test_of_few_links_or_of_such_that_differ_the_profile_is_believed(rates: dict[str, int]) -> None:
+    now = weighed(rates)
+    assert sorted(host for _, hosts in accused(now) for host in hosts) == sorted(rates)
+    assert not now.questioned
+
+
+def test_what_a_profile_says_nothing_of_questions_nothing() -> None:
+    facts: list[Fact] = [fact(f"n{n}", "ibstat", "ib.rate", 100, "mlx5_1", unit="Gb/s") for n in range(1, 5)]
+    assert not assess(facts, Lens(TAXONOMY, CHECKS, expected), ["n1", "n2", "n3", "n4"]).questioned
