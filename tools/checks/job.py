@@ -15,6 +15,7 @@ from kb.logs.event import Event
 from kb.logs.job.reader import read_job
 from kb.logs.templates.compress import Template, compress
 from kb.logs.templates.lines import placed
+from tools.checks.job_files import PROBE
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
 
@@ -25,7 +26,10 @@ _MOST = 64
 _MOST_TEMPLATES = 8
 _DEVICE = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
 """A device a log names is believed where it looks like one."""
-_NO_LOGS = re.compile(r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open")
+_LEFT_OUT = re.compile(r"(?m)^== left out: (\d{1,7} of \d{1,7} files .{0,200})$")
+_NO_LOGS = re.compile(
+    r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open|^== no log of .*$|^\[Errno \d+\] .*$|^== left out: .*$", re.MULTILINE
+)
 
 
 _NO_GPU_PROCESS = "== no GPU process"
@@ -75,7 +79,7 @@ def parse_job_log(text: str) -> Sequence[Fact]:
     """Errors of the ranks, how many ranks were seen, and who failed first."""
     body = "\n".join(line for line in text.splitlines() if not _NO_LOGS.match(line)) if _NO_LOGS.search(text) else text
     if not body.strip():
-        return [Fact("joblog", "job.log", False, line=text.strip()[:200])]
+        return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
     log = read_job(body)
     found = [_error(event) for event in log.events]
     variables = _printed(body)
@@ -96,6 +100,8 @@ def parse_job_log(text: str) -> Sequence[Fact]:
         if ranks
     ]
     files = body.count("==> ")
+    if said := _LEFT_OUT.search(text):
+        found.append(Fact("joblog", "check.left_out", "tail", line=said[1]))
     return [
         *found,
         *variables,
@@ -145,8 +151,6 @@ def settle_log(facts: Sequence[Fact]) -> Sequence[Fact]:
     return facts or [Fact("joblog", "job.log", False, line="no log file is found")]
 
 
-_TAIL = "find {job_logs} -maxdepth 3 -type f -name *.log -exec tail -v -n 300 {} +"
-
 CHECKS = (
     Check(
         id="env",
@@ -162,9 +166,9 @@ CHECKS = (
     Check(
         id="joblog",
         asks="Which rank of the job failed first, and with what error?",
-        commands=(Command("tail", tuple(_TAIL.split()), optional=True),),
+        commands=(Command("tail", ("python3", "-c", PROBE, "{job_logs}"), optional=True),),
         formats=(Format("job log", is_job_log, parse_job_log),),
-        establishes=("job.error", "job.nccl_version", "job.ranks", "job.first_error_rank", "job.log", "env.*"),
+        establishes=("job.error", "job.nccl_version", "job.ranks", "job.first_error_rank", "job.log", "check.left_out", "env.*"),
         seconds=2.0,
         partial=True,
         damage="ignore",

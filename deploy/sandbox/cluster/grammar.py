@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tools.checks import job_files
 from tools.checks.exclusive import cuda, nccl_pairs, step
 from tools.checks.kernel import MATTERS
 from tools.checks.versions import PROBE
@@ -84,7 +85,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "mem.limits": (*_words("find /proc -maxdepth 2 -path /proc/[0-9]* ( -name comm -o -name limits ) -exec grep -sHx -e"),
                    "Max locked memory .*", *_words("-e slurmd -e kubelet -e containerd -e dockerd {} +")),
     "mem.events": _words("grep -rs --include=memory.events -H oom /sys/fs/cgroup"),
-    "joblog.tail": ("find", "<job_logs>", "-maxdepth", "3", "-type", "f", "-name", "*.log", "-exec", "tail", "-v", "-n", "300", "{}", "+"),
+    "joblog.tail": ("python3", "-c", job_files.PROBE, "<job_logs>"),
     "procs.gpus": _words("nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"),
     "procs.list": _words("ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"),
     "vers.host": ("python3", "-c", PROBE),

@@ -28,12 +28,12 @@ def environment(view: View) -> ShellAnswer:
 
 
 def logs(view: View) -> ShellAnswer:
-    """`find … -name *.log -exec tail -v -n 300 {} +`: one file a rank."""
+    """The newest logs below the folder, as the program that looks for them prints their ends: one file a rank."""
     folder = view.slots.get("job_logs", JOB_LOGS).rstrip("/")
     if folder != JOB_LOGS:
-        return said("", 1, f"find: ‘{folder}’: No such file or directory\n")
+        return said("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
     if not view.job.has_log:
-        return said("")
+        return said(f"== no log of the last 2 days below {folder}, 0 older\n")
     parts = []
     for rank in view.job.of(view.node.name):
         text = kept("".join(f"{line}\n" for line in _shown(view, rank)[-TAIL:]), view.node.log_keep)

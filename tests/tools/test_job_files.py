@@ -1,0 +1,100 @@
+"""The program that looks for a job's logs on a node, run for real on a folder: newest and most telling first, nothing of long ago."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import PATIENCE
+from tools.checks import CHECKS
+from tools.checks.job_files import PROBE
+from tools.fact import Fact
+
+DAY = 86400.0
+ERROR = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+def write(path: Path, text: str, days_ago: float = 0.0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (time.time() - days_ago * DAY,) * 2)
+    return path
+
+
+def looked(folder: Path, tools: str = "/nonexistent") -> subprocess.CompletedProcess[str]:
+    """What the program leaves behind; `tools` is where squeue and scontrol are."""
+    argv = [sys.executable, "-c", PROBE, str(folder)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, env={"PATH": tools}, check=False)
+
+
+def read(folder: Path, tools: str = "/nonexistent") -> dict[str, Fact]:
+    ran = looked(folder, tools)
+    return {fact.key: fact for fact in CHECKS["joblog"].read(ran.stdout + "\n" + ran.stderr)}
+
+
+def files(said: str) -> list[str]:
+    return [Path(name).name for name in re.findall(r"(?m)^==> (.+) <==$", said)]
+
+
+def test_logs_of_every_name_are_found_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("812/rank_03.log", "slurm-812.out", "slurm-813_4.out", "a/b/err.err", "notes.txt", "ckpt.pt", "a/b/c/d/deep.log"):
+        write(tmp_path / name, "step 1\n")
+    (tmp_path / "link.log").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe.log")
+    assert sorted(files(looked(tmp_path).stdout)) == ["err.err", "rank_03.log", "slurm-812.out", "slurm-813_4.out"]
+
+
+def test_the_log_of_a_job_of_last_year_decides_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "old.log", ERROR, days_ago=365)
+    found = read(tmp_path)
+    assert list(found) == ["job.log"]
+    assert found["job.log"].value is False
+    assert "1 older" in found["job.log"].line
+    write(tmp_path / "new.log", "step 1 loss 2.1\n")
+    assert "old.log" not in looked(tmp_path).stdout
+    assert read(tmp_path)["job.error"].value is None
+
+
+def test_of_thousands_of_files_and_a_huge_one_the_telling_and_the_newest_come_first_and_the_rest_is_counted(tmp_path: Path) -> None:
+    for n in range(1500):
+        write(tmp_path / f"r{n:04}.log", f"step {n}\n" * 3, days_ago=0.5 + n / 10000)
+    write(tmp_path / "r_dead.log", ERROR, days_ago=0.505)
+    huge = tmp_path / "huge.log"
+    with huge.open("wb") as file:
+        file.truncate(1 << 30)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nlast line of the huge one\n")
+    said = looked(tmp_path).stdout
+    assert len(said) < 4 << 20
+    assert files(said)[:3] == ["r_dead.log", "huge.log", "r0000.log"]
+    assert "last line of the huge one" in said
+    left = read(tmp_path)["check.left_out"]
+    assert left.line.startswith("1102 of 1502 files")
+
+
+def test_what_slurm_says_its_jobs_write_to_is_read_wherever_it_lies_if_it_is_their_own(tmp_path: Path) -> None:
+    tools, home = tmp_path / "bin", tmp_path / "home"
+    mine = write(home / "slurm-900_4.out", ERROR, days_ago=9)
+    write(home / "err-901.txt", "part of a heterogeneous job\n")
+    rows = (
+        f"JobId=904 ArrayJobId=900 ArrayTaskId=4 JobName=train UserId=alice({os.getuid()}) StdOut={home}/slurm-%A_%a.out StdErr={home}/err-901.txt",
+        f"JobId=905 JobName=liar UserId=mallory({os.getuid() + 1}) StdOut={mine} StdErr=/etc/passwd",
+    )
+    write(tools / "squeue", "#!/bin/sh\necho 900\n").chmod(0o755)
+    write(tools / "scontrol", "#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows)).chmod(0o755)
+    said = looked(tmp_path / "none", str(tools)).stdout
+    assert files(said) == ["slurm-900_4.out", "err-901.txt"]
+    assert "root:" not in said
+
+
+def test_a_folder_that_is_not_there_holds_no_log_and_one_that_may_not_be_read_could_not_be_looked_at(tmp_path: Path) -> None:
+    found = read(tmp_path / "none")
+    assert [found["job.log"].value] == [False]
+    if os.geteuid() == 0:
+        pytest.skip("root may read every folder")
+    (tmp_path / "closed").mkdir(mode=0)
+    assert "Permission denied" in looked(tmp_path / "closed").stderr
