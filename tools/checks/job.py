@@ -28,7 +28,8 @@ _DEVICE = re.compile(r"gpu\d{1,3}|[a-z][a-z0-9]{1,15}_\w{1,16}|[0-9a-f]{4}:[0-9a
 """A device a log names is believed where it looks like one."""
 _LEFT_OUT = re.compile(r"(?m)^== left out: (\d{1,7} of \d{1,7} files .{0,200})$")
 _NO_LOGS = re.compile(
-    r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open|^== no log of .*$|^\[Errno \d+\] .*$|^== left out: .*$", re.MULTILINE
+    r"(?:find|tail): .{1,300}: No such file or directory|tail: cannot open|^== no log of .*$|^\[Errno \d+\] .*$|^== left out: .*$",
+    re.MULTILINE,
 )
 
 
