@@ -164,6 +164,8 @@ class Ports:
     keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
     """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and
     hears here who keeps the others. What it had before and has no more is the others'."""
+    keepers: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
+    """Which of these causes other incidents keep, and who. Nothing is kept by asking."""
     earlier: Callable[[Sought], Awaitable[Recalled]] = field(default=nothing_kept)
     """Closed incidents on these hosts and devices or with these causes, as far as the place that asks may hear of them."""
     treated: Callable[[Collection[str]], Awaitable[Sequence[Treatment]]] = field(default=nothing_treated)

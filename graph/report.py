@@ -59,6 +59,8 @@ class SharedCause(Stored):
     label: str
     incident: str
     hosts: tuple[str, ...] = ()
+    waits: bool = True
+    """Whether this incident looks again when the other one lets go; not for what nobody asked this one about."""
 
 
 class ShownOutput(Stored):

@@ -34,3 +34,16 @@ class Causes:
         keepers = await self._keep(keys=[*keys, *(names.cause(name) for name in causes)], args=args)
         rows = zip(causes, (keeper.decode() for keeper in keepers), strict=True)
         return {name: keeper for name, keeper in rows if keeper != incident}
+
+    async def keepers(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
+        """Which of these causes other incidents keep, and who: of the open ones that found it the first. Nothing changes by asking."""
+        found: dict[str, str] = {}
+        for name in causes:
+            rows = [row.decode() for row in await awaited(self._redis.lrange(self._names.cause(name), 0, -1))]
+            still = [one for one in rows if await self._open(one)]
+            if still and still[0] != incident:
+                found[name] = still[0]
+        return found
+
+    async def _open(self, incident: str) -> bool:
+        return await self._redis.zscore(self._names.open, incident) is not None

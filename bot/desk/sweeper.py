@@ -31,7 +31,9 @@ def timers_after(state: Incident, report: Report, item: Item, now: datetime) -> 
     lifecycle = state.get("lifecycle", "open")
     if lifecycle == "waiting" and report.questions and item.kind != "timer":
         timers[REMIND] = max(now + REMIND_AFTER, quiet)
-    if lifecycle in ("open", "waiting") and not report.shared:  # what another incident keeps is not over while that one goes on
+    if lifecycle in ("open", "waiting") and not any(
+        row.waits for row in report.shared
+    ):  # what another incident keeps is not over while that one goes on
         timers[AUTO_CLOSE] = max(now + CLOSE_AFTER, quiet)
     return timers
 

@@ -155,7 +155,8 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
     decided, causes = OpenDecisions(), Causes(store.redis, ports.clock)
     index = ActionIndex(store.redis, ports.clock)
     progress, peek = window.board.progress, window.inbox.peek
-    whole = replace(ports, progress=progress, peek=peek, keep=causes.keep, decisions=decided, late=LateOnes(index), treated=index.treated)
+    others = replace(ports, keep=causes.keep, keepers=causes.keepers, treated=index.treated)
+    whole = replace(others, progress=progress, peek=peek, decisions=decided, late=LateOnes(index))
     turns = IncidentTurns(RedisSaver(store.redis), whole)
     window.living.reads(state_of=turns.state)
     return Thinking(whole, turns, decided, index, KnownFacts(whole.evidence, turns.state))

@@ -51,6 +51,16 @@ class Coverage:
 
     def gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
         """For a leaf: where what would decide could not be looked at, in words, and (host, check) pairs nobody asked yet."""
+        blind, unasked = self._gaps(leaf)
+        return [f"{', '.join(hosts[:4])}{' …' if len(hosts) > 4 else ''}: {why}" for why, hosts in blind.items()], unasked
+
+    def unseen(self, leaf: Leaf) -> tuple[str, ...]:
+        """The hosts on which what would decide a leaf could not be looked at."""
+        blind, _ = self._gaps(leaf)
+        return tuple(sorted({host for hosts in blind.values() for host in hosts}))
+
+    def _gaps(self, leaf: Leaf) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+        """For each check that could not look, with its reason, the hosts; and the pairs that nobody asked."""
         deciding, keys = self.lens.deciding(leaf), self.lens.decisive_keys(leaf)
         blind: dict[str, list[str]] = defaultdict(list)
         unasked: list[tuple[str, str]] = []
@@ -61,7 +71,7 @@ class Coverage:
             for check in deciding:
                 if (host, check.id) in self.blind and not self._pointless(host, check.id):
                     blind[f"{check.id}: {self.blind[host, check.id]}"].append(host)
-        return [f"{', '.join(hosts[:4])}{' …' if len(hosts) > 4 else ''}: {why}" for why, hosts in blind.items()], unasked
+        return blind, unasked
 
     def decidable(self, leaf: Leaf) -> bool:
         """Whether some check that was run, passive or exclusive, could have shown what decides."""

@@ -4,7 +4,7 @@ Rejected means that what would decide was looked at and says no. Where it could 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from graph.engine.belief import Belief
@@ -55,6 +55,8 @@ class Standing:
     best: Belief
     blind: tuple[str, ...] = ()
     unasked: tuple[tuple[str, str], ...] = ()
+    unseen: tuple[str, ...] = ()
+    """The hosts that keep it undecided, where nothing else does."""
 
 
 HARD = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inforom", "gpu.", "smi.", "pcie.")
@@ -194,7 +196,7 @@ def stand(leaf: Leaf, rows: Sequence[Belief], settled: Verdicts, coverage: Cover
     if unasked:
         return standing("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
     if blind:
-        return standing("inconclusive", f"could not look: {blind[0]}")
+        return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.unseen(leaf))
     if not coverage.decidable(leaf):
         return standing("inconclusive", "no check that was run can decide it")
     return standing("rejected", _says_no(best, coverage))

@@ -21,7 +21,7 @@ from graph.ladders.moves import News, climb
 from graph.ladders.preview import planned_actions
 from graph.ladders.shared import Spot, kept_elsewhere, shared_causes, spots_of, spots_of_ladders
 from graph.ports import Ports
-from graph.report import Report
+from graph.report import Report, SharedCause
 from graph.state import Hypothesis, Item, Ladder, Ticket
 from tools.action import FaultCondition
 from tools.fact import Fact
@@ -107,7 +107,10 @@ async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, 
     built = ladders_for(wanted, yard, kept, anew=asked, elsewhere=elsewhere)
     looks = look_ladders(now, yard, kept) if report.outcome == "abstained" else []
     ladders = settled(_resting([*kept, *built.ladders], believed, case, ports) + looks, yard)
-    report = _let_go_of(_pointing(report, elsewhere), case, ports)
+    aside = [row for row in report.root_causes if row not in wanted and row.label in report.also_seen]
+    known_there = await _known_to_others(aside, yard, ports)
+    shared = (*shared_causes(wanted, elsewhere), *shared_causes(aside, known_there, waits=False))
+    report = _let_go_of(_pointing(report, shared), case, ports)
     if not ladders and not built.by_hand:
         return replace(concluded, report=report)
     report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
@@ -135,9 +138,15 @@ async def _elsewhere(
     return kept_elsewhere(spots, await ports.keep(case.id, tuple(names)))
 
 
-def _pointing(report: Report, elsewhere: Mapping[Spot, str]) -> Report:
+async def _known_to_others(aside: Sequence[Hypothesis], yard: Yard, ports: Ports) -> Mapping[Spot, str]:
+    """Which of the causes that nobody asked this incident about others keep. It keeps none of them itself."""
+    spots = spots_of(aside, yard)
+    names = dict.fromkeys(name for row in spots.values() for name in row)
+    return kept_elsewhere(spots, await ports.keepers(yard.incident, tuple(names))) if names else {}
+
+
+def _pointing(report: Report, shared: tuple[SharedCause, ...]) -> Report:
     """The report with the causes that others keep. Where that is all of them, there is nothing to do here."""
-    shared = shared_causes(report.root_causes, elsewhere)
     if not shared:
         return report
     all_theirs = {row.label for row in report.root_causes} == {row.label for row in shared}
@@ -148,7 +157,7 @@ def _let_go_of(report: Report, case: Case, ports: Ports) -> Report:
     """The report of a look because another incident let go of a cause, with what became of it as this one sees it: of the other thread nothing
     is told but that."""
     was = case.report.shared if case.report and case.kind == "recheck" and "why" in case.item.data else ()
-    labels = list(dict.fromkeys(row.label for row in was if row.label not in {kept.label for kept in report.shared}))
+    labels = list(dict.fromkeys(row.label for row in was if row.waits and row.label not in {kept.label for kept in report.shared}))
     shown = {row.label for row in report.root_causes}
     unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it does not show here any more"
     left = "it still shows here, so it is decided here now"

@@ -7,7 +7,7 @@ the hosts that show it, a job's by the job. Where nothing tells the place, a cau
 from collections.abc import Iterable, Mapping, Sequence
 
 from graph.ladders.build import Yard, mended_on
-from graph.report import SharedCause
+from graph.report import Report, SharedCause
 from graph.state import Hypothesis, Ladder
 
 Spot = tuple[str, str]
@@ -42,14 +42,20 @@ def kept_elsewhere(spots: Mapping[Spot, Sequence[str]], holders: Mapping[str, st
     return found
 
 
-def shared_causes(causes: Iterable[Hypothesis], elsewhere: Mapping[Spot, str]) -> tuple[SharedCause, ...]:
-    """What a report says of them: one row a cause and the incident that keeps it."""
+def left_to_another(report: Report) -> bool:
+    """Whether other incidents keep every cause that this one found."""
+    found = {row.label for row in report.root_causes}
+    return bool(report.shared) and {row.label for row in report.shared} >= found
+
+
+def shared_causes(causes: Iterable[Hypothesis], elsewhere: Mapping[Spot, str], *, waits: bool = True) -> tuple[SharedCause, ...]:
+    """What a report says of them: one row a cause and the incident that keeps it. `waits`: this one goes on where that one lets go."""
     rows: list[SharedCause] = []
     for cause in causes:
         mine = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
         for incident in dict.fromkeys(mine.values()):
             hosts = tuple(host for host, other in mine.items() if host and other == incident)
-            rows.append(SharedCause(label=cause.label, hosts=hosts, incident=incident))
+            rows.append(SharedCause(label=cause.label, hosts=hosts, incident=incident, waits=waits))
     return tuple(rows)
 
 

@@ -86,6 +86,13 @@ def test_a_blind_check_is_inconclusive_where_it_would_decide() -> None:
     assert [(b.host, b.check, b.why) for b in now.could_not_look()] == [("n2", "dmesg", "no answer within 20 s")]
 
 
+def test_what_one_silent_host_leaves_undecided_is_said_of_that_host_and_not_of_the_one_that_hints_at_it() -> None:
+    facts = [row for row in healthy(*HOSTS) if row.host != "n3"]
+    now = look([*facts, *(blind(check.id, Status.TIMEOUT, "no answer", "n3") for check in lens().checks.values())], priors={LOST: 0.5})
+    assert now.standings[LOST].because.startswith("could not look: n3:")
+    assert (now.hypothesis(LOST).hosts, now.hypothesis(LOST).devices) == (("n3",), ())
+
+
 def test_what_decides_and_could_not_be_looked_at_is_never_rejected() -> None:
     facts = [row for row in healthy(*HOSTS) if row.check != "ibstat"]
     now = look([*facts, *(blind("ibstat", Status.DENIED, "permission denied", host) for host in HOSTS)])

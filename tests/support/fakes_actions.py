@@ -379,6 +379,7 @@ class Office:
             late=LateOnes(ActionIndex(redis, self.clock)),
             treated=ActionIndex(redis, self.clock).treated,
             keep=nobody_else if alone else Causes(redis, self.clock).keep,
+            keepers=nobody_else if alone else Causes(redis, self.clock).keepers,
         )
         self.turns = IncidentTurns(RedisSaver(redis), self.ports)
         self.woken: list[str] = []

@@ -121,8 +121,10 @@ def _also_seen(report: Report, titles: Titles) -> list[Block]:
 
 def _not_put_up(report: Report) -> list[Block]:
     """How to be shown the fixes that nobody asked for."""
-    shown = {*(row.label for row in report.actions), *(row.label for row in report.shared)}
-    hosts = fold(host for row in report.root_causes if row.label in report.also_seen and row.label not in shown for host in row.hosts)
+    up = {row.label for row in report.actions}
+    theirs = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
+    causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
+    hosts = fold(host for row in causes for host in row.hosts if (row.label, host) not in theirs)
     return [blocks.say("No fix of it is put up for decision. Say ", code(f"recheck {hosts}"), " to be shown one.")] if hosts else []
 
 

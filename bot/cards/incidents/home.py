@@ -22,6 +22,7 @@ WORDS = {
     "handed_off": "with a human",
     "closed": "closed",
 }
+ELSEWHERE = "worked on in another thread"
 MOST, MOST_MINE, MOST_HELD = 30, 8, 10
 NOTHING_OPEN = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
 
@@ -44,6 +45,8 @@ class OpenIncident:
     """User ids of those whose it is: who took it, and who is on it."""
     held: tuple[Held, ...] = ()
     """Nodes that we hold for it; also a closed one may."""
+    elsewhere: bool = False
+    """Whether another incident works on all that it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +131,13 @@ def phrases(rows: Iterable[tuple[str, str]]) -> Card:
 
 def _row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
     at: tuple[Part, ...] = (bold(rows.hosts(row.hosts)), " ") if row.hosts else ()
-    small = f"{WORDS[row.lifecycle]}, opened {age(row.opened_at, now)} ago"
-    return ((f"{MARKS[row.lifecycle]} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_link(row)))
+    small = f"{_stands(row)}, opened {age(row.opened_at, now)} ago"
+    mark = "↪" if _stands(row) == ELSEWHERE else MARKS[row.lifecycle]
+    return ((f"{mark} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_link(row)))
+
+
+def _stands(row: OpenIncident) -> str:
+    return ELSEWHERE if row.elsewhere and row.lifecycle == "open" else WORDS[row.lifecycle]
 
 
 def _link(row: OpenIncident) -> tuple[Part, ...]:

@@ -27,4 +27,5 @@ def _line(report: Report, incident: str, where: Part) -> Block:
     hosts = fold(host for row in rows for host in row.hosts)
     whole = {row.label for row in rows} == {row.label for row in report.root_causes}
     what: tuple[Part, ...] = (bold(hosts), " is") if hosts and not whole else ("This is",)
-    return blocks.say("↪ ", *what, " worked on in ", where, ", and decided there. I look again here when that is over.")
+    later = " I look again here when that is over." if any(row.waits for row in rows) else ""
+    return blocks.say("↪ ", *what, " worked on in ", where, f", and decided there.{later}")

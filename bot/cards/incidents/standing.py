@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 from bot.cards.blocks import Status
 from graph.incident.lifecycle import all_cured
 from graph.ladders.ends import does
+from graph.ladders.shared import left_to_another
+from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Ladder, LadderOutcome, Rung
 from tools.inventory.ranges import fold
@@ -115,9 +117,17 @@ def _reported(rows: IncidentRows) -> IncidentStanding:
         return IncidentStanding("people", ("Waiting for an answer.",))
     if report.about and report.about.found == "nothing" and not report.actions:
         return IncidentStanding("well", ("Nothing to mend on what was asked about.",))
-    if report.shared and {row.label for row in report.shared} >= {row.label for row in report.root_causes}:
-        return IncidentStanding("people", ("Worked on and decided in another thread.",))
-    return IncidentStanding("people", ("Waiting for people.",))
+    return IncidentStanding("people", (_theirs(report) or "Waiting for people.",))
+
+
+def _theirs(report: Report) -> str:
+    """What other incidents work on, where nothing that was found is left to this one. A fault beside what was asked about is not the answer."""
+    if not left_to_another(report):
+        return ""
+    if all(row.label in report.also_seen for row in report.root_causes):
+        asked = fold(report.about.hosts) if report.about else "what was asked about"
+        return f"No cause is proven on {asked}; what else was seen is worked on in another thread."
+    return "Worked on and decided in another thread."
 
 
 def _left(ladders: Sequence[Ladder]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ WELL = FOUND.model_copy(update={"about": AboutHosts(hosts=("gpu-001",), found="n
 THEIRS = FOUND.model_copy(
     update={"root_causes": (Hypothesis(label="GPU.X.Y"),), "shared": (SharedCause(label="GPU.X.Y", incident="i2", hosts=("gpu-002",)),)}
 )
+ODD = THEIRS.model_copy(update={"about": AboutHosts(hosts=("gpu-001",), found="odd", checks=22), "also_seen": ("GPU.X.Y",)})
 
 
 def incident(*ladders: Ladder, **more: Any) -> IncidentRows:
@@ -118,6 +119,11 @@ def test_what_ended_in_doubt_stays_in_sight_beside_what_goes_on() -> None:
         ),
         (incident(report=WELL.model_dump(mode="json")), "well", "Nothing to mend on what was asked about."),
         (incident(report=THEIRS.model_dump(mode="json")), "people", "Worked on and decided in another thread."),
+        (
+            incident(report=ODD.model_dump(mode="json")),
+            "people",
+            "No cause is proven on gpu-001; what else was seen is worked on in another thread.",
+        ),
     ],
 )
 def test_each_state_has_its_sign_and_line(rows: IncidentRows, sign: str, words: str) -> None:

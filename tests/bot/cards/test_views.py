@@ -384,6 +384,8 @@ def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
 def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> None:
     late = home.OpenIncident("i2", "open", NOW, "Link down")
     early = home.OpenIncident("i1", "handed_off", NOW - timedelta(hours=5), "", ("gpu-017", "gpu-018"), "T1", "C1", "1700000000.000100")
+    theirs = home.OpenIncident("i3", "open", NOW, "GPU gone", elsewhere=True)
+    assert "worked on in another thread, opened" in shown(tuple(home.listing([theirs], NOW)))
     words = shown(tuple(home.render(home.HomeTab([late, early]), NOW)["blocks"]))
     assert words.index("*gpu-[017-018]* not diagnosed yet") < words.index("Link down")
     assert "opened 5 h ago" in words

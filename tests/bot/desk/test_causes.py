@@ -10,6 +10,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from bot.cards.incidents import diagnosis
 from bot.desk.causes import Causes
 from bot.desk.concern import Concern
 from bot.desk.desk import Desk
@@ -188,6 +189,31 @@ async def test_what_an_incident_waits_for_elsewhere_does_not_end_by_silence(stor
     second = await office.mention("everything is slow", thread="2.0")
     state = await office.turns.state(second)
     assert AUTO_CLOSE not in timers_after(state, await office.last(second), item(second), T0)
+
+
+async def test_what_was_only_seen_beside_a_question_is_pointed_to_where_it_is_worked_on(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    first = await office.mention("n1 is slow")
+    second = await office.mention("is n2 healthy?", thread="2.0")
+    report = await office.last(second)
+    assert (report.also_seen, report.actions) == ((SLOW,), ())
+    assert report.shared == (SharedCause(label=SLOW, incident=first, hosts=("n1",), waits=False),)
+    shown = str(diagnosis.render(second, report).blocks)
+    assert "worked on in another thread, and decided there." in shown
+    assert "I look again here" not in shown
+    assert "No fix of it" not in shown
+    assert AUTO_CLOSE in timers_after(await office.turns.state(second), report, item(second), T0)
+
+
+async def test_who_only_saw_a_cause_beside_a_question_keeps_it_from_nobody(store: Redis) -> None:
+    office = house(store, slow("n1"))
+    asked = await office.mention("is n2 healthy?")
+    assert "No fix of it is put up" in str(diagnosis.render(asked, await office.last(asked)).blocks)
+    later = await office.mention("n1 is slow", thread="2.0")
+    assert (await office.last(later)).shared == ()
+    assert [row.action.remedy for row in await office.pending(later)] == [FIX]
+    await office.say(later, "close", data={"label": SLOW, "root_cause": "x"})
+    assert await office.sweep() == []
 
 
 async def test_a_storm_of_reports_of_one_cause_calls_approvers_once(store: Redis) -> None:
