@@ -7,45 +7,14 @@ Every pattern is bounded, so the cost is linear in the text; redacting twice cha
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kb.scan import candidates
+from kb.secrets.disguise import may_hide, unmasked
+from kb.secrets.spread import GONE, keys, spread
+from kb.secrets.tokens import FORMS
+from kb.secrets.within import ASSIGNED, LONGEST_PREFIX, MAYBE_ASSIGNED, RULES, Rule
 
-GONE = "[redacted]"
-
-_VALUE = r"""(?P<value>\\{1,6}"[^"\\\n]{0,4096}|"(?:[^"\\\n]|\\.){0,4096}"?|'[^'\n]{0,4096}'?|[^\s"'\\,;&|<>(){}]{1,4096})"""
-_NAMES = (
-    r"(?:pass(?:word|wd|phrase)|(?<![a-z])pwd(?!=?/)|secret|credentials?(?![a-z]*/)|api[_-]?key|access[_-]?key(?![_-]?id)|private[_-]?key|"
-    r"client[_-]key[_-]data|account[_-]?key|signing[_-]?key|encryption[_-]?key|token(?!s|i[sz]|_?(?:type|count|len|id\b|per|num))|"
-    r"auth[_-]?key|\bsignature|\bsas\b)"
-)
-_ASSIGNED = re.compile(
-    rf"""(?P<head>{_NAMES}[\w-]{{0,40}}(?:\\{{0,6}}["'])?[ \t]{{0,4}}(?:=>|:=|={{1,2}}|:)[ \t]{{0,4}}){_VALUE}""", re.IGNORECASE
-)
-_MAYBE_ASSIGNED = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["']?[ \t]{{0,4}}[=:]""")
-"""The same over a line in lower case and without its value: most lines that say `token` assign nothing."""
-LONGEST_PREFIX = 16
-"""Characters of a name before its needle: `encryption_` of `encryption_key`."""
-_FLAG = re.compile(rf"(?P<head>--?(?:[\w-]{{0,40}}-)?(?:password|passwd|token|secret|api-?key)[ \t]{{1,4}})(?!-){_VALUE}", re.IGNORECASE)
-_ENV = re.compile(rf"(?P<head>\b[A-Z][A-Z0-9_]{{0,80}}_(?:KEY|PAT|PASS|PWD|AUTH|CREDS|TOKEN|SECRET)=){_VALUE}")
-_DOCKER = re.compile(r"""(?P<head>"auth"[ \t]{0,4}:[ \t]{0,4})(?P<value>"[A-Za-z0-9+/=]{8,4096}")""")
-_HEADER = re.compile(
-    r"""(?P<head>\b(?:proxy-)?authorization\\{0,6}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,6}["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,4})?)"""
-    r"""(?P<value>[^\s"'\\,;<>]{1,4096})""",
-    re.IGNORECASE,
-)
-_BEARER = re.compile(r"(?P<head>\b(?:bearer|basic)[ \t]{1,4})(?P<value>[A-Za-z0-9._~+/=-]{16,4096})", re.IGNORECASE)
-_URL = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@\"'<>]{0,128}:)(?P<value>[^\s/@\"'<>]{1,512})(?=@)", re.IGNORECASE)
-_WANDB = re.compile(r"(?P<head>wandb[^\n]{0,60}?\b)(?P<value>(?:local-)?[0-9a-f]{40})\b", re.IGNORECASE)
-_COOKIE = re.compile(r"(?P<head>\b(?:set-)?cookie: )(?P<value>[^\n]{1,4096})", re.IGNORECASE)
-
-_TOKENS = re.compile(
-    r"\bxox[a-z]{1,2}-[A-Za-z0-9-]{8,}|\bxapp-\d-[A-Za-z0-9-]{10,}|(?<=hooks\.slack\.com/)(?:services|workflows)/[A-Za-z0-9/_-]{10,}"
-    r"|\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
-    r"|\bhf_[A-Za-z0-9]{20,}|\bsk-(?=[A-Za-z_-]{0,80}\d)[A-Za-z0-9_-]{20,}|\bnvapi-[A-Za-z0-9_-]{20,}|\bAIza[A-Za-z0-9_-]{35}"
-    r"|\bya29\.[A-Za-z0-9_-]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{40,}|\bdckr_pat_[A-Za-z0-9_-]{20,}|\bhvs\.[A-Za-z0-9_-]{20,}"
-    r"|\bgls?[ac]_[A-Za-z0-9_]{20,}|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*"
-)
 _PEM = re.compile(
     r"-----BEGIN (?P<what>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
     r"(?:(?:\s|\\n|\\r|\")+(?:(?:Proc-Type|DEK-Info|Comment|Version)[^\n]{0,120}|[A-Za-z0-9+/=]{24,}(?![^\s\\\"])))*"
@@ -71,30 +40,23 @@ def _keep_head(found: re.Match[str]) -> str:
     return f"{head}{quote}{GONE}{closing}"
 
 
-Rule = tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]], str]]
-_OWN_NAMES = (
-    *("xox", "xapp-", "hooks.slack.com", "akia", "asia", "abia", "acca", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
-    *("hf_", "sk-", "nvapi-", "aiza", "ya29.", "npm_", "pypi-", "dckr_pat_", "hvs.", "glsa_", "glc_", "gla_", "gsa_", "gsc_", "eyj"),
-)
-_RULES: tuple[Rule, ...] = (
-    (("://",), _URL, _keep_head),
-    (("authorization",), _HEADER, _keep_head),
-    (("bearer", "basic"), _BEARER, _keep_head),
-    (("cookie",), _COOKIE, _keep_head),
-    (("wandb",), _WANDB, _keep_head),
-    (('"auth"',), _DOCKER, _keep_head),
-    (("pass", "pwd", "secret", "credential", "key", "token", "signature", "sas"), _ASSIGNED, _keep_head),
-    (("--pass", "--token", "--secret", "--api", "-password", "-token", "-secret", "-api"), _FLAG, _keep_head),
-    (("_key=", "_pat=", "_pass=", "_pwd=", "_auth=", "_creds=", "_token=", "_secret="), _ENV, _keep_head),
-    (_OWN_NAMES, _TOKENS, lambda _: GONE),
-)
-"""What a line must hold (any of them, in lower case), pattern, replacement."""
+_RULES: tuple[Rule, ...] = (*RULES, *(Rule(needles, form) for needles, form in FORMS))
 
-_ALL = tuple(dict.fromkeys(needle for needles, _, _ in _RULES for needle in needles))
-_NEEDLES = tuple(needle for needle in _ALL if not any(other in needle for other in _ALL if other != needle))
-"""A line that holds `--token` holds `token`: the shorter needle finds it as well."""
-_RULES_OF = {short: [n for n, (needles, _, _) in enumerate(_RULES) if any(short in needle for needle in needles)] for short in _NEEDLES}
-"""Needle → the rules that may apply to a line with it."""
+
+def _rules_of(rules: range) -> dict[str, list[int]]:
+    """Needle → the rules that may apply to a line with it. A line that holds `--token` holds `token`: the shorter needle finds it as well."""
+    every = dict.fromkeys(needle for number in rules for needle in _RULES[number].needles)
+    short = [needle for needle in every if not any(other in needle for other in every if other != needle)]
+    return {one: [number for number in rules if any(one in needle for needle in _RULES[number].needles)] for one in short}
+
+
+_BESIDE = _rules_of(range(len(RULES)))
+_BY_FORM = _rules_of(range(len(RULES), len(_RULES)))
+SHORTEST = 20
+"""Characters without a blank or a slash in every token that tells itself by its form: most lines have no such word, and are not searched for any."""
+_WORDS = bytes(
+    ord("a") if chr(code).isalnum() or chr(code) in "_-." else code if chr(code) == "\n" else ord(" ") for code in range(128)
+).ljust(256)
 BLOCK = 4 << 20
 """Characters that are searched at a time, up to the next end of a line."""
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
@@ -111,11 +73,17 @@ def redact(text: str) -> str:
 
 
 def _once(text: str) -> str:
-    if "PRIVATE KEY" in text:
-        text = _PEM.sub(lambda found: f"[redacted {found['what'].lower()}]", text)
+    if "PRIVATE KEY" in text or "Private-Lines: " in text:
+        text = _PEM.sub(lambda found: f"[redacted {found['what'].lower()}]", _keys_gone(text))
     if '"MESSAGE"' in text:
         text = _BYTES.sub(_bytes, text)
     return "".join(_block(text[start:end]) for start, end in _blocks(text))
+
+
+def _keys_gone(text: str) -> str:
+    lines = text.split("\n")
+    keys(lines)
+    return "\n".join(lines)
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -128,8 +96,15 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _block(text: str) -> str:
+    """What is disguised, and then what is written plainly."""
+    if may_hide(text):
+        text = "\n".join(unmasked(line, _plain) if may_hide(line) else line for line in text.split("\n"))
+    return _plain(text)
+
+
+def _plain(text: str) -> str:
     """Machines print the same lines over and over, and nearly all of them hold no needle: each different line is searched once."""
-    lowered = text.translate(_LOWER).split("\n")  # ASCII only, so that both have the same places
+    lowered = _lowered(text).split("\n")
     suspects = _suspects("\n".join(dict.fromkeys(lowered)))
     if not suspects:
         return text
@@ -137,24 +112,56 @@ def _block(text: str) -> str:
     for at, line in enumerate(lowered):
         if line in suspects:
             lines[at] = _line(lines[at], line, suspects[line])
+            spread(lines, at, line)
     return "\n".join(lines)
+
+
+def _lowered(text: str) -> str:
+    """In lower case and in ASCII, every character at the place that it had: needles are ASCII, and one byte a character is searched fastest."""
+    lower = text.lower()
+    lower = lower if len(lower) == len(text) else text.translate(_LOWER)
+    return lower if lower.isascii() else lower.encode("ascii", "replace").decode("ascii")
 
 
 def _suspects(lowered: str) -> dict[str, set[int]]:
     """Lines that may hold a secret, and the numbers of the rules that may find it."""
     found: dict[str, set[int]] = {}
-    for needle, rules in _RULES_OF.items():
-        for start, end in candidates(lowered, (needle,)) if needle in lowered else ():
-            found.setdefault(lowered[start:end], set()).update(rules)
+    long = _with_long_words(lowered)
+    for text, rules_of in ((lowered, _BESIDE), (long, _BY_FORM if long else {})):
+        for needle, rules in rules_of.items():
+            if needle in text:
+                for start, end in candidates(text, (needle,)):
+                    found.setdefault(text[start:end], set()).update(rules)
     return found
+
+
+def _with_long_words(lowered: str) -> str:
+    """The lines that have a word long enough to be a token."""
+    words, run = lowered.encode().translate(_WORDS), b"a" * SHORTEST
+    lines, at = [], words.find(run)
+    while at >= 0:
+        end = words.find(b"\n", at)
+        end = len(words) if end < 0 else end
+        lines.append(lowered[words.rfind(b"\n", 0, at) + 1 : end])
+        at = words.find(run, end)
+    return "\n".join(lines)
 
 
 def _line(line: str, lowered: str, rules: set[int]) -> str:
     for number in sorted(rules):
-        needles, pattern, replacement = _RULES[number]
-        if any(needle in lowered for needle in needles) and (pattern is not _ASSIGNED or _assigns(lowered, needles)):
-            line = pattern.sub(replacement, line)
+        rule = _RULES[number]
+        if (rule.also and not _holds(lowered, rule.also)) or not _holds(lowered, rule.needles):
+            continue
+        if rule.pattern is not ASSIGNED or _assigns(lowered, rule.needles):
+            line = rule.pattern.sub(_keep_head if "value" in rule.pattern.groupindex else GONE, line)
     return line
+
+
+def _holds(line: str, needles: tuple[str, ...]) -> bool:
+    for needle in needles:  # noqa: SIM110  it is run for every line that says `token`, and a generator takes three times as long
+        if needle in line:
+            return True
+    return False
 
 
 def _assigns(lowered: str, needles: tuple[str, ...]) -> bool:
@@ -162,7 +169,7 @@ def _assigns(lowered: str, needles: tuple[str, ...]) -> bool:
     first = min(at for needle in needles if (at := lowered.find(needle)) >= 0)
     if lowered.find("=", first) < 0 and lowered.find(":", first) < 0:
         return False
-    return _MAYBE_ASSIGNED.search(lowered, max(0, first - LONGEST_PREFIX)) is not None
+    return MAYBE_ASSIGNED.search(lowered, max(0, first - LONGEST_PREFIX)) is not None
 
 
 def _bytes(found: re.Match[str]) -> str:

@@ -1,0 +1,103 @@
+"""Secrets that are spread over several lines: keys in PEM behind a log's prefix, a name and its value, YAML that goes on below its name.
+
+Takes the lines and changes them in place; each line is looked at a bounded number of times."""
+
+import re
+from collections.abc import Iterator
+
+GONE = "[redacted]"
+MOST = 400
+"""Lines of one key or one block."""
+NEAR = 60
+"""Lines from the kind of a manifest to its data."""
+_GOES_ON = frozenset(":|>-+")
+_DIGIT = re.compile(r"\d")
+
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY|^Private-Lines: \d")
+_BODY = re.compile(r"(?P<head>(?:^|.{0,400}?[\s>|:]))(?P<value>[A-Za-z0-9+/]{1,80}={0,2})\s*$")
+_END = ("-----END", "Private-MAC")
+_LONG = 40
+"""A whole line of a key has 64 characters or more; what is shorter is its last."""
+
+
+def keys(lines: list[str]) -> None:
+    """Private keys whose every line stands behind the same prefix, or that a log cut short."""
+    for at in [at for at, line in enumerate(lines) if _BEGIN.search(line)]:
+        for inside in range(at + 1, min(at + 1 + MOST, len(lines))):
+            found = _BODY.match(lines[inside])
+            after = lines[inside + 1] if inside + 1 < len(lines) else ""
+            if not found or not (len(found["value"]) >= _LONG or any(end in after for end in _END)):
+                break
+            lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
+
+
+_NAME = re.compile(
+    r"""(?:^|[\s{,"'-])["']?(?:name|key)["']?\s{0,2}[:=]\s{0,2}["']?[\w.-]{0,60}(?:pass|pwd|secret|token|credential|api_?key|_key\b|_auth\b|_pat\b)[\w.-]{0,40}""",
+    re.IGNORECASE,
+)
+_ITS_VALUE = re.compile(
+    r"""(?P<head>(?:^|[\s{,"'])["']?value["']?\s{0,2}[:=]\s{0,2})(?P<quote>["']?)(?P<value>(?:[^"'\\\n,}]|\\.){3,4096})""", re.IGNORECASE
+)
+
+
+def spread(lines: list[str], at: int, lowered: str) -> None:
+    """What belongs to a line that names a secret; `lowered` is that line as it was, in lower case."""
+    if "name" in lowered or "key" in lowered:
+        _pair(lines, at)
+    if lowered.rstrip()[-1:] in _GOES_ON:
+        _below(lines, at)
+    if "kind" in lowered and _KIND.match(lines[at]):
+        _manifest(lines, at)
+
+
+def _pair(lines: list[str], at: int) -> None:
+    """`name: DB_PASSWORD` and its `value:`, in one line or in the next or the one before, as containers and manifests list their environment."""
+    if not _NAME.search(lines[at]):
+        return
+    for where in (at, at + 1, at - 1):
+        if 0 <= where < len(lines) and (where == at or not _OTHER_NAME.search(lines[where])) and (found := _ITS_VALUE.search(lines[where])):
+            if not found["value"].strip().startswith(("[", "$", "*")):
+                lines[where] = lines[where][: found.start("value")] + GONE + lines[where][found.end("value") :]
+            return
+
+
+_OTHER_NAME = re.compile(r"""["']?\bname["']?\s{0,2}[:=]""", re.IGNORECASE)
+
+_OPENS = re.compile(
+    r"""^(?P<indent>[ \t]*)(?:-[ \t]+)?["']?[\w.-]{0,60}(?:passw(?:or)?d|passphrase|secret|token|api_?key|private_?key|credential)s?"""
+    r"""[\w.-]{0,20}["']?:[ \t]*(?:[|>][+-]?\d?)?[ \t\r]*$""",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"""^(?P<indent>[ \t]*)(?P<dash>-[ \t]+)?(?P<value>["']?[^\s:"']{6,4096}["']?)[ \t\r]*$""")
+
+
+def _below(lines: list[str], at: int) -> None:
+    """What YAML puts below a secret's name: a block, a folded text, a list."""
+    if not (opened := _OPENS.match(lines[at])):
+        return
+    for inside in range(at + 1, min(at + 1 + MOST, len(lines))):
+        found = _ITEM.match(lines[inside])
+        if not found or len(found["indent"]) + bool(found["dash"]) <= len(opened["indent"]) or not _DIGIT.search(found["value"]):
+            break
+        lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
+
+
+_KIND = re.compile(r"""^[ \t-]*["']?kind["']?:[ \t]*["']?Secret\b""", re.IGNORECASE)
+_DATA = re.compile(r"^(?P<indent>[ \t]*)(?:data|stringData):[ \t\r]*$")
+_ENTRY = re.compile(r"^(?P<head>(?P<indent>[ \t]+)[\w.-]{1,253}:[ \t]*)(?P<value>\S.{0,16384})$")
+
+
+def _manifest(lines: list[str], at: int) -> None:
+    """A Secret of Kubernetes: all that it holds, whatever its name. `data` may stand before its `kind`, in the same document."""
+    for start, indent in _data(lines, at):
+        for inside in range(start + 1, min(start + 1 + MOST, len(lines))):
+            found = _ENTRY.match(lines[inside])
+            if not found or len(found["indent"]) <= indent:
+                break
+            lines[inside] = found["head"] + GONE
+
+
+def _data(lines: list[str], at: int) -> Iterator[tuple[int, int]]:
+    for near in range(max(0, at - NEAR), min(len(lines), at + NEAR)):
+        if found := _DATA.match(lines[near]):
+            yield near, len(found["indent"])

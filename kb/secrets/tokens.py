@@ -1,0 +1,68 @@
+"""Secrets that tell themselves by their form: a prefix that its issuer chose, and length. The forms are those that the issuers publish."""
+
+import re
+
+_FORMS: dict[tuple[str, ...], str] = {
+    ("xox", "xapp-"): r"\bxox[a-z]{1,2}(?:\.xox[a-z])?-[A-Za-z0-9-]{8,}|\bxapp-\d-[A-Za-z0-9-]{10,}",
+    ("webhook.office.com",): r"(?<=webhook\.office\.com/)webhookb2/[A-Za-z0-9/@-]{10,}",
+    ("/webhooks/",): r"(?<=/webhooks/)\d{15,22}/[\w-]{40,}",
+    ("akia", "asia", "abia", "acca", "a3t", "absk"): r"\b(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{16}\b|\bABSK[A-Za-z0-9+/=]{80,}",
+    ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"): r"\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}",
+    ("glpat-", "gldt-", "glrt-", "glft-", "glptt-", "glcbt-", "glffct-", "glimt-", "glagent-", "gloas-", "glsoat-", "gr1348941"): (
+        r"\bgl(?:pat|dt|rt|ft|ptt|cbt|ffct|imt|agent|oas|soat)-[A-Za-z0-9_.-]{16,}|\bGR1348941[\w-]{16,}"
+    ),
+    ("_gitlab_session",): r"(?<=_gitlab_session=)[0-9a-z]{20,}",
+    ("hf_", "api_org_"): r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}",
+    (
+        "sk-",
+        "sk_live",
+        "sk_test",
+        "rk_live",
+        "rk_test",
+    ): r"\bsk-(?=[A-Za-z_-]{0,80}\d)[A-Za-z0-9_-]{20,}|\b[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",
+    ("nvapi-", "pplx-", "gsk_"): r"\b(?:nvapi-|pplx-|gsk_)[A-Za-z0-9_-]{20,}",
+    ("aiza", "ya29."): r"\bAIza[A-Za-z0-9_-]{35}|\bya29\.[A-Za-z0-9_-]{20,}",
+    ("npm_", "pypi-", "rubygems_", "clojars_"): (
+        r"\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{40,}|\brubygems_[0-9a-f]{40,}|\bCLOJARS_[A-Za-z0-9]{40,}"
+    ),
+    ("dckr_",): r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}",
+    ("hvs.", "hvb.", "atlasv1"): r"\bhv[sb]\.[A-Za-z0-9_-]{20,}|\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}",
+    ("glsa_", "glc_", "gla_", "gsa_", "gsc_"): r"\bgls?[ac]_[A-Za-z0-9_+/]{20,}={0,3}",
+    (
+        "eyj",
+    ): r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*|(?<![A-Za-z0-9])eyJrIjoi[A-Za-z0-9+/]{60,}={0,3}"
+    r"|\bops_eyJ[A-Za-z0-9+/]{60,}={0,3}",
+    ("dapi",): r"\bdapi[a-f0-9]{32}(?:-\d)?\b",
+    ("_v1_", "dp.pt.", "dt0c01.", "v1.0-"): (
+        r"\bdo[opr]_v1_[a-f0-9]{40,}|\bdp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{30,}|\bdt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{40,}"
+        r"|\bv1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
+    ),
+    ("sg.",): r"\bSG\.[A-Za-z0-9_-]{16,40}\.[A-Za-z0-9_-]{20,}",
+    (":aa",): r"\b(?:bot)?\d{8,12}:AA[A-Za-z0-9_-]{30,}",
+    ("age-secret-key-",): r"\bAGE-SECRET-KEY-1[A-Z0-9]{40,}",
+    ("tskey-",): r"\btskey-[a-z]{2,12}-[A-Za-z0-9-]{16,}",
+    ("ltai", "akcp", "cmvmd", "4b1d", "ezak", "eztk"): (
+        r"\bLTAI[A-Za-z0-9]{20}\b|\bAKCp[A-Za-z0-9]{60,}|\bcmVmd[A-Za-z0-9]{50,}|\b4b1d[A-Za-z0-9]{38}\b|\bEZ[AT]K[A-Za-z0-9]{50,}"
+    ),
+    ("q~",): r"(?<![A-Za-z0-9])[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}",
+    ("sha256~", "pscale_", "pmak-", "pnu_", "pul-"): (
+        r"\bsha256~[\w-]{40,}|\bpscale_(?:tkn|oauth|pw)_[\w=.-]{30,}|\bPMAK-[a-f0-9]{24}-[a-f0-9]{30,}|\bpnu_[A-Za-z0-9]{36}|\bpul-[a-f0-9]{40}"
+    ),
+    ("xkeysib-", "sntrys_", "sntryu_", "sm_aat", "sm_pat", "sm_sat", "shippo_", "shpat_", "shpca_", "shppa_", "shpss_", "sgp_"): (
+        r"\bxkeysib-[a-f0-9]{60,}-\w{16}|\bsntry[su]_[A-Za-z0-9+/=_]{40,}|\bsm_[aps]at_[A-Za-z0-9]{16,}|\bshippo_(?:live|test)_[a-f0-9]{40}"
+        r"|\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|\bsgp_(?:(?:[a-f0-9]{16}|local)_)?[a-f0-9]{40}"
+    ),
+    ("eaaa", "eaam", "eaac", "sq0"): r"\bEAA(?:A|[MC])[\w-]{22,}|\bsq0[a-z]{3}-[\w-]{20,}",
+    ("lin_api_", "ntn_", "_mmk", "rdme_", "tk-us-", "ico-", "fio-u-", "p8e-", "hrku-", "duffel_", "flwseck"): (
+        r"\blin_api_[A-Za-z0-9]{36,}|\bntn_\d{11}[A-Za-z0-9]{30,}|\b[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk|\brdme_[A-Za-z0-9]{60,}|\btk-us-[\w-]{40,}"
+        r"|\bico-[A-Za-z0-9]{32}\b|\bfio-u-[\w=-]{60,}|\bp8e-[A-Za-z0-9]{32}|\bHRKU-[\w-]{50,}|\bduffel_(?:test|live)_[\w=-]{40,}"
+        r"|\bFLWSECK_TEST-[A-Za-z0-9]{12,}"
+    ),
+    ("fo1_", "fm1", "fm2_"): r"\bfo1_[\w-]{40,}|\bfm(?:1[ar]|2)_[A-Za-z0-9+/]{80,}={0,3}",
+    ("a3-", "api-"): r"\bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{5,11}-){2,4}[A-Z0-9]{5}\b|\bAPI-[A-Z0-9]{26}\b",
+    ("$",): r"\$(?:[1567y]|gy|2[abxy]|argon2id?|apr1|sha1|scrypt)\$[^\s:\"'<>]{20,}",
+    ("-us",): r"\b[0-9a-f]{32}-us\d{1,2}\b",
+}
+"""What a line must hold, in lower case, of any of them → the form."""
+
+FORMS = tuple((needles, re.compile(form)) for needles, form in _FORMS.items())

@@ -1,0 +1,174 @@
+"""Secrets that stand in one line beside something that says so: a name and a sign, a header, a URL, a command's option, a sentence.
+
+Every pattern has a `head`, which stays, and a `value`. All are bounded. A rule is tried only on lines that hold one of its needles."""
+
+import re
+from dataclasses import dataclass
+
+_QUOTED = r"""\\{1,6}"[^"\\\n]{0,4096}|"(?:[^"\\\n]|\\.){0,4096}"?|'[^'\n]{0,4096}'?"""
+VALUE = rf"""(?P<value>{_QUOTED}|[^\s"'\\,;&|<>(){{}}]{{1,4096}})"""
+_WORD = rf"""(?P<value>{_QUOTED}|[^\s"'\\|;]{{1,4096}})"""
+_NAMES = (
+    r"(?:pass(?:word|wd|phrase|wort|code)|kennwort|wachtwoord|mot de passe|contrasena|(?<![a-z])pwd(?!=?/)|(?<![a-z0-9])pw(?=[\"' \t]{0,4}[=:])"
+    r"|(?:bind|root|admin|user|db)pw(?=[\"' \t]{0,4}[=:])|(?<!by)(?<![ \t])pass(?=[\"']?[=:])|(?<![a-z])psk(?=[\"' \t]{0,4}[=:])"
+    r"|secret|credentials?(?![a-z]*/)|art-api|api[_-]?key|access[_-]?key(?![_-]?id)|private[_-]?key|preshared[_-]?key|dockerconfigjson|"
+    r"client[_-]key[_-]data|account[_-]?key|signing[_-]?key|encryption[_-]?key|token(?!s|i[sz]|_?(?:type|count|len|id\b|per|num))|"
+    r"auth[_-]?key|\bsignature|\bsas\b|(?<=[?&;])sig(?==))"
+)
+ASSIGNED = re.compile(
+    rf"""(?P<head>{_NAMES}[\w-]{{0,40}}(?:\\{{0,6}}["'`*]{{1,3}})?[ \t]{{0,4}}(?:=>|:=|={{1,2}}|:)(?:[*`]{{1,3}})?[ \t]{{0,4}}`?){VALUE}""",
+    re.IGNORECASE,
+)
+MAYBE_ASSIGNED = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["'`*]{{0,3}}[ \t]{{0,4}}[=:]""")
+"""The same over a line in lower case and without its value: most lines that say `token` assign nothing."""
+LONGEST_PREFIX = 16
+"""Characters of a name before its needle: `encryption_` of `encryption_key`."""
+_SAYS = ("pass", "pw", "psk", "sig=", "kennwort", "woord", "secret", "credential", "contrasena", "art-api", "key", "token", "signature", "sas",
+         "dockerconfigjson")  # fmt: skip
+
+_APART = r"""(?:[ \t]{1,4}|["'],[ \t]{0,4})"""
+"""What parts two words of a command: blanks, or in a list the quotes and the comma."""
+_FLAG = re.compile(
+    rf"(?P<head>(?<![\w-])--?(?:[\w-]{{0,40}}[-_])?(?:password|passwd|passphrase|pass|requirepass|token|secret|api[-_]?key|wandb[-_]key|"
+    rf"(?:secret|access|private)[-_]key){_APART})(?!-){_WORD}",
+    re.IGNORECASE,
+)
+_ENV = re.compile(rf"(?P<head>\b[A-Z][A-Z0-9_]{{0,80}}_(?:KEY|PAT|PASS|PWD|PW|AUTH|CREDS|TOKEN|SECRET)=){VALUE}")
+_DOCKER = re.compile(r"""(?P<head>"auth"[ \t]{0,4}:[ \t]{0,4})(?P<value>"[A-Za-z0-9+/=]{8,4096}")""")
+_HEADER = re.compile(
+    r"""(?P<head>\b(?:proxy-)?authorization\\{0,6}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,6}["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)[ \t]{1,4})?)"""
+    r"""(?P<value>[^\s"'\\,;<>]{1,4096})""",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<head>\b(?:bearer|basic)[ \t]{1,4})(?P<value>[A-Za-z0-9._~+/=-]{16,4096})", re.IGNORECASE)
+_URL = re.compile(
+    r"""(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@"'<>]{0,128}:)(?!\d{1,5}[/?#])(?P<value>(?:[^\s/@"'<>]|/(?!/)){1,512})(?=@)""",
+    re.IGNORECASE,
+)
+_URL_USER = re.compile(r"""(?P<head>://)(?P<value>[\w~.=-]{20,256})(?=(?::[^\s/@"'<>]{0,64})?@)""")
+_VENDOR = re.compile(r"(?P<head>wandb[^\n]{0,60}?\b)(?P<value>(?:local-)?[0-9a-f]{40})\b", re.IGNORECASE)
+_TWILIO = re.compile(r"(?P<head>twilio[^\n]{0,60}?\b)(?P<value>(?:AC|SK)?[0-9a-f]{32})\b", re.IGNORECASE)
+_DISCORD = re.compile(r"(?P<head>discord[^\n]{0,60}?\b)(?P<value>[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,})", re.IGNORECASE)
+_SLACK_HOOK = re.compile(r"(?P<head>\bhooks\.slack\.com/)(?P<value>(?:services|workflows|triggers)/[A-Za-z0-9/_-]{10,400})")
+_COOKIE = re.compile(r"(?P<head>\b(?:set-)?cookie: )(?P<value>[^\n]{1,4096})", re.IGNORECASE)
+_XML = re.compile(
+    r"(?P<head><[\w:-]{0,40}(?:password|passwd|secret|token|api_?key|(?:private|access|secret)key)[\w:-]{0,20}>)"
+    r"(?P<value>[^<\s]{1,4096})(?=<)",
+    re.IGNORECASE,
+)
+_XML_PAIR = re.compile(
+    rf"""(?P<head>\b(?:name|key)="[^"\n]{{0,60}}(?:password|passwd|secret|token|api_?key)[^"\n]{{0,40}}"[ \t]{{1,4}}value=){VALUE}""",
+    re.IGNORECASE,
+)
+
+
+def _option(commands: str, option: str) -> re.Pattern[str]:
+    """The value of an option, of those commands alone: `-p` means something else to most."""
+    return re.compile(rf"""(?P<head>\b(?:{commands})\b[^\n|]{{0,300}}?(?<=[\s"'])(?:{option})){_WORD}""")
+
+
+_SSHPASS = _option("sshpass", rf"-p{_APART}?")
+_LOGIN = _option(r"(?:docker|podman|nerdctl|helm|skopeo|buildah|oras|crane)\b[^\n|]{0,60}?\blogin", rf"-p{_APART}?")
+_MYSQL = _option("mysql|mysqldump|mysqladmin|mysqlimport|mysqld|mariadb|mariadb-dump", r"-p[ \t]{0,4}")
+_BMC = _option("ipmitool|ipmi-[a-z]{2,20}|ipmipower", rf"-P{_APART}?")
+_RACADM = _option("racadm|ipmi-[a-z]{2,20}|mongosh?|sshfs|htpasswd", rf"-p{_APART}")
+_REDIS = _option("redis-cli|keydb-cli|valkey-cli", rf"(?:-a|--pass){_APART}")
+_LDAP = _option("ldap(?:search|modify|add|whoami|passwd|delete)", rf"-w{_APART}?")
+_OPENSSL = _option("openssl", rf"-(?:k|K|pass(?:in|out)?){_APART}(?:pass:)?")
+_STORE = _option("mc", rf"alias{_APART}set{_APART}\S{{1,80}}{_APART}\S{{1,200}}{_APART}\S{{1,200}}{_APART}")
+_LOGS_IN = _option("wandb|vault|huggingface-cli|hf", rf"login{_APART}(?!-)")
+_USER = re.compile(
+    r"""(?P<head>\b(?:curl|lftp|smbclient|wget|http)\b[^\n|]{0,300}?(?<=[\s"'])(?:-u|-U|--user|--proxy-user)[ \t=]{0,4}["']{0,2},?[ \t]{0,4}["']?"""
+    r"""[^\s:,%"']{1,128}[:,%])(?P<value>[^\s"']{1,4096})"""
+)
+_SET = re.compile(
+    r"(?P<head>(?:secret_access_key|api[-_]?key|secret[-_]key)[ \t]{1,4})(?P<value>[A-Za-z0-9+/=_-]{16,4096})(?![\w:=])", re.IGNORECASE
+)
+_ECHO = re.compile(
+    rf"(?P<head>\b(?:echo|printf)[ \t]{{1,4}}(?:-n[ \t]{{1,4}})?){_WORD}(?=[ \t]{{0,4}}\|[^\n]{{0,80}}(?:password-stdin|passwd|sudo -S))"
+)
+
+_MIXED = r"""(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])"""
+_SAID = re.compile(
+    rf"""(?P<head>\b(?:password|passwd|passphrase|pw|pwd|passwort|kennwort)(?:[ \t]{{1,2}}for[ \t]{{1,2}}[\w.-]{{1,40}}(?=[ \t]{{1,2}}is\b))?"""
+    rf"""(?:[ \t]{{1,2}}(?:is|was|ist))?[ \t]{{1,4}}(?:["'`*]{{0,3}}))(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,200}})""",
+    re.IGNORECASE,
+)
+_SAID_KEY = re.compile(
+    r"""(?P<head>\b(?:token|api[ _-]?key|secret|key)(?:[ \t]{1,2}(?:is|was))?[ \t]{1,4}["'`*]{0,3})"""
+    r"""(?P<value>(?=[^\s]{0,80}\d)(?=[^\s]{0,80}[a-z])(?=[^\s]{0,80}[G-Zg-z])[A-Za-z0-9_+/=-]{24,400})(?![\w./:])""",
+    re.IGNORECASE,
+)
+_USER_PASS = re.compile(r"(?P<head>\buser/pass(?:word)?:[ \t]{0,4}[^\s/]{1,40}/)(?P<value>\S{4,200})", re.IGNORECASE)
+_NETRC = re.compile(
+    r"(?P<head>\b(?:machine[ \t]{1,4}\S{1,200}|default)[ \t][^\n]{0,200}?\bpassword[ \t]{1,4})(?P<value>\S{1,400})", re.IGNORECASE
+)
+_DIRECTIVE = re.compile(
+    r"(?P<head>^[ \t]{0,40}(?:password|requirepass|masterauth|bindpw|rootpw|sasl-password)[ \t]{1,8})(?P<value>[^\s=:]{6,400})(?=[ \t\r]*$)",
+    re.IGNORECASE,
+)
+_PASS_LINE = re.compile(r"(?P<head>^[ \t]{0,40}(?:pass|password2?)[ \t]{0,8}=[ \t]{0,8})(?P<value>\S{8,400})", re.IGNORECASE)
+_PGPASS = re.compile(r"(?P<head>^[\w.*-]{1,200}:(?:\d{2,5}|\*):[\w*-]{1,80}:[\w*-]{1,80}:)(?P<value>\S{4,200})$")
+_SNMP = re.compile(r"(?P<head>\bcommunity[ \t]{1,4})(?P<value>[^\s=:]{4,80})(?=[ \t]{1,4}R[OW]\b)", re.IGNORECASE)
+_LIST = re.compile(
+    r"""(?P<head>(?:password|passwd|secret|token|api_?key)s?["']?[ \t]{0,4}[:=][ \t]{0,4}\[)"""
+    r"""(?P<value>(?=[^\]\n]{0,400}\d)(?=[^\]\n]{0,400}[A-Za-z])[^\]\n\[]{8,4096})(?=\])""",
+    re.IGNORECASE,
+)
+
+
+_ENDINGS = ("_key=", "_pat=", "_pass=", "_pwd=", "_pw=", "_auth=", "_creds=", "_token=", "_secret=")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`needles`: any of them in the line, in lower case. `also`: one of these as well, if there are any."""
+
+    needles: tuple[str, ...]
+    pattern: re.Pattern[str]
+    also: tuple[str, ...] = ()
+
+
+RULES = (
+    Rule(("://",), _URL, ("@",)),
+    Rule(("://",), _URL_USER, ("@",)),
+    Rule(("auth",), _HEADER, ("authorization",)),
+    Rule(("bearer", "basic"), _BEARER),
+    Rule(("cookie",), _COOKIE),
+    Rule(("hooks.slack",), _SLACK_HOOK),
+    Rule(("wandb",), _VENDOR),
+    Rule(("twilio",), _TWILIO),
+    Rule(("discord",), _DISCORD),
+    Rule(("auth",), _DOCKER, ('"auth"',)),
+    Rule(("pass", "secret", "key", "token"), _XML, ("</",)),
+    Rule(("pass", "secret", "key", "token"), _XML_PAIR, ('value="',)),
+    Rule(("pass", "secret", "key", "token"), _LIST, (": [", "= [", ":[", "=[")),
+    Rule(("pass",), _USER_PASS, ("user/pass",)),
+    Rule(_SAYS, ASSIGNED),
+    Rule(("pass", "token", "secret", "key"), _FLAG, (" -", '"-', "'-")),
+    Rule(
+        ("key", "_pat", "pass", "pw", "auth", "_creds=", "token", "secret"),
+        _ENV,
+        _ENDINGS,
+    ),
+    Rule(("pass",), _SSHPASS, ("sshpass",)),
+    Rule(("login",), _LOGIN, (" -p", '"-p', "'-p")),
+    Rule(("login",), _LOGS_IN, ("wandb", "vault", "hf", "hugging")),
+    Rule(("mysql", "mariadb"), _MYSQL, (" -p", '"-p', "'-p")),
+    Rule(("ipmi",), _BMC, (" -p", '"-p', "'-p")),
+    Rule(("racadm", "ipmi", "mongo", "sshfs", "pass"), _RACADM, (" -p", '"-p', "'-p")),
+    Rule(("-cli",), _REDIS, ("redis-cli", "keydb-cli", "valkey-cli")),
+    Rule(("ldap",), _LDAP, (" -w", '"-w', "'-w")),
+    Rule(("openssl",), _OPENSSL),
+    Rule(("mc alias", '"alias"'), _STORE),
+    Rule(("curl", "lftp", "smbclient", "wget"), _USER, ("-u", "--user", "--proxy")),
+    Rule(("key",), _SET, ("configure set", "config ")),
+    Rule(("pass", "sudo -s"), _ECHO, ("echo", "printf")),
+    Rule(("pass",), _NETRC, ("machine", "default")),
+    Rule(("pass", "masterauth", "bindpw", "rootpw"), _DIRECTIVE),
+    Rule(("pass",), _PASS_LINE, ("=",)),
+    Rule(("pass", "pw", "kennwort"), _SAID),
+    Rule(("token", "key", "secret"), _SAID_KEY, ("token ", "key ", "secret ")),
+    Rule((":5432:", ":*:"), _PGPASS),
+    Rule(("community",), _SNMP),
+)

@@ -1,0 +1,65 @@
+"""Reads the files beside it: `SOURCE | LINE`, in which `{a40}` is a secret of forty letters and digits, made up from its place and therefore the
+same every time; `{BEGIN}` is that word, ⏎ a new line, ␛ an escape. Digits (`d`) are ids beside a secret and no secret."""
+
+import random
+import re
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_SLOT = re.compile(r"\{([A-Za-z])(\d{1,3})\}")
+_LETTERS = string.ascii_letters
+_OF = {
+    "h": "0123456789abcdef",
+    "u": string.ascii_uppercase + "234567",
+    "d": string.digits,
+    "D": string.digits,
+    "l": _LETTERS,
+    "b": _LETTERS + string.digits + "+/",
+    "p": _LETTERS + string.digits + "-_.",
+    "s": _LETTERS + string.digits + "-_.!#%^*+~",
+}
+SHOWN = {"{BEGIN}": "BEGIN", "{V}": "", "⏎": "\n", "␛": "\x1b"}
+"""What would make a scanner of repositories, or an editor, stumble over the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A text from that kind of source, and the secrets in it."""
+
+    source: str
+    text: str
+    secrets: tuple[str, ...]
+
+    def left(self, clean: str) -> bool:
+        """Whether a half of a secret can still be read."""
+        seen = re.sub(r"\x1b\[[\d;]*m|[\u200b-\u200f\u2060\ufeff\u00ad]", "", clean)
+        return any(half in seen for secret in self.secrets for half in (secret[: (len(secret) + 1) // 2], secret[len(secret) // 2 :]))
+
+
+def vectors(name: str) -> Iterator[Vector]:
+    """Those of a file."""
+    for number, line in enumerate((Path(__file__).parent / f"{name}.txt").read_text(encoding="utf-8").split("\n")):
+        if line and not line.startswith("#"):
+            yield vector(line, f"{name} {number}")
+
+
+def vector(line: str, seed: str) -> Vector:
+    """The line with its secrets made up."""
+    dice, secrets = random.Random(seed), []
+
+    def made(found: re.Match[str]) -> str:
+        kind, size = found[1], int(found[2])
+        made_up = "".join(dice.choices(_OF.get(kind, _LETTERS + string.digits), k=size))
+        made_up = made_up if kind in "dDl" else f"{dice.choice('bcdf')}{made_up[1:-1]}{dice.randrange(10)}"
+        made_up = made_up.upper() if kind == "u" else made_up
+        if kind not in "dD":
+            secrets.append(made_up)
+        return made_up
+
+    source, _, text = line.partition(" | ")
+    text = _SLOT.sub(made, text)
+    for shown, meant in SHOWN.items():
+        text = text.replace(shown, meant)
+    return Vector(source, text, tuple(secrets))
