@@ -7,9 +7,9 @@ from typing import Literal
 
 from graph.state import Origin, Stored
 
-Ended = Literal["cured", "passed", "in_vain", "person", "well", "quiet"]
-"""`cured`: proved twice; `passed`: proved once; `in_vain`: a remedy ran and nothing proves that it helped; `person`: closed by one, and nothing
-of ours had run; `well`: nothing was broken; `quiet`: nobody said anything more."""
+Ended = Literal["cured", "passed", "in_part", "in_vain", "person", "well", "quiet"]
+"""`cured`: proved twice; `passed`: proved once; `in_part`: proved, and not for every cause on every host; `in_vain`: a remedy ran and nothing
+proves that it helped; `person`: closed by one, and nothing of ours had run; `well`: nothing was broken; `quiet`: nobody said anything more."""
 
 Heard = Literal["whole", "own_hosts", "nothing"]
 """What a place may hear of an incident of another one: all of it, only what concerns hosts that it may speak of itself, or nothing."""

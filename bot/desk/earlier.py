@@ -1,6 +1,6 @@
 """A closed incident becomes a row that later ones can search, after the report that closed it; one that lives again is of the past no more."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from bot.desk.desk import Board
@@ -52,7 +52,9 @@ def _causes(rows: IncidentRows) -> tuple[EarlierCause, ...]:
 
 
 def _ended(rows: IncidentRows, fixes: Sequence[Ladder]) -> Ended:
-    if any(row.proven for row in fixes):
+    if proven := {(row.label, row.target) for row in fixes if row.proven}:
+        if any(place not in proven for place in _to_mend(rows)):
+            return "in_part"
         return "cured" if all_cured(fixes) else "passed"
     if any(row.since for row in fixes):
         return "in_vain"
@@ -61,6 +63,12 @@ def _ended(rows: IncidentRows, fixes: Sequence[Ladder]) -> Ended:
         return "well"
     in_words = rows.item.kind in ("close", "ask")  # `ask`: whatever somebody says in the thread
     return "person" if in_words or (rows.ticket is not None and rows.ticket.closed_by) else "quiet"
+
+
+def _to_mend(rows: IncidentRows) -> Iterator[tuple[str, str]]:
+    """Every cause with each of its hosts, one that has none by itself."""
+    for cause in _causes(rows):
+        yield from ((cause.label, host) for host in cause.hosts or ("",))
 
 
 def _proven(ladder: Ladder) -> list[str]:

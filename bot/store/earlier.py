@@ -19,10 +19,19 @@ what is kept reaches."""
 
 
 class EarlierIncidents:
-    """All of them on one Redis. `heard`: what a place may hear of an incident of another one; `keep`: how long closed incidents stay."""
+    """All of them on one Redis. `heard`: what a place may hear of an incident of another one; `keep`: how long closed incidents stay;
+    `most`: the newest that an index names, whether anybody ever asks for them or not."""
 
-    def __init__(self, redis: Redis, heard: Callable[[Origin, Origin], Heard], keep: timedelta, names: Names | None = None) -> None:
-        self._redis, self._heard, self._keep, self._names = redis, heard, keep, names or Names()
+    def __init__(
+        self,
+        redis: Redis,
+        heard: Callable[[Origin, Origin], Heard],
+        keep: timedelta,
+        names: Names | None = None,
+        *,
+        most: int = 10_000,
+    ) -> None:
+        self._redis, self._heard, self._keep, self._names, self._most = redis, heard, keep, names or Names(), most
 
     async def keep(self, row: EarlierIncident, goes_in: timedelta | None = None) -> None:
         """In the place of what was known of it; `goes_in` where its incident has been closed for a while."""
@@ -31,6 +40,7 @@ class EarlierIncidents:
             pipe.set(self._row(row.incident), row.model_dump_json(exclude_defaults=True), px=goes_in or self._keep)
             for key in (self._names.earlier("all"), *(self._names.earlier(*kind) for kind in kinds)):
                 pipe.zadd(key, {row.incident: score})
+                pipe.zremrangebyrank(key, 0, -1 - self._most)
                 pipe.expire(key, self._keep)
             await pipe.execute()
 

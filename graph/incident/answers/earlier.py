@@ -29,6 +29,7 @@ class Near(StrEnum):
 ENDED: Final = {
     "cured": "proved twice",
     "passed": "passed its proof once",
+    "in_part": "proved for part of it alone",
     "in_vain": "what ran is not proved to have helped",
     "person": "closed by a person, nothing of mine ran",
     "well": "nothing was broken",

@@ -113,6 +113,14 @@ async def test_what_is_gone_is_found_no_more_and_leaves_the_indices(redis: Redis
     assert 0 < await redis.ttl(Names().of("b", "earlier")) <= KEEP.total_seconds()
 
 
+async def test_an_index_that_nobody_searches_does_not_grow_for_ever(redis: Redis) -> None:
+    earlier = EarlierIncidents(redis, lambda reader, other: heard(reader, other, BOUND), KEEP, most=3)
+    for number in range(6):
+        await earlier.keep(row(f"i{number}", 9 - number, "n1"))
+    assert await redis.zrange(Names().earlier("all"), 0, -1) == [b"i3", b"i4", b"i5"]
+    assert await redis.zrange(Names().earlier("host", "n1"), 0, -1) == [b"i3", b"i4", b"i5"]
+
+
 async def test_a_row_that_cannot_be_read_is_passed_over(redis: Redis) -> None:
     earlier = kept_on(redis)
     await earlier.keep(row("a", 9, "n1"))
@@ -167,6 +175,15 @@ def test_how_it_ended_is_never_said_better_than_it_was_proved() -> None:
     assert row_of(state()).ended == "person"
     assert row_of(state(item={"id": "t", "kind": "timer", "incident": "inc-1", "at": T0.isoformat()})).ended == "quiet"
     assert earlier_of(state("open"), T0) is None
+
+
+def test_the_fix_of_one_cause_does_not_speak_for_another() -> None:
+    two = (Hypothesis(label=DEAD, hosts=("n1",), devices=("n1/gpu3",)), Hypothesis(label=ECC, hosts=("n2",)))
+    report = Report(item="m", outcome="diagnosed", root_causes=two).model_dump(mode="json")
+    cured = fixed(proven="apr-1", since=T0, outcome="cured")
+    assert row_of(state(ladders=cured, report=report)).ended == "in_part"
+    wide = Report(item="m", outcome="diagnosed", root_causes=(Hypothesis(label=DEAD, hosts=("n1", "n2")),)).model_dump(mode="json")
+    assert row_of(state(ladders=cured, report=wide)).ended == "in_part"
 
 
 def test_a_persons_word_is_what_it_was() -> None:
