@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeGuard
 
 from kb.keys import find
-from tools.fact import Fact, Status
+from tools.fact import Fact, Status, Value
 
 MOST_ROWS = 40
 """Hosts that are shown: those that stand out most."""
+
+GREATEST = 10**18
+"""Above it a number is none that a GPU counts or measures."""
 
 
 @dataclass(slots=True)
@@ -22,7 +26,7 @@ class Heat:
     def add(self, facts: Iterable[Fact]) -> None:
         """Take what these facts say of the key; where several do, the largest counts."""
         for fact in facts:
-            if fact.key == self.key and fact.status is Status.OK and not fact.stale and isinstance(fact.value, (int, float)):
+            if fact.key == self.key and fact.status is Status.OK and not fact.stale and _can_be_drawn(fact.value):
                 for column in self._columns_of(fact):
                     place = (fact.host, column)
                     self._values[place] = max(float(fact.value), self._values.get(place, float("-inf")))
@@ -85,6 +89,11 @@ class Heat:
                 far[host] = max(far[host], abs(value - spread[1]))
         first = sorted(known, key=lambda host: -far[host])[:most]
         return [host for host in known if host in set(first)]
+
+
+def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
+    """Hosts may print any number of digits, and no number at all: neither has a place on a scale."""
+    return isinstance(value, (int, float)) and abs(value) <= GREATEST
 
 
 def in_words(heat: Heat) -> str:

@@ -84,13 +84,14 @@ class Ssh:
         line, command = self._line(host), remote_command(argv, timeout)
         await self._connected(row, line)
         for attempt in range(REFUSALS):
+            if attempt:
+                await asyncio.sleep(random.uniform(0.005, 0.015) * 2**attempt)  # noqa: S311  # jitter, not a secret
             async with line.sessions.slot() as slot:
                 connection = await self._connected(row, line)  # it may have been lost while we waited for a slot
                 process = await _session(connection, row.name, command)
                 if process is not None:
                     return await self._watch(process, timeout, cap)
                 slot.dropped = True
-            await asyncio.sleep(random.uniform(0.01, 0.03) * 2**attempt)  # noqa: S311  # jitter, not a secret
         raise Unreachable(row.name, f"sshd refused a session {REFUSALS} times; is its MaxSessions at least 1?")
 
     async def aclose(self) -> None:

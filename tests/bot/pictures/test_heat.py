@@ -34,6 +34,13 @@ def test_the_hosts_that_stand_out_are_shown_and_the_others_counted() -> None:
     assert in_words(heat) == "core temperature of 60 hosts: 40 to 88 C, median 40; gpu-055/gpu3 with 88 stands out most"
 
 
+@pytest.mark.parametrize("printed", [10**400, float("inf"), float("nan"), -1e308])
+def test_what_no_scale_holds_is_not_known(printed: float) -> None:
+    heat = heat_of(["n1", "n2"], gpus=1)
+    heat.add([Fact("smi", "gpu.temp.core", printed, "gpu1", host="n1")])
+    assert (heat.columns, heat.spread()) == (["gpu0"], (40.0, 40.0, 40.0))
+
+
 def test_every_cell_says_its_number_and_what_is_not_known_is_a_question_mark() -> None:
     heat = heat_of(["n1", "n2"], hot="n2", gpus=4)
     heat.add(
