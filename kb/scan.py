@@ -5,6 +5,16 @@ from collections.abc import Iterable, Sequence
 LONGEST = 16_384
 """Characters of a line that are looked at: a tenant can print a line of any length."""
 
+
+def lines_in(text: str) -> list[str]:
+    """The lines as a shell, awk and the node kit see them: a new line ends one, and nothing else does. `str.splitlines` would also end one at
+    a form feed, U+0085 or U+2028, which anybody may put into the name of a process: what follows would pose as a line about somebody else."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+
+
 Span = tuple[int, int]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from bot.policy.approvals import STALLED, Rights, terms
 from graph.ladders.fault import guard_of
 from graph.state import Ladder, Rung
+from kb.scan import lines_in
 from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, build_check, via_of
 from tools.acting.conditions import ConditionSeen, filled, job_forgotten, process_start, see, unmet
 from tools.acting.identity import boot_id, fingerprint
@@ -115,7 +116,7 @@ class Proposer:
             if one.id == DRAINED.id:
                 raise Withheld("not_idle", f"{action.target} is {one.saw or 'not drained'}")
             if action.remedy == "drain_node" and one.saw.startswith("drain"):
-                raise Withheld("held", f"{action.target} is out of service already ({one.saw.splitlines()[0]})")
+                raise Withheld("held", f"{action.target} is out of service already ({lines_in(one.saw)[0]})")
             raise Withheld("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
 
     def _terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: frozenset[str]) -> Terms:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bot.refusal import Refusal
 from bot.settings import PREFIX
+from kb.scan import lines_in
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.checks import CHECKS
@@ -44,7 +45,7 @@ def site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
     try:
         return load_skus(*site_folder(kb_dir, "sku"))
     except BadSku as why:
-        raise BadSite("the SKU profiles", str(why).splitlines()) from why
+        raise BadSite("the SKU profiles", lines_in(str(why))) from why
 
 
 def site_folder(kb_dir: Path | None, part: str) -> tuple[Path, ...]:

@@ -16,6 +16,7 @@ from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.requests import DryRunRequest
 from bot.terminal.shared import looking, stage_of
+from kb.scan import lines_in
 from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
 from tools.acting.conditions import ConditionSeen, process_start
 from tools.acting.deletes import Deletes, would_delete
@@ -126,6 +127,6 @@ def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen], gone: 
         console.print(Padding(Text.assemble((f"{name}: ", "dim"), value), (0, 0, 0, 2)))
     for row in seen:
         mark, style = MARKS[row.ok]
-        saw = f" (it says {row.saw.splitlines()[0][:120]!r})" if row.ok is not True and row.saw else ""
+        saw = f" (it says {lines_in(row.saw)[0][:120]!r})" if row.ok is not True and row.saw else ""
         console.print(Padding(Text.assemble((mark, style), f" {row.says}{saw}"), (0, 0, 0, 2)))
     console.print(Text(f"It would {told['would']}."))

@@ -19,6 +19,7 @@ from graph.ports import Ports, Progress
 from graph.reading.counts import sure
 from graph.rows import write_hypotheses
 from graph.state import Hypothesis, Incident, Tier
+from kb.scan import lines_in
 
 MOST_HYPOTHESES, MOST_JUDGED = 6, 2
 
@@ -44,7 +45,7 @@ async def _judged(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
     if ports.model is None or "judge" in case.turn.asked_model:
         return case, now
     turn = replace(case.turn, asked_model=(*case.turn.asked_model, "judge"))
-    lines = digest_of(now).splitlines()
+    lines = lines_in(digest_of(now))
     sway: dict[str, float] = {}
     for row in now.suspects[:MOST_JUDGED]:
         answer = await ports.model.judge(case.id, now.hypothesis(row.label), lines)

@@ -13,6 +13,7 @@ from kb.logs.templates.compress import compress
 from kb.logs.templates.lines import placed
 from kb.logs.templates.masks import XID
 from kb.logs.templates.merge import sounds_bad, telling
+from kb.scan import lines_in
 from tools.fact import Fact
 from tools.inventory.ranges import fold
 
@@ -43,7 +44,7 @@ def read_log(name: str, sha256: str, text: str, now: datetime | None = None) -> 
 
 def is_log(text: str) -> bool:
     """Whether a text is of many lines, and not one document (XML, JSON, the whole of `nvidia-smi -q`)."""
-    head = list(islice((line.strip() for line in text[:65536].splitlines() if line.strip()), SHORTEST))
+    head = list(islice((line.strip() for line in lines_in(text[:65536]) if line.strip()), SHORTEST))
     if len(head) < SHORTEST or head[0].startswith(_DOCUMENTS):
         return False
     return head[0] not in ("{", "[", "[{")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kb.scan import lines_in
 from tools.action import Action
 from tools.inventory.ranges import BadRange, expand
 from tools.transport import Transport, Unreachable
@@ -44,7 +45,7 @@ async def would_cancel(action: Action, transport: Transport) -> Cancels | None:
 
 def read_cancels(text: str) -> Cancels:
     """`4711_3|RUNNING|alice|gpu-[001-002]`, a row for each task or part."""
-    rows = [parts for line in text.splitlines()[:MOST] if len(parts := line.strip().split("|")) == 4]
+    rows = [parts for line in lines_in(text)[:MOST] if len(parts := line.strip().split("|")) == 4]
     try:
         hosts = tuple(dict.fromkeys(host for *_, nodes in rows if nodes for host in expand(nodes)))
     except BadRange as why:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from kb.scan import lines_in
 from tools.action import Action, Condition
 from tools.checks.containers import answers
 from tools.nodekit.generate import LOOK
@@ -95,11 +96,11 @@ def _started(ran: Ran, complaint: str) -> str | None:
 
 
 def _loaded(module: str, text: str) -> str:
-    return "yes" if any(line.split(" ", 1)[0] == module for line in text.splitlines()) else "no"
+    return "yes" if any(line.split(" ", 1)[0] == module for line in lines_in(text)) else "no"
 
 
 def _users(module: str, text: str) -> str | None:
-    rows = [line.split(" ") for line in text.splitlines() if line.split(" ", 1)[0] == module]
+    rows = [line.split(" ") for line in lines_in(text) if line.split(" ", 1)[0] == module]
     return "0" if not rows else rows[0][2] if len(rows[0]) > 2 else None
 
 

@@ -5,6 +5,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from kb.scan import lines_in
 from tools.action import Action
 from tools.checks import CHECKS
 from tools.nodekit.generate import ACT, kit_version
@@ -85,7 +86,7 @@ def _told(says: str) -> str:
 
 def _turned_away(ran: Ran) -> bool:
     """Whether sudo (or the shell before it) ended this, so that the kit was never reached."""
-    lines = ran.stderr.decode("utf-8", "replace").splitlines()
+    lines = lines_in(ran.stderr.decode("utf-8", "replace"))
     return ran.exit_status in (126, 127) or (
         ran.exit_status == 1 and any(re.match(r"sudo: |Sorry, user |\S+ is not in the sudoers", x) for x in lines)
     )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -36,17 +37,15 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 def is_events(text: str) -> bool:
     """Whether rows of `ipmitool sel` stand at the beginning, or its complaint."""
-    return any(_EVENT.match(line) for line in text[:4096].splitlines()[:10]) or bool(
-        _EMPTY.search(text[:400]) or _NO_BMC.search(text[:400])
-    )
+    return any(_EVENT.match(line) for line in lines_in(text[:4096])[:10]) or bool(_EMPTY.search(text[:400]) or _NO_BMC.search(text[:400]))
 
 
 def parse_events(text: str) -> Sequence[Fact]:
     """Troubles that still stand: what was taken back later is over. Times are taken as UTC, for the log names no zone."""
-    if (why := _NO_BMC.search(text)) and not any(_EVENT.match(line) for line in text.splitlines()):
+    if (why := _NO_BMC.search(text)) and not any(_EVENT.match(line) for line in lines_in(text)):
         return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {why[0]}"[:200])]
     standing: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
-    for line in text.splitlines():
+    for line in lines_in(text):
         row = _EVENT.match(line)
         kind = _kind(f"{row[3]} {row[4]}") if row else ""
         if row and kind:
@@ -83,12 +82,12 @@ def _time(date: str, clock: str) -> datetime | None:
 
 def is_sensors(text: str) -> bool:
     """Whether rows of `ipmitool sdr type` stand at the beginning."""
-    return any(_SENSOR.match(line) for line in text[:4096].splitlines()[:10])
+    return any(_SENSOR.match(line) for line in lines_in(text[:4096])[:10])
 
 
 def parse_sensors(text: str) -> Sequence[Fact]:
     """The hottest inlet, and every sensor that is not ok. `ns` is a sensor that is not fitted."""
-    rows = [row for row in map(_SENSOR.match, text.splitlines()) if row]
+    rows = [row for row in map(_SENSOR.match, lines_in(text)) if row]
     inlets = [(float(said[1]), row[0].strip()) for row in rows if _INLET.search(row[1]) and (said := _DEGREES.search(row[4]))]
     found = []
     if inlets:
@@ -112,7 +111,7 @@ def is_broken(text: str) -> bool:
 
 def parse_broken(text: str) -> Sequence[Fact]:
     """The complaint, for people to read."""
-    raise Unreadable(text.strip().splitlines()[0][:200])
+    raise Unreadable(lines_in(text.strip())[0][:200])
 
 
 def settle(facts: Sequence[Fact]) -> Sequence[Fact]:

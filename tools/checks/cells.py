@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+from kb.scan import lines_in
 from tools.fact import Status, Value
 
 Reads = Literal["int", "float", "flag", "text"]
@@ -60,4 +61,4 @@ def read(text: str, reads: Reads) -> Value:
 
 def first_line(text: str) -> str:
     """The first line that is not blank, shortened: what to show of a text that cannot be read."""
-    return next((line.strip()[:160] for line in text.splitlines() if line.strip()), "")
+    return next((line.strip()[:160] for line in lines_in(text) if line.strip()), "")

@@ -8,6 +8,7 @@ NTPSynchronized=yes
 import re
 from collections.abc import Sequence
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
@@ -25,12 +26,12 @@ _CLOCK = re.compile(r"\s*(\d{9,11}\.\d{1,9})\s*")
 def is_tracking(text: str) -> bool:
     """Whether chronyc wrote this, in either of its forms or to complain."""
     head = text[:2000]
-    return bool(_SILENT.search(head) or _LEAP.search(head) or any(_TRACKING.match(line) for line in head.splitlines()[:3]))
+    return bool(_SILENT.search(head) or _LEAP.search(head) or any(_TRACKING.match(line) for line in lines_in(head)[:3]))
 
 
 def parse_tracking(text: str) -> Sequence[Fact]:
     """Offset and whether a source is followed. A daemon that does not answer keeps no clock."""
-    row = next(filter(None, map(_TRACKING.match, text.splitlines())), None)
+    row = next(filter(None, map(_TRACKING.match, lines_in(text))), None)
     measured = not _NO_SOURCE.search(text)
     if row:
         return _tracked(float(row[1]) if measured else None, row[2].strip(), row[0].strip())

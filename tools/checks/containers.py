@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks.lines import objects
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
@@ -162,7 +163,7 @@ def parse_devices(text: str) -> Sequence[Fact]:
 
 
 def _devices(name: str, said: str, status: int | None) -> Fact | None:
-    line = (said.splitlines() or [""])[0][:200]
+    line = (lines_in(said) or [""])[0][:200]
     if value := _nvml(said, status):
         return Fact(*(CHECK, "container.nvml", value, _short(name)), line=line or f"exit status {status}", attrs={"id": name})
     if status is None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
 
@@ -53,7 +54,7 @@ def parse_space(text: str) -> Sequence[Fact]:
     head = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
     unit = 1024 if head and head[1] else 1
     found: list[Fact] = []
-    for line in text.splitlines():
+    for line in lines_in(text):
         row = _SPACE.match(line)
         if not row or row[2] in _IMAGES:
             continue
@@ -76,7 +77,7 @@ def parse_inodes(text: str) -> Sequence[Fact]:
     """Used percent of inodes, of file systems that count them."""
     found: list[Fact] = []
     rows = 0
-    for line in text.splitlines():
+    for line in lines_in(text):
         row = _INODES.match(line)
         rows += row is not None
         if row and row[5] != "-" and row[2] not in ("0", "-") and not row[1].startswith("/dev/loop"):
@@ -86,7 +87,7 @@ def parse_inodes(text: str) -> Sequence[Fact]:
 
 def _or_unreadable(found: list[Fact], text: str) -> list[Fact]:
     """Mounts that df could not ask are told; nothing at all is no answer."""
-    asked = [blind(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in text.splitlines() if _TROUBLE.match(line)]
+    asked = [blind(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in lines_in(text) if _TROUBLE.match(line)]
     if not found and not asked:
         raise Unreadable("a head and no row of a mount")
     return found + asked

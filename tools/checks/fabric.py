@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from kb.address import bdf
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, Value
 
@@ -61,7 +62,7 @@ def parse_ibstat(text: str) -> Sequence[Fact]:
     found = [fact for port, fields in ports for fact in _port_facts(port, fields, _device(port, several[port[0]]))]
     panic = _PANIC.search(text)
     if panic or (not cards and _NO_CARD.search(text)):
-        line = panic[0] if panic else next(line.strip() for line in text.splitlines() if _NO_CARD.search(line))
+        line = panic[0] if panic else next(line.strip() for line in lines_in(text) if _NO_CARD.search(line))
         found.append(Fact(CHECK, "ib.error", "ibpanic" if panic else "no_devices", line=line))
     elif not cards:
         raise Unreadable("no whole HCA is listed")
@@ -77,7 +78,7 @@ def _ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], Fields]]]:
     cards: list[str] = []
     ports: list[tuple[tuple[str, str], Fields]] = []
     card: Fields = {}
-    for line in text.splitlines():
+    for line in lines_in(text):
         if head := _CA.match(line):
             cards.append(head[1])
             card = {}
@@ -141,14 +142,14 @@ def _port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str]], de
 
 def is_counters(text: str) -> bool:
     """Whether lines of `grep -H` over /sys/class/infiniband stand at the beginning."""
-    return any(_COUNTER.match(line) for line in text[:8192].splitlines()[:20])
+    return any(_COUNTER.match(line) for line in lines_in(text[:8192])[:20])
 
 
 def parse_counters(text: str) -> Sequence[Fact]:
     """The counters that tell something, and the partition keys in use (zero is an empty slot)."""
     found: list[Fact] = []
     pkeys: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in lines_in(text):
         said = _COUNTER.match(line)
         if not said:
             continue
@@ -168,13 +169,13 @@ def parse_counters(text: str) -> Sequence[Fact]:
 
 def is_addresses(text: str) -> bool:
     """Whether the text is a long listing of /sys/class/infiniband, or ls's complaint that there is none."""
-    head = text.lstrip("\n")[:8192].splitlines()[:3]
+    head = lines_in(text.lstrip("\n")[:8192])[:3]
     return bool(head) and (bool(_LISTING.match(head[0])) or any(_LINK.match(line) for line in head))
 
 
 def parse_addresses(text: str) -> Sequence[Fact]:
     """Where each adapter sits on the bus: the kernel speaks of addresses, everybody else of names."""
-    rows = [row for row in map(_LINK.match, text.splitlines()) if row]
+    rows = [row for row in map(_LINK.match, lines_in(text)) if row]
     found = [Fact(CHECK, "ib.bdf", str(bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if bdf(row[2])]
     return found or [Fact(CHECK, "ib.bdf", status=Status.ABSENT, line="no adapter below /sys/class/infiniband")]
 

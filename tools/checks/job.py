@@ -15,6 +15,7 @@ from kb.logs.event import Event
 from kb.logs.job.reader import read_job
 from kb.logs.templates.compress import Template, compress
 from kb.logs.templates.lines import placed
+from kb.scan import lines_in
 from tools.checks.job_files import PROBE
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
@@ -41,13 +42,13 @@ _SET = re.compile(r"NCCL INFO (NCCL_[A-Z0-9_]{1,60}) set (?:by (?:environment|pl
 
 def is_env(text: str) -> bool:
     """Whether the first lines are `PID NAME=VALUE`, or the kit's that no rank is left."""
-    return text.lstrip().startswith(_NO_GPU_PROCESS) or any(_VARIABLE.match(line) for line in text[:8192].splitlines()[:5])
+    return text.lstrip().startswith(_NO_GPU_PROCESS) or any(_VARIABLE.match(line) for line in lines_in(text[:8192])[:5])
 
 
 def parse_env(text: str) -> Sequence[Fact]:
     """One fact per variable and value; `pids` tell which processes have it."""
     groups: dict[tuple[str, str], list[int]] = {}
-    for line in text.splitlines():
+    for line in lines_in(text):
         row = _VARIABLE.match(line)
         if row and WANTED.fullmatch(row[2]):
             groups.setdefault((row[2], row[3][:1000]), []).append(int(row[1]))
@@ -78,7 +79,7 @@ def is_job_log(text: str) -> bool:
 
 def parse_job_log(text: str) -> Sequence[Fact]:
     """Errors of the ranks, how many ranks were seen, and who failed first."""
-    body = "\n".join(line for line in text.splitlines() if not _NO_LOGS.match(line)) if _NO_LOGS.search(text) else text
+    body = "\n".join(line for line in lines_in(text) if not _NO_LOGS.match(line)) if _NO_LOGS.search(text) else text
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
     log = read_job(body)
@@ -130,7 +131,7 @@ def _times(row: Template) -> dict[str, str]:
 def _printed(text: str) -> list[Fact]:
     """The environment as far as NCCL prints it: one fact per variable and value."""
     lines: dict[tuple[str, str], str] = {}
-    for line in text.splitlines() if "NCCL INFO NCCL_" in text else ():
+    for line in lines_in(text) if "NCCL INFO NCCL_" in text else ():
         if "NCCL INFO NCCL_" in line and (row := _SET.search(line[:1000])):
             lines.setdefault((row[1], row[2]), line.strip()[:500])
     values = Counter(name for name, _ in lines)

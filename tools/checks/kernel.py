@@ -10,6 +10,7 @@ from kb.keys import KEYS
 from kb.logs.event import Event
 from kb.logs.kernel.reader import NEEDED, kernel_events
 from kb.logs.timestamps import split
+from kb.scan import lines_in
 from tools.checks.kernel_settle import APART, boot_name, merged, settle, settle_host, times
 from tools.checks.lines import WITHOUT_ENTRIES
 from tools.checks.row import Check, Command, Format
@@ -40,7 +41,7 @@ def parse_boot_id(text: str) -> Sequence[Fact]:
 
 def is_kernel_log(text: str) -> bool:
     """Whether one of the first lines is the kernel's, in any format of dmesg, journalctl, syslog or /dev/kmsg."""
-    head = [line for line in text[:65536].splitlines()[:200] if line.strip()]
+    head = [line for line in lines_in(text[:65536])[:200] if line.strip()]
     return any(_is_kernels(line) for line in head) or bool(kernel_events(text[:65536]))
 
 
@@ -66,7 +67,7 @@ def _oldest_first(text: str) -> str:
     """`journalctl --reverse` prints the newest line first; what a line means may hang on the one before it."""
     if not text.startswith("{"):
         return text
-    lines = text.splitlines()
+    lines = lines_in(text)
     first, last = split(lines[0]).time, split(lines[-1]).time
     return "\n".join(reversed(lines)) if first and last and first > last else text
 

@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks.row import Format
 
 
 def objects(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:
     """The objects in their order; a line that is none, or has `longest` characters or more, is passed over."""
-    for line in text.splitlines():
+    for line in lines_in(text):
         if not line.lstrip().startswith("{") or (longest and len(line) >= longest):
             continue
         try:

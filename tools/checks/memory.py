@@ -12,6 +12,7 @@ Swap:              0           0           0
 import re
 from collections.abc import Sequence
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -38,9 +39,9 @@ def is_free(text: str) -> bool:
 
 def parse_free(text: str) -> Sequence[Fact]:
     """Total, available and swap used. The columns are found by the head: older free has no `available`."""
-    head = next((line.split() for line in text.splitlines() if "total" in line and "used" in line), [])
+    head = next((line.split() for line in lines_in(text) if "total" in line and "used" in line), [])
     found: list[Fact] = []
-    for line in text.splitlines():
+    for line in lines_in(text):
         name, _, rest = line.partition(":")
         cells = [int(cell) for cell in rest.split() if re.fullmatch(r"[0-9]{1,18}", cell)]
         row = dict(zip(head, cells, strict=False))
@@ -71,14 +72,14 @@ def parse_limit(text: str) -> Sequence[Fact]:
 
 def is_limits(text: str) -> bool:
     """Whether a line of a process's limits or name stands in the text."""
-    return any(_OF_PROCESS.match(line) for line in text[:65536].splitlines())
+    return any(_OF_PROCESS.match(line) for line in lines_in(text[:65536]))
 
 
 def parse_limits(text: str) -> Sequence[Fact]:
     """The soft limit of whatever starts jobs here. What any other process has, our own session first of all, is no job's."""
     names: dict[str, str] = {}
     limits: dict[str, tuple[str, str]] = {}
-    for row in filter(None, map(_OF_PROCESS.match, text.splitlines())):
+    for row in filter(None, map(_OF_PROCESS.match, lines_in(text))):
         if row["name"]:
             names.setdefault(row["pid"], row["name"])
         else:
@@ -99,7 +100,7 @@ def _kib(soft: str) -> int:
 
 def is_events(text: str) -> bool:
     """Whether the first line is a cgroup's count."""
-    return any(_EVENT.match(line) for line in text[:4096].splitlines()[:5])
+    return any(_EVENT.match(line) for line in lines_in(text[:4096])[:5])
 
 
 def parse_events(text: str) -> Sequence[Fact]:
@@ -107,7 +108,7 @@ def parse_events(text: str) -> Sequence[Fact]:
 
     `oom` counts how often a group came to its own limit. Kills without any are the host's: its memory was used up, not the group's.
     """
-    rows = [row for row in map(_EVENT.match, text.splitlines()) if row]
+    rows = [row for row in map(_EVENT.match, lines_in(text)) if row]
     counts = {row[1]: int(row[3]) for row in rows if row[2] == "oom_kill"}
     limits = {row[1]: int(row[3]) for row in rows if row[2] == "oom"}
     if not counts:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -49,7 +50,7 @@ def is_lsmod(text: str) -> bool:
 
 def parse_lsmod(text: str) -> Sequence[Fact]:
     """Which of the watched modules are loaded."""
-    rows = {row[1]: row[0].strip() for row in map(_MODULE.match, text.splitlines()) if row}
+    rows = {row[1]: row[0].strip() for row in map(_MODULE.match, lines_in(text)) if row}
     if not rows:
         raise Unreadable("the head of lsmod and no module")
     return [Fact(CHECK, "module.loaded", name in rows, name, line=rows.get(name, f"{name} is not listed")) for name in WATCHED]
@@ -81,13 +82,13 @@ def parse_installed(text: str) -> Sequence[Fact]:
 
 def is_dkms(text: str) -> bool:
     """Whether one of the first lines is a state of dkms."""
-    return any(_DKMS.match(line) for line in text[:4096].splitlines()[:10])
+    return any(_DKMS.match(line) for line in lines_in(text[:4096])[:10])
 
 
 def parse_dkms(text: str) -> Sequence[Fact]:
     """State per module; where a module has several rows, all are told."""
     found = []
-    for line in text.splitlines():
+    for line in lines_in(text):
         if row := _DKMS.match(line):
             attrs = {name: value for name, value in (("version", row[2]), ("kernel", row[3])) if value}
             state = "failed" if row[4] == "broken" else row[4]

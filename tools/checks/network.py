@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks import web
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
@@ -32,7 +33,7 @@ _WORST = ("no_name", "filtered", "refused", "ok")
 
 def is_links(text: str) -> bool:
     """Whether the text is `ip link`, as JSON or not."""
-    return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(_PLAIN.match(line) for line in text[:4096].splitlines()[:4])
+    return (text.lstrip().startswith("[") and '"ifname"' in text[:4096]) or any(_PLAIN.match(line) for line in lines_in(text[:4096])[:4])
 
 
 def parse_links(text: str) -> Sequence[Fact]:
@@ -77,7 +78,7 @@ def _json_links(text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _plain_links(text: str) -> Sequence[Mapping[str, Any]]:
-    return [{"ifname": row[1], "mtu": int(row[2]), "operstate": row[3]} for row in map(_PLAIN.match, text.splitlines()) if row]
+    return [{"ifname": row[1], "mtu": int(row[2]), "operstate": row[3]} for row in map(_PLAIN.match, lines_in(text)) if row]
 
 
 def is_adapters(text: str) -> bool:
@@ -90,7 +91,7 @@ def parse_adapters(text: str) -> Sequence[Fact]:
     discards: Counter[str] = Counter()
     pauses: Counter[str] = Counter()
     name, seen = "", []
-    for line in text.splitlines():
+    for line in lines_in(text):
         if head := _HEAD.match(line):
             name = head[1]
             seen += [name] if name not in seen else []
@@ -115,7 +116,7 @@ def is_master(text: str) -> bool:
 
 def parse_master(text: str) -> Sequence[Fact]:
     """The worst of what the masters named on this node gave: usually there is one."""
-    rows = [row for row in map(_MASTER.match, text.splitlines()) if row]
+    rows = [row for row in map(_MASTER.match, lines_in(text)) if row]
     known = sorted((row for row in rows if row[3] in _WORST), key=lambda row: _WORST.index(row[3]))
     if not known:
         return [Fact(CHECK, "net.master_reach", status=Status.ABSENT, line=rows[0][0] if rows else "no master")]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kb.address import bdf
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
 
@@ -43,7 +44,7 @@ class _Function:
 
 def is_lspci(text: str) -> bool:
     """Whether the first lines that are not indented name PCI functions."""
-    heads = [line for line in text[:16384].splitlines() if line.strip() and not line[0].isspace()][:5]
+    heads = [line for line in lines_in(text[:16384]) if line.strip() and not line[0].isspace()][:5]
     return any(_HEAD.match(line) for line in heads)
 
 
@@ -73,7 +74,7 @@ def parse_no_device(text: str) -> Sequence[Fact]:
 
 def _functions(text: str) -> list[_Function]:
     functions: list[_Function] = []
-    for line in text.splitlines():
+    for line in lines_in(text):
         head = _HEAD.match(line)
         if head:
             functions.append(_Function(bdf(head[1]) or head[1], head[2], line))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kb.address import bdf
 from kb.redact import redact
+from kb.scan import lines_in
 from tools.checks.cells import number
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
@@ -56,14 +57,14 @@ class Process(NamedTuple):
 
 def is_apps(text: str) -> bool:
     """Whether the first lines are apps on GPUs, or say that there are none."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines_in(text) if line.strip()]
     return bool(lines) and (lines[0].startswith("No running") or any(_APP.match(line) for line in lines[:3]))
 
 
 def parse_apps(text: str) -> Sequence[Fact]:
     """Memory of every process on every GPU. A driver that does not tell the amount leaves it absent."""
     found = []
-    for line in text.splitlines():
+    for line in lines_in(text):
         if app := _APP.match(line):
             held = number(app[4])
             status = Status.OK if held is not None else Status.ABSENT
@@ -83,7 +84,7 @@ def parse_listing(text: str) -> Sequence[Fact]:
     found: list[Fact] = []
     rows: dict[str, list[object]] = {}
     count = 0
-    for line in text.splitlines()[1:]:
+    for line in lines_in(text)[1:]:
         row = _ROW.match(line)
         if not row:
             continue

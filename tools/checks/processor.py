@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
@@ -24,13 +25,13 @@ _ANALYSED = re.compile(r"(?m)^analyzing CPU \d")
 
 def is_frequencies(text: str) -> bool:
     """Whether lines of `grep -H` over cpufreq stand at the beginning."""
-    return any(_FILE.match(line) for line in text[:8192].splitlines()[:20])
+    return any(_FILE.match(line) for line in lines_in(text[:8192])[:20])
 
 
 def parse_frequencies(text: str) -> Sequence[Fact]:
     """The governor most CPUs use, and the median of what they run at."""
     cells: dict[str, Counter[str]] = {"governor": Counter(), "driver": Counter(), "cur_freq": Counter()}
-    for row in filter(None, map(_FILE.match, text.splitlines())):
+    for row in filter(None, map(_FILE.match, lines_in(text))):
         cells[row[1]][row[2]] += 1
     found = _governor(cells["governor"], cells["driver"])
     speeds = [int(khz) for khz in cells["cur_freq"].elements() if re.fullmatch(r"[0-9]{4,9}", khz)]
@@ -57,7 +58,7 @@ def is_policy(text: str) -> bool:
 
 def parse_policy(text: str) -> Sequence[Fact]:
     """`cpupower frequency-info -p`: the governor. A CPU without one says so in words."""
-    governors = Counter(row[1] for row in map(_POLICY.match, text.splitlines()) if row)
+    governors = Counter(row[1] for row in map(_POLICY.match, lines_in(text)) if row)
     return _governor(governors, Counter()) or [
         Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="the processor's frequency is not controlled by Linux")
     ]
@@ -84,7 +85,7 @@ def parse_lscpu(text: str) -> Sequence[Fact]:
 
 def _cells(text: str) -> Iterator[tuple[str, str]]:
     if not text.lstrip().startswith("{"):
-        yield from ((name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in text.splitlines()))
+        yield from ((name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines_in(text)))
         return
     try:
         tree = json.loads(text[: text.rfind("}") + 1])

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kb.scan import lines_in
 from tools.checks.clean import clean
 from tools.fact import Fact, Status, blind
 
@@ -204,5 +205,5 @@ class Check:
 
 
 def _not_ours(check: str, text: str) -> str:
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    first = next((line.strip() for line in lines_in(text) if line.strip()), "")
     return f"not the output of {check}: {first[:120]!r}" if first else f"empty output of {check}"

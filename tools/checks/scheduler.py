@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
 
@@ -103,17 +104,17 @@ def _node(words: Sequence[str], reason: str, by: str = "", since: str = "") -> l
 
 def is_jobs(text: str) -> bool:
     """Whether rows of `sacct -n -P` stand at the beginning."""
-    return any(_JOB.match(line) for line in text[:4096].splitlines()[:20])
+    return any(_JOB.match(line) for line in lines_in(text[:4096])[:20])
 
 
 def is_running(text: str) -> bool:
     """Whether rows of the queue stand at the beginning."""
-    return any(_RUNS.match(line) for line in text[:2048].splitlines()[:5])
+    return any(_RUNS.match(line) for line in lines_in(text[:2048])[:5])
 
 
 def parse_running(text: str) -> Sequence[Fact]:
     """The jobs that the scheduler runs on the node; where it keeps them in no cgroup, no process says so itself."""
-    rows = [row for row in map(_RUNS.match, text.splitlines()) if row]
+    rows = [row for row in map(_RUNS.match, lines_in(text)) if row]
     jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in HOLD_NODES))
     if not jobs:
         return []
@@ -135,7 +136,7 @@ def without_accounts(text: str) -> Sequence[Fact]:
 
 def parse_jobs(text: str) -> Sequence[Fact]:
     """How the latest job on the node stands."""
-    rows = [row for row in map(_JOB.match, text.splitlines()) if row]
+    rows = [row for row in map(_JOB.match, lines_in(text)) if row]
     last = max(rows, key=lambda row: (row[4] != "Unknown", row[4]))
     attrs = {"job": last[1], "exit": last[3], "started": last[4], "ended": last[5]}
     return [Fact(CHECK, "sched.job", last[2], line=last[0].strip(), attrs=attrs)]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kb.logs.timestamps import Prefix, split
+from kb.scan import lines_in
 from tools.checks.lines import WITHOUT_ENTRIES
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
@@ -79,9 +80,7 @@ def parse_units(text: str) -> Sequence[Fact]:
     found: list[Fact] = []
     broken = 0
     for block in re.split(r"\n\s*\n", text.strip()):
-        cells = {
-            name: value for name, sign, value in (line.strip().partition("=") for line in block.splitlines()) if sign and name in _FIELDS
-        }
+        cells = {name: value for name, sign, value in (line.strip().partition("=") for line in lines_in(block)) if sign and name in _FIELDS}
         if "Id" in cells and "ActiveState" in cells:
             found.append(_unit(cells))
         else:
@@ -104,14 +103,14 @@ def _unit(cells: dict[str, str]) -> Fact:
 
 def is_journal(text: str) -> bool:
     """Whether the first lines are a journal's or the fabric manager's own log."""
-    head = [line for line in text[:16384].splitlines() if line.strip()][:10]
+    head = [line for line in lines_in(text[:16384]) if line.strip()][:10]
     return any(_FM_LINE.match(line) or (split(line).found and split(line).source not in ("", "kernel")) for line in head)
 
 
 def parse_journal(text: str) -> Sequence[Fact]:
     """Events by unit, repeats folded. A journal without any says so."""
     groups: dict[tuple[str, str], list[tuple[Prefix, str]]] = {}
-    for line in text.splitlines():
+    for line in lines_in(text):
         for value, unit, prefix in _events(line):
             groups.setdefault((value, unit), []).append((prefix, line))
     found = [_folded(value, unit, lines) for (value, unit), lines in groups.items()]

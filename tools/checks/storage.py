@@ -10,6 +10,7 @@ answer /home timeout
 import re
 from collections.abc import Sequence
 
+from kb.scan import lines_in
 from tools.checks import web
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status
@@ -28,7 +29,7 @@ def parse_mounts(text: str) -> Sequence[Fact]:
     """One fact a mount. The last one named without an answer is the one on which the look itself got stuck."""
     kinds: dict[str, str] = {}
     answers: dict[str, tuple[str, str, str]] = {}
-    for line in text.splitlines():
+    for line in lines_in(text):
         if row := _MOUNT.match(line):
             kinds[row[1]] = row[2]
         elif (row := _ANSWER.match(line)) and row[1] in kinds:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from kb.scan import lines_in
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
 
@@ -48,18 +49,18 @@ def parse_manager(text: str) -> Sequence[Fact]:
 
 def is_links(text: str) -> bool:
     """Whether lines of `iblinkinfo -l` stand in the text."""
-    return any(_LINK.match(line) for line in text.splitlines())
+    return any(_LINK.match(line) for line in lines_in(text))
 
 
 def parse_links(text: str) -> Sequence[Fact]:
     """The switch with most adapters behind it is the leaf; its links to them are their hosts' business. A link whose far end iblinkinfo did
     not come to ("Port not available") was not seen, and where no other leads to a switch nothing is known of them."""
-    rows = [row for row in map(_LINK.match, text.splitlines()) if row]
+    rows = [row for row in map(_LINK.match, lines_in(text)) if row]
     leaf = _leaf_of(rows)
     if not leaf:
         return [Fact(CHECK, "fabric.leaf", status=Status.ABSENT, line="no switch behind the first port")]
     up = [row for row in rows if _name(row) == leaf and row["peer"] and not _ADAPTER.search(row["peer"])]
-    unseen = [line.strip() for line in text.splitlines() if (row := _UNSEEN.match(line)) and row["name"].strip()[:60] == leaf]
+    unseen = [line.strip() for line in lines_in(text) if (row := _UNSEEN.match(line)) and row["name"].strip()[:60] == leaf]
     slow = sorted((row for row in up if "Could be" in row["says"]), key=lambda row: int(row["speed"].partition("X")[0]))
     shown = (slow or up or [row for row in rows if _name(row) == leaf])[0][0].strip()[:300]
     attrs = {"leaf": leaf, "uplinks": len(up)}

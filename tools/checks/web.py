@@ -7,6 +7,7 @@ curl: (7) Failed to connect to tracker.example port 443 after 1 ms: Connection r
 import re
 from collections.abc import Callable, Sequence
 
+from kb.scan import lines_in
 from tools.checks.row import Command, Format, Unreadable
 from tools.fact import Fact
 
@@ -38,7 +39,7 @@ def reads(check: str, key: str) -> Format:
 def _reader(check: str, key: str) -> Callable[[str], Sequence[Fact]]:
     def parse(text: str) -> Sequence[Fact]:
         """The last status counts: a proxy says its own first. Whoever refuses us for want of credentials is well."""
-        said = [row for row in map(_STATUS.match, text.splitlines()) if row]
+        said = [row for row in map(_STATUS.match, lines_in(text)) if row]
         if complaint := _COMPLAINT.search(text):
             word = _WORDS.get(int(complaint[1]), "other")
             word = "timeout" if word == "refused" and _UNREACHABLE.search(complaint[0]) else word

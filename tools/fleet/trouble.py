@@ -2,6 +2,7 @@
 
 import re
 
+from kb.scan import lines_in
 from tools.checks.clean import clean
 from tools.checks.row import Check, Command
 from tools.fact import Fact, Status, blind
@@ -53,7 +54,7 @@ def trouble_of(check: Check, command: Command, ran: Ran) -> Fact | None:
 
 def telling(complaint: str) -> str:
     """The first line of a complaint that says why: a refusal where one stands there, and never what ssh, sudo and the shell say around it."""
-    lines = [line.strip() for line in clean(complaint).splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_in(clean(complaint)) if line.strip()]
     refusal = (line for line in lines if any(word in line.lower() for word in REFUSALS))
     return next(refusal, lines[0] if lines else "no reason given")[:200]
 

@@ -14,6 +14,7 @@ from graph.reading import counts
 from graph.reading.unknown import said_in
 from graph.report import Found, Report
 from graph.state import Hypothesis, Outcome, Stats
+from kb.scan import lines_in
 from tools.inventory.ranges import fold
 
 HAND_OFF, WHY, RECHECK, DETAILS = "diagnosis.hand_off", "diagnosis.why", "diagnosis.recheck", "diagnosis.details"
@@ -105,7 +106,7 @@ def _meant(incident: str, report: Report) -> list[Block]:
 def _answer(reply: str) -> list[Block]:
     """Sentences as they are, indented lines as a host printed them."""
     parts: list[Block] = []
-    for indented, lines in groupby(reply.splitlines(), key=lambda row: row.startswith("  ")):
+    for indented, lines in groupby(lines_in(reply), key=lambda row: row.startswith("  ")):
         rows = list(lines)
         parts.append(blocks.quote(row[2:] for row in rows) if indented else blocks.section(*((row,) for row in rows)))
     return parts

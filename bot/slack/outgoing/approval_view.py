@@ -17,6 +17,7 @@ from bot.slack.outgoing.posts import OriginOf, PostedCards
 from bot.slack.people import People
 from graph.state import Origin
 from kb.redact import redact
+from kb.scan import lines_in
 from tools.acting.cancels import Cancels
 from tools.acting.conditions import ConditionSeen
 from tools.acting.deletes import Deletes
@@ -151,7 +152,7 @@ class Viewer:
 
     async def _tail(self, record: Record) -> list[str]:
         text = await self.sources.evidence.get(record.output) if record.output else None
-        return [line for line in (text or "").splitlines() if line.strip()][-MOST_TAIL:]
+        return [line for line in lines_in(text or "") if line.strip()][-MOST_TAIL:]
 
 
 def _read_seen(note: str) -> tuple[list[ConditionSeen], datetime | None]:

@@ -6,6 +6,7 @@ from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offe
 from graph.incident.concluded import Concluded
 from graph.reading.numbers import number_of
 from graph.report import ShownOutput, ShownPicture
+from kb.scan import lines_in
 from tools.heat import Heat, in_words
 from tools.inventory.ranges import fold
 
@@ -100,7 +101,7 @@ async def _shown(asked: Asked, host: str, check: str, room: int) -> tuple[list[s
     if not texts:
         return [_nothing(asked, host, check, why, kept=not digests)], []
     head = f"{host} · {name_of(check)} · read {ago(read_at(asked, host, check), asked.at)}"
-    lines = [line for _, text in texts for line in text[:MOST_READ].splitlines() if line.strip()]
+    lines = [line for _, text in texts for line in lines_in(text[:MOST_READ]) if line.strip()]
     telling = _telling(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOGS)
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
     files = [ShownOutput(name=_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(texts)]

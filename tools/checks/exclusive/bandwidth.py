@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks.cells import number
 from tools.checks.exclusive.cuda import told
 from tools.checks.row import Check, Command, Format, Unreadable
@@ -76,7 +77,7 @@ def tables(text: str) -> Mapping[str, Matrix]:
     """The same of the printed tables."""
     found: dict[str, Matrix] = {}
     name, columns = "", 0
-    for line in text.splitlines():
+    for line in lines_in(text):
         if match := _RUNNING.search(line[:200]):
             name, columns = match[1], 0
             continue

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kb.address import bdf
+from kb.scan import lines_in
 from tools.checks.exclusive import probes
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
@@ -48,7 +49,7 @@ def told(check: str, text: str) -> Fact | None:
     for name, pattern in MESSAGES:
         if match := pattern.search(text[:20000]):
             start = text.rfind("\n", 0, match.start()) + 1
-            return Fact(check, "cuda.error", name, line=text[start : start + 300].splitlines()[0].strip())
+            return Fact(check, "cuda.error", name, line=lines_in(text[start : start + 300])[0].strip())
     return None
 
 

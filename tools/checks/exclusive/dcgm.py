@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kb.scan import lines_in
 from tools.checks.cells import first_line
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
@@ -138,7 +139,7 @@ def _small(value: Any) -> str:
 def read_table(text: str) -> _Reading:
     """Cells are wrapped after 45 characters in the middle of words, so they are joined as they stand."""
     reading, rows = _Reading(cut="+---" not in text[-400:]), list[list[str]]()
-    for line in text.splitlines():
+    for line in lines_in(text):
         if cell := _CELL.match(line):
             if cell[1].strip() or not rows:
                 rows.append([cell[1].strip(), cell[2]])

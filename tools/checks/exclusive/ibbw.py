@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kb.scan import lines_in
 from tools.checks.cells import first_line, number
 from tools.checks.row import Check, Command, Format, Joint, Party, Say, Told, Unreadable
 from tools.fact import Fact, Status, blind
@@ -77,7 +78,7 @@ def _json(text: str, device: str | None) -> Fact:
 
 def _line(text: str, at: int) -> str:
     start = text.rfind("\n", 0, at) + 1
-    return text[start : start + 300].splitlines()[0].strip()
+    return lines_in(text[start : start + 300])[0].strip()
 
 
 async def run_ring(parties: Sequence[Party], say: Say) -> Joint:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from kb.scan import lines_in
 from tools.checks.exclusive.nccl_table import TOLERANCE, SizeRow, Table, read_table
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
@@ -67,7 +68,7 @@ def _failure(text: str, table: Table) -> Fact | None:
         return Fact(CHECK, "nccl.failure", "below_minimum", line=low[:300])
     if any(verdict == "FAILED" for _, verdict, _ in table.bounds):
         return None
-    lines = text.splitlines()
+    lines = lines_in(text)
     for value, pattern in FAILURES:
         line = next((line for line in lines if pattern.search(line[:2000])), None)
         if line is not None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from kb.scan import lines_in
 from tools.checks.cells import number
 
 _TAG = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:?)?")
@@ -90,7 +91,7 @@ def read_table(text: str) -> Table:
 
 
 def _lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in lines_in(text):
         yield _LEAD.sub("", _TAG.sub(" ", line[:2000]))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from re import _parser as sre  # type: ignore[attr-defined]  # the standard library's own reading of a pattern
 from typing import Any
 
+from kb.scan import lines_in
 from kb.taxonomy.expressions import Expression
 from tools.checks.row import Unreadable
 from tools.fact import Fact, Status, Value
@@ -124,7 +125,7 @@ class ValueReader:
 
     def _in_lines(self, text: str) -> Iterator[tuple[Any, str, str]]:
         assert self.pattern is not None  # callers ask for lines only where there is a pattern
-        matches = ((found, line) for line in text.splitlines() if (found := self.pattern.search(line[:LONGEST_LINE])))
+        matches = ((found, line) for line in lines_in(text) if (found := self.pattern.search(line[:LONGEST_LINE])))
         if not self.pattern.groups or set(self.pattern.groupindex) == {"device"}:
             first = next(matches, None)
             yield first is not None, "", first[1] if first else f"no line matches {self.pattern.pattern}"

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kb.address import bdf
+from kb.scan import lines_in
 from tools.fact import Fact
 
 _ADDRESS = r"(?P<bdf>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
@@ -50,7 +51,7 @@ def complains(text: str) -> bool:
 def read_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
     """Facts of what stands beside or instead of a report. `names`: what the report beside calls each address."""
     found: dict[tuple[str, str | None], Fact] = {}
-    for line in text.splitlines():
+    for line in lines_in(text):
         for fact in _of_line(line.strip(), names or {}):
             found.setdefault((fact.key, fact.device), fact)
     return list(found.values())

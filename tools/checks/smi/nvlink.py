@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kb.scan import lines_in
 from tools.checks.cells import first_line
 from tools.fact import Fact, Status
 
@@ -55,7 +56,7 @@ def parse_nvlink(text: str) -> Sequence[Fact]:
     """State, speed and errors of every GPU that is printed."""
     gpus: dict[int, _Gpu] = {}
     here = _Gpu()
-    for line in text.splitlines():
+    for line in lines_in(text):
         if head := _GPU.match(line):
             here = gpus.setdefault(int(head[1]), _Gpu())
         else:

@@ -8,6 +8,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from kb.scan import lines_in
 from tools.checks.row import Unreadable
 from tools.checks.smi.gpu import Cell, Leaves
 from tools.checks.smi.report import Gpu, host_facts, report_facts
@@ -32,11 +33,11 @@ def is_table(text: str) -> bool:
 def parse_table(text: str) -> Sequence[Fact]:
     """Facts of the table. Its ECC column adds DRAM and SRAM: a count above zero is given as DRAM's with `includes_sram`."""
     head = _HEAD.search(text)
-    gpus = list(_gpus(text.splitlines()))
+    gpus = list(_gpus(lines_in(text)))
     if not gpus or head is None:
         raise Unreadable("a table head without a row of a GPU")
     versions = {"driver_version": head[2], "cuda_version": head[3].rstrip("|")}
-    beside = "\n".join(line for line in text.splitlines() if not line.startswith(("|", "+")))
+    beside = "\n".join(line for line in lines_in(text) if not line.startswith(("|", "+")))
     cut = "" if "+--" in text[text.rfind(gpus[-1].address or "") :] else "the table breaks off"
     return report_facts(host_facts(versions), gpus, "", beside, cut)
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kb.address import bdf
+from kb.scan import lines_in
 from tools.checks.cells import first_line
 from tools.checks.row import Unreadable
 from tools.checks.smi.complaints import read_complaints
@@ -47,7 +48,7 @@ def parse_query(text: str) -> Sequence[Fact]:
 
 
 def _after(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if line.startswith(("WARNING", "Unable to", "Failed to")))
+    return "\n".join(line for line in lines_in(text) if line.startswith(("WARNING", "Unable to", "Failed to")))
 
 
 def _count(gpu: Gpu) -> int | None:
@@ -57,7 +58,7 @@ def _count(gpu: Gpu) -> int | None:
 def _sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
     head: list[str] = []
     sections: list[tuple[str, list[str]]] = []
-    for line in text.splitlines():
+    for line in lines_in(text):
         if match := _GPU.match(line):
             sections.append((match[1], []))
         elif sections:
@@ -94,14 +95,14 @@ def _cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
 
 def is_list(text: str) -> bool:
     """Whether the text is `nvidia-smi -L` and nothing more."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines_in(text) if line.strip()]
     rows = [line for line in lines if _LISTED.search(line)]
     return bool(rows) and all(_LISTED.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
 
 
 def parse_list(text: str) -> Sequence[Fact]:
     """`GPU 0: NVIDIA L40S (UUID: GPU-…)`: names and UUIDs, and what stands where a lost GPU should."""
-    rows = [(int(match[1]), match) for match in map(_LISTED.search, text.splitlines()) if match]
+    rows = [(int(match[1]), match) for match in map(_LISTED.search, lines_in(text)) if match]
     found = list(read_complaints(text))
     for number, match in rows:
         found += [
@@ -139,7 +140,7 @@ def parse_csv(text: str) -> Sequence[Fact]:
 
 
 def _csv_lines(text: str) -> list[str]:
-    return [line.replace("\0", "") for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
+    return [line.replace("\0", "") for line in lines_in(text) if line.strip() and not line.startswith("WARNING")]
 
 
 def _csv_gpu(names: Sequence[str], row: Sequence[str]) -> Gpu:

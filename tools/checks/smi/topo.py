@@ -8,6 +8,7 @@ GPU1    NV18     X      SYS     0-55            0
 import re
 from collections.abc import Sequence
 
+from kb.scan import lines_in
 from tools.checks.row import Unreadable
 from tools.fact import Fact
 
@@ -23,7 +24,7 @@ def is_matrix(text: str) -> bool:
 
 
 def _heads(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines() if re.match(r"\s*GPU\d{1,3}\s(?:.*\s)?CPU Affinity", line)]
+    return [line.split() for line in lines_in(text) if re.match(r"\s*GPU\d{1,3}\s(?:.*\s)?CPU Affinity", line)]
 
 
 def parse_matrix(text: str) -> Sequence[Fact]:
@@ -32,7 +33,7 @@ def parse_matrix(text: str) -> Sequence[Fact]:
     head = _heads(clean)[0]
     columns = [word for word in head[: head.index("CPU")] if _NAME.fullmatch(word)]
     gpus = [name for name in columns if name.startswith("GPU")]
-    rows = {row[0]: row for row in (line.split() for line in clean.splitlines()) if row and row[0] in gpus and len(row) > len(columns)}
+    rows = {row[0]: row for row in (line.split() for line in lines_in(clean)) if row and row[0] in gpus and len(row) > len(columns)}
     whole = {name: row for name, row in rows.items() if all(_CELL.fullmatch(cell) for cell in row[1 : len(columns) + 1])}
     missing = [name for name in gpus if name not in whole]
     if missing:

@@ -14,6 +14,7 @@ from xml.etree.ElementTree import fromstring as read_plain
 import defusedxml.ElementTree as Xml
 from defusedxml import DefusedXmlException
 
+from kb.scan import lines_in
 from tools.checks.row import Unreadable
 from tools.checks.smi.gpu import Cell, Leaves
 from tools.checks.smi.report import Gpu, host_facts, report_facts
@@ -51,7 +52,7 @@ def parse_xml(text: str) -> Sequence[Fact]:
 
 def _plain_tail(text: str) -> str:
     """What nvidia-smi wrote last where its XML breaks off: lines without markup after the last whole GPU."""
-    return "\n".join(line for line in text[text.rfind("</gpu>") :].splitlines() if "<" not in line)
+    return "\n".join(line for line in lines_in(text[text.rfind("</gpu>") :]) if "<" not in line)
 
 
 def _tree(text: str) -> Element:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kb.redact import redact
+from kb.scan import lines_in
 from tools.inventory.sources.rows import HOST_NAME, BadSource, Rows
 
 EVERY, UNGROUPED = "all", "ungrouped"
@@ -46,7 +47,7 @@ def complaint(status: int, told: str) -> str:
     """Why Ansible gave no whole inventory, "" where it did. Of its stderr only what names no value: it quotes the lines it cannot read."""
     if status == 127:
         return "cannot be run here; install ansible-core, or save what `ansible-inventory --list` prints and name that file"
-    lines = told.splitlines()
+    lines = lines_in(told)
     error = next((found[1] for line in lines if (found := _ERROR.match(line))), f"exit status {status}" if status else "")
     left_out = next((found[1] for line in lines if (found := _SKIPPED.match(line))), "")
     origin = next((found[1] for line in lines if (found := _ORIGIN.fullmatch(line))), "")

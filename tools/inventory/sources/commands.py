@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from kb.scan import lines_in
 from tools.inventory.sources.rows import BadSource
 from tools.transport import Transport, Unreachable
 
@@ -53,7 +54,7 @@ async def there(transport: Transport, host: str, argv: Sequence[str]) -> str:
 
 def _printed(argv: Sequence[str], status: int | None, out: bytes, err: bytes) -> str:
     if status != 0:
-        complaint = (err or out).decode("utf-8", "replace").strip().splitlines()
+        complaint = lines_in((err or out).decode("utf-8", "replace").strip())
         said = complaint[-1][:200] if complaint else ""
         raise Complained(f"{' '.join(argv)}: {said or f'exit status {status}'}", said)
     return out.decode("utf-8", "replace")

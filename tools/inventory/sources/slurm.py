@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kb.scan import lines_in
 from tools.inventory.ranges import BadRange, expand
 from tools.inventory.sources.rows import HOST_NAME, BadSource, Rows
 
@@ -51,7 +52,7 @@ def accounted_argv(job: str) -> tuple[str, ...]:
 
 def read_accounted(text: str) -> SlurmJob | None:
     """`4711|FAILED|gpu-[001-002]`, a row for each task of an array; None where the accounting lists none. Raises BadSource."""
-    rows = [parts for line in text.splitlines()[:MOST_TASKS] if len(parts := line.split("|")) == 3]
+    rows = [parts for line in lines_in(text)[:MOST_TASKS] if len(parts := line.split("|")) == 3]
     if not rows:
         return None
     try:
@@ -119,7 +120,7 @@ def _plain_nodes(text: str) -> Iterator[dict[str, Any]]:
 def _records(text: str, begins: str) -> Iterator[tuple[int, str]]:
     """One record a line (`-o`), or several indented lines that belong together."""
     first, lines = 0, list[str]()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_in(text), 1):
         if line.startswith(begins) and lines:
             yield first, " ".join(lines)
             lines = []
@@ -141,7 +142,7 @@ def read_job(text: str) -> SlurmJob:
     """The job of `scontrol show job`, in either form: an array or a job of several parts is all of them. Raises BadSource."""
     rows = _json_jobs(text) if text.lstrip().startswith("{") else _plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
-        raise BadSource([f"scontrol show job: {(text.strip().splitlines() or ['no output'])[0][:120]!r}"])
+        raise BadSource([f"scontrol show job: {(lines_in(text.strip()) or ['no output'])[0][:120]!r}"])
     seen = [_part(row) for row in rows[:MOST_TASKS]]
     if len(seen) == 1:
         return seen[0]

@@ -1,0 +1,29 @@
+"""What hosts and people wrote is split into lines by one function."""
+
+import ast
+
+from kb.scan import lines_in
+from tests.project.rooms import ROOT
+
+OWN = {
+    "tools/evidence.py": "its own JSON and its own tally",
+    "tools/checks/exclusive/probes/step.py": "runs on a node, where nothing of ours is",
+}
+
+
+def test_text_from_outside_is_split_by_one_function() -> None:
+    paths = [path for package in ("bot", "graph", "tools") for path in sorted((ROOT / package).rglob("*.py"))]
+    split = [
+        f"{name}:{node.lineno}"
+        for path in paths
+        if (name := str(path.relative_to(ROOT))) not in OWN
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "splitlines"
+    ]
+    assert split == []
+
+
+def test_only_a_new_line_ends_a_line() -> None:
+    assert lines_in("a\x0bb\x0c\x1cc\x85d\u2028e\u2029f\rg\r\nh\n\ni\n") == ["a\x0bb\x0c\x1cc\x85d\u2028e\u2029f\rg", "h", "", "i"]
+    assert lines_in("") == []
+    assert lines_in("a") == ["a"]
