@@ -151,6 +151,8 @@ class Ticket(Stored):
     true_label: str = ""
     true_cause: str = ""
     closed_by: str = ""
+    handed: bool = True
+    """Somebody was handed it; False where closing the incident alone noted its cause here."""
 
 
 class Rung(Stored):

@@ -20,6 +20,7 @@ CUT, TAIL = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
 
 SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
 LOOKALIKES, QUIET = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
+SAY = re.compile(r"`([^`\n]{1,120})`")
 ENTITY = re.compile(r"&(?=(?:amp|lt|gt);)")
 SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
@@ -72,6 +73,11 @@ def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
     team, channel = _slack_id(team), _slack_id(channel)
     words = _escape(_one_line(_seen(label))).replace("|", "¦") or "thread"
     return Span(f"<https://app.slack.com/client/{team}/{channel}/thread/{channel}-{thread_ts}|{words}>", "token")
+
+
+def answer_line(words: str) -> Line:
+    """A line of an answer of ours, in which what to say stands between back-ticks: that is code."""
+    return tuple(code(part) if odd % 2 else part for odd, part in enumerate(SAY.split(words)) if part)
 
 
 def moment(at: datetime, form: Literal["time", "ago"] = "time") -> Span:

@@ -24,6 +24,8 @@ from tools.clock import Clock
 US: Final = "-"
 """In the place of a user's id: we had the last word."""
 WINDOW: Final = timedelta(minutes=5)
+MUTED: Final = WINDOW / 2
+"""How long a thread that got too many answers waits at most: until half of them have come back."""
 
 _STAY = """
 local function stay(hash, pulse)
@@ -76,8 +78,9 @@ MAY = (
     _STAY
     + """
 local hash, pulse = unpack(KEYS)
-local ts, now, most, window, always = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
-local paid, verdict, left, at, tripped = unpack(redis.call('HMGET', pulse, 'paid', 'verdict', 'left', 'at', 'tripped'))
+local ts, now, most, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local always, mention = ARGV[5] == '1', ARGV[6] == '1'
+local paid, verdict, left, at, tripped, told = unpack(redis.call('HMGET', pulse, 'paid', 'verdict', 'left', 'at', 'tripped', 'told'))
 if paid == ts then return verdict end
 left = math.min(most, (tonumber(left) or most) + math.max(0, now - (tonumber(at) or now)) * most / window)
 local silent = tripped == '1' and left < most / 2
@@ -85,16 +88,18 @@ verdict = 'go'
 if left >= 1 and not silent then
   left, tripped = left - 1, '0'
 elseif not always then
-  verdict = silent and 'silent' or 'trip'
+  verdict = (not silent or (mention and told ~= '1')) and 'trip' or 'silent'
+  if mention then told = '1' elseif not silent then told = '0' end
   tripped = '1'
 end
-redis.call('HSET', pulse, 'paid', ts, 'verdict', verdict, 'left', tostring(left), 'at', tostring(now), 'tripped', tripped or '0')
+redis.call('HSET', pulse, 'paid', ts, 'verdict', verdict, 'left', tostring(left), 'at', tostring(now))
+redis.call('HSET', pulse, 'tripped', tripped or '0', 'told', told or '0')
 stay(hash, pulse)
 return verdict
 """
 )
-"""The same KEYS. ARGV ts, now, answers in a window, the window's seconds, whether it may in any case. Once it has tripped, half of the
-answers must have come back."""
+"""The same KEYS. ARGV ts, now, answers in a window, the window's seconds, whether it may in any case, whether it mentions us. Once it
+has tripped, half of the answers must have come back; the first mention until then is told so again, for it is never passed over in silence."""
 
 
 class May(StrEnum):
@@ -146,10 +151,10 @@ class Pulse:
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
         await self._spoke(keys=self._keys(incident), args=[ts, int(asked), quiet])
 
-    async def may(self, incident: str, ts: str, *, always: bool = False) -> May:
-        """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were."""
+    async def may(self, incident: str, ts: str, *, always: bool = False, mention: bool = False) -> May:
+        """Whether the message `ts` gets an answer, which is counted. `always`: it must, however many there were; `mention`: it calls us."""
         now = f"{self._clock.now().timestamp():.3f}"
-        args: list[str | int] = [ts, now, self._most, int(WINDOW.total_seconds()), int(always)]
+        args: list[str | int] = [ts, now, self._most, int(WINDOW.total_seconds()), int(always), int(mention)]
         return May((await self._may(keys=self._keys(incident), args=args)).decode())
 
     def _keys(self, incident: str) -> list[str]:

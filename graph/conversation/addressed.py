@@ -4,13 +4,17 @@ A message that is none of our business goes nowhere: no turn, no evidence, no ti
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
+from graph.conversation.cues import cue_words
 from graph.conversation.intents import Intent
+from graph.conversation.real_words import REAL
 from graph.conversation.said import Said
+from graph.conversation.spelling import distance
+from graph.conversation.words import NEUTRAL
 
 LONGEST = 400
 """Characters at the beginning of a message that are read for whom it is said to."""
@@ -167,6 +171,7 @@ _CALL = re.compile(r"(?:^|(?<=[\s(,;:/]))(?:<@[A-Z0-9]{1,20}(?:\|[^<>\n]{0,80})?
 _GREETING = _each("hey hi hello yo ok okay thanks thx so and well sorry please morning")
 _NO_NAMES = _each("yes no nope yep yeah sure right fine great good cool nice hmm hm oh ah btw fyi also but then now again")
 """Words that may stand before a comma and call nobody."""
+_DO = _each("do did can could would will have")
 _YOU = _each("you your u ya du dir dich ihr euch vous tu te toi usted ustedes")
 
 
@@ -202,7 +207,14 @@ def _begins_with_a_name(head: str, ours: Collection[str], names: Collection[str]
     if first in ours:
         return False
     unknown_name = after == "," and first.isalpha() and first not in _NO_NAMES and any(word in _YOU for word, _ in words)
-    return first in names or unknown_name
+    return first in names or unknown_name or _asks_a_person([word for word, _ in words])
+
+
+def _asks_a_person(words: Sequence[str]) -> bool:
+    """“anton do you remember…”: a word that is none of ours and no everyday one, and then “do you”."""
+    first, asks, you = [*(row for at, row in enumerate(words) if row not in _GREETING or at > 2), "", "", ""][:3]
+    slip = any(len(word) > 3 and distance(first, word, 1) <= 1 for word in _ASKING)
+    return asks in _DO and you in _YOU and first.isalpha() and not slip and first not in _ASKING | _NO_NAMES | NEUTRAL | REAL | cue_words()
 
 
 _YES_NO = _each(

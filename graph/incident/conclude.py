@@ -127,7 +127,7 @@ def _outcome(case: Case, now: Assessment) -> Outcome:
 
 def _with_people(case: Case) -> bool:
     """Whether a ticket of it lies with people: it stays there, brought up to date."""
-    return case.ticket is not None and case.ticket.state != "resolved"
+    return case.ticket is not None and case.ticket.handed and case.ticket.state != "resolved"
 
 
 def _nowhere(case: Case) -> bool:

@@ -15,7 +15,7 @@ MOST_TEMPLATES = 8
 def hand_over(case: Case, now: Assessment, report: Report) -> Ticket:
     """A new ticket, or the open one with its summary brought up to date."""
     old = case.ticket or Ticket()
-    return old.model_copy(update={"summary": summary(case, now, report), "owner": old.owner or _owner(now)})
+    return old.model_copy(update={"summary": summary(case, now, report), "owner": old.owner or _owner(now), "handed": True})
 
 
 def _owner(now: Assessment) -> str:

@@ -102,6 +102,7 @@ class Leaf:
     `checks` can look for it passively, `confirms` are exclusive tests. `remedies` is a ladder: plans in the order to try,
     steps of a plan joined by ` > `. `suppresses` names leaves whose evidence this one explains away.
     `min_hosts` is how many hosts must show it before it may be confirmed: causes above the node show on several at once.
+    `transient` ended with the job that it ended: the same job may be started again as it is.
     """
 
     label: str
@@ -122,6 +123,7 @@ class Leaf:
     share_from: str
     sources: tuple[str, ...]
     min_hosts: int = 1
+    transient: bool = False
 
     @property
     def prior(self) -> float:

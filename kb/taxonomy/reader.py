@@ -209,6 +209,7 @@ class _Leaf(StrictModel):
     share_from: Text
     sources: SomeTexts
     min_hosts: Annotated[int, Strict(), Field(ge=1)] = 1
+    transient: Annotated[bool, Strict()] = False
 
     def leaf(self, label: str) -> Leaf:
         """As the engine knows it."""

@@ -17,7 +17,7 @@ from graph.incident.visible import vocabulary
 from graph.ports import Ports, Progress
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, Ladder, Origin
+from graph.state import Incident, Item, ItemKind, Ladder, Origin
 from kb.history.incidents import load_seeds
 from kb.history.index import History
 from kb.taxonomy.reader import load_taxonomy
@@ -80,6 +80,12 @@ class Talk:
         self.turns += 1
         number, at = f"said-{self.turns}", self.stage.clock.now()
         return await self._turn(Item(id=number, kind=said.kind, incident="inc-1", at=at, user=user, text=said.text, data=said.data()))
+
+    async def presses(self, kind: ItemKind, user: str = "U1", **data: Any) -> Report:
+        """What comes of a click or a form."""
+        self.turns += 1
+        at = self.stage.clock.now()
+        return await self._turn(Item(id=f"pressed-{self.turns}", kind=kind, incident="inc-1", at=at, user=user, data=data))
 
     async def rows(self) -> IncidentRows:
         """What is stored by now."""

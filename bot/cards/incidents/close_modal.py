@@ -9,6 +9,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block
 from bot.cards.buttons import BadForm, OldButton
 from graph.state import ABSTAIN, NO_FAULT
+from kb.taxonomy.labels import CATEGORIES
 from tools.inventory.ranges import BadRange, expand, fold
 
 CALLBACK = "close_modal.submit"
@@ -33,7 +34,8 @@ def choices(leaves: Iterable[tuple[str, str]]) -> Choices:
     """(label, title) of the taxonomy under their categories, and the two verdicts that are no labels."""
     grouped: dict[str, list[tuple[str, str]]] = {}
     for label, title in sorted(leaves):
-        grouped.setdefault(label.partition(".")[0].replace("_", " ").capitalize(), []).append((label, title))
+        category = label.partition(".")[0]
+        grouped.setdefault(CATEGORIES.get(category, category), []).append((label, title))
     return {**grouped, "None of these": [(NO_FAULT, "Nothing was broken"), (ABSTAIN, "Not known, or not in the list")]}
 
 

@@ -9,7 +9,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import feedback, held, kept, more, question, rows
 from bot.cards.incidents.rows import NO_TITLES, Titles
-from bot.cards.text import Line, Part, bold, code, italic
+from bot.cards.text import Line, Part, answer_line, bold, code, italic
 from graph.reading import counts
 from graph.reading.unknown import said_in
 from graph.report import Found, Report
@@ -108,7 +108,7 @@ def _answer(reply: str) -> list[Block]:
     parts: list[Block] = []
     for indented, lines in groupby(lines_in(reply), key=lambda row: row.startswith("  ")):
         rows = list(lines)
-        parts.append(blocks.quote(row[2:] for row in rows) if indented else blocks.section(*((row,) for row in rows)))
+        parts.append(blocks.quote(row[2:] for row in rows) if indented else blocks.section(*(answer_line(row) for row in rows)))
     return parts
 
 

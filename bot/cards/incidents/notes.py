@@ -1,7 +1,7 @@
 """Short cards that say one thing: what will not be done, that it goes on, that the store is away, that we have a bug."""
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import timedelta
 
 from bot.cards import blocks
 from bot.cards.blocks import Card
@@ -52,19 +52,12 @@ def not_stored(will_retry: bool) -> Card:
     return blocks.card(f"{words} {rest}", [blocks.say(f"⏳ {words} {rest}")])
 
 
-ENOUGH: Final = blocks.card(
-    "I have answered a lot here in the last minutes, so I am quiet for a little.",
-    [
-        blocks.say(
-            "⏳ I have answered a lot here in the last minutes, so I am quiet for a little and pass over what is written. With a mention, ",
-            code("stop"),
-            " and ",
-            code("hand off"),
-            " still reach me.",
-        )
-    ],
-)
-"""A thread got more answers than one gets."""
+def enough(most: timedelta) -> Card:
+    """A thread got more answers than one gets; `most` is how long it waits."""
+    words = "I have answered a lot here in the last minutes, so I am quiet for a little"
+    until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
+    passed = f"⏳ {words} and pass over what is written: {until}. With a mention, "
+    return blocks.card(f"{words}: {until}.", [blocks.say(passed, code("stop"), " and ", code("hand off"), " still reach me.")])
 
 
 def bug(reference: str, known: Line) -> Card:

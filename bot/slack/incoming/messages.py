@@ -12,7 +12,7 @@ from bot.cards.blocks import Card, card
 from bot.cards.incidents import home, notes
 from bot.cards.personal.direct import wish
 from bot.cards.personal.suggestions import READING, TITLES
-from bot.desk.pulse import Before, May
+from bot.desk.pulse import MUTED, Before, May
 from bot.policy import channels as policy
 from bot.refusal import Refusal
 from bot.slack.client import post
@@ -133,9 +133,10 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
     if arrival.mention or said.kind != "reply":
         policy.colleague(await surface.people.person(arrival.user), arrival.team)
     async with storing():
-        may = await surface.pulse.may(incident, arrival.ts, always=arrival.mention and said.intent in GET_THROUGH)
+        always = arrival.mention and said.intent in GET_THROUGH
+        may = await surface.pulse.may(incident, arrival.ts, always=always, mention=arrival.mention)
     if may is not May.GO:
-        return await _answer(surface, arrival, notes.ENOUGH) if may is May.TRIP else Heard()
+        return await _answer(surface, arrival, notes.enough(MUTED)) if may is May.TRIP else Heard()
     if said.intent is Intent.HELP:
         return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     return await _store(surface, arrival, said, incident)

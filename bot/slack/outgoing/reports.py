@@ -101,7 +101,7 @@ class SlackBoard:
     async def _handed_off(self, incident: str, state: Incident) -> bool:
         """Whether people got a ticket: closing an incident notes its cause in one that nobody was handed."""
         held = IncidentRows(state).ticket
-        return held is not None and (held.state != "resolved" or bool(await self._cards.get(incident, "ticket")))
+        return held is not None and ((held.handed and held.state != "resolved") or bool(await self._cards.get(incident, "ticket")))
 
     async def _made(self, incident: str, state: Incident, report: Report, origin: Origin) -> Card | None:
         """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""

@@ -103,7 +103,7 @@ async def reopen(asked: Asked) -> Concluded:
     ticket = asked.case.ticket
     if ticket and ticket.state == "resolved":
         ticket = ticket.model_copy(update={"state": "open"})
-    came = Came.TO_PEOPLE if ticket else Came.NOTHING_OPEN
+    came = Came.TO_PEOPLE if ticket and ticket.handed else Came.NOTHING_OPEN
     return say(asked, ["Open again. What I knew is kept; say `recheck` to look at the hosts now."], came=came, ticket=ticket)
 
 

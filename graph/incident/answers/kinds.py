@@ -59,9 +59,14 @@ def _close(case: Case, now: Assessment) -> Concluded:
     data: Mapping[str, Any] = case.item.data
     label, cause = str(data.get("label") or ""), str(data.get("root_cause") or "")[:400]
     report = answering(case, f"Closed: {now.lens.taxonomy.title(label) if label else cause or 'no cause named'}.")
-    ticket = hand_over(case, now, report).model_copy(
-        update={"state": "resolved", "true_label": label, "true_cause": cause, "closed_by": case.item.user}
-    )
+    noted = {
+        "state": "resolved",
+        "true_label": label,
+        "true_cause": cause,
+        "closed_by": case.item.user,
+        "handed": bool(case.ticket and case.ticket.handed),
+    }
+    ticket = hand_over(case, now, report).model_copy(update=noted)
     return Concluded(report, becomes(case.lifecycle, Came.CLOSED), ticket=ticket)
 
 

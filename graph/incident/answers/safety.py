@@ -1,5 +1,6 @@
 """Whether hosts may be used or changed now. Three answers: no with the reason, cannot tell with the reason, and yes as far as was read. Pure."""
 
+import re
 from collections.abc import Sequence
 
 from graph.incident.answers.known import Asked, HostKnown, ago, clean, meant, name_of, of_host, offer, say, unknown_said, where
@@ -9,6 +10,9 @@ from tools.inventory.ranges import fold
 from tools.remedies import REMEDIES
 from tools.remedies.row import Remedy
 
+LONGEST = 400
+"""Characters of a message in which a job is looked for."""
+_JOB = re.compile(r"\b(?:jobs?|runs?|rerun|restart\w*|resubmit\w*|submit|launch|relaunch|start|resume|train\w*)\b", re.IGNORECASE)
 TOO_OLD = 1800.0
 """Seconds after which what was read says little about whether something is safe."""
 
@@ -34,10 +38,23 @@ def _to_use(asked: Asked, hosts: Sequence[str]) -> list[str]:
         return [f"No, not on {fold(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
         return [f"I cannot tell for {fold(doubt)}: {next(iter(doubt.values()))}", nothing]
-    if jobs := [row for row in asked.roots if not row.hosts]:
-        step = asked.now.lens.taxonomy.leaf(jobs[0].label).next_step
-        return [f"No, it would fail again: {asked.title(jobs[0].label)}, which is no fault of a machine. {step}", nothing]
-    return [f"Yes, by all that I see. {nothing}", "What was not checked I cannot see; the decision is yours."]
+    return [*_the_job(asked, nothing), "" if _fails_again(asked) else "What was not checked I cannot see; the decision is yours."]
+
+
+def _the_job(asked: Asked, nothing: str) -> list[str]:
+    """Nothing speaks against the machines: what the job itself ended by. `nothing` says that they were read."""
+    ended = [asked.now.lens.taxonomy.leaf(row.label) for row in asked.roots if not row.hosts]
+    if not ended:
+        return [f"Yes, by all that I see. {nothing}"]
+    if _fails_again(asked):
+        return [f"No, it would fail again: {ended[0].title}, which is no fault of a machine. {ended[0].next_step}", nothing]
+    return [f"Yes, by all that I see. {nothing}", f"What ended the job is no fault of a machine: {ended[0].title}. {ended[0].next_step}"]
+
+
+def _fails_again(asked: Asked) -> bool:
+    """Whether a job is meant, and what ended it would end it again. Machines that are named without one may work for others."""
+    lasts = any(not asked.now.lens.taxonomy.leaf(row.label).transient for row in asked.roots if not row.hosts)
+    return lasts and not (meant(asked).named and not _JOB.search(asked.said.text[:LONGEST]))
 
 
 def _bad(asked: Asked, row: HostKnown) -> str:

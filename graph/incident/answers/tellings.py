@@ -45,6 +45,12 @@ def _for_manager(asked: Asked) -> Concluded:
     )
 
 
+def _where_it_stands(asked: Asked) -> str:
+    """Where in its life it is, and what comes next."""
+    life = asked.case.lifecycle
+    return "closed." if life == "closed" else f"{life.replace('_', ' ')}; {_state(asked)}"
+
+
 def _state(asked: Asked) -> str:
     case = asked.case
     if case.lifecycle == "closed":
@@ -87,12 +93,12 @@ async def status(asked: Asked) -> Concluded:
         "No fault is found" if case.report and case.report.outcome == "no_fault" else "No cause is proven so far"
     )
     suspects = [f"{row.leaf.title} is likely and unproven" for row in asked.now.suspects[:2]] if not found else []
-    lines = [f"{'; '.join([what, *suspects])}.", f"State: {case.lifecycle.replace('_', ' ')}; {_state(asked)}"]
+    lines = [f"{'; '.join([what, *suspects])}.", f"State: {_where_it_stands(asked)}"]
     lines += [f"• {describe(row, title(row.label))}" for row in case.ladders if row.open][:3]
     lines += [f"Held: {line.in_words(title(line.label))}" for line in held(case.ladders)[:3]]
     ticket, owner = case.ticket, owner_of(asked)
-    lines += [f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}."] if ticket else []
-    lines += [f"{owner} is on it."] if owner and not ticket else []
+    lines += [f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}."] if ticket and ticket.handed else []
+    lines += [f"{owner} is on it."] if owner and not (ticket and ticket.handed) else []
     latest = max((at for host in asked.seen if (at := read_at(asked, host))), default=None)
     looked = f", last {ago(latest, asked.at)}" if latest else ""
     return say(

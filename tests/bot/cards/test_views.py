@@ -368,7 +368,11 @@ def test_a_closing_form_comes_back_as_it_was_filled() -> None:
     closing = close_modal.Closing("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
     view = close_modal.render(closing, OFFERED)
     label, cause, hosts = (block["element"] for block in view["blocks"])
-    assert [group["label"]["text"] for group in label["option_groups"]] == ["Gpu", "System software", "None of these"]
+    assert [group["label"]["text"] for group in label["option_groups"]] == [
+        "GPU hardware and its settings",
+        "Operating system, drivers and node services",
+        "None of these",
+    ]
     assert close_modal.read(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"])) == closing
 
 
@@ -436,3 +440,10 @@ def test_small_cards_are_valid_and_help_lists_the_grammar() -> None:
     for card in (notes.refused("No, because."), *bugs, notes.not_stored(True), home.phrases(grammar.help_rows())):
         assert valid(card)
     assert all(form in shown(home.phrases(grammar.help_rows()).blocks) for form, _ in grammar.help_rows())
+
+
+def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not() -> None:
+    card = diagnosis.render(
+        "i1", REPORT.model_copy(update={"reply": "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ` and <@U1>"})
+    )
+    assert card.blocks[0]["text"]["text"] == "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ˋ and &lt;@U1&gt;"

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.desk.inbox import Inbox
-from bot.desk.pulse import Before, BoardWithPulse, May, Pulse
+from bot.desk.pulse import MUTED, Before, BoardWithPulse, May, Pulse
 from bot.desk.sweeper import timers_after
 from bot.store.closed import ClosedIncidents
 from graph.report import Report
@@ -86,6 +86,21 @@ async def test_answers_are_counted_and_one_too_many_is_said_once(pulse: Pulse, c
     clock.go(seconds=80)
     assert [await asks(n) for n in (9, 10, 11)] == [May.GO, May.GO, May.TRIP]
     assert await pulse.may("i2", at(12)) is May.GO
+
+
+async def test_the_first_mention_of_a_muted_thread_is_told_so_once_each_time_it_is_muted(pulse: Pulse, clock: SetClock) -> None:
+    async def asks(n: int, *, mention: bool) -> May:
+        return await pulse.may("i1", at(n), mention=mention)
+
+    for n in range(4):
+        await asks(n, mention=False)
+    assert [await asks(n, mention=n > 5) for n in (4, 5, 6, 6, 7, 8)] == [May.TRIP, May.SILENT, May.TRIP, May.TRIP, May.SILENT, May.SILENT]
+    clock.go(seconds=300)
+    for n in range(10, 14):
+        assert await asks(n, mention=True) is May.GO
+    assert [await asks(n, mention=True) for n in (14, 15)] == [May.TRIP, May.SILENT]
+    clock.go(seconds=MUTED.total_seconds())
+    assert await asks(16, mention=False) is May.GO
 
 
 async def test_what_must_get_through_does_and_the_same_message_counts_once(pulse: Pulse) -> None:

@@ -122,11 +122,15 @@ async def test_a_thread_that_asks_too_much_is_told_so_once_and_can_still_stop_us
     assert len(await bot.inbox.peek(incident)) == 12  # the opening is one of them
     [said] = bot.texts(OPS)
     assert "quiet for a little" in said
-    await bot.slack.say("olga", OPS, "@rackmedic what about gpu-030?", thread_ts=ts)
+    for words in ("@rackmedic what about gpu-030?", "@rackmedic status"):
+        await bot.slack.say("olga", OPS, words, thread_ts=ts)
+        await bot.settled()
+    assert bot.texts(OPS) == [said, said]  # whoever mentions us is told once more
+    assert said.endswith("in at most 3 minutes I answer again.")
     await bot.slack.say("olga", OPS, "@rackmedic stop", thread_ts=ts)
     await bot.settled()
     assert [item.kind for item in (await bot.inbox.peek(incident))[12:]] == ["stop"]
-    assert len(bot.texts(OPS)) == 1
+    assert len(bot.texts(OPS)) == 2
 
 
 async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_business(bot: Behind) -> None:

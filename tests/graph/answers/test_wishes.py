@@ -119,6 +119,21 @@ async def test_closing_is_no_hand_off_and_can_be_taken_back() -> None:
     assert (await talk.rows()).lifecycle == "open"
 
 
+async def test_what_a_form_closed_and_nobody_handed_over_is_opened_again_without_a_ticket() -> None:
+    talk = await Talk.about()
+    await talk.presses("close", label="GPU.BUS.Fallen_Off_Bus", root_cause="riser")
+    assert "\nState: closed.\n" in await talk.says("status")
+    await talk.says("reopen")
+    rows = await talk.rows()
+    assert (rows.lifecycle, rows.ticket and rows.ticket.handed) == ("open", False)
+    assert "Ticket" not in await talk.says("status")
+    await talk.says("recheck")
+    assert ((await talk.rows()).lifecycle, await talk.put_up() != []) == ("waiting", True)
+    await talk.says("hand off")
+    rows = await talk.rows()
+    assert (rows.lifecycle, rows.ticket and (rows.ticket.handed, rows.ticket.state)) == ("handed_off", (True, "open"))
+
+
 async def test_who_is_on_it_is_who_said_so_or_was_named() -> None:
     talk = await Talk.about()
     assert (await talk.says("who is on it?")).startswith("Nobody is on it.")
@@ -142,6 +157,20 @@ async def test_whether_it_is_safe_has_three_answers() -> None:
     assert (await talk.says("is it safe to restart the job?")).startswith("No, not on gpu-003:")
     assert (await talk.says("is it safe to use gpu-001?")).startswith("Yes, by all that I see. gpu-001: nothing abnormal")
     assert (await talk.says("is it safe to use gpu-002?")).startswith("I cannot tell for gpu-002: not all of gpu-002 could be looked at")
+
+
+async def test_what_ended_a_job_and_is_over_speaks_against_no_machine_and_against_no_new_start() -> None:
+    talk = await Talk.about({"id": "O06", "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"], "t": -420})
+    for asks, hosts in (("can i put gpu-002 back to work", "gpu-002"), ("is it safe to restart the job?", "gpu-[001-004]")):
+        answer = await talk.says(asks)
+        assert answer.startswith(f"Yes, by all that I see. {hosts}: nothing abnormal")
+        assert "What ended the job is no fault of a machine: The scheduler preempted the job." in answer
+
+
+async def test_what_ends_a_job_each_time_speaks_against_the_job_alone() -> None:
+    talk = await Talk.about({"id": "U05", "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"], "t": -420})
+    assert (await talk.says("is it safe to restart the job?")).startswith("No, it would fail again: ")
+    assert (await talk.says("can i put gpu-002 back to work")).startswith("Yes, by all that I see. gpu-002: ")
 
 
 async def test_what_an_approval_would_do_is_told_from_the_tables() -> None:
