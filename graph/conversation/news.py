@@ -1,10 +1,15 @@
-"""Whether a message brings facts: an error line, a symptom, a host, something that was changed. A question brings none. Pure."""
+"""Whether a message brings facts: an error line, a symptom, a host, something that was changed. A question brings none. And
+whether a first message tells nothing at all: only what is plainly none; whatever could be a complaint is looked into. Pure.
+"""
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 from graph.conversation.cues import Clause, explained
-from graph.conversation.said import Vocabulary
+from graph.conversation.intents import Intent
+from graph.conversation.said import Said, Vocabulary
 from graph.conversation.spelling import LONGEST
 from graph.conversation.words import ELSEWHERE
 from graph.reading.reports import understand
@@ -13,6 +18,11 @@ HALF = 0.5
 """Share of a complaint that must be words of our trade."""
 SHORT = 3
 """Words of a message that does nothing but name a host."""
+LONGEST_NOTHING = 200
+"""Characters of a message that may tell nothing; who writes more means something."""
+_POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
+_WORD = re.compile(r"[^\W_]+")
+_DECISION = re.compile(r"(?:please )?(?:approved?|deny|denied|rejected?) `?apr-[\w-]{1,40}`?[ .!]*", re.IGNORECASE)
 
 
 def brings_news(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
@@ -51,3 +61,27 @@ def _tells(clause: Clause, complains: bool) -> bool:
 
 
 _OURS = frozenset({"rank", "ranks", "nccl", "gpu", "gpus", "training", "job", "node", "loss", "xid", "cuda", "ib", "driver", "kernel"})
+
+
+def tells_nothing(said: Said, now: datetime) -> bool:
+    """Whether it names nothing, complains of nothing and asks nothing."""
+    if (
+        len(said.text) > LONGEST_NOTHING
+        or said.hosts
+        or said.unknown_hosts
+        or said.group
+        or said.job
+        or said.device
+        or said.labels
+        or said.category
+    ):
+        return False
+    if _DECISION.fullmatch(said.text.strip()) or _is_noise(said.text):
+        return True
+    return said.intent in _POLITE and said.sure and "?" not in said.text and set(understand(said.text, (), now).symptoms) <= {"vague"}
+
+
+def _is_noise(text: str) -> bool:
+    """No word at all but pictures, or one letter again and again."""
+    words = _WORD.findall(text)
+    return "?" not in text and all(len(word) > 3 and len(set(word.casefold())) == 1 for word in words)

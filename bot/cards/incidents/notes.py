@@ -52,6 +52,14 @@ def not_stored(will_retry: bool) -> Card:
     return blocks.card(f"{words} {rest}", [blocks.say(f"⏳ {words} {rest}")])
 
 
+def nothing_said() -> Card:
+    """A first message that tells nothing to look into."""
+    words = "That tells me nothing to look into. Say what is wrong, as in "
+    example = "job 4711 hangs on gpu-[017-020]"
+    shown = blocks.say(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
+    return blocks.card(f"{words}{example}; status lists what is open, help what I understand.", [shown])
+
+
 def enough(most: timedelta) -> Card:
     """A thread got more answers than one gets; `most` is how long it waits."""
     words = "I have answered a lot here in the last minutes, so I am quiet for a little"

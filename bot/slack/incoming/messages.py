@@ -26,6 +26,7 @@ from bot.slack.pane.pane import DirectAnswer
 from bot.slack.pane.unanswered import DirectQuestion
 from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, mentions
 from graph.conversation.intents import Intent
+from graph.conversation.news import tells_nothing
 from graph.conversation.read import read
 from graph.conversation.said import Said
 from graph.state import Item, ItemKind, Origin
@@ -184,6 +185,8 @@ async def _begin(surface: Surface, arrival: Arrival, said: Said) -> Heard:
         return await _listing(surface, arrival)
     if asks_only(said) and said.intent in OF_AN_INCIDENT and not arrival.files:
         raise Refusal(NO_INCIDENT)
+    if not (arrival.in_thread or arrival.files) and tells_nothing(said, arrival.at):
+        return await _answer(surface, arrival, notes.nothing_said())
     return await _open(surface, arrival, said)
 
 

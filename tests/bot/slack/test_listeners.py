@@ -235,6 +235,25 @@ async def test_help_is_said_once_and_opens_nothing(bot: Behind) -> None:
     assert await bot.items() == []
 
 
+@pytest.mark.parametrize(
+    "words", ["🍕🍕🍕", "hello, what nice weather we have today, is it not", "AAAAAAAAAAAAAAAAAAAA", "approve apr-123"]
+)
+async def test_a_mention_that_tells_nothing_is_answered_in_a_line_and_opens_nothing(bot: Behind, words: str) -> None:
+    await bot.slack.say("olga", OPS, f"@rackmedic {words}")
+    await bot.settled()
+    [said] = bot.texts(OPS)
+    assert said.startswith("That tells me nothing to look into.") or said == "What I understand"
+    assert await bot.items() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["it's broken", "training is stuck", "borked", "hello, everything is slow", "thanks, but it died again", "???!"],
+)
+async def test_a_mention_that_may_be_a_complaint_opens_an_incident(bot: Behind, words: str) -> None:
+    await opened(bot, f"@rackmedic {words}")
+
+
 async def test_a_command_word_outside_an_incident_says_how_to_begin(bot: Behind) -> None:
     await bot.slack.say("olga", OPS, "@rackmedic recheck")
     await bot.settled()
