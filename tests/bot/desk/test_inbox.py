@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.desk.concern import Concern, concern_of
+from bot.desk.concern import Concern, concern_after, concern_of
 from bot.desk.inbox import Due, Inbox, Received
 from bot.desk.lease import Leases
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.memory.fence import LostLease
-from graph.state import Item
+from graph.state import Incident, Item
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_desk import item, origin, with_work
 
@@ -327,6 +327,12 @@ async def test_what_a_turn_found_is_joined_before_the_turn_has_ended(inbox: Inbo
     await inbox.concerns(incident, Concern(("n3",)))
     got = await inbox.open(origin("2.0"), "b", lambda i: item(i, "b"), about=Concern(("n3",)), joins=anything)
     assert (got.incident, got.joined) == (incident, True)
+
+
+def test_hosts_that_were_only_looked_at_are_not_what_an_incident_concerns() -> None:
+    asked = "is n2 healthy? n2 runs hot"
+    state: Incident = {"id": "i1", "brief": {"text": asked, "hosts": ["n1", "n2", "n3"]}, "said": [{"user": "U1", "text": asked}]}
+    assert concern_after(state).hosts == ("n2",)
 
 
 def test_an_alert_is_known_by_its_words_without_values_and_times() -> None:
