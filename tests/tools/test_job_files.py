@@ -7,8 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.support.clock import PATIENCE
 from tools.checks import CHECKS
 from tools.checks.job_files import PROBE
@@ -91,10 +89,8 @@ def test_what_slurm_says_its_jobs_write_to_is_read_wherever_it_lies_if_it_is_the
     assert "root:" not in said
 
 
-def test_a_folder_that_is_not_there_holds_no_log_and_one_that_may_not_be_read_could_not_be_looked_at(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_holds_no_log_and_one_that_cannot_be_read_could_not_be_looked_at(tmp_path: Path) -> None:
     found = read(tmp_path / "none")
     assert [found["job.log"].value] == [False]
-    if os.geteuid() == 0:
-        pytest.skip("root may read every folder")
-    (tmp_path / "closed").mkdir(mode=0)
-    assert "Permission denied" in looked(tmp_path / "closed").stderr
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")  # a closed folder would be open to root, who runs these tests too
+    assert "symbolic links" in looked(tmp_path / "loop").stderr

@@ -90,7 +90,7 @@ async def test_what_would_be_deleted_is_told_with_sizes(world: World, capsys: py
     assert told["deletes"]["largest"][0]["path"].startswith("/var/crash/")
     await rehearse(world, REMEDIES["cleanup"], DryRunRequest("cleanup", "gpu-001", ("hours=72",)))
     shown = " ".join(capsys.readouterr().out.split())
-    assert "would go: 2 files, 40 KiB /var/crash/_usr_bin_python3.0.crash: 20 KiB · root · 79 d" in shown
+    assert "would go: 2 files, 40 KiB /var/crash/_usr_bin_python3.0.crash: 20 KiB, root, 79d" in shown
     assert "deletes" not in (await tried(world, capsys, "drain_node"))[1]
 
 
