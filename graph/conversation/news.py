@@ -31,8 +31,8 @@ def brings_news(text: str, names: Vocabulary, now: datetime, parts: Iterable[Cla
     stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
     if told.signatures and (stated or not any(True for _ in parts)):
         return True
-    complains = bool(set(told.symptoms) - {"vague"})
-    return any(_tells(clause, complains) for clause in stated)
+    symptoms = bool(set(told.symptoms) - {"vague"})
+    return any(_tells(clause, symptoms) for clause in stated)
 
 
 def _supposes(clause: Clause) -> bool:
@@ -78,7 +78,13 @@ def tells_nothing(said: Said, now: datetime) -> bool:
         return False
     if _DECISION.fullmatch(said.text.strip()) or _is_noise(said.text):
         return True
-    return said.intent in _POLITE and said.sure and "?" not in said.text and set(understand(said.text, (), now).symptoms) <= {"vague"}
+    return said.intent in _POLITE and said.sure and "?" not in said.text and not complains(said.text, now)
+
+
+def complains(text: str, now: datetime) -> bool:
+    """Whether a symptom or an error is named: “help, it hangs” is no wish for a list of commands."""
+    told = understand(text[:LONGEST], (), now)
+    return bool(told.signatures or set(told.symptoms) - {"vague"})
 
 
 def _is_noise(text: str) -> bool:

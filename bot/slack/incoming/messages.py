@@ -26,7 +26,7 @@ from bot.slack.pane.pane import DirectAnswer
 from bot.slack.pane.unanswered import DirectQuestion
 from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, mentions
 from graph.conversation.intents import Intent
-from graph.conversation.news import tells_nothing
+from graph.conversation.news import complains, tells_nothing
 from graph.conversation.read import read
 from graph.conversation.said import Said
 from graph.state import Item, ItemKind, Origin
@@ -179,7 +179,7 @@ async def _begin(surface: Surface, arrival: Arrival, said: Said) -> Heard:
     bare = said.text == "" and not arrival.files
     if bare and arrival.in_thread:
         return await _open(surface, arrival, said)
-    if bare or (asks_only(said) and said.intent in ABOUT_US and not arrival.files):
+    if bare or (asks_only(said) and said.intent in ABOUT_US and not arrival.files and not complains(said.text, arrival.at)):
         return await _answer(surface, arrival, home.phrases(grammar.help_rows()))
     if asks_only(said) and said.intent is Intent.STATUS:
         return await _listing(surface, arrival)

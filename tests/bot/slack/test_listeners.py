@@ -248,7 +248,7 @@ async def test_a_mention_that_tells_nothing_is_answered_in_a_line_and_opens_noth
 
 @pytest.mark.parametrize(
     "words",
-    ["it's broken", "training is stuck", "borked", "hello, everything is slow", "thanks, but it died again", "???!"],
+    ["it's broken", "help, it hangs", "training is stuck", "borked", "hello, everything is slow", "thanks, but it died again", "???!"],
 )
 async def test_a_mention_that_may_be_a_complaint_opens_an_incident(bot: Behind, words: str) -> None:
     await opened(bot, f"@rackmedic {words}")
