@@ -122,6 +122,8 @@ class Decisions:
             raise CannotAsk("That node is not held by this incident.")
         if why := no_return(held, ladders):
             raise CannotAsk(f"{held.target} is not returned: {why}.")
+        if back := await self._tender.in_service(incident, held):
+            raise CannotAsk(f"{back}: I hold it no more.")
         again = returning(incident, held)
         for row in beside(held, ladders):
             await self._gone(incident, row)

@@ -42,9 +42,10 @@ class HeldNodes:
         known = list(records)
         for ladder in ladders:
             if rests(ladder) and not any(_returns(row, ladder, self.clock) for row in known):
-                await self._look(incident, state, ladder)
+                await self.look_at(incident, state, ladder)
 
-    async def _look(self, incident: str, state: Incident, ladder: Ladder) -> None:
+    async def look_at(self, incident: str, state: Incident, ladder: Ladder) -> str:
+        """The same of one node. What is said where it is in service by now, so that it is held no more; empty where it is not known to be."""
         states = await self._states(ladder.target)
         if states is None:
             if ladder.unasked is None:
@@ -54,8 +55,10 @@ class HeldNodes:
             await self.ledger.seen_in_service(incident, ladder.target, word)
             says = f"{ladder.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
             await self._hear(incident, state, ladder, IN_SERVICE, says=says)
+            return says
         elif ladder.unasked is not None:
             await self._hear(incident, state, ladder, ASKED)
+        return ""
 
     async def _states(self, name: str) -> frozenset[str] | None:
         """As the scheduler has it, one for each partition; None where it could not be asked."""

@@ -99,7 +99,7 @@ class Tender:
             filter(None, (*proposed, *told))
         ):  # only now, so that the first to be shown finds the others beside it
             await self.wake(approval)
-        await HeldNodes(self.ledger, self.deliver, self.proposer, self.clock).look(incident, state, ladders, records.values())
+        await self._held.look(incident, state, ladders, records.values())
         await self._quiet(incident, state, ladders)
         await self.index.settle(incident, mark, next_look(state, ladders, self.clock.now()))
 
@@ -185,6 +185,14 @@ class Tender:
         """A node is offered back only while a fresh look shows the fault no more. Withheld says why it is not."""
         if ladder.now is not None and ladder.now.part == "restore":
             await self.must_be_gone(incident, ladder)
+
+    async def in_service(self, incident: str, ladder: Ladder) -> str:
+        """What is said of a held node that somebody else has returned, and the incident hears; empty of one that is out of service."""
+        return await self._held.look_at(incident, await self.state_of(incident), ladder)
+
+    @property
+    def _held(self) -> HeldNodes:
+        return HeldNodes(self.ledger, self.deliver, self.proposer, self.clock)
 
     async def must_be_gone(self, incident: str, ladder: Ladder) -> None:
         """Withheld unless a fresh look shows the ladder's fault no more. What only a test under load shows went by the proof of its remedy,

@@ -12,7 +12,7 @@ from graph.incident.case import Case, lens_of, merged
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, all_cured, becomes, of_fixes
 from graph.incident.tickets import hand_over
-from graph.ladders.build import Yard, ladders_for, mended_on
+from graph.ladders.build import Yard, ladders_for, left_to_people, mended_on
 from graph.ladders.ends import describe, ended, left_to_others, settled, stopped, withdrawn
 from graph.ladders.exclusive_checks import look_ladders
 from graph.ladders.fault import contradicted, rests_on
@@ -113,7 +113,8 @@ async def _diagnosed(concluded: Concluded, known: Sequence[Ladder], case: Case, 
     report = _let_go_of(_pointing(report, shared), case, ports)
     if not ladders and not built.by_hand:
         return replace(concluded, report=report)
-    report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": built.by_hand})
+    by_hand = tuple(dict.fromkeys((*built.by_hand, *left_to_people(kept, ports.taxonomy))))
+    report = report.model_copy(update={"actions": tuple(planned_actions(ladders, yard)), "by_hand": by_hand})
     return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=becomes(concluded.lifecycle or "open", of_fixes(ladders)))
 
 
@@ -215,9 +216,17 @@ def _result(concluded: Concluded, case: Case, now: Assessment, ports: Ports) -> 
         return replace(concluded, lifecycle=case.lifecycle)
     said = [describe(row, ports.taxonomy.title(row.label)) for row in changed]
     actions = tuple(planned_actions(ladders, yard))
-    report = concluded.report.model_copy(update={"reply": "\n".join(said), "actions": actions, "by_hand": ()})
+    by_hand = () if after == "closed" else _by_hand(concluded.report, case, ladders, yard)
+    report = concluded.report.model_copy(update={"reply": "\n".join(said), "actions": actions, "by_hand": by_hand})
     ticket = _with_ladders(hand_over(case, now, report), ladders, ports) if after == "handed_off" else concluded.ticket
     return replace(concluded, report=report, ladders=_kept(ladders), lifecycle=after, ticket=ticket)
+
+
+def _by_hand(report: Report, case: Case, ladders: Sequence[Ladder], yard: Yard) -> tuple[str, ...]:
+    """What is left to people after an action: of fixes what their plan says, of other causes what was left to them before."""
+    done = {(row.label, row.target) for row in ladders} | {(row.label, host) for row in report.shared for host in row.hosts or ("",)}
+    others = ladders_for(to_be_mended(report, case), yard, ladders, elsewhere=done).by_hand
+    return tuple(dict.fromkeys((*others, *left_to_people(ladders, yard.taxonomy))))
 
 
 def _taken_over(concluded: Concluded, ladders: Sequence[Ladder], ports: Ports) -> Concluded:

@@ -82,6 +82,17 @@ def ladders_for(
     return Built(tuple(built), tuple(dict.fromkeys(by_hand)))
 
 
+def left_to_people(ladders: Iterable[Ladder], taxonomy: Taxonomy) -> tuple[str, ...]:
+    """What people have to do for these fixes, at the plan each is at; nothing where the fault is gone."""
+    said = [(row, _words_now(row)) for row in ladders if row.outcome not in GONE]
+    return tuple(dict.fromkeys(f"{taxonomy.title(row.label)} on {row.target}: {words}." for row, words in said if words))
+
+
+def _words_now(ladder: Ladder) -> str:
+    plan = ladder.tried if ladder.now is None or ladder.now.part == "restore" else ladder.now.plan
+    return ladder.words[plan] if 0 <= plan < len(ladder.words) else ""
+
+
 def mended_on(cause: Hypothesis, yard: Yard) -> tuple[str, ...]:
     """The hosts on which a fix of this cause begins. A job has none of its own; where a command mends it, those that show what is to be mended."""
     leaf = yard.taxonomy.leaves.get(cause.label)

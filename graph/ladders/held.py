@@ -85,6 +85,13 @@ def beside(ladder: Ladder, ladders: Sequence[Ladder]) -> list[Ladder]:
     return [row for row in others if ((row.open and row.waiting_for != "proof") or row.outcome in HELD) and not _looks(row)]
 
 
+def returns(ladder: Ladder) -> bool:
+    """Whether its fix, as far as the present plan goes, ends with the way back: only of a node that it drains, or has drained."""
+    plan = ladder.tried if ladder.now is None or ladder.now.part == "restore" else ladder.now.plan
+    drains = any(row.remedy == "drain_node" and row.plan == plan for row in ladder.rungs)
+    return any(row.part == "restore" for row in ladder.rungs) and (ladder.drained or (drains and not ladder.held_elsewhere))
+
+
 def on_the_way_back(ladder: Ladder) -> bool:
     """Whether the node is being returned: by a closed incident too."""
     return ladder.open and ladder.now is not None and ladder.now.part == "restore"

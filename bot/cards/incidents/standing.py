@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from bot.cards.blocks import Status
 from graph.incident.lifecycle import all_cured
 from graph.ladders.ends import does
+from graph.ladders.held import returns
 from graph.ladders.shared import left_to_another
 from graph.report import Report
 from graph.rows import IncidentRows
@@ -151,7 +152,8 @@ def _fixing(ladders: Sequence[Ladder], records: Mapping[str, Record]) -> Inciden
         [parts[0], *(rows for rows in parts[1:] if _moves(rows[0], records))],
         [rows for rows in parts[1:] if not _moves(rows[0], records)],
     )
-    lines = [*doubt, *(_step(rows, records) for rows in told), *_more(rest, records)]
+    people = _left([row for row in ladders if row.outcome == "ticket"])
+    lines = [*doubt, *(_step(rows, records) for rows in told), *_more(rest, records), *people]
     more = len(lines) - MOST_LINES
     shown = lines[:MOST_LINES] if more <= 0 else [*lines[: MOST_LINES - 1], f"and {more + 1} more fixes"]
     if len(lines) > 1:
@@ -203,7 +205,8 @@ def _steps(ladder: Ladder) -> list[int]:
     """The rungs that count as the steps of this fix: those of the plan it is at, and the way back into service."""
     rung = ladder.now
     plan = ladder.tried if rung is None or rung.part == "restore" else rung.plan
-    return [n for n, row in enumerate(ladder.rungs) if row.plan == plan or row.part == "restore" or n == ladder.rung]
+    back = returns(ladder)
+    return [n for n, row in enumerate(ladder.rungs) if row.plan == plan or (row.part == "restore" and back) or n == ladder.rung]
 
 
 def _at(ladder: Ladder) -> int:

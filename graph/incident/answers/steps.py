@@ -5,6 +5,7 @@ from graph.incident.answers.people import brief, decision_lines
 from graph.incident.concluded import Concluded
 from graph.incident.fixes import yard_of
 from graph.ladders.ends import describe, does
+from graph.ladders.held import returns
 from graph.ladders.preview import planned
 from graph.state import Ladder
 from tools.remedies import REMEDIES
@@ -73,7 +74,7 @@ def _next(row: Ladder) -> str:
         return f"{does(row.model_copy(update={'rung': row.rungs.index(later[0], row.rung + 1)}))}, with a card of its own"
     if row.now and row.now.remedy == "run_check":
         return "the diagnosis is made anew with what it shows"
-    back = "the node is offered back into service, and " if any(rung.part == "restore" for rung in row.rungs) else ""
+    back = "the node is offered back into service, and " if returns(row) else ""
     return f"if that helps {back}I look once more later; if not, something heavier or people"
 
 

@@ -125,7 +125,7 @@ def _wished(asked: Asked, remedy: str, host: str, ladders: list[Ladder]) -> tupl
         )
     known = of_host(asked, host)
     if known.dark:
-        return ladders, not_looked(asked, known)
+        return ladders, f"No card for {called(remedy)}: a fix is put up only for a fault that a look has shown. {not_looked(asked, known)}"
     causes = [row for row in asked.roots if host in row.hosts]
     fitting = [row for row in causes if remedy in _remedies(asked, row.label)]
     if not fitting:

@@ -8,6 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from bot.actions.decisions import CannotAsk
 from graph.ladders.held import held
 from graph.rows import IncidentRows
 from graph.state import Ladder
@@ -61,6 +62,16 @@ async def test_a_node_that_somebody_returned_is_held_no_more_and_that_is_audited
     assert (entry["incident"], entry["target"], entry["state"], entry["by"]) == (incident, "n1", "mixed", "rackmedic")
     office.clock.go(minutes=30)
     assert incident not in await office.index.due(timedelta()), "nothing is held: nobody looks any more"
+
+
+async def test_who_asks_for_a_node_that_is_in_service_hears_so_and_it_is_held_no_more(store: Redis) -> None:
+    office, incident = await holding(store)
+    (ladder,) = IncidentRows(await office.turns.state(incident)).ladders
+    office.site.slurm["n1"] = "idle"
+    with pytest.raises(CannotAsk, match=r"n1 is back in service since .*, not by us \(idle\): I hold it no more\."):
+        await office.decisions.ask_return(incident, ladder.id, "T1:ANN")
+    await office.settle(incident)
+    assert not held(IncidentRows(await office.turns.state(incident)).ladders)
 
 
 @pytest.mark.parametrize("state", ["draining", "down", "idle*", "maint", "idle\ndrained", "unknown"])

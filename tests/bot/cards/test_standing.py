@@ -137,6 +137,22 @@ def test_what_a_fix_leaves_to_people_is_said_when_they_have_it() -> None:
     assert stands.lines == ("Priya has it.", "gpu-002: for people, replace the GPU; gpu-002 stays drained.")
 
 
+def test_what_one_fix_left_to_people_stays_in_sight_beside_another_that_goes_on() -> None:
+    left = LADDER.model_copy(update={"id": "l2", "target": "gpu-004", "outcome": "ticket", "says": "next: replace the cable"})
+    stands = standing(incident(LADDER, left), [record(State.PENDING)])
+    assert stands.lines[1:] == ("gpu-004: for people, next: replace the cable.",)
+
+
+def test_a_node_that_was_not_drained_is_not_returned() -> None:
+    rungs = (
+        Rung(remedy="reset_clocks", args={"bdf": "0000:3b:00.0"}),
+        *(row.model_copy(update={"plan": 1}) for row in RUNGS[:2]),
+        RUNGS[2],
+    )
+    stands = standing(incident(LADDER.model_copy(update={"rungs": rungs})), [record(State.PENDING)])
+    assert (stands.lines[0].partition(":")[0], stands.then) == ("Step 1 of 1", "proved again later")
+
+
 def test_signs_differ_in_more_than_their_colour() -> None:
     assert len({row.reaction for row in SIGNS.values()}) == len(SIGNS)
     assert len({row.mark for row in SIGNS.values()}) == len(SIGNS)

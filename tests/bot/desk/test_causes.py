@@ -236,6 +236,17 @@ async def test_what_is_nobodys_host_is_told_to_people_once(store: Redis) -> None
     assert reports[1].shared == (SharedCause(label=NO_SM, incident=first),)
 
 
+async def test_what_is_left_to_people_is_said_as_long_as_the_fault_is_there(store: Redis) -> None:
+    office = house(store, fact("n1", "smi", "gpu.remap.failure", True, "gpu3"), slow("n2"))
+    incident = await office.mention("n1 and n2 are odd")
+    (said,) = (await office.last(incident)).by_hand
+    assert said == "Broken on n1: open a replacement case with the vendor."
+    await office.approve(incident, "drain_node")
+    assert (await office.last(incident)).by_hand == (said,)
+    await office.say(incident, "recheck")
+    assert (await office.last(incident)).by_hand == (said,)
+
+
 # In Redis
 
 

@@ -41,6 +41,14 @@ async def test_a_drain_that_nothing_asks_for_is_refused_with_the_reason() -> Non
     assert (await talk.rows()).ladders == before
 
 
+async def test_a_drain_of_a_host_that_could_not_be_looked_at_is_refused_with_the_reason() -> None:
+    talk = await Talk.about()
+    talk.ports = replace(talk.ports, fleet=Dark(talk.ports.fleet))  # type: ignore[arg-type]  # the part of Fleet that is used
+    await talk.says("recheck gpu-002")
+    answer = await talk.says("drain gpu-002")
+    assert answer.startswith("No card for a drain: a fix is put up only for a fault that a look has shown. gpu-002: could not be looked at")
+
+
 async def test_what_is_up_for_decision_already_is_not_put_up_twice() -> None:
     talk = await Talk.about()
     assert await talk.says("drain gpu-003") == "Drain gpu-003: it is up for decision already; press Approve on its card."
