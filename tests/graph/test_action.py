@@ -307,7 +307,7 @@ async def test_a_finished_thread_is_kept_small_and_for_a_while(store: Redis) -> 
 
 async def test_a_check_under_its_claim_disturbs_nobody_else_and_gives_its_facts(store: Redis) -> None:
     office = Office(store, site())
-    incident = await office.mention()
+    incident = await office.mention("job 4711 is slow on m1")
     office.site.facts += [fact("m1", "nccl1", "nccl.busbw_max", 380.0)]
     wanted = ActionWanted("run_check", {"check": "nccl1"}, incident)
     action = build_check(wanted, ["m1", "m2"], policy=office.rights.policy(), catalogue=office.acting.catalogue)
