@@ -4,10 +4,10 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-_CYRILLIC = dict(zip("асԁеһіјкӏморԛѕтуԝхАВЕІЈКМНОРЅТУХ", "acdehijklmopqstywxABEIJKMHOPSTYX", strict=True))  # noqa: RUF001 - that is the point
-_GREEK = dict(zip("αικνορτυ", "aikvoptu", strict=True))  # noqa: RUF001 - as above
+_CYRILLIC = dict(zip("асԁеһіјкӏморԛѕтуԝхАВЕІЈКМНОРЅТУХ", "acdehijklmopqstywxABEIJKMHOPSTYX", strict=True))
+_GREEK = dict(zip("αικνορτυ", "aikvoptu", strict=True))
 _ALIKE = _CYRILLIC | _GREEK
-WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")  # noqa: RUF001 - as above
+WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")
 """What other languages call a password."""
 
 _NO_WIDTH = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
