@@ -99,6 +99,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "store.object": _words("curl -q -sS -I --proto =http,https --max-redirs 0 --connect-timeout 3 --max-time 5 <object_store>"),
     "sched.shown": _words("scontrol -o show node <node>"),
     "sched.ended": _words("sacct -n -P -X -N <node> -S now-1days -o JobID,State,ExitCode,Start,End"),
+    "sched.running": _words("squeue -h -w <node> -o %A,%T,%u"),
     "cuda.run": ("python3", "-c", cuda.PROBE),
     "bw.run": _words("nvbandwidth -t host_to_device_memcpy_ce device_to_host_memcpy_ce -j"),
     "p2p.run": _words("nvbandwidth -t device_to_device_memcpy_read_ce -j"),

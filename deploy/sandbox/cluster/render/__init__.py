@@ -76,6 +76,7 @@ RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
     "fabric.links": surroundings.leaf,
     "sched.shown": containers.shown,
     "sched.ended": containers.jobs,
+    "sched.running": containers.running,
     "store.mounts": surroundings.mounts,
     "store.object": surroundings.objects,
     "ipmi.events": surroundings.bmc_events,

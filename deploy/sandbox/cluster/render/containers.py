@@ -88,6 +88,13 @@ def jobs(view: View) -> ShellAnswer:
     return said("\n".join([*rows, f"{job.id}|{state}|{code}|{_stamp(view, job.started)}|{ended}"]) + "\n")
 
 
+def running(view: View) -> ShellAnswer:
+    """`squeue -h -w NODE -o %A,%T,%u`: what the scheduler runs there."""
+    if view.slots.get("node", view.node.name) != view.node.name:
+        return said("slurm_load_jobs error: Invalid node name specified\n", 1)
+    return said(f"{view.job.id},RUNNING,alice\n" if _running(view) else "")
+
+
 def _stamp(view: View, t: float) -> str:
     return f"{view.clock(t):%Y-%m-%dT%H:%M:%S}"
 
