@@ -9,7 +9,9 @@ from deploy.lab.image import cache_folder, folder, image
 from deploy.lab.layout import Rack
 from deploy.lab.needs import incapable, uninstalled
 from deploy.lab.programs import LabRefusal
+from deploy.lab.settle import slurm_ready
 from deploy.lab.started import start
+from tests.real.nodes import calm
 
 ABSENT = "no real rack can stand here"
 """The one reason for which these tests may be left out of a run that may skip nothing: the machine cannot carry a rack, whatever is installed."""
@@ -34,3 +36,12 @@ def rack() -> Iterator[Rack]:
         pytest.skip(f"{ABSENT}: {why}")
     with start(f"tests-{os.getpid()}", made) as started:
         yield started.rack
+
+
+@pytest.fixture
+def in_service(rack: Rack) -> Iterator[None]:
+    """Every story that asks for it begins and ends with idle nodes."""
+    calm(rack)
+    slurm_ready(rack)
+    yield
+    calm(rack)

@@ -1,14 +1,16 @@
 """Single remedies on the real rack: what Slurm, the kernel, find and chrony really do when RackMedic carries an approved action out."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
 from deploy.lab.layout import CONTROLLER, Rack
-from deploy.lab.settle import slurm_ready, until
+from deploy.lab.settle import until
 from tests.real.hands import Hands, hands
 from tests.real.looking import fact, look
-from tests.real.nodes import calm, job_state, on, slurm_reason, slurm_state, submit, works
+from tests.real.nodes import job_state, on, slurm_reason, slurm_state, submit, works
+
+pytestmark = pytest.mark.usefixtures("in_service")
 
 DRAIN = {"node": "gpu-003", "approval": "apr-0123456789ab"}
 
@@ -17,15 +19,6 @@ DRAIN = {"node": "gpu-003", "approval": "apr-0123456789ab"}
 async def acting(rack: Rack) -> AsyncIterator[Hands]:
     async with hands(rack) as it:
         yield it
-
-
-@pytest.fixture(autouse=True)
-def in_service(rack: Rack) -> Iterator[None]:
-    """Every story begins and ends with idle nodes."""
-    calm(rack)
-    slurm_ready(rack)
-    yield
-    calm(rack)
 
 
 async def test_a_drain_and_a_resume_are_slurms_own(rack: Rack, acting: Hands) -> None:

@@ -1,22 +1,14 @@
 """Slurm's own states and reasons, as its real daemons write them, read by RackMedic."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from deploy.lab.layout import CONTROLLER, Rack
-from deploy.lab.settle import slurm_ready, until
+from deploy.lab.settle import until
 from tests.real.looking import fact, look
-from tests.real.nodes import calm, job_state, on, submit
+from tests.real.nodes import job_state, on, submit
 from tools.fact import Fact, Status
 
-
-@pytest.fixture(autouse=True)
-def in_service(rack: Rack) -> Iterator[None]:
-    calm(rack)
-    slurm_ready(rack)
-    yield
-    calm(rack)
+pytestmark = pytest.mark.usefixtures("in_service")
 
 
 async def read(rack: Rack, key: str) -> Fact:
