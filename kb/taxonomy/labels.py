@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 from kb import keys
 from kb.readable import fill
+from kb.taxonomy.customer_fix import CustomerFix
 from kb.taxonomy.expressions import Expression
 
 Scope = Literal["job", "node", "gpu", "hca", "switch", "rack", "cluster"]
@@ -124,6 +125,8 @@ class Leaf:
     sources: tuple[str, ...]
     min_hosts: int = 1
     transient: bool = False
+    customer_fix: CustomerFix | None = None
+    """Every leaf of ours that the customer owns has one."""
 
     @property
     def prior(self) -> float:

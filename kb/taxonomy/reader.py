@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, PlainValidator, Strict, model_valida
 from kb import keys
 from kb.readable import SLOT, SLOTS
 from kb.shapes import Flag, Number, SomeTexts, StrictModel, Text, Texts, squashed
+from kb.taxonomy.customer_fix import CustomerFixRow
 from kb.taxonomy.expressions import BadExpression, Expression
 from kb.taxonomy.labels import CATEGORIES, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
 from kb.yaml import Document, Problems, Spot, files_of, read, validated
@@ -204,6 +205,7 @@ class _Leaf(StrictModel):
     remedies: Annotated[tuple[_Plan, ...], _Some]
     suppresses: Texts = ()
     customer_words: Text
+    customer_fix: CustomerFixRow | None = None
     next_step: Text
     share: Annotated[Number, AfterValidator(_share)]
     share_from: Text
@@ -213,8 +215,9 @@ class _Leaf(StrictModel):
 
     def leaf(self, label: str) -> Leaf:
         """As the engine knows it."""
-        given = {name: getattr(self, name) for name in type(self).model_fields if name != "evidence"}
-        return Leaf(label=label, evidence=tuple(row.clue for row in self.evidence), **given)
+        given = {name: getattr(self, name) for name in type(self).model_fields if name not in ("evidence", "customer_fix")}
+        fix = self.customer_fix.fix if self.customer_fix else None
+        return Leaf(label=label, evidence=tuple(row.clue for row in self.evidence), customer_fix=fix, **given)
 
 
 class _File(StrictModel):

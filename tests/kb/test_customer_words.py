@@ -1,0 +1,131 @@
+"""Customers' words: every cause in every language, and a change to paste wherever the cause is theirs."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kb.customers.words import BadWords, load_customer_words
+from kb.taxonomy.customer_fix import CustomerFix
+from kb.taxonomy.labels import Leaf
+from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
+
+TAXONOMY = load_taxonomy()
+WORDS = load_customer_words(TAXONOMY)
+LEAVES = list(TAXONOMY.leaves.values())
+THEIRS = [leaf for leaf in LEAVES if leaf.owner == "customer"]
+OURS = [leaf for leaf in LEAVES if leaf.owner != "customer"]
+INSIDE = ("rackmedic", "slurm", "scheduler reason", "drain", "switch name", "bmc", "ipmi", "leaf-", "approval", "approver")
+"""Words that belong to the people who run the machines."""
+
+
+@pytest.mark.parametrize("leaf", THEIRS, ids=lambda leaf: leaf.label)
+def test_every_cause_that_is_the_customers_says_what_to_change_and_how_to_see_that_it_worked(leaf: Leaf) -> None:
+    fix = leaf.customer_fix
+    assert fix is not None
+    assert fix.block({})
+    for sentence in (fix.change, fix.works):
+        assert sentence.endswith(".")
+
+
+@pytest.mark.parametrize("leaf", OURS, ids=lambda leaf: leaf.label)
+def test_what_is_ours_to_mend_tells_a_customer_nothing_to_paste_and_nothing_of_the_inside(leaf: Leaf) -> None:
+    assert leaf.customer_fix is None
+    for language in WORDS.languages:
+        said = WORDS.cause(leaf.label, language).words.lower()
+        assert not [word for word in INSIDE if word in said]
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.label)
+def test_german_is_whole(leaf: Leaf) -> None:
+    english, german = WORDS.cause(leaf.label), WORDS.cause(leaf.label, "de")
+    assert german.words != english.words
+    if leaf.owner != "customer":
+        return
+    assert english.fix
+    assert german.fix
+    assert german.title != english.title
+    assert german.fix.change != english.fix.change
+    assert german.fix.works != english.fix.works
+    assert german.fix.paste == english.fix.paste
+
+
+def test_a_leaf_of_the_sites_own_and_an_unkept_language_have_english() -> None:
+    label = LEAVES[0].label
+    assert WORDS.cause(label, "fr") == WORDS.cause(label)
+
+
+def test_a_language_that_names_no_leaf_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "fr.yaml").write_text("language: fr\ncauses:\n  GPU.BUS.Nothing:\n    words: rien\n")
+    with pytest.raises(BadWords) as caught:
+        load_customer_words(TAXONOMY, tmp_path)
+    assert caught.value.problems[0].endswith("fr.yaml:3: GPU.BUS.Nothing is no leaf")
+
+
+def test_a_block_takes_the_sites_value_where_it_is_known_and_plain() -> None:
+    fix = TAXONOMY.leaf("USER.CONFIG.NCCL_IB_HCA_Wrong").customer_fix
+    assert fix is not None
+    assert fix.block({"expected": "mlx5_0,mlx5_1"}) == "export NCCL_IB_HCA=mlx5_0,mlx5_1"
+    assert fix.block({}).startswith("unset NCCL_IB_HCA")
+
+
+@pytest.mark.parametrize("hostile", ["mlx5_0; rm -rf /", "$(id)", "`id`", "a b", "a\nb", "", "'", "x" * 65, "mlx5_0\n"])
+def test_a_value_that_a_shell_reads_as_more_than_a_word_is_not_filled_in(hostile: str) -> None:
+    fix = CustomerFix("Change it.", ("export X={expected}", "unset X"), "It works.")
+    assert fix.block({"expected": hostile}) == "unset X"
+
+
+def test_slots_of_what_a_job_printed_are_never_filled() -> None:
+    fix = CustomerFix("Change it.", ("echo {value} {attrs.detail}",), "It works.")
+    assert fix.block({"value": "evil", "attrs.detail": "evil"}) == "echo {value} {attrs.detail}"
+
+
+SITE = """\
+category: USER
+branches: {TEST: Tests}
+leaves:
+  TEST.One_Thing:
+    title: One thing
+    description: It is one thing.
+    scope: job
+    owner: customer
+    symptoms: [slow]
+    words: [one thing]
+    share: 0.01
+    share_from: a guess
+    evidence:
+      - {id: hot, key: gpu.temp.core, when: "value > 99", weight: 9, decisive: true, says: "{value} on {device}"}
+    checks: [smi]
+    remedies: [report_user]
+    customer_words: One thing broke.
+    customer_fix: {change: Change it., paste: [BLOCK], works: It works.}
+    next_step: Mend it.
+    sources: [nobody]
+"""
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ('"export X={expected}"', "the last block may have no slot"),
+        ('"```"', "may not hold them"),
+        ('"' + "x" * 141 + '"', "at most 8 lines of 140 characters"),
+        ('"' + "x\\n" * 9 + 'x"', "at most 8 lines of 140 characters"),
+    ],
+)
+def test_a_sites_block_that_cannot_be_shown_is_refused(tmp_path: Path, block: str, why: str) -> None:
+    (tmp_path / "site.yaml").write_text(SITE.replace("BLOCK", block))
+    with pytest.raises(BadTaxonomy) as caught:
+        load_taxonomy(tmp_path)
+    assert why in caught.value.problems[0]
+
+
+@pytest.mark.parametrize("leaf", THEIRS, ids=lambda leaf: leaf.label)
+def test_blocks_of_a_shell_are_read_by_one(leaf: Leaf) -> None:
+    assert leaf.customer_fix is not None
+    for block in leaf.customer_fix.paste:
+        text = leaf.customer_fix.block({"expected": "1", "attrs.supported": "12.4"}) if "{" in block else block
+        if text.startswith(("export", "unset", "python", "srun", "pip", "nvidia-smi", "docker", "torchrun")):
+            done = subprocess.run([shutil.which("bash") or "bash", "-n"], input=text, text=True, capture_output=True, check=False)
+            assert not done.stderr
