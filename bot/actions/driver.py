@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 from redis.exceptions import RedisError
@@ -19,7 +19,6 @@ from bot.actions.queue import behind
 from bot.desk.lease import Lease, Leases
 from bot.policy.approvals import can_still_be_decided
 from graph.actions.carry_out import NotNow, StillRunning, claimed_at, ran
-from graph.actions.flow import ActionProgress, ActionThreads
 from graph.memory.fence import Drained, LostLease
 from graph.rows import IncidentRows
 from graph.state import Incident, Item
@@ -27,6 +26,9 @@ from tools.clock import Clock
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import NotFound, Record, Refused
 from tools.ledger.states import OPEN, TERMINAL, State, Transition
+
+if TYPE_CHECKING:
+    from graph.actions.flow import ActionProgress, ActionThreads  # LangGraph: a front end drives nothing, and has none of it
 
 log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
@@ -104,7 +106,7 @@ class Driver:
     """`drive` may be called by anybody at any time and any number of times."""
 
     ledger: Ledger
-    threads: ActionThreads
+    threads: "ActionThreads"
     leases: Leases
     index: ActionIndex
     deliver: Delivery
@@ -146,7 +148,7 @@ class Driver:
             await self.threads.tidy(approval, KEEP_THREAD)
         await self.index.settle(approval, mark, at)
 
-    async def _moved(self, seen: Record) -> tuple[Record, ActionProgress, str]:
+    async def _moved(self, seen: Record) -> "tuple[Record, ActionProgress, str]":
         """The record after everything that can be done now, the thread's notes, and why it waits where it does."""
         now = self.clock.now()
         due = seen.due()
@@ -162,7 +164,7 @@ class Driver:
         progress, held = await self._through(seen)
         return await self.ledger.record(seen.approval), progress, held
 
-    async def _through(self, seen: Record) -> tuple[ActionProgress, str]:
+    async def _through(self, seen: Record) -> "tuple[ActionProgress, str]":
         try:
             return await self.threads.go_on(seen), ""
         except NotNow as why:
@@ -171,7 +173,7 @@ class Driver:
         except StillRunning:
             return {}, ""
 
-    async def _deliver(self, seen: Record, progress: ActionProgress) -> None:
+    async def _deliver(self, seen: Record, progress: "ActionProgress") -> None:
         key = f"action:{seen.approval}:{seen.state.value}"
         who = await self.name_of(seen.ended_by) if seen.state in (State.DENIED, State.REVOKED) and seen.ended_by else ""
         by = await self._approved_by(seen) if seen.action.remedy == HOLDS else ""
@@ -237,7 +239,7 @@ def remind_at(seen: Record) -> datetime:
     return seen.decide_by - min(REMIND_BEFORE, (seen.decide_by - seen.proposed_at) / 3)
 
 
-def result_of(seen: Record, progress: ActionProgress, now: datetime, who: str = "") -> dict[str, Any]:
+def result_of(seen: Record, progress: "ActionProgress", now: datetime, who: str = "") -> dict[str, Any]:
     """What the incident hears of an action that is over (or in doubt); `who` ended it, by name."""
     began = seen.state in (State.DONE, State.FAILED, State.UNKNOWN)
     return {
@@ -253,12 +255,12 @@ def result_of(seen: Record, progress: ActionProgress, now: datetime, who: str = 
     }
 
 
-def _says(seen: Record, progress: ActionProgress, who: str) -> str:
+def _says(seen: Record, progress: "ActionProgress", who: str) -> str:
     words = progress.get("says") if seen.state is State.DONE else ""
     return f"{words or seen.says}{f' ({who})' if who else ''}"
 
 
-def _why(seen: Record, progress: ActionProgress) -> str:
+def _why(seen: Record, progress: "ActionProgress") -> str:
     """Why it was superseded, as a word for the ladder."""
     if seen.state is not State.SUPERSEDED:
         return ""

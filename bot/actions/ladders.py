@@ -19,7 +19,7 @@ from bot.actions.queue import Queues
 from bot.desk.lease import Leases
 from bot.refusal import Refusal
 from graph.actions.carry_out import claimed_at, ran
-from graph.actions.flow import ActionThreads
+from graph.actions.looks import Looks
 from graph.incident.fixes import QUIET
 from graph.incident.lifecycle import all_cured
 from graph.ladders.fault import guard_of
@@ -54,7 +54,7 @@ class Tender:
     """`tend` may be called by anybody at any time."""
 
     ledger: Ledger
-    threads: ActionThreads
+    looks: Looks
     leases: Leases
     index: ActionIndex
     deliver: Delivery
@@ -151,7 +151,7 @@ class Tender:
         guard = guard_of(ladder)
         if guard is None or (ladder.rung == 0 and ladder.attempt == 1):
             return ""
-        found = await self.threads.fault_now(guard, incident, self.clock.now())
+        found = await self.looks.fault_now(guard, incident, self.clock.now())
         return found.says if found.answer == "gone" else ""
 
     async def propose(self, incident: str, ladder: Ladder) -> str:
@@ -200,7 +200,7 @@ class Tender:
         fault = ladder.fault
         if fault is None or (fault.lasts == "proved" and ladder.since):
             return
-        found = await self.threads.fault_now(fault, incident, ladder.since or self.clock.now(), changed=ladder.since is not None)
+        found = await self.looks.fault_now(fault, incident, ladder.since or self.clock.now(), changed=ladder.since is not None)
         if found.answer == "unseen":
             raise Withheld(LATER, f"could not see whether the fault is gone: {found.says}")
         if found.answer != "gone":
@@ -234,7 +234,7 @@ class Tender:
     async def _given_back(self, incident: str, ladder: Ladder, word: str) -> None:
         """Somebody returned the node: the ladder hears of it with what the host shows. Where nobody could look, later."""
         guard = guard_of(ladder)
-        found = await self.threads.fault_now(guard, incident, self.clock.now()) if guard else None
+        found = await self.looks.fault_now(guard, incident, self.clock.now()) if guard else None
         if found is not None and found.answer == "unseen":
             return
         await self.ledger.seen_in_service(incident, ladder.target, word)
@@ -254,7 +254,7 @@ class Tender:
             if covering.state not in TERMINAL:
                 return
             since = ladder.since or covering.proposed_at
-            proof, facts = await self.threads.again(own, since)
+            proof, facts = await self.looks.again(own, since)
             if proof.looked:
                 sha = await self.evidence.put_facts(incident, facts) if facts else ""
                 await self._hear(incident, ladder, "back", outcome=proof.outcome, says=proof.says, facts=sha)
@@ -273,7 +273,7 @@ class Tender:
             return
         did = ran(other)
         since = claimed_at(other, self.clock.now()) if did else self.clock.now()
-        found = await self.threads.fault_now(ladder.fault, incident, since, changed=did) if ladder.fault else None
+        found = await self.looks.fault_now(ladder.fault, incident, since, changed=did) if ladder.fault else None
         if found is None or found.answer in ("shown", "likely"):
             await self._hear(incident, ladder, "back")
         elif found.answer == "gone" and did and ladder.now and ladder.now.part == "fix":
@@ -294,7 +294,7 @@ class Tender:
         own = records.get(name) or await self._elsewhere(name)
         if own is None or not self._past(ladder):
             return
-        proof, facts = await self.threads.again(own, ladder.since or own.proposed_at)
+        proof, facts = await self.looks.again(own, ladder.since or own.proposed_at)
         if not proof.looked:
             log.info("ladder.not_proved_yet", ladder=ladder.id, why=proof.says)
             return

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bot.actions.asked import Announcement, Authorised, KnownFacts
 from bot.actions.decisions import Decisions
@@ -23,14 +24,16 @@ from bot.store.ledger import forgetful, open_ledger
 from bot.store.store import Store
 from bot.tasks import end
 from graph.actions.carry_out import ActionPorts
-from graph.actions.flow import ActionThreads
-from graph.memory.checkpoint import RedisSaver
+from graph.actions.looks import Looks
 from graph.ports import Ports, Progress
 from graph.report import Report
 from graph.state import Incident
 from tools.acting.build import catalogue_hash
 from tools.ledger.ledger import Ledger
 from tools.transport import Transport
+
+if TYPE_CHECKING:
+    from graph.actions.flow import ActionThreads
 
 ShowOf = Callable[[Ledger, Rights, str], Show]
 """The cards, given the ledger, who may approve, and what must be said on every card."""
@@ -54,9 +57,10 @@ class ActingNeeds:
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """The running acting half. `warning` is said on every card; empty where the store keeps what it acknowledged."""
+    """The running acting half. `actions` is None where others drive what is decided here. `warning` is said on every card; empty where the
+    store keeps what it acknowledged."""
 
-    actions: Actions
+    actions: Actions | None
     decisions: Decisions
     ledger: Ledger
     rights: Rights
@@ -65,7 +69,7 @@ class Acting:
 
     def watching(self, board: Board) -> Board:
         """A board that, after each turn's report, has the incident's ladders looked after."""
-        return ActingBoard(board, self.actions)
+        return ActingBoard(board, self.actions) if self.actions else board
 
 
 class ActingBoard:
@@ -86,13 +90,12 @@ class ActingBoard:
 @contextlib.asynccontextmanager
 async def open_actions(needs: ActingNeeds, *, works: bool = True) -> AsyncIterator[Acting]:
     """Build and start; `works` is false where others drive what is decided here. Raises Refusal for what must be mended first."""
-    acting = await _built(needs)
-    held = await needs.inbox.held_incidents() if works else []
-    async with _working(acting.actions, needs.wakeups, works, held):
+    acting = await _built(needs, works)
+    async with _working(acting.actions, needs.wakeups, await needs.inbox.held_incidents() if works else []):
         yield acting
 
 
-async def _built(needs: ActingNeeds) -> Acting:
+async def _built(needs: ActingNeeds, works: bool) -> Acting:
     """Everything once, each part from those above it."""
     store, ports, transport, state_of, wake = needs.store, needs.ports, needs.transport, needs.state_of, needs.wakeups.wake
     warning = await _warning(needs.settings, store)
@@ -100,16 +103,25 @@ async def _built(needs: ActingNeeds) -> Acting:
     rights = Rights(needs.people, ports.inventory, needs.settings.approvers, needs.inbox.origin)
     cards = needs.show(ledger, rights, warning)
     outside = _outside(needs, ledger, rights, cards)
-    threads = ActionThreads(RedisSaver(store.redis), outside)
     leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds)
     index = ActionIndex(store.redis, ports.clock)
     deliver = Delivery(needs.inbox, needs.wake, ports.clock)
-    driver = Driver(ledger, threads, leases, index, deliver, cards, state_of, rights.name, ports.clock)
     proposer = Proposer(transport, ports.inventory, rights, outside.catalogue, outside.facts_of)
-    tender = Tender(ledger, threads, leases, index, deliver, proposer, ports.evidence, state_of, wake, ports.clock)
-    actions = Actions(ledger, driver, tender, index, wake)
+    tender = Tender(ledger, Looks(outside), leases, index, deliver, proposer, ports.evidence, state_of, wake, ports.clock)
+    actions = None
+    if works:
+        driver = Driver(ledger, _threads(store, outside), leases, index, deliver, cards, state_of, rights.name, ports.clock)
+        actions = Actions(ledger, driver, tender, index, wake)
     decisions = Decisions(ledger, tender, index, rights, deliver, transport, outside.facts_of, state_of, wake)
     return Acting(actions, decisions, ledger, rights, cards, warning)
+
+
+def _threads(store: Store, outside: ActionPorts) -> "ActionThreads":
+    """Where actions' graphs go on; imported here, as a front end has no use for LangGraph."""
+    from graph.actions.flow import ActionThreads
+    from graph.memory.checkpoint import RedisSaver
+
+    return ActionThreads(RedisSaver(store.redis), outside)
 
 
 def _outside(needs: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) -> ActionPorts:
@@ -128,18 +140,28 @@ def _outside(needs: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) ->
 
 
 @contextlib.asynccontextmanager
-async def _working(actions: Actions, wakeups: Wakeups, works: bool, held: Sequence[str]) -> AsyncIterator[None]:
+async def _working(actions: Actions | None, wakeups: Wakeups, held: Sequence[str]) -> AsyncIterator[None]:
     """Wake-ups and the sweep; on the way down nothing new begins, and what runs reaches a stored step."""
-    await wakeups.start(actions.advance)
+    await wakeups.start(actions.advance if actions else nobody_works)
+    if actions is None:
+        try:
+            yield
+        finally:
+            await wakeups.aclose()
+        return
     for incident in held:
         await actions.note(incident)
-    sweeping = [asyncio.create_task(actions.run())] if works else []
+    sweeping = asyncio.create_task(actions.run())
     try:
         yield
     finally:
-        await end(*sweeping)
+        await end(sweeping)
         await actions.drain()
         await wakeups.aclose()
+
+
+async def nobody_works(name: str) -> None:
+    """What a front end does when it is woken, which nobody does: it only wakes others."""
 
 
 async def _warning(settings: Settings, store: Store) -> str:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bot.actions.asked import KnownFacts
 from bot.actions.decisions import Approvals
@@ -29,7 +29,7 @@ from bot.desk.pulse import BoardWithPulse, Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings, heard
-from bot.run.actions import Acting, ActingNeeds, open_actions
+from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
 from bot.settings import Settings
@@ -55,14 +55,17 @@ from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
 from bot.store.store import Store
 from bot.tasks import Background, end
 from graph.conversation.said import Vocabulary
-from graph.incident.turns import IncidentTurns
 from graph.incident.visible import visible_hosts, vocabulary
-from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports
 from graph.state import Origin
+from graph.stored import StoredIncidents
 from tools.clock import Clock
 
+if TYPE_CHECKING:
+    from graph.incident.turns import IncidentTurns
+
 Wake = Callable[[str], Awaitable[None]]
+Drain = Callable[[], Awaitable[None]]
 
 Role = Literal["all", "front", "worker"]
 """`front`: Slack's events into inboxes and ledger. `worker`: turns and remedies. `all`: both in one process."""
@@ -85,19 +88,19 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """The thinking half: turns over the stored incidents, with what they are told of the other incidents' decisions."""
+    """What is read of the stored incidents, and what turns over them are told of the other incidents' decisions."""
 
     ports: Ports
-    turns: IncidentTurns
+    stored: StoredIncidents
     decided: OpenDecisions
     index: ActionIndex
     facts_of: KnownFacts
 
 
 @contextlib.asynccontextmanager
-async def assembled(settings: Settings, store: Store, world: World, role: Role = "all", name: str = "serve") -> AsyncIterator[Desk]:
+async def assembled(settings: Settings, store: Store, world: World, role: Role = "all", name: str = "serve") -> AsyncIterator[Drain]:
     """The bot, listening and working as its role says; `name` is this process's among those of its host, the same after a restart.
-    Raises Refusal for what must be mended first."""
+    Yields how to bring to a stored step what is at work. Raises Refusal for what must be mended first."""
     works = role != "front"
     window = _window(settings, store, world)
     earlier = _earlier(settings, store, world)
@@ -107,18 +110,27 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     courses, pulse = Courses(store.redis), Pulse(store.redis, world.ports.clock, most=settings.answers_per_thread)
     async with contextlib.aclosing(window.background), open_actions(needs, works=works) as acting:
         thinking.decided.reads(acting.ledger, acting.rights)
+        surface = _surface(settings, window, thinking, acting, wakeups, courses, pulse)
+        if not works:
+            async with _sending(wakeups), _listening(settings, surface):
+                yield nothing_at_work
+            return
         counting = counted(acting.watching(window.board), courses, world.ports.clock)
         board = BoardWithPulse(RememberingBoard(counting, earlier, world.ports.clock), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
-        desk = _desk(settings, store, window.inbox, thinking.turns, board, fetch, world.ports.clock)
-        surface = _surface(settings, window, thinking, acting, wakeups, courses, pulse)
+        desk = _desk(settings, store, window.inbox, _turns(store, thinking.ports), board, fetch, world.ports.clock)
         closed = ClosedIncidents(store.redis)
-        catch_up = CatchingUp(earlier, closed, thinking.turns.state)
+        catch_up = CatchingUp(earlier, closed, thinking.stored.state)
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
         sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living), CutOff(window.client, window.pane.open))
-        chores = (*(sweeper.run for sweeper in sweepers), retention.run) if works else ()
-        async with _working(desk, wakeups, chores), _listening(settings, surface, role):
-            yield desk
+        chores = (*(sweeper.run for sweeper in sweepers), retention.run)
+        listening = _listening(settings, surface) if role == "all" else contextlib.nullcontext()
+        async with _working(desk, wakeups, chores), listening:
+            yield desk.drain
+
+
+async def nothing_at_work() -> None:
+    """A front end has nothing to bring to an end."""
 
 
 def _earlier(settings: Settings, store: Store, world: World) -> EarlierIncidents:
@@ -151,15 +163,23 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
 
 
 def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
-    """Turns that tell the window how they go on; the window reads from them where an incident stands."""
+    """What turns are told, which tell the window how they go on; the window reads from what they store where an incident stands."""
     decided, causes = OpenDecisions(), Causes(store.redis, ports.clock)
     index = ActionIndex(store.redis, ports.clock)
     progress, peek = window.board.progress, window.inbox.peek
     others = replace(ports, keep=causes.keep, keepers=causes.keepers, treated=index.treated)
     whole = replace(others, progress=progress, peek=peek, decisions=decided, late=LateOnes(index))
-    turns = IncidentTurns(RedisSaver(store.redis), whole)
-    window.living.reads(state_of=turns.state)
-    return Thinking(whole, turns, decided, index, KnownFacts(whole.evidence, turns.state))
+    stored = StoredIncidents(store.redis)
+    window.living.reads(state_of=stored.state)
+    return Thinking(whole, stored, decided, index, KnownFacts(whole.evidence, stored.state))
+
+
+def _turns(store: Store, ports: Ports) -> "IncidentTurns":
+    """Imported here: a front end takes no turns, and is spared LangGraph's memory."""
+    from graph.incident.turns import IncidentTurns
+    from graph.memory.checkpoint import RedisSaver
+
+    return IncidentTurns(RedisSaver(store.redis), ports)
 
 
 def _acting_needs(
@@ -172,7 +192,7 @@ def _acting_needs(
         store,
         world.transport,
         thinking.ports,
-        state_of=thinking.turns.state,
+        state_of=thinking.stored.state,
         inbox=inbox,
         people=people,
         show=cards_over(window.client, window.cards, people, inbox.origin, known, thinking.ports, world.transport, window.living),
@@ -191,7 +211,7 @@ def _surface(
         inbox=window.inbox,
         wake=wakeups.wake,
         progress=window.board.progress,
-        state_of=thinking.turns.state,
+        state_of=thinking.stored.state,
         people=window.people,
         bound=bindings(ports.inventory.channels),
         hosts_of=partial(visible_hosts, ports.inventory),
@@ -247,11 +267,18 @@ async def _working(desk: Desk, wakeups: Wakeups, chores: Sequence[Callable[[], C
 
 
 @contextlib.asynccontextmanager
-async def _listening(settings: Settings, surface: Surface, role: Role) -> AsyncIterator[None]:
-    """Slack's events reach us; the first thing to stop."""
-    if role == "worker":
+async def _sending(wakeups: Wakeups) -> AsyncIterator[None]:
+    """Others are woken; what this process itself is woken for is nothing."""
+    await wakeups.start(nobody_works)
+    try:
         yield
-        return
+    finally:
+        await wakeups.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _listening(settings: Settings, surface: Surface) -> AsyncIterator[None]:
+    """Slack's events reach us; the first thing to stop."""
     from bot.slack.incoming.socket import listening  # Bolt: a worker needs none of it
 
     async with listening(surface, settings.slack_app_token.get_secret_value()):

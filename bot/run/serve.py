@@ -43,7 +43,7 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
             workers(worker, beside) as ready,
             _world(settings, store, role) as world,
             _after(ready),
-            assembled(settings, store, world, role) as desk,
+            assembled(settings, store, world, role) as drain,
         ):
             after_start()
             health.ready = True
@@ -51,7 +51,7 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
             await stop.wait()
             health.ready = False
             log.info("serve.stopping")
-            await desk.drain()
+            await drain()
     return 0
 
 
@@ -68,7 +68,7 @@ async def work(settings: Settings, *, beside: bool, name: str) -> int:
         _shared(store, "worker")
         await stack.enter_async_context(health_server(0 if beside else settings.health_port, health, store.redis))
         world = await stack.enter_async_context(_world(settings, store, "worker"))
-        desk = await stack.enter_async_context(assembled(settings, store, world, "worker", name))
+        drain = await stack.enter_async_context(assembled(settings, store, world, "worker", name))
         after_start()
         health.ready = True
         log.info("worker.working", hosts=len(world.ports.inventory.hosts), model=_model(world))
@@ -76,7 +76,7 @@ async def work(settings: Settings, *, beside: bool, name: str) -> int:
         await stop.wait()
         health.ready = False
         log.info("worker.stopping")
-        await desk.drain()
+        await drain()
     return 0
 
 
@@ -98,7 +98,7 @@ def _model(world: World) -> str:
 
 def _world(settings: Settings, store: Store, role: Role) -> contextlib.AbstractAsyncContextManager[World]:
     book, holds = RedisBook(store.redis), RedisHolds(store.redis)
-    return open_world(settings, lasting=True, recalls=role != "front", book=book, holds=holds)
+    return open_world(settings, lasting=True, front=role == "front", book=book, holds=holds)
 
 
 @contextlib.asynccontextmanager

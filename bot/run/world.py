@@ -19,12 +19,13 @@ from tools.fleet.holds import Holds
 from tools.inventory.hosts import BadInventory, Inventory, parse_inventory
 from tools.inventory.jobs import SlurmJobs
 from tools.inventory.sources.open import open_inventory
-from tools.ssh.client import Limits, Ssh
+from tools.ssh.later import LateSsh
 from tools.transport import Transport
 
 if TYPE_CHECKING:
     from graph.model.budget import SpendBook
     from graph.model.client import Model
+    from tools.ssh.client import Ssh
 
 
 class WallClock:
@@ -51,13 +52,13 @@ async def open_world(
     inventory: Inventory | None = None,
     clock: Clock | None = None,
     lasting: bool = False,
-    recalls: bool = True,
+    front: bool = False,
     book: "SpendBook | None" = None,
     holds: Holds | None = None,
 ) -> AsyncIterator[World]:
     """Build the reading half; close its connections afterwards. `lasting` is for a process that stays: evidence is kept in the data
-    folder and, where it `recalls` anything, the index is ready before the first question. `book` keeps what a model cost,
-    `holds` which hosts are held for a check that needs their GPUs.
+    folder. A `front` end recalls nothing and seldom asks a host. `book` keeps what a model cost, `holds` which hosts are held for a check
+    that needs their GPUs.
 
     Raises Refusal.
     """
@@ -65,7 +66,7 @@ async def open_world(
     clock = clock or WallClock()
     skus = site_skus(settings.kb_dir)
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir) if lasting else MemoryEvidence()
-    reach = transport or Ssh(fleet_rows, Limits(settings.ssh_sessions, settings.ssh_handshakes, settings.ssh_per_bastion))
+    reach = transport or _reach(settings, fleet_rows, front)
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
         fleet=Fleet(reach, fleet_rows, site_checks(settings.kb_dir), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions),
@@ -79,7 +80,7 @@ async def open_world(
         job_place=SlurmJobs(reach, fleet_rows).place,
         waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )
-    if lasting and recalls:
+    if lasting and not front and settings.qdrant_url:
         await history.start()
     try:
         yield World(settings, ports, reach)
@@ -95,9 +96,21 @@ async def site_inventory(settings: Settings) -> Inventory:
     if settings.inventory is None:
         return parse_inventory({"groups": {}})
     try:
-        return await open_inventory(settings.inventory, Ssh)
+        return await open_inventory(settings.inventory, _ssh)
     except BadInventory as why:
         raise Refusal("\n".join([f"{PREFIX}INVENTORY: {why.source} cannot be used:", *why.problems]), 2) from why
+
+
+def _ssh(inventory: Inventory, settings: Settings | None = None) -> "Ssh":
+    from tools.ssh.client import Limits, Ssh
+
+    limits = Limits(settings.ssh_sessions, settings.ssh_handshakes, settings.ssh_per_bastion) if settings else None
+    return Ssh(inventory, limits)
+
+
+def _reach(settings: Settings, inventory: Inventory, front: bool) -> Transport:
+    """How hosts are reached. A process that looks at them has its library before the first one is to be looked at."""
+    return LateSsh(lambda: _ssh(inventory, settings)) if front else _ssh(inventory, settings)
 
 
 def _history(settings: Settings) -> History:

@@ -7,7 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.store.keys import THREADS, Names
-from graph.memory.checkpoint import KINDS
+from graph.memory.stored import KINDS
 
 FORGET = """
 local hash, inbox, lease, threads = unpack(KEYS, 1, 4)

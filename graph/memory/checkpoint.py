@@ -19,30 +19,27 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    PendingWrite,
     get_checkpoint_id,
     get_checkpoint_metadata,
-    writes_sort_key,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from redis.asyncio import Redis
 
 from graph.memory.fence import FENCED_COMMIT, Drained, LostLease, current_fence
 from graph.memory.serde import plain_serde
+from graph.memory.stored import CUT, KINDS, PREFIX, StoredStep, StoredThreads, checkpoint_of, field_of, split
 
-KINDS = ("checkpoints", "index", "heads", "values", "writes", "windex")
-CUT = b"\0"
-END = b"\xff"
 Command = tuple[str | bytes | int | float, ...]
 
 
 class RedisSaver(BaseCheckpointSaver[str]):
     """Asynchronous only. The client must return bytes (`decode_responses=False`)."""
 
-    def __init__(self, redis: Redis, *, prefix: str = "rm:thread", serde: SerializerProtocol | None = None) -> None:
+    def __init__(self, redis: Redis, *, prefix: str = PREFIX, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or plain_serde())
         self._redis = redis
         self._prefix = prefix
+        self._threads = StoredThreads(redis, prefix, self._read)
         self._fenced_commit = redis.register_script(FENCED_COMMIT)
 
     def get_next_version(self, current: str | None, channel: None) -> str:
@@ -61,18 +58,18 @@ class RedisSaver(BaseCheckpointSaver[str]):
             "checkpoint": {k: v for k, v in checkpoint.items() if k != "channel_values"},
             "metadata": get_checkpoint_metadata(config, metadata),
         }
-        field = _name(ns, checkpoint["id"])
+        field = field_of(ns, checkpoint["id"])
         commands: list[Command] = [
-            ("HSET", self._key(thread, "checkpoints"), field, self._dump(record)),
-            ("ZADD", self._key(thread, "index"), 0, field),
-            ("HSET", self._key(thread, "heads"), ns, field),
+            ("HSET", self._threads.key(thread, "checkpoints"), field, self._dump(record)),
+            ("ZADD", self._threads.key(thread, "index"), 0, field),
+            ("HSET", self._threads.key(thread, "heads"), ns, field),
         ]
         commands += [
-            ("HSET", self._key(thread, "values"), _name(ns, channel, version), self._dump(values[channel]))
+            ("HSET", self._threads.key(thread, "values"), field_of(ns, channel, version), self._dump(values[channel]))
             for channel, version in new_versions.items()
             if channel in values
         ]
-        commands += [("PERSIST", self._key(thread, kind)) for kind in KINDS]
+        commands += [("PERSIST", self._threads.key(thread, kind)) for kind in KINDS]
         await self._commit(thread, commands)
         if (fence := current_fence()) and fence.stopping():
             raise Drained(f"{thread}: stopped behind step {metadata.get('step')}")
@@ -84,11 +81,11 @@ class RedisSaver(BaseCheckpointSaver[str]):
         commands: list[Command] = []
         for at, (channel, value) in enumerate(writes):
             idx = WRITES_IDX_MAP.get(channel, at)
-            field = _name(ns, place["checkpoint_id"], task_id, idx)
+            field = field_of(ns, place["checkpoint_id"], task_id, idx)
             # A task's ordinary writes are final; its error, interrupt or resume may be replaced.
             verb = "HSETNX" if idx >= 0 else "HSET"
-            commands.append((verb, self._key(thread, "writes"), field, _name(task_path, channel) + CUT + self._dump(value)))
-            commands.append(("ZADD", self._key(thread, "windex"), 0, field))
+            commands.append((verb, self._threads.key(thread, "writes"), field, field_of(task_path, channel) + CUT + self._dump(value)))
+            commands.append(("ZADD", self._threads.key(thread, "windex"), 0, field))
         await self._commit(thread, commands)
 
     async def _commit(self, thread: str, commands: Sequence[Command]) -> None:
@@ -96,7 +93,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
             return
         if fence := current_fence():
             words = [word for command in commands for word in (len(command), *command)]
-            keys = [fence.key, *(self._key(thread, kind) for kind in KINDS)]
+            keys = [fence.key, *(self._threads.key(thread, kind) for kind in KINDS)]
             if not await self._fenced_commit(keys=keys, args=[fence.token, *words]):
                 raise LostLease(f"{thread}: the lease {fence.key} is no longer ours; nothing was written")
             return
@@ -109,7 +106,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         place = config["configurable"]
         thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
         wanted = get_checkpoint_id(config)
-        return await (self._load(thread, _name(ns, wanted)) if wanted else self._latest(thread, ns))
+        return await (self._load(thread, field_of(ns, wanted)) if wanted else self._latest(thread, ns))
 
     async def alist(
         self,
@@ -125,7 +122,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         left = limit
         for thread in [config["configurable"]["thread_id"]] if config else [t async for t in self.threads()]:
             for field in await self._fields(thread, ns):
-                _, found = _split(field)
+                _, found = split(field)
                 if (only and found != only) or (ceiling and found >= ceiling):
                     continue
                 if left is not None and left <= 0:
@@ -142,67 +139,39 @@ class RedisSaver(BaseCheckpointSaver[str]):
             yield key.decode()[len(head) : -len(tail)]
 
     async def _latest(self, thread: str, ns: str) -> CheckpointTuple | None:
-        """What was put last; where that is deleted, or the thread was stored before heads were, the last by name."""
-        low = _name(ns, "")
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hget(self._key(thread, "heads"), ns)
-            pipe.zrevrangebylex(self._key(thread, "index"), b"[" + low + END, b"[" + low, 0, 1)
-            head, named = await pipe.execute()
-        for field in (head, *named):
-            if field and (row := await self._load(thread, field)):
-                return row
-        return None
+        step = await self._threads.latest(thread, ns)
+        return self._tuple(thread, step) if step else None
 
     async def _fields(self, thread: str, ns: str | None) -> list[bytes]:
         """Names of the thread's checkpoints, newest first."""
-        rows = cast(list[bytes], await self._redis.zrange(self._key(thread, "index"), 0, -1))
-        named = [(row, *_split(row)) for row in rows]
+        rows = cast(list[bytes], await self._redis.zrange(self._threads.key(thread, "index"), 0, -1))
+        named = [(row, *split(row)) for row in rows]
         return [row for row, of, _ in sorted(named, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
 
     async def _load(self, thread: str, field: bytes) -> CheckpointTuple | None:
-        ns, id_ = _split(field)
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hget(self._key(thread, "checkpoints"), cast(str, field))
-            pipe.zrangebylex(self._key(thread, "windex"), b"[" + field + CUT, b"[" + field + CUT + END)
-            raw, write_fields = await pipe.execute()
-        if raw is None:
-            return None
-        record = self._read(raw)
-        names = {channel: _name(ns, channel, v) for channel, v in record["checkpoint"]["channel_versions"].items()}
-        values = await self._values(thread, "values", list(names.values()))
-        stored = {channel: self._read(value) for channel, value in zip(names, values, strict=True) if value is not None}
-        writes = await self._values(thread, "writes", write_fields)
-        parent = record["parent"]
+        step = await self._threads.load(thread, field)
+        return self._tuple(thread, step) if step else None
+
+    def _tuple(self, thread: str, step: StoredStep) -> CheckpointTuple:
+        parent = step.record["parent"]
+        values = {channel: self._read(raw) for channel, raw in step.values.items()}
         return CheckpointTuple(
-            config=_config(thread, ns, id_),
-            checkpoint=cast(Checkpoint, {**record["checkpoint"], "channel_values": stored}),
-            metadata=record["metadata"],
-            parent_config=_config(thread, ns, parent) if parent else None,
-            pending_writes=self._ordered(write_fields, writes),
+            config=_config(thread, step.ns, step.id),
+            checkpoint=cast(Checkpoint, {**step.record["checkpoint"], "channel_values": values}),
+            metadata=step.record["metadata"],
+            parent_config=_config(thread, step.ns, parent) if parent else None,
+            pending_writes=[(write.task, write.channel, self._read(write.value)) for write in step.writes],
         )
-
-    async def _values(self, thread: str, kind: str, fields: Sequence[bytes]) -> list[bytes | None]:
-        return cast(list[bytes | None], await self._redis.hmget(self._key(thread, kind), cast(Any, fields))) if fields else []
-
-    def _ordered(self, fields: Sequence[bytes], writes: Sequence[bytes | None]) -> list[PendingWrite]:
-        rows = []
-        for field, write in zip(fields, writes, strict=True):
-            if write is None:
-                continue
-            _, _, task, idx = field.decode().split("\0")
-            path, channel, value = write.split(CUT, 2)
-            rows.append((writes_sort_key(path.decode(), task, int(idx)), (task, channel.decode(), self._read(value))))
-        return [row for _, row in sorted(rows, key=lambda r: r[0])]
 
     async def expire(self, thread: str, seconds: int) -> None:
         """Let a closed thread go after so long; a put before then keeps it."""
         async with self._redis.pipeline(transaction=True) as pipe:
             for kind in KINDS:
-                pipe.expire(self._key(thread, kind), seconds)
+                pipe.expire(self._threads.key(thread, kind), seconds)
             await pipe.execute()
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._redis.delete(*(self._key(thread_id, kind) for kind in KINDS))
+        await self._redis.delete(*(self._threads.key(thread_id, kind) for kind in KINDS))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         gone = set(run_ids)
@@ -217,8 +186,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         async with self._redis.pipeline(transaction=True) as pipe:
             for kind in KINDS:
-                pipe.copy(self._key(source_thread_id, kind), self._key(target_thread_id, kind), replace=True)
-                pipe.persist(self._key(target_thread_id, kind))
+                pipe.copy(self._threads.key(source_thread_id, kind), self._threads.key(target_thread_id, kind), replace=True)
+                pipe.persist(self._threads.key(target_thread_id, kind))
             await pipe.execute()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -233,10 +202,10 @@ class RedisSaver(BaseCheckpointSaver[str]):
 
     async def _prune(self, thread: str) -> None:
         fields = await self._fields(thread, None)
-        newest = {ns: await self._latest(thread, ns) for ns in {_split(field)[0] for field in fields}}
+        newest = {ns: await self._latest(thread, ns) for ns in {split(field)[0] for field in fields}}
         chained = {ns for ns, row in newest.items() if row and row.metadata.get("counters_since_delta_snapshot")}
-        keep = {_name(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
-        keep |= {f: row for f in fields if _split(f)[0] in chained and (row := await self._load(thread, f))}
+        keep = {field_of(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
+        keep |= {f: row for f in fields if split(f)[0] in chained and (row := await self._load(thread, f))}
         if len(keep) < len(fields):
             await self._keep_only(thread, keep, fields)
 
@@ -245,19 +214,19 @@ class RedisSaver(BaseCheckpointSaver[str]):
 
         What a concurrent put adds meanwhile is in none of the lists read here, so it survives."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.zrange(self._key(thread, "index"), 0, -1)
-            pipe.hkeys(self._key(thread, "values"))
-            pipe.zrange(self._key(thread, "windex"), 0, -1)
+            pipe.zrange(self._threads.key(thread, "index"), 0, -1)
+            pipe.hkeys(self._threads.key(thread, "values"))
+            pipe.zrange(self._threads.key(thread, "windex"), 0, -1)
             index, values, writes = await pipe.execute()
         drop = set(known if known is not None else index) - set(keep)
         needed = {
-            _name(_split(field)[0], channel, version)
+            field_of(split(field)[0], channel, version)
             for field, row in keep.items()
             for channel, version in row.checkpoint["channel_versions"].items()
         }
         if known is not None and set(index) - set(known):
             needed |= set(values)  # a newer checkpoint arrived: its values are among these, so leave them to the next pruning
-        await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if _of(w) in drop])
+        await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if checkpoint_of(w) in drop])
 
     async def _drop(self, thread: str, checkpoints: Iterable[bytes], values: Sequence[bytes], writes: Sequence[bytes]) -> None:
         gone = list(checkpoints)
@@ -270,11 +239,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
                 ("windex", "ZREM", writes),
             ):
                 if names:
-                    pipe.execute_command(verb, self._key(thread, kind), *names)
+                    pipe.execute_command(verb, self._threads.key(thread, kind), *names)
             await pipe.execute()
-
-    def _key(self, thread: str, kind: str) -> str:
-        return f"{self._prefix}:{{{thread}}}:{kind}"
 
     def _dump(self, value: Any) -> bytes:
         kind, data = self.serde.dumps_typed(value)
@@ -283,20 +249,6 @@ class RedisSaver(BaseCheckpointSaver[str]):
     def _read(self, raw: bytes) -> Any:
         kind, data = raw.split(CUT, 1)
         return self.serde.loads_typed((kind.decode(), data))
-
-
-def _name(*parts: object) -> bytes:
-    return "\0".join(str(part) for part in parts).encode()
-
-
-def _split(field: bytes) -> tuple[str, str]:
-    ns, id_ = field.decode().split("\0")
-    return ns, id_
-
-
-def _of(write: bytes) -> bytes:
-    """The checkpoint a write belongs to."""
-    return CUT.join(write.split(CUT)[:2])
 
 
 def _config(thread: str, ns: str, id_: str) -> RunnableConfig:

@@ -15,8 +15,9 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from redis.asyncio import Redis
 
-from graph.memory.checkpoint import KINDS, RedisSaver
+from graph.memory.checkpoint import RedisSaver
 from graph.memory.fence import Fence, LostLease, fenced
+from graph.memory.stored import KINDS
 from graph.state import Brief, Hypothesis, Incident, Item
 
 pytest_plugins = ("tests.support.fixtures_redis",)

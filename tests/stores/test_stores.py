@@ -7,6 +7,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from graph.rows import read_ladders
+from graph.stored import StoredIncidents
 from tests.stores.kept import Kept
 from tests.support.fakes_actions import ANN, BOB, CID, Office
 from tests.support.fakes_graph import fact
@@ -134,3 +135,9 @@ async def test_due_times_and_inboxes_name_everything_that_is_owed(office: Office
     due = await office.actions.sweep()
     assert due >= 3
     assert {kept.cast["voted action"], kept.cast["edit"], kept.cast["approved action"]} <= {*await office.ledger.due()}
+
+
+async def test_who_reads_without_the_graph_reads_the_same(office: Office, kept: Kept) -> None:
+    stored = StoredIncidents(office.redis)
+    for incident in kept.cast.values():
+        assert await stored.state(incident) == await office.turns.state(incident)

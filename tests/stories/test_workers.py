@@ -1,8 +1,10 @@
 """The front end and its worker as processes: whichever dies, nothing is lost, and neither outlives the other for nothing."""
 
 import asyncio
+import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 from deploy.sandbox.demo import bot, sandbox
@@ -78,3 +80,33 @@ async def test_without_workers_one_process_does_everything(tmp_path: Path) -> No
             await world.slack.connected()
             assert children(front.pid) == []
             assert await reported(world, await world.slack.say("U0OLGA", "C0GPUINC", MENTION))
+
+
+FRONT = """
+import asyncio, json, sys
+from bot.run.serve import serve
+from bot.settings import load
+code = asyncio.run(serve(load(), (), front=True))
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+raise SystemExit(code)
+"""
+HEAVY = {"langgraph", "langchain_core", "langsmith", "asyncssh", "qdrant_client", "numpy"}
+"""What turns, wave and index need. A front end takes mentions and clicks, and asks a host only where somebody decides about it."""
+
+
+async def test_a_front_end_carries_nothing_that_only_workers_need(tmp_path: Path, durable_server: RealServer) -> None:
+    async with night(tmp_path / "n", durable_server) as world, bot(alone(world), dict(os.environ), tmp_path / "worker.log"):
+        await world.slack.connected()
+        front = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", FRONT, env={**os.environ, **world.settings}, stdout=asyncio.subprocess.PIPE
+        )
+        await world.slack.connected(2)
+        for number in range(4):  # Slack hands events to one of two connections
+            ts = await world.slack.say("U0OLGA", "C0GPUINC", f"<@U0RACKMED> training hangs with NCCL timeout ({number})")
+            await reported(world, ts)
+            await world.slack.say("U0OLGA", "C0GPUINC", "<@U0RACKMED> status", thread_ts=ts)
+        await world.slack.quiet()
+        front.terminate()
+        said, _ = await asyncio.wait_for(front.communicate(), PATIENCE)
+        assert front.returncode == 0
+        assert not HEAVY & set(json.loads(said.splitlines()[-1]))

@@ -29,6 +29,7 @@ from bot.policy.channels import Person
 from bot.store.keys import ACTIONS, Names
 from graph.actions.carry_out import ActionPorts
 from graph.actions.flow import ActionThreads
+from graph.actions.looks import Looks
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
 from graph.ports import Ports, Waits, nobody_else
@@ -410,7 +411,7 @@ class Office:
         )
         proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of)
         self.tender = Tender(
-            self.ledger, self.threads, leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock
+            self.ledger, Looks(self.acting), leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock
         )
         self.actions = Actions(self.ledger, self.driver, self.tender, self.index, self._wake)
         self.decisions = Decisions(

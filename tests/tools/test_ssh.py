@@ -15,6 +15,7 @@ from tests.support.fixtures_sshd import free_port, keygen, needs_sshd, sshd
 from tools.fact import Status
 from tools.inventory.hosts import parse_inventory
 from tools.ssh.client import WHOLE_PATH, Limits, Ssh, remote_command
+from tools.ssh.later import LateSsh
 from tools.transport import Unreachable
 
 pytestmark = needs_sshd
@@ -27,6 +28,25 @@ async def test_a_command_runs_with_every_word_quoted_once(tmp_path: Path) -> Non
         ran = await ssh.run("n1", ["printf", "%s|", "a b", "$(id)", "x;y", "*"], timeout=PATIENCE, cap=1000)
         await ssh.aclose()
     assert (ran.text, ran.exit_status) == ("a b|$(id)|x;y|*|", 0)
+
+
+async def test_who_seldom_asks_builds_it_at_the_first_command_and_only_once(tmp_path: Path) -> None:
+    built: list[Ssh] = []
+
+    def build() -> Ssh:
+        built.append(Ssh(server.inventory(), BRISK))
+        return built[-1]
+
+    async with sshd(tmp_path) as server:
+        never, late = LateSsh(build), LateSsh(build)
+        await never.aclose()
+        assert built == []
+        asked = (late.run("n1", ["echo", "hello"], timeout=PATIENCE, cap=1000) for _ in range(3))
+        rans, key = await asyncio.gather(asyncio.gather(*asked), late.fingerprint("n1"))
+        await late.aclose()
+    assert [ran.text for ran in rans] == ["hello\n"] * 3
+    assert key.startswith("SHA256:")
+    assert len(built) == 1
 
 
 @pytest.mark.parametrize("cipher", ["aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com", "aes256-ctr"])

@@ -1,0 +1,65 @@
+"""Incidents read without LangGraph: the same as through it, wherever their turn was cut off."""
+
+import pytest
+from redis.asyncio import Redis
+
+from graph.incident.turns import IncidentTurns
+from graph.memory.checkpoint import RedisSaver
+from graph.memory.stored import NotPlain, plain
+from graph.stored import StoredIncidents
+from tests.support.dying_saver import DyingSaver
+from tests.support.fakes_graph import FakeFleet, Killed, World, fact, healthy, instead, item
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+SICK = instead(healthy("n1", "n2"), fact("n2", "dmesg", "kernel.xid", 79, "gpu3"), fact("n2", "lspci", "pcie.rev_ff", True, "gpu3"))
+INCIDENT = "inc-1"
+
+
+async def both(redis: Redis) -> tuple[object, object]:
+    """As read without the graph, and as the graph has it."""
+    through = IncidentTurns(RedisSaver(redis), World(FakeFleet(SICK)).ports())
+    return await StoredIncidents(redis).state(INCIDENT), await through.state(INCIDENT)
+
+
+async def test_nobody_knows_an_incident_of_which_nothing_is_stored(redis: Redis) -> None:
+    assert await both(redis) == ({}, {})
+
+
+async def test_a_turn_that_died_anywhere_is_read_as_the_graph_reads_it(redis: Redis) -> None:
+    seen = []
+    for after in range(20):
+        await redis.flushall()
+        saver = DyingSaver(redis, after)
+        turns = IncidentTurns(saver, World(FakeFleet(SICK)).ports())
+        try:
+            await turns.run(item("job 4711 died on n[1-2]"), None)
+        except Killed:
+            read, through = await both(redis)
+            assert read == through, after
+            seen.append(read)
+        if not saver.died:
+            break
+    assert len(seen) > 5
+    read, through = await both(redis)
+    assert read == through
+    assert through["report"]["root_causes"]  # type: ignore[index]
+
+
+async def test_a_turn_after_another_and_one_given_up_are_read_the_same(redis: Redis) -> None:
+    turns = IncidentTurns(RedisSaver(redis), World(FakeFleet(SICK)).ports())
+    await turns.run(item("job 4711 died on n[1-2]"), None)
+    dying = IncidentTurns(DyingSaver(redis, 2), World(FakeFleet(SICK)).ports())
+    again = item("and now n2 again", "reply")
+    with pytest.raises(Killed):
+        await dying.run(again, None)
+    assert (await both(redis))[0] == (await both(redis))[1]
+    await turns.abandon(again)
+    assert (await both(redis))[0] == (await both(redis))[1]
+    await turns.tidy(INCIDENT, None)
+    assert (await both(redis))[0] == (await both(redis))[1]
+
+
+@pytest.mark.parametrize("raw", [b"pickle\0\x80\x04N.", b"json\0{}", b"msgpack\0\xd4\x05x"])
+def test_what_is_not_plain_is_not_rebuilt(raw: bytes) -> None:
+    with pytest.raises(NotPlain):
+        plain(raw)
