@@ -7,13 +7,12 @@ Every pattern is bounded, so the cost is linear in the text; redacting twice cha
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from kb.scan import candidates
 from kb.secrets.disguise import may_hide, unmasked
 from kb.secrets.spread import GONE, keys, spread
-from kb.secrets.tokens import FORMS
-from kb.secrets.within import ASSIGNED, LONGEST_PREFIX, MAYBE_ASSIGNED, RULES, Rule
+from kb.secrets.tokens import FORMS, WITHIN
+from kb.secrets.within import ASSIGNED, LONGEST_NAME, LONGEST_PREFIX, MAYBE_ASSIGNED, RULES, Rule
 
 _PEM = re.compile(
     r"-----BEGIN (?P<what>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
@@ -41,17 +40,52 @@ def _keep_head(found: re.Match[str]) -> str:
 
 
 _RULES: tuple[Rule, ...] = (*RULES, *(Rule(needles, form) for needles, form in FORMS))
+_MASK = bytes(ord("0") if chr(code).isdigit() else ord(chr(code).lower()) for code in range(128)).ljust(256, b"?")
+"""In lower case, and every digit alike: lines that differ in their numbers alone (times, counters, addresses) are one to whoever looks for a
+needle."""
+
+
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def _lowered(text: str) -> str:
+    """In lower case and in ASCII, every character at the place that it had: needles are ASCII, and one byte a character is searched fastest."""
+    lower = text.lower()
+    lower = lower if len(lower) == len(text) else text.translate(_LOWER)
+    return lower if lower.isascii() else lower.encode("ascii", "replace").decode("ascii")
+
+
+def _masked(text: str) -> str:
+    return (text if text.isascii() else _lowered(text)).encode().translate(_MASK).decode()
 
 
 def _rules_of(rules: range) -> dict[str, list[int]]:
-    """Needle → the rules that may apply to a line with it. A line that holds `--token` holds `token`: the shorter needle finds it as well."""
-    every = dict.fromkeys(needle for number in rules for needle in _RULES[number].needles)
-    short = [needle for needle in every if not any(other in needle for other in every if other != needle)]
-    return {one: [number for number in rules if any(one in needle for needle in _RULES[number].needles)] for one in short}
+    """Needle, its digits masked → the rules that may apply to a line with it. A line that holds `--token` holds `token`: the shorter needle
+    finds it as well."""
+    every = {number: [_masked(needle) for needle in _RULES[number].needles] for number in rules}
+    masked = dict.fromkeys(needle for needles in every.values() for needle in needles)
+    short = [needle for needle in masked if not any(other in needle for other in masked if other != needle)]
+    return {one: [number for number, needles in every.items() if any(one in needle for needle in needles)] for one in short}
 
 
 _BESIDE = _rules_of(range(len(RULES)))
-_BY_FORM = _rules_of(range(len(RULES), len(_RULES)))
+_APART = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for code in range(256))
+"""What is no letter and no digit parts words."""
+
+
+def _forms_of(rules: range) -> dict[str, list[tuple[str, int]]]:
+    """How a word begins, three characters at most → the needles that begin so, and their rules; "" → those that may stand anywhere."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for number in rules:
+        for needle in _RULES[number].needles:
+            masked = _masked(needle)
+            found.setdefault("" if needle in WITHIN else masked.encode().translate(_APART).decode().split(" ")[0][:3], []).append(
+                (masked, number)
+            )
+    return found
+
+
+_BY_FORM = _forms_of(range(len(RULES), len(_RULES)))
 SHORTEST = 20
 """Characters without a blank or a slash in every token that tells itself by its form: most lines have no such word, and are not searched for any."""
 _WORDS = bytes(
@@ -59,7 +93,6 @@ _WORDS = bytes(
 ).ljust(256)
 BLOCK = 4 << 20
 """Characters that are searched at a time, up to the next end of a line."""
-_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 def redact(text: str) -> str:
@@ -104,55 +137,67 @@ def _block(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Machines print the same lines over and over, and nearly all of them hold no needle: each different line is searched once."""
-    lowered = _lowered(text).split("\n")
-    suspects = _suspects("\n".join(dict.fromkeys(lowered)))
+    masked = _masked(text).split("\n")
+    suspects = _suspects("\n".join(dict.fromkeys(masked)))
     if not suspects:
         return text
     lines = text.split("\n")
-    for at, line in enumerate(lowered):
+    for at, line in enumerate(masked):
         if line in suspects:
-            lines[at] = _line(lines[at], line, suspects[line])
-            spread(lines, at, line)
+            lowered = _lowered(lines[at])
+            if rules := [number for number in sorted(suspects[line]) if _holds(lowered, _RULES[number].needles)]:
+                lines[at] = _line(lines[at], lowered, rules)
+                spread(lines, at, lowered)
     return "\n".join(lines)
 
 
-def _lowered(text: str) -> str:
-    """In lower case and in ASCII, every character at the place that it had: needles are ASCII, and one byte a character is searched fastest."""
-    lower = text.lower()
-    lower = lower if len(lower) == len(text) else text.translate(_LOWER)
-    return lower if lower.isascii() else lower.encode("ascii", "replace").decode("ascii")
-
-
-def _suspects(lowered: str) -> dict[str, set[int]]:
-    """Lines that may hold a secret, and the numbers of the rules that may find it."""
+def _suspects(masked: str) -> dict[str, set[int]]:
+    """Masked lines that may hold a secret, and the numbers of the rules that may find it."""
     found: dict[str, set[int]] = {}
-    long = _with_long_words(lowered)
-    for text, rules_of in ((lowered, _BESIDE), (long, _BY_FORM if long else {})):
-        for needle, rules in rules_of.items():
-            if needle in text:
-                for start, end in candidates(text, (needle,)):
-                    found.setdefault(text[start:end], set()).update(rules)
+    for needle, rules in _BESIDE.items():
+        if needle in masked:
+            for line in _lines_with(masked, needle):
+                found.setdefault(line, set()).update(rules)
+    long = _with_long_words(masked)
+    for needle, rule in _forms_in(long) if long else ():
+        for line in _lines_with(long, needle):
+            found.setdefault(line, set()).add(rule)
     return found
 
 
-def _with_long_words(lowered: str) -> str:
+def _forms_in(long: str) -> Iterator[tuple[str, int]]:
+    """Needles of tokens that are there. A hundred are not searched for where no word begins as they do."""
+    begin = {word[:3].decode() for word in set(long.encode().translate(_APART).split())}
+    for head in (*(_BY_FORM.keys() & begin), ""):
+        yield from (row for row in _BY_FORM[head] if row[0] in long)
+
+
+def _lines_with(text: str, needle: str) -> Iterator[str]:
+    """Every line that holds it, once."""
+    at = text.find(needle)
+    while at >= 0:
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        yield text[text.rfind("\n", 0, at) + 1 : end]
+        at = text.find(needle, end)
+
+
+def _with_long_words(masked: str) -> str:
     """The lines that have a word long enough to be a token."""
-    words, run = lowered.encode().translate(_WORDS), b"a" * SHORTEST
+    words, run = masked.encode().translate(_WORDS), b"a" * SHORTEST
     lines, at = [], words.find(run)
     while at >= 0:
         end = words.find(b"\n", at)
         end = len(words) if end < 0 else end
-        lines.append(lowered[words.rfind(b"\n", 0, at) + 1 : end])
+        lines.append(masked[words.rfind(b"\n", 0, at) + 1 : end])
         at = words.find(run, end)
     return "\n".join(lines)
 
 
-def _line(line: str, lowered: str, rules: set[int]) -> str:
-    for number in sorted(rules):
+def _line(line: str, lowered: str, rules: Iterable[int]) -> str:
+    for number in rules:
         rule = _RULES[number]
-        if (rule.also and not _holds(lowered, rule.also)) or not _holds(lowered, rule.needles):
-            continue
-        if rule.pattern is not ASSIGNED or _assigns(lowered, rule.needles):
+        if (not rule.also or _holds(lowered, rule.also)) and (rule.pattern is not ASSIGNED or _assigns(lowered, rule.needles)):
             line = rule.pattern.sub(_keep_head if "value" in rule.pattern.groupindex else GONE, line)
     return line
 
@@ -165,11 +210,15 @@ def _holds(line: str, needles: tuple[str, ...]) -> bool:
 
 
 def _assigns(lowered: str, needles: tuple[str, ...]) -> bool:
-    """Whether something may be assigned to a secret's name; nothing is where no sign for it follows the first of the needles."""
-    first = min(at for needle in needles if (at := lowered.find(needle)) >= 0)
-    if lowered.find("=", first) < 0 and lowered.find(":", first) < 0:
-        return False
-    return MAYBE_ASSIGNED.search(lowered, max(0, first - LONGEST_PREFIX)) is not None
+    """Whether something may be assigned to a secret's name: only the parts of the line around a needle before its last sign are looked at."""
+    sign = max(lowered.rfind("="), lowered.rfind(":"))
+    for needle in needles:
+        at = lowered.find(needle, 0, sign)
+        while at >= 0:
+            if MAYBE_ASSIGNED.search(lowered, max(0, at - LONGEST_PREFIX), at + LONGEST_PREFIX + LONGEST_NAME):
+                return True
+            at = lowered.find(needle, at + LONGEST_PREFIX, sign)
+    return False
 
 
 def _bytes(found: re.Match[str]) -> str:

@@ -35,6 +35,10 @@ class BadForm(Exception):
         self.problems = dict(problems)
 
 
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+"""What a payload raises that no button or form of ours could have sent: another shape, no JSON, or JSON nested without end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Press:
     """A click: `does` is what the button stands for (an item kind, or `close_form`)."""
@@ -57,7 +61,7 @@ def read_press(payload: Mapping[str, Any], buttons: Mapping[str, str]) -> Press:
         action = payload["actions"][0]
         carried = json.loads(action["value"])
         return Press(buttons[action["action_id"]], str(carried["incident"]), str(carried["item"]))
-    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
 
 
@@ -68,7 +72,7 @@ def read_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) -> Press
         carried = json.loads(action["block_id"])
         chosen = str(action["selected_option"]["value"])
         return Press(choices[action["action_id"]], str(carried["incident"]), str(carried["item"]), chosen)
-    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
 
 
@@ -77,7 +81,7 @@ def form_about(payload: Mapping[str, Any]) -> tuple[str, str]:
     try:
         kept = json.loads(payload["view"]["private_metadata"])
         approval, digest = str(kept["approval"]), str(kept["digest"])
-    except (KeyError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise Stale from wrong
     if not is_digest(digest):
         raise Stale
@@ -88,5 +92,5 @@ def form_text(payload: Mapping[str, Any], block: str) -> str:
     """What was written in a field. Stale where the form has no such field."""
     try:
         return str(payload["view"]["state"]["values"][block][block].get("value") or "").strip()
-    except (KeyError, TypeError, AttributeError) as wrong:
+    except MALFORMED as wrong:
         raise Stale from wrong

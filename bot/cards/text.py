@@ -22,6 +22,8 @@ SPACES = str.maketrans(dict.fromkeys(BLANKS, " "))
 LOOKALIKES, QUIET = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
 SAY = re.compile(r"`([^`\n]{1,120})`")
 ENTITY = re.compile(r"&(?=(?:amp|lt|gt);)")
+EMOJI = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|100:|1234:)")
+"""A code's first sign. Slack's names have a hundred characters at most; without an end a long word after each sign would be read to its end."""
 SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
 
@@ -152,7 +154,7 @@ def _quiet(text: str) -> str:
     """Emphasis and emoji codes that a quoted text brings along lose their meaning."""
     text = text.translate(QUIET)
     text = re.sub(r"(?<!\w)_|_(?!\w)", "＿", text)
-    return re.sub(r":(?=[a-z0-9_+'-]*[a-z][a-z0-9_+'-]*:|100:|1234:)", "꞉", text)
+    return EMOJI.sub("꞉", text)
 
 
 def _clean(span: Span) -> str:

@@ -219,9 +219,10 @@ def without_us(text: str, us: Collection[str] = NAMES) -> str:
     """The text without our own name where it only calls us: at the beginning or at the end."""
     ours = frozenset(us) | ids_of_us(text)
     words = _MENTION.sub(lambda found: f" @{found['id']} " if found["id"].casefold() in ours else found[0], text).strip().split(" ")
-    while len(words) > 1 and words[0].strip("@,:!").casefold() in {*ours, ""}:
-        words.pop(0)
-    while len(words) > 1 and (words[-1].startswith("@") or not words[-1]) and words[-1].strip("@,:!?.").casefold() in {*ours, ""}:
+    calls = {*ours, ""}
+    first = next((at for at, word in enumerate(words) if word.strip("@,:!").casefold() not in calls), len(words) - 1)
+    words = words[first:]
+    while len(words) > 1 and (words[-1].startswith("@") or not words[-1]) and words[-1].strip("@,:!?.").casefold() in calls:
         words.pop()
     return " ".join(words)
 

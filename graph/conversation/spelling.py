@@ -97,8 +97,9 @@ def spell(text: str) -> list[str]:
 
 
 def _chunk(chunk: str) -> list[str]:
-    if len(chunk) > 2 and chunk[0] == chunk.rstrip(",.")[-1] == ":":
-        name = chunk.rstrip(",.").strip(":").lower()
+    code = chunk.rstrip(",.")
+    if len(code) > 2 and code[0] == code[-1] == ":":
+        name = code.strip(":").lower()
         return [_CODES.get(name, f":{name[:LONGEST_WORD]}:")]
     if any(letter.isdigit() for letter in chunk):
         return [chunk.strip(_EDGE).lower()[:80]]

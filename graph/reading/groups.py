@@ -14,7 +14,7 @@ LONGEST, MOST = 4000, 256
 """Characters of a command that are read, and names in it."""
 SHORTEST = 3
 """Letters of a word that may be a group's name with a slip of the finger."""
-_NAMES = re.compile(r"(?:[^\s,;\[\]]|\[[^\]\s]*\])+")
+_NAMES = re.compile(r"(?:[^\s,;\[\]]|\[[^\]\[\s]*\])+")
 _SMALL = frozenset(
     {"a", "again", "all", "and", "at", "group", "groups", "hosts", "in", "it", "now", "of", "on", "or", "please", "the", "this"}
 )

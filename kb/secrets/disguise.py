@@ -24,7 +24,7 @@ def may_hide(text: str) -> bool:
     """Whether anything in it could be a disguise. Cheap for what is plain ASCII."""
     if "\x1b" in text or "^[[" in text or "#033[" in text or ("\\" in text and any(spelled in text for spelled in _SPELLED)):
         return True
-    return not text.isascii() and _STARTS.search(text) is not None
+    return not text.isascii() and any(not line.isascii() and _STARTS.search(line) for line in text.split("\n"))
 
 
 def unmasked(line: str, clean: Callable[[str], str]) -> str:

@@ -42,7 +42,7 @@ _ITS_VALUE = re.compile(
 
 def spread(lines: list[str], at: int, lowered: str) -> None:
     """What belongs to a line that names a secret; `lowered` is that line as it was, in lower case."""
-    if "name" in lowered or "key" in lowered:
+    if ("name" in lowered or "key" in lowered) and (":" in lowered or "=" in lowered):
         _pair(lines, at)
     if lowered.rstrip()[-1:] in _GOES_ON:
         _below(lines, at)

@@ -66,3 +66,6 @@ _FORMS: dict[tuple[str, ...], str] = {
 """What a line must hold, in lower case, of any of them → the form."""
 
 FORMS = tuple((needles, re.compile(form)) for needles, form in _FORMS.items())
+
+WITHIN = ("webhook.office.com", "_gitlab_session", "q~")
+"""Needles that may stand within a word; every other one begins where a word does, or with a sign."""

@@ -23,6 +23,8 @@ MAYBE_ASSIGNED = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["'`*]{{0,3}}[ \t
 """The same over a line in lower case and without its value: most lines that say `token` assign nothing."""
 LONGEST_PREFIX = 16
 """Characters of a name before its needle: `encryption_` of `encryption_key`."""
+LONGEST_NAME = 96
+"""Characters from where such a name begins to its sign, at most."""
 _SAYS = ("pass", "pw", "psk", "sig=", "kennwort", "woord", "secret", "credential", "contrasena", "art-api", "key", "token", "signature", "sas",
          "dockerconfigjson")  # fmt: skip
 

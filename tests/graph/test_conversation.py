@@ -206,3 +206,8 @@ def test_what_nobody_tuned_for_is_understood_nine_times_in_ten() -> None:
     wrong = misread(HELD_OUT)
     assert len(wrong) <= 10
     assert not [row for row in wrong if row[0] == Intent.NOT_UNDERSTOOD]
+
+
+@pytest.mark.parametrize("text", ["....", "...,", ",,,,", ":::", "........ :ok:...", ".:.", "…"])
+def test_a_message_of_dots_alone_is_read(text: str) -> None:
+    assert read(text, NAMES, NOW).text == text

@@ -38,6 +38,6 @@ def row_of(line: str) -> dict[str, Any]:
     """An audit line as a mapping; one that is no JSON any more is shown as it lies there."""
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         row = None
     return row if isinstance(row, dict) else {"unreadable": line}

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from bot.cards import blocks
 from bot.cards.approvals import files, parts, process, waiting, words
 from bot.cards.blocks import Block, Card, TooLong
-from bot.cards.buttons import Stale
+from bot.cards.buttons import MALFORMED, Stale
 from bot.cards.text import Line, Part, bold, exact, exact_code, plain, size
 from tools.acting.conditions import ConditionSeen
 from tools.action import Action
@@ -121,7 +121,7 @@ def read(payload: Mapping[str, Any]) -> Click:
         rows = carried["each"] if action["action_id"] in OF_SEVERAL else [[carried["approval"], carried["digest"]]]
         each = tuple(dict.fromkeys((str(approval), str(digest)) for approval, digest in rows))
         approval, digest = each[0]
-    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise Stale from wrong
     if len(each) > MOST_EACH or not all(is_digest(digest) for _, digest in each):
         raise Stale

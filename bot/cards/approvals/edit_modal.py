@@ -9,7 +9,7 @@ from bot.cards import blocks
 from bot.cards.approvals import words
 from bot.cards.approvals.card import carry, editable
 from bot.cards.blocks import Block
-from bot.cards.buttons import BadForm, Stale, form_about, form_text
+from bot.cards.buttons import MALFORMED, BadForm, Stale, form_about, form_text
 from bot.cards.text import bold
 from tools.action import Action
 from tools.ledger.record import Record
@@ -47,7 +47,7 @@ def read(payload: Mapping[str, Any]) -> Edit:
     approval, digest = form_about(payload)
     try:
         fields = [block["block_id"] for block in payload["view"]["blocks"] if block.get("type") == "input"]
-    except (KeyError, TypeError) as wrong:
+    except MALFORMED as wrong:
         raise Stale from wrong
     return Edit(approval, digest, {name.removeprefix(FIELD): form_text(payload, name) for name in fields if name.startswith(FIELD)})
 

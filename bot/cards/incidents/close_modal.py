@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import BadForm, OldButton
+from bot.cards.buttons import MALFORMED, BadForm, OldButton
 from graph.state import ABSTAIN, NO_FAULT
 from kb.taxonomy.labels import CATEGORIES
 from tools.inventory.ranges import BadRange, expand, fold
@@ -74,7 +74,7 @@ def read(payload: Mapping[str, Any]) -> Closing:
         incident = str(json.loads(view["private_metadata"])["incident"])
         label = str(((values[LABEL][LABEL]).get("selected_option") or {}).get("value", ""))
         cause, hosts = (str(values[block][block].get("value") or "").strip() for block in (CAUSE, HOSTS))
-    except (KeyError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
     return Closing(incident, label, cause, _checked(label, cause, hosts))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import BadForm, OldButton, Press, carry
+from bot.cards.buttons import MALFORMED, BadForm, OldButton, Press, carry
 
 VOTE = "feedback.vote"
 USEFUL, NOT_USEFUL = "useful", "not_useful"
@@ -52,7 +52,7 @@ def read(payload: Mapping[str, Any]) -> Press:
         if action["action_id"] != VOTE or value["vote"] not in (USEFUL, NOT_USEFUL):
             raise OldButton
         return Press(value["vote"], str(about["incident"]), str(about["item"]))
-    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
 
 
@@ -85,7 +85,7 @@ def submitted(payload: Mapping[str, Any]) -> NotUseful:
         incident, item = str(about["incident"]), str(about["item"])
         reason = str((values[REASON][REASON].get("selected_option") or {}).get("value", ""))
         words = str(values[WORDS][WORDS].get("value") or "").strip()[:MOST_WORDS]
-    except (KeyError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
     if reason not in REASONS:
         raise BadForm({REASON: "Choose what comes nearest."})

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.buttons import BadForm, OldButton, Press, carry
+from bot.cards.buttons import MALFORMED, BadForm, OldButton, Press, carry
 from bot.cards.incidents.close_modal import Choices
 
 MENU = "more.menu"
@@ -48,7 +48,7 @@ def read(payload: Mapping[str, Any]) -> Press:
         if action["action_id"] != MENU or does not in CHOICES:
             raise OldButton
         return Press(does, str(incident))
-    except (KeyError, IndexError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
 
 
@@ -63,7 +63,7 @@ def assigned(payload: Mapping[str, Any]) -> tuple[str, str]:
     incident, values = _sent(payload)
     try:
         person = str(values[PERSON][PERSON].get("selected_user") or "")
-    except (KeyError, AttributeError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
     if not person:
         raise BadForm({PERSON: "Choose somebody."})
@@ -96,7 +96,7 @@ def corrected(payload: Mapping[str, Any]) -> Correction:
     try:
         label = str((values[LABEL][LABEL].get("selected_option") or {}).get("value", ""))
         words = str(values[WORDS][WORDS].get("value") or "").strip()[:MOST_WORDS]
-    except (KeyError, AttributeError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong
     if not label:
         raise BadForm({LABEL: "Choose what it was; “Not known” is an answer too."})
@@ -107,5 +107,5 @@ def _sent(payload: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     try:
         view = payload["view"]
         return str(json.loads(view["private_metadata"])["incident"]), view["state"]["values"]
-    except (KeyError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise OldButton from wrong

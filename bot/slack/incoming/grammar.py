@@ -29,10 +29,24 @@ def help_rows() -> list[tuple[str, str]]:
     return [(INTENTS[intent].form, INTENTS[intent].means) for intent in OFFERED]
 
 
+LONGEST_NAME = 128
+"""Characters of a mention, with the name that Slack may write into it."""
+
+
 def without_us(raw: str, us: str) -> str:
-    """A message as Slack sends it, without the mentions of us at either end."""
-    name = rf"<@{re.escape(us)}(?:\|[^<>\n]{{0,80}})?>"
-    return re.sub(rf"\A(?:\s*{name}[\s,:]*)+|(?:[\s,]*{name})+\s*\Z", "", raw).strip() if us else raw.strip()
+    """A message as Slack sends it, without the mentions of us at either end. Every character is looked at a few times, however many blanks or
+    mentions there are."""
+    text = raw.strip()
+    if not us:
+        return text
+    name = re.compile(rf"<@{re.escape(us)}(?:\|[^<>\n]{{0,80}})?>")
+    text = re.sub(rf"\A(?:{name.pattern}[\s,:]*+)++", "", text)
+    end = len(text)
+    while (at := text.rfind("<@", max(0, end - LONGEST_NAME), end)) >= 0 and name.fullmatch(text, at, end):
+        end = at
+        while end and (text[end - 1].isspace() or text[end - 1] == ","):
+            end -= 1
+    return text[:end].strip()
 
 
 def people_see(raw: str) -> str:

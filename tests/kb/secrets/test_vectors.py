@@ -1,8 +1,12 @@
 """How many of the secrets that machines and people write are taken out, by kinds of source; what is known to be missed is named here."""
 
+import re
+
 import pytest
 
 from kb.redact import redact
+from kb.secrets.spread import GONE
+from kb.secrets.tokens import FORMS
 from tests.kb.secrets.vectors import Vector, vectors
 
 LEAST = {"tuned": 1.0, "held_out": 0.97, "scanners": 0.97}
@@ -44,3 +48,18 @@ def test_what_follows_a_key_behind_a_prefix_stays() -> None:
     dash = "-" * 5
     text = f"app[1]: {dash}BEGIN PRIVATE KEY{dash}\napp[1]: {'Ab1/' * 16}\nkernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
     assert redact(text).split("\n")[1:] == ["app[1]: [redacted]", "kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.", ""]
+
+
+BESIDE = ("", "=", ":", "/", "'", '"', "(", ",", ";", "@", ".", "-", "|", ">", "x=", "0:")
+"""What may stand right before a token."""
+
+
+@pytest.mark.parametrize("form", [pytest.param(form, id=needles[0]) for needles, form in FORMS])
+def test_a_token_that_tells_itself_is_found_behind_any_sign(form: re.Pattern[str]) -> None:
+    """The needles are looked for where words begin, so that a hundred of them cost little; none may be overlooked for it."""
+    texts = [one.text for name in LEAST for one in vectors(name)]
+    found = [text[found.start() - 24 if found.start() > 24 else 0 : found.end()] for text in texts for found in form.finditer(text)]
+    for text in dict.fromkeys(found):
+        for sign in BESIDE:
+            said = f"{sign}{text}"
+            assert not any(form.search(line) and not form.search(GONE) for line in redact(said).split("\n") if form.search(said)), said

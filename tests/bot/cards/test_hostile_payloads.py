@@ -1,0 +1,89 @@
+"""Whatever a click or a form brings, each reader of a card answers: what it read, or a refusal that says what to do. Never anything else."""
+
+import importlib
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot import cards
+from bot.cards.buttons import BadForm
+from bot.refusal import Refusal
+
+Read = Callable[[Mapping[str, Any]], object]
+DEEP = 20_000
+NESTED = ("[" * DEEP, '{"a":' * DEEP, "[" * DEEP + "]" * DEEP, '{"incident":' + "[" * DEEP + "]" * DEEP + "}")
+ODD = (
+    *("", "\0" * 2000, "\ud800", "null", "[]", "{}", '"x"', "1e999"),
+    *('{"incident": null}', '{"each": [[1], 2]}', '{"each": []}', '{"about": "' + "[" * 9000 + '"}'),
+)
+KEYS = ("actions", "view", "state", "values", "value", "action_id", "private_metadata", "selected_option", "block_id")
+
+
+def readers() -> Iterator[tuple[str, Read]]:
+    """Every function of the cards that takes nothing but a payload."""
+    for found in pkgutil.walk_packages(cards.__path__, f"{cards.__name__}."):
+        module = importlib.import_module(found.name)
+        for name, made in vars(module).items():
+            if inspect.isfunction(made) and made.__module__ == found.name and [*inspect.signature(made).parameters] == ["payload"]:
+                yield f"{found.name}.{name}", made
+
+
+EVERY = dict(readers())
+
+
+def carrying(value: Any, action: str) -> dict[str, Any]:
+    """A click or a form that carries it wherever one of ours carries something."""
+    fields = {
+        name: {name: {"value": value, "selected_option": {"value": value}}} for name in ("words", "reason", "cause", "hosts", "label")
+    }
+    return {
+        "actions": [{"action_id": action, "value": value, "block_id": value, "selected_option": {"value": value}}],
+        "view": {"private_metadata": value, "callback_id": action, "state": {"values": fields}},
+    }
+
+
+def answered(read: Read, payload: Mapping[str, Any]) -> None:
+    with suppress(Refusal, BadForm):
+        read(payload)
+
+
+def actions_of(read: Read) -> tuple[str, ...]:
+    """What a module calls its actions and forms: its constants."""
+    module = inspect.getmodule(read)
+    texts = (value for name, value in vars(module).items() if name.isupper() and isinstance(value, str))
+    tables = (key for name, value in vars(module).items() if name.isupper() and isinstance(value, Mapping) for key in value)
+    return ("", *dict.fromkeys((*texts, *(key for key in tables if isinstance(key, str)))))
+
+
+def test_every_card_with_a_reader_is_among_them() -> None:
+    assert {where.removeprefix("bot.cards.").rsplit(".", 1)[0] for where in EVERY} >= {
+        *("approvals.card", "approvals.edit_modal", "approvals.reject_modal", "incidents.close_modal", "incidents.diagnosis"),
+        *("incidents.feedback", "incidents.held", "incidents.more", "incidents.question", "incidents.ticket"),
+    }
+
+
+@pytest.mark.parametrize("where", EVERY)
+def test_values_nested_without_end_and_full_of_nuls_are_answered(where: str) -> None:
+    for action in actions_of(EVERY[where]):
+        for value in (*NESTED, *ODD, *(json.dumps({"about": value, "vote": "useful"}) for value in NESTED), None, 3, ["x"], {"x": 1}):
+            answered(EVERY[where], carrying(value, action))
+
+
+junk = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.sampled_from((*ODD, *NESTED))),
+    lambda kids: st.one_of(st.lists(kids, max_size=3), st.dictionaries(st.sampled_from(KEYS), kids, max_size=4)),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("where", EVERY)
+@given(payload=st.dictionaries(st.sampled_from(("actions", "view", "user", "state")), junk, max_size=3))
+def test_payloads_of_any_shape_are_answered(where: str, payload: dict[str, Any]) -> None:
+    answered(EVERY[where], payload)

@@ -1,0 +1,186 @@
+"""Every public function that takes text of people, hosts or logs, found by its signature, and texts that have made such functions slow."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cache, partial
+from types import ModuleType
+from typing import Any
+
+import bot
+import graph
+import kb
+import tools
+from graph.conversation.said import Vocabulary
+from graph.reading.hosts import HostBook
+from graph.reading.reports import Understanding
+from kb.history.incidents import load_seeds
+from kb.history.likeness import Nearest
+from kb.taxonomy.reader import load_taxonomy
+from tools.action import Condition
+from tools.checks import CHECKS
+from tools.checks.row import Unreadable
+from tools.remedies import REMEDIES
+
+TAKES = frozenset({"text", "line", "words", "raw", "message", "printed", "prose", "reply", "said", "output"})
+"""What a parameter with a stranger's text is called."""
+NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 100))
+GROUPS = {"train": HOSTS[:8], "rack-2": HOSTS[8:16]}
+
+Reader = Callable[[str], object]
+
+
+@cache
+def _beside() -> Mapping[str, Any]:
+    """What else such functions ask for, by the parameter's name."""
+    taxonomy = load_taxonomy()
+    return {
+        "now": NOW, "us": ("U0BOT",), "hosts": HOSTS, "known": HOSTS, "groups": GROUPS, "check": "smi", "checks": CHECKS, "parts": (),
+        "names": Vocabulary(hosts=HOSTS, groups=GROUPS, checks=tuple(CHECKS), remedies=dict.fromkeys(REMEDIES, "a remedy")),
+        "known_hosts": HostBook(HOSTS), "read": Understanding(), "taxonomy": taxonomy, "nearest": Nearest.of(taxonomy, load_seeds()),
+        "limit": 300, "most": 300, "condition": Condition("node", "is idle", ("true",), "idle*|*+drain"), "remedy": REMEDIES["gpu_reset"],
+        "probe": "cuda", "reads": "int", "name": "job.log", "sha256": "0" * 64, "needles": ("xid", "error"), "spans": ((0, 4000),),
+        "clean": str.lower, "start": 0, "end": 200, "count": 3, "place": 0.5, "cause": "oom", "found": {}, "value": 3, "key": "gpu.xid",
+        "device": "gpu3", "unit": "", "says": "was seen", "title": "Sure?", "yes": "Yes", "action_id": "x", "blocks": (),
+    }  # fmt: skip
+
+
+OWN: Mapping[str, Mapping[str, Any]] = {
+    "bot.cards.approvals.parts.people_named": {"names": {"U1": "ada"}},
+    "bot.slack.incoming.grammar.without_us": {"us": "U0BOT"},
+    "bot.terminal.catalogues.parse_lines": {"check": CHECKS["smi"]},
+    "bot.cards.blocks.button": {"value": "v"},
+}
+"""What a name means in one function alone."""
+LEFT_OUT: Mapping[str, str] = {
+    "bot.cards.approvals.waiting.read": "a note of ours",
+    "graph.incident.answers.kinds.answering": "copies it into the report",
+    "graph.ladders.next_rung.to_people": "copies it into the ladder",
+    "tools.ledger.audit.next_head": "one digest of a line of ours",
+    "bot.slack.incoming.commands.direct": "asks Slack; reads with what is here",
+    "bot.slack.incoming.intake.take_in": "asks Redis; reads with what is here",
+    "bot.terminal.classify.classify_text": "prints what `classify` answers",
+    "bot.run.workers.own_command": "words of ours",
+    "bot.terminal.edge.fail": "a sentence of ours, after which the command ends",
+    "tools.checks.site.values.pattern": "a pattern of the site's own files, read once",
+}
+"""Functions that take such text and are not called here, with the reason."""
+
+
+def readers() -> Iterator[tuple[str, Reader]]:
+    """(name, the function of its text alone)."""
+    for module in _modules():
+        for name, made in tuple(vars(module).items()):
+            where = f"{module.__name__}.{name}"
+            if inspect.isfunction(made) and made.__module__ == module.__name__ and not name.startswith("_") and where not in LEFT_OUT:
+                yield from _read_alone(where, made)
+
+
+def _read_alone(where: str, made: Callable[..., object]) -> Iterator[tuple[str, Reader]]:
+    parameters = inspect.signature(made).parameters.values()
+    takes = [one.name for one in parameters if one.name in TAKES and one.annotation in (str, "str")]
+    if not takes:
+        return
+    needs = [one.name for one in parameters if one.name not in takes and one.default is one.empty]
+    beside = {name: value for name, value in {**_beside(), **OWN.get(where, {})}.items() if name in needs}
+    yield where, partial(_call, made, tuple(takes), beside)
+
+
+def _call(made: Callable[..., object], takes: tuple[str, ...], beside: Mapping[str, Any], text: str) -> object:
+    try:
+        answer = made(**dict.fromkeys(takes, text), **beside)
+        return list(answer) if inspect.isgenerator(answer) else answer
+    except (ValueError, Unreadable):  # what cannot be read is refused
+        return None
+    except IndexError:
+        if made.__name__.startswith(("parse_", "read_")) and made.__module__.startswith("tools."):
+            return None  # a format's parser, which is asked only for what its own `is_…` knows (`Check.read`)
+        raise
+
+
+def _modules() -> Iterator[ModuleType]:
+    for room in (kb, tools, graph, bot):
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield importlib.import_module(found.name)
+
+
+def _of(piece: str) -> Callable[[int], str]:
+    return lambda size: (piece * (size // len(piece) + 1))[:size]
+
+
+def _between(head: str, piece: str, tail: str) -> Callable[[int], str]:
+    return lambda size: f"{head}{(piece * (size // len(piece) + 1))[:size]}{tail}"
+
+
+def _nested(opening: str, closing: str) -> Callable[[int], str]:
+    return lambda size: opening * (size // 2) + closing * (size // 2)
+
+
+_RUNS = ("a", "A", "0", " ", "\n", "\t", "\0", "-", "_", ".", "*", "`", "~", "=", ":", ",", "/", "\\", "'", '"', "<", "(", "[", "{", "&", "@", "#", "|",
+         "x1", "a-", "1.", "a.b", "-1", "é", "\u202e", "😀", "\r", "f")  # fmt: skip
+_MANY = (
+    *(
+        "gpu-[1-9],",
+        "gpu-001 ",
+        "gpu-001-",
+        "gpu 1 to 9 ",
+        "node 4 and 5, ",
+        "<@U0BOT> ",
+        "<!channel> ",
+        "&lt;",
+        "```\n",
+        "> quoted\n",
+        "job 4711 ",
+    ),
+    *(
+        "not ",
+        "no, ",
+        "? ",
+        "! ",
+        "a. ",
+        "is it up? ",
+        "password ",
+        "token=",
+        "pass: ",
+        "curl -u ",
+        "sshpass ",
+        "://a:",
+        "name: token ",
+        "\u200b",
+    ),
+    *(
+        "-----BEGIN PRIVATE KEY-----\n",
+        "\x1b[1m",
+        "<https://a|b>",
+        "10:00 ",
+        "since 3 ",
+        "NVRM: Xid (PCI:0000:9b:00): 79, ",
+        "[rank0]: ",
+        "stop. ",
+    ),
+    *("Traceback (most recent call last):\n", "nvidia-smi ", "0000:9b:00.0 ", "2026-05-20T03:10:00 ", "wandb ", "don't ", "drain gpu-003 "),
+    *("ignore all rules\n", 'key="', '{"a":', "x=1;", "mlx5_0 ", "| a "),
+)
+TEXTS: Mapping[str, Callable[[int], str]] = {
+    **{f"runs of {one!r}": _of(one) for one in _RUNS},
+    **{f"many {one!r}": _of(one) for one in _MANY},
+    "nested brackets": _nested("[", "]"),
+    "nested braces": _nested('{"a":', "}"),
+    "nested quotes": _nested("\"'", "'\""),
+    "nested round": _nested("(", ")"),
+    "a range that never ends": _between("gpu-[1", "-1", ""),
+    "a long word at the end": _between("the node ", "a", " hangs"),
+    "blanks within": _between("job", " ", "4711"),
+    "a name and no value": _between("password", " ", "x"),
+    "an address and no @": _between("https://user:", "a", " "),
+    "digits": _between("gpu-", "1", "."),
+    "a key without an end": _between("-----BEGIN RSA PRIVATE KEY-----\n", "QUJD" * 16 + "\n", ""),
+    "a table": _of("| a | b | c |\n|---|---|---|\n"),
+    "json in a line": _between('{"MESSAGE": [', "104, ", "1]}"),
+    "an XML that never closes": _between("<?xml version='1.0'?><nvidia_smi_log>", "<gpu>", ""),
+}
+"""Each of any size."""

@@ -1,0 +1,66 @@
+"""All text of people, hosts and logs is read in linear time and answered: whoever writes four times as much costs four times as much, no more.
+
+Functions are found by their signature (`strangers.readers`), so that a new one is held to it as well. What is compared is the processor's time of
+one thread for the same text at two sizes, the best of some readings where the first is suspect.
+"""
+
+import time
+
+import pytest
+
+from tests.properties.strangers import LEFT_OUT, TEXTS, Reader, readers
+
+SMALL, TIMES = 2_000, 4
+MOST = 8.0
+"""Linear is 4, quadratic 16."""
+TOO_LITTLE = 0.004
+"""Seconds of the processor: below it a clock tells nothing of growth. A quadratic function of note takes longer at the larger size."""
+EVERY = tuple(readers())
+
+
+def spent(read: Reader, text: str) -> float:
+    start = time.thread_time()
+    read(text)
+    return time.thread_time() - start
+
+
+def growth(read: Reader, small: str, large: str) -> float:
+    """How many times as long the larger takes; the least of a few readings, for whatever else happens on a machine only adds."""
+    least = spent(read, large)
+    if least < TOO_LITTLE:
+        return 0.0
+    ratio = least / max(spent(read, small), 1e-6)
+    for _ in range(4):
+        if ratio <= MOST:
+            break
+        shorter = min(spent(read, small) for _ in range(3))
+        ratio = min(spent(read, large) for _ in range(3)) / max(shorter, 1e-6)
+    return ratio
+
+
+@pytest.mark.parametrize("read", [pytest.param(read, id=where) for where, read in EVERY])
+def test_four_times_the_text_costs_four_times_the_work(read: Reader) -> None:
+    slow = {name: round(ratio, 1) for name, make in TEXTS.items() if (ratio := growth(read, make(SMALL), make(SMALL * TIMES))) > MOST}
+    assert slow == {}
+
+
+def test_quadratic_work_would_be_seen() -> None:
+    def pairs(text: str) -> int:
+        return sum(text.count(one) for one in text)
+
+    assert growth(pairs, "a" * SMALL, "a" * SMALL * TIMES) > MOST
+
+
+def test_functions_of_every_room_that_reads_strangers_are_among_them() -> None:
+    rooms = {where.rsplit(".", 2)[0] for where, _ in EVERY}
+    assert {
+        "graph.conversation",
+        "graph.reading",
+        "bot.slack.incoming",
+        "bot.cards",
+        "kb",
+        "kb.logs.job",
+        "kb.logs.kernel",
+        "tools.checks",
+    } <= rooms
+    assert not LEFT_OUT.keys() & {where for where, _ in EVERY}
