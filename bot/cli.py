@@ -237,7 +237,7 @@ def parse(
     from bot.terminal.catalogues import parse_lines
     from tools.checks import CHECKS
 
-    known = CHECKS if check in CHECKS else answer(lambda: site_checks(settings_of(config).kb_dir))
+    known = CHECKS if check in CHECKS else answer(lambda: site_checks(settings_of(config)))
     if check not in known:
         fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
@@ -268,11 +268,11 @@ def dry_run(
 @app.command(rich_help_panel=KNOWN)
 def checks(config: Config = None, json: Json = False) -> None:
     """The catalogue of checks, a site's own included: what each asks, how, and what it establishes."""
-    kb_dir = settings_of(config).kb_dir
+    settings = settings_of(config)
     from bot.run.site import site_checks
     from bot.terminal.catalogues import check_rows, show
 
-    show("Checks", check_rows(answer(lambda: site_checks(kb_dir))), json)
+    show("Checks", check_rows(answer(lambda: site_checks(settings))), json)
 
 
 @app.command(rich_help_panel=KNOWN)

@@ -34,6 +34,10 @@ class Settings(BaseModel):
     redis_url: str = Field("", description="redis://… or rediss://…; empty starts a private redis-server, or keeps state in memory")
     qdrant_url: str = Field("", description="Qdrant server; empty keeps the index in memory, rebuilt at start")
     kb_dir: Path | None = Field(None, description="a site's own taxonomy/, checks/, pages/ and sku/ files")
+    check_programs: tuple[str, ...] = Field(
+        (),
+        description="folders on the nodes, separated by commas, of a site's own programs: its checks may run what lies below, by its whole path",
+    )
     model_url: str = Field("", description="OpenAI-compatible endpoint; empty with a key means OpenAI, empty without one means no model")
     model_api_key: SecretStr = Field(SecretStr(""), description="key for the model endpoint")
     model_name: str = Field("gpt-4o-mini", description="model id at that endpoint")
@@ -119,7 +123,7 @@ class Settings(BaseModel):
             raise ValueError(f"must begin with {shape}; copy it from the app's page at api.slack.com/apps")
         return value
 
-    @field_validator("approvers", "alert_bots", mode="before")
+    @field_validator("approvers", "alert_bots", "check_programs", mode="before")
     @classmethod
     def _ids(cls, value: Any) -> Any:
         return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bot.refusal import Refusal
-from bot.settings import PREFIX
+from bot.settings import PREFIX, Settings
 from kb.scan import lines_in
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.checks.site.reader import BadChecks, load_site_checks
+from tools.checks.site.readonly import folder_refused
 from tools.inventory.sku import BadSku, Sku, load_skus
 
 
@@ -24,12 +25,15 @@ class BadSite(Refusal):
         self.problems = tuple(problems)
 
 
-def site_checks(kb_dir: Path | None) -> Mapping[str, Check]:
-    """Every check by id, the site's own among them. Raises BadSite."""
+def site_checks(settings: Settings) -> Mapping[str, Check]:
+    """Every check by id, the site's own among them. Raises BadSite, and Refusal where a folder of its programs is none."""
+    if refused := [why for folder in settings.check_programs if (why := folder_refused(folder))]:
+        raise Refusal("\n".join(f"{PREFIX}CHECK_PROGRAMS: {why}" for why in refused), 2)
     try:
-        return {**CHECKS, **load_site_checks(*site_folder(kb_dir, "checks"), known=CHECKS)}
+        own = load_site_checks(*site_folder(settings.kb_dir, "checks"), known=CHECKS, programs=settings.check_programs)
     except BadChecks as why:
         raise BadSite("its checks", why.problems) from why
+    return {**CHECKS, **own}
 
 
 def site_taxonomy(kb_dir: Path | None) -> Taxonomy:

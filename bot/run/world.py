@@ -69,7 +69,7 @@ async def open_world(
     reach = transport or _reach(settings, fleet_rows, front)
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, site_checks(settings.kb_dir), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions),
+        fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions),
         inventory=fleet_rows,
         taxonomy=site_taxonomy(settings.kb_dir),
         history=history,

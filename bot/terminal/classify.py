@@ -19,7 +19,7 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
     """Print `{schema, labels}` or a table. Raises Refusal where the site's own files cannot be used."""
     taxonomy = site_taxonomy(settings.kb_dir)
     nearest = Nearest.of(taxonomy, load_seeds())
-    ranked = classify(redact(text), taxonomy, nearest, site_checks(settings.kb_dir), datetime.now(UTC))[:most]
+    ranked = classify(redact(text), taxonomy, nearest, site_checks(settings), datetime.now(UTC))[:most]
     if as_json:
         print(json.dumps({"schema": 1, "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked]}))
         return 0

@@ -107,7 +107,7 @@ async def _knowledge(settings: Settings) -> list[Finding]:
     kb_dir = settings.kb_dir
     return [
         *_read("taxonomy", lambda: f"{len(site_taxonomy(kb_dir).leaves)} labels", site_folder(kb_dir, "taxonomy")),
-        *_read("checks", lambda: f"{len(site_checks(kb_dir))} checks", site_folder(kb_dir, "checks")),
+        *_read("checks", lambda: f"{len(site_checks(settings))} checks", site_folder(kb_dir, "checks")),
         *_read("sku", lambda: f"{len(site_skus(kb_dir))} profiles of machines", site_folder(kb_dir, "sku")),
     ]
 

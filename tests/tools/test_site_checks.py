@@ -12,15 +12,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.refusal import Refusal
+from bot.run.site import BadSite, site_checks
+from bot.settings import Settings
 from graph.engine.abnormal import is_odd
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import SetClock
 from tests.support.terminal import rackmedic
+from tests.tools import site_commands
 from tests.tools.test_fleet import HOSTS, FakeHosts
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.checks.site.reader import BadChecks, load_site_checks
-from tools.checks.site.readonly import refusals
+from tools.checks.site.readers import READERS
+from tools.checks.site.readonly import folder_refused, refusals
+from tools.checks.site.words import KINDS
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
 from tools.fleet.answers import Ask
@@ -110,102 +116,86 @@ def test_any_output_gives_facts_or_a_reason(tmp_path_factory: pytest.TempPathFac
             assert fact.status is Status.OK or fact.line
 
 
-WRITES = [
-    *map(
-        shlex.split,
-        """
-rm -rf /tmp/x
-/bin/sh -c id
-bash x
-python3.11 x
-cat a '|' tee b
-cat 'a;reboot'
-cat '$(id)'
-echo x '>' /etc/y
-sudo cat /x
-env cat
-xargs rm
-find / -delete
-sed -i s/a/b/ f
-dd of=/dev/sda
-nvidia-smi -r
-nvidia-smi -q --gpu-reset
-nvidia-smi -pm 1
-nvidia-smi nvlink -r 0
-systemctl restart x
-systemctl status -H other
-dmesg -C
-dmesg --clear
-dmesg --read-clear
-journalctl --vacuum-time=1s
-sysctl -w a=b
-ip link set eth0 down
-ethtool -s eth0 speed 100
-scontrol update node=x
-kubectl delete pod x
-docker run x
-mlxconfig -d x set A=1
-ipmitool chassis power off
-date -s now
-hostname evil
-lscpu --output=/etc/passwd
-anything -o /etc/passwd
-cat /dev/watchdog
-/home/me/x
-../x
-FOO=1 cat
--x
-perfquery -R
-curl http://x
-awk '{print}'
-/usr/local/bin/check.sh
-lfs setstripe x
-tool --reset
-""".strip().splitlines(),
-    ),
-    *[["cat", "a\nb"], []],
+def argvs(rows: str) -> list[list[str]]:
+    return [shlex.split(row) for row in rows.strip().splitlines()]
+
+
+REFUSED = [
+    *argvs(site_commands.WRITES),
+    *argvs(site_commands.STARTS),
+    *argvs(site_commands.SECRETS),
+    *argvs(site_commands.SHELL),
+    ["cat", "a\nb"],
+    [],
 ]
-READS = [
-    *map(
-        shlex.split,
-        """
-cat /proc/mounts
-grep -i error /var/log/site.log
-systemctl is-active nvidia-dcgm
-systemctl show -p Id,SubState x
-nvidia-smi -q -x
-nvidia-smi --query-gpu=index,temperature.gpu --format=csv,noheader
-nvidia-smi topo -m
-nvidia-smi
-dmesg --decode --time-format iso
-journalctl -u x --since=-1h --no-pager -o json
-ip -j link show
-ethtool -i eth0
-sysctl -n vm.swappiness
-lfs df /scratch
-scontrol show node n1
-mlxconfig -d mlx5_0 query
-df --output=source,pcent
-/opt/site/bin/health --json
-ls -l /dev/infiniband
-hostname -f
-date +%s
-lsblk -J
-ipmitool sel elist
-tail -n 100 /var/log/site.log
-""".strip().splitlines(),
-    )
-]
+READS = argvs(site_commands.READS)
 
 
-@pytest.mark.parametrize("argv", WRITES, ids=" ".join)
-def test_what_writes_or_starts_others_is_refused(argv: list[str]) -> None:
-    assert list(refusals(argv))
+def test_what_writes_starts_others_or_reads_secrets_is_refused() -> None:
+    assert [shlex.join(argv) for argv in REFUSED if not list(refusals(argv))] == []
+    assert len(REFUSED) > 500
 
 
-@pytest.mark.parametrize("argv", READS, ids=" ".join)
-def test_what_only_reads_may_run(argv: list[str]) -> None:
-    assert list(refusals(argv)) == []
+def test_what_people_ask_every_day_may_run() -> None:
+    assert [shlex.join(argv) for argv in READS if list(refusals(argv))] == []
+    assert len(READS) > 150
+
+
+@given(st.text("-_abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
+def test_a_program_that_nobody_wrote_down_is_refused(name: str) -> None:
+    assert name in READERS or list(refusals([name]))
+
+
+@given(st.sampled_from(READS), st.text("abcdefghijklmnopqrstuvwxyz-", min_size=3, max_size=12))
+def test_an_option_that_nobody_wrote_down_is_refused(argv: list[str], option: str) -> None:
+    told = " ".join(f"{way.options} {way.before} {way.must}" for way in READERS[argv[0].rpartition("/")[2]])
+    assert f"--{option}" in re.findall(r"--[a-z-]+", told) or list(refusals([*argv, f"--{option}"]))
+    assert list(refusals([*argv, f"--{option}=/etc/passwd"]))
+
+
+@pytest.mark.parametrize("program", READERS)
+def test_every_way_of_reading_is_written_in_known_words(program: str) -> None:
+    for way in READERS[program]:
+        told = f"{way.options} {way.before} {way.must}".split()
+        kinds = [word.partition("=")[2] for word in told if "=" in word]
+        assert all(re.fullmatch(r"--?[A-Za-z0-9][\w-]*=[A-Z]+|--?[A-Za-z0-9][\w-]*|-\[\w*\]", word) for word in told), told
+        assert set(kinds) <= KINDS
+        assert not way.admits(["--", "x"])
+
+
+def test_a_program_of_the_site_runs_as_it_is_below_a_folder_that_the_site_names() -> None:
+    own = ["/opt/site/checks/health", "--write", "x=y"]
+    assert list(refusals(own))
+    assert list(refusals(own, ["/opt/site/checks"])) == []
+    assert list(refusals(["/opt/site/checks/gpu/health"], ["/opt/site/checks/"])) == []
+    for elsewhere in ("/opt/site/checks", "/opt/site/checks/../sh", "/opt/site/checksum", "/opt/site/checks/.x", "health", "/bin/health"):
+        assert list(refusals([elsewhere], ["/opt/site/checks"])), elsewhere
+    assert list(refusals(["/opt/site/checks/health", "a;b"], ["/opt/site/checks"]))
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "/",
+        "/bin",
+        "/usr/bin",
+        "/usr/local",
+        "/sbin/",
+        "/usr/sbin",
+        "/lib",
+        "/tmp/x",
+        "/dev/shm",
+        "/opt",
+        "/home",
+        "x",
+        "../x",
+        "/a/../bin",
+        "",
+    ],
+)
+def test_a_folder_that_others_share_holds_no_programs_of_the_site(folder: str) -> None:
+    assert folder_refused(folder)
+    assert list(refusals([f"{folder.rstrip('/')}/sh"], [folder]))
 
 
 @given(
@@ -220,8 +210,8 @@ def test_no_word_of_a_shell_line_gets_through(argv: list[str], mark: str, text: 
 
 
 @given(
-    st.sampled_from([argv for argv in WRITES if argv and argv[0].isalpha()]),
-    st.sampled_from(["/usr/bin/", "/bin/", "/sbin/", "/opt/x/bin/", "/usr/local/sbin/"]),
+    st.sampled_from([argv for argv in REFUSED if argv and argv[0].isalpha()]),
+    st.sampled_from(["/usr/bin/", "/bin/", "/sbin/", "/opt/x/bin/", "/usr/local/sbin/", "/opt/mellanox/bin/"]),
 )
 def test_a_path_in_front_changes_nothing(argv: list[str], folder: str) -> None:
     assert list(refusals([folder + argv[0], *argv[1:]]))
@@ -231,7 +221,7 @@ def test_a_path_in_front_changes_nothing(argv: list[str], folder: str) -> None:
     ("changes", "told"),
     [
         ({"command": "cat /proc/mounts"}, "list of words"),
-        ({"command": ["sh", "-c", "id"]}, "sh starts other programs"),
+        ({"command": ["sh", "-c", "id"]}, "'sh' is no program that is known to only read"),
         ({"command": ["cat", "{job}"]}, "unknown slot {job}"),
         ({"timeout": None}, "timeout is missing"),
         ({"cap_bytes": None}, "cap_bytes is missing"),
@@ -344,3 +334,15 @@ def test_the_command_line_lists_parses_and_refuses_them(tmp_path: Path) -> None:
     (tmp_path / "checks" / "own.yaml").write_text("checks: [{id: x}]\n")
     refused = rackmedic("checks", environ=environ)
     assert (refused.returncode, "own.yaml:1:" in refused.stderr, "Traceback" in refused.stderr) == (2, True, False)
+
+
+def test_the_folder_of_a_sites_programs_is_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "checks").mkdir()
+    row = {**SCRATCH, "command": ["/opt/site/checks/health", "--json"]}
+    (tmp_path / "checks/own.yaml").write_text(yaml.safe_dump({"checks": [row]}))
+    settings = Settings.model_validate({"kb_dir": tmp_path, "check_programs": "/opt/site/checks"})
+    assert site_checks(settings)["scratch"].commands[0].argv == ("/opt/site/checks/health", "--json")
+    with pytest.raises(BadSite, match="RACKMEDIC_CHECK_PROGRAMS names"):
+        site_checks(Settings.model_validate({"kb_dir": tmp_path}))
+    with pytest.raises(Refusal, match=r"RACKMEDIC_CHECK_PROGRAMS: '/usr/bin' is no folder"):
+        site_checks(Settings.model_validate({"check_programs": "/opt/site/checks, /usr/bin"}))

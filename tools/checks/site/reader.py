@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, model_validator
 
 from kb.shapes import Number, StrictModel, Text, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
@@ -19,6 +19,8 @@ from tools.checks.site.values import KINDS, BadPath, BadPattern, ValueReader, js
 
 FILLED = frozenset({"gpus", "job_logs", "nccl_tests"})
 """Slots of a command that the inventory fills."""
+_STANDS_IN = {"gpus": "8", "job_logs": "/shared/job-logs", "nccl_tests": "/opt/nccl-tests"}
+"""What is in a slot's place while a command is judged: something of the kind that the inventory fills in."""
 LONGEST_SECONDS, LARGEST_BYTES = 120.0, 4 * MIB
 
 
@@ -30,8 +32,8 @@ class BadChecks(Exception):
         self.problems = tuple(problems)
 
 
-def load_site_checks(*folders: Path, known: Collection[str] = ()) -> dict[str, Check]:
-    """The checks of all folders by id; none may take the id of a `known` one. Raises BadChecks."""
+def load_site_checks(*folders: Path, known: Collection[str] = (), programs: Sequence[str] = ()) -> dict[str, Check]:
+    """The checks of all folders by id; none may take the id of a `known` one. `programs`: folders of the site's own. Raises BadChecks."""
     problems = Problems()
     found: dict[str, Check] = {}
     taken = set(known)
@@ -40,7 +42,7 @@ def load_site_checks(*folders: Path, known: Collection[str] = ()) -> dict[str, C
         if document is None:
             continue
         document.note_taken("checks", taken, problems, "{}: there is a check of this id already")
-        file = validated(document, _File, problems)
+        file = validated(document, _File, problems, tuple(programs))
         found |= {row.id: row.check for row in file.checks} if file else {}
     if problems.found:
         raise BadChecks(problems.found)
@@ -53,13 +55,13 @@ def _id(name: str) -> str:
     return name
 
 
-def _command(given: Any) -> tuple[str, ...]:
+def _command(given: Any, info: ValidationInfo) -> tuple[str, ...]:
     """The argv; every reason against it at once."""
     if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
         raise ValueError("command must be a list of words, like [cat, /proc/mounts]; there is no shell to split a line")
-    bare = tuple(re.sub(r"{[a-z_]+}", "1", word) for word in given)
+    bare = tuple(re.sub(r"{([a-z_]+)}", lambda slot: _STANDS_IN.get(slot[1], "1"), word) for word in given)
     slots = [slot for word in given for slot in re.findall(r"{([a-z_]*)}", word) if slot not in FILLED or slot not in SLOTS]
-    reasons = [f"command refused: {why}" for why in refusals(bare)]
+    reasons = [f"command refused: {why}" for why in refusals(bare, info.context or ())]
     reasons += [f"unknown slot {{{slot}}}; there are {', '.join(sorted(FILLED))}" for slot in slots]
     if reasons:
         raise ValueError(*reasons)

@@ -1,0 +1,16 @@
+"""Programs that a site's checks may run, and the ways in which each only reads: one table a subject, joined here. May import `usage`."""
+
+from collections.abc import Mapping
+
+from tools.checks.site.readers import cluster, devices, files, host, network, storage
+from tools.checks.site.usage import Usage
+
+READERS: Mapping[str, tuple[Usage, ...]] = {
+    **files.READERS,
+    **host.READERS,
+    **devices.READERS,
+    **network.READERS,
+    **storage.READERS,
+    **cluster.READERS,
+}
+"""By the program's name. Another word for it (busybox, a script, a link) is another program."""

@@ -1,0 +1,48 @@
+"""What a word of a site's command may be: kinds of words by name, each matched whole. Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from tools.checks.site.paths import is_place, is_readable
+
+_STATED = """State Name Names ID Id Image Created RestartCount Status Driver Runtimes DefaultRuntime ServerVersion CgroupDriver CPUPerc MemUsage PIDs
+HostConfig.ShmSize HostConfig.IpcMode HostConfig.Runtime HostConfig.Ulimits HostConfig.DeviceRequests HostConfig.Memory HostConfig.NetworkMode
+HostConfig.Privileged Repository Tag Size Ports RunningFor DockerRootDir KernelVersion Server.Version"""
+_FIELD = rf"\{{\{{ ?(?:json )?\.(?:{'|'.join(map(re.escape, _STATED.split()))})(?:\.(?!Env)[A-Z][A-Za-z]+)* ?\}}\}}"
+
+_SHAPES: Mapping[str, str] = {
+    "NUM": r"[+]?\d{1,12}(?:\.\d+)?[kKMGTs]?",
+    "OFFSET": r"[+-]?\d{1,12}",
+    "HEX": r"(?:0x)?[0-9A-Fa-f]{1,16}",
+    "NAME": r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*",
+    "NAMES": r"[A-Za-z0-9_%+][A-Za-z0-9_.:@+%-]*(?:,[A-Za-z0-9_.:@+%-]+)*",
+    "LIST": r"[A-Za-z0-9_.:,\[\]-]+",
+    "OBJECT": r"(?!.*[Ss]ecret)[A-Za-z0-9][A-Za-z0-9_.:@+-]*",
+    "COLUMNS": r"(?!.*env)[+-]?[A-Za-z%][A-Za-z0-9_%:=.-]*(?:,[A-Za-z0-9_%:=.+-]+)*",
+    "PROPERTIES": r"(?!.*[Ee]nv)[A-Za-z]+(?:,[A-Za-z]+)*",
+    "SELECTOR": r"[A-Za-z0-9][A-Za-z0-9_./!=,-]*",
+    "JSONPATH": r"(?:jsonpath|custom-columns)=(?!.*[Ee]nv)[A-Za-z0-9_.,:{}\[\]*\"/ -]+",
+    "FIELD": r"\.?[A-Za-z][A-Za-z0-9.]*",
+    "KEY": r"[a-z0-9_*-]+(?:[./][A-Za-z0-9_*@:-]+)*",
+    "MATCH": r"_?[A-Z][A-Z0-9_]*=[A-Za-z0-9_./:@+-]+",
+    "TEXT": r"[^-].*",
+    "GLOB": r"[A-Za-z0-9_.*?\[\]-]+",
+    "TIME": r"[+-]?[A-Za-z0-9][A-Za-z0-9:. +-]*",
+    "CLOCK": r"\+[A-Za-z0-9%:/._ +-]+",
+    "PCI": r"(?:[0-9a-fA-F]{0,8}:)?[0-9a-fA-F]{0,4}:[0-9a-fA-F*]{0,4}(?:\.[0-7*])?(?::[0-9a-fA-F]{0,6})?|[0-9a-fA-F]{2}(?:\.[0-7])?",
+    "REGISTER": r"[A-Za-z0-9_+]+(?:\.[bwlBWL])?",
+    "ADDRESS": r"[0-9A-Fa-f.:]+(?:/\d{1,3})?",
+    "ADAPTER": r"[a-z0-9_]+|/dev/mst/[A-Za-z0-9_.]+|(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]",
+    "DISK": r"/dev/(?:sd|hd|vd|xvd|nvme|md|dm-|sg|mapper/|disk/by-[a-z]+/|bus/\d)[A-Za-z0-9_.:+-]*",
+    "STATED": rf"(?:[A-Za-z0-9 _:=\t-]*{_FIELD})+[A-Za-z0-9 _-]*|json",
+}
+
+_PATHS: Mapping[str, Callable[[str], bool]] = {"FILE": is_readable, "PLACE": is_place}
+_COMPILED = {name: re.compile(shape) for name, shape in _SHAPES.items()}
+
+KINDS = frozenset({*_SHAPES, *_PATHS})
+
+
+def is_a(kind: str, word: str) -> bool:
+    """Whether a word is of that kind."""
+    return _PATHS[kind](word) if kind in _PATHS else _COMPILED[kind].fullmatch(word) is not None
