@@ -98,6 +98,50 @@ async def test_not_installed_is_said_of_what_is_not_there_and_of_nothing_else(ra
     assert all(fact.status is not Status.TIMEOUT for fact in answer.facts), "`timeout` is who ran it, not what became of it"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "dash: 1: ibstat: not found",
+        "sh: 1: exec: ibstat: not found",
+        "bash: ibstat: command not found",
+        "-bash: line 1: ibstat: command not found",
+        "bash: exec: ibstat: not found",
+        "/usr/local/sbin/rackmedic-look: 87: ibstat: not found",
+        "/usr/local/sbin/rackmedic-look: line 87: ibstat: command not found",
+        "rackmedic-look: ibstat cannot be asked: timeout: failed to run command ‘ibstat’: No such file or directory",
+        "env: ‘ibstat’: No such file or directory",
+        "nice: ‘ibstat’: No such file or directory",
+        "sudo: ibstat: command not found",
+        "sudo: /usr/sbin/ibstat: command not found",
+        "stdbuf: failed to run command ‘ibstat’: No such file or directory",
+        "setpriv: failed to execute ibstat: No such file or directory",
+        "slurmstepd: error: execve(): ibstat: No such file or directory",
+    ],
+)
+async def test_every_launchers_words_for_a_program_that_is_not_there_are_known(said: str) -> None:
+    assert "ibstat is not installed" in (await asked("ibstat", Ran(b"", f"{said}\n".encode(), 1), NO_KIT)).could_not
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "controller: not found",
+        "gpu-017: not found",
+        "mlx5_9: command not found",
+        "ibstat: mlx5_9: not found",
+        "/etc/profile.d/site.sh: line 21: pyenv: command not found",
+        "/root/.bashrc: line 21: pyenv: command not found",
+        "find: ‘/sys/class/infiniband’: No such file or directory",
+        "sh: 0: cannot open /opt/site/run: No such file",
+        'OCI runtime exec failed: exec: "nvidia-smi": executable file not found in $PATH: unknown',
+    ],
+)
+async def test_a_thing_that_a_program_did_not_find_is_no_program_that_is_missing(said: str) -> None:
+    answer = await asked("ibstat", Ran(b"", f"{said}\n".encode(), 1), NO_KIT)
+    assert answer.could_not
+    assert "not installed" not in answer.could_not
+
+
 async def test_a_node_without_the_kit_is_told_so_whoever_was_asked_for_it() -> None:
     sudo = Ran(b"", b"sudo: /usr/local/sbin/rackmedic-look: command not found\n", 1)
     assert "the node kit is not installed" in (await asked("lspci", sudo, KIT)).could_not

@@ -36,14 +36,20 @@ def nothing_there(check: Check, rans: Mapping[Command, Ran]) -> Fact | None:
     return skipped(check, "no_tool", says)
 
 
+_SHELL = r"-?(?:/(?:usr/)?bin/)?(?:ba|da|a|k|z)?sh"
+_PROGRAM = r"['\"‘]?(?P<{}>[^'\"’:\s]{{1,200}})['\"’]?"
 _MISSING = re.compile(
-    r"failed to run command ['\"‘](?P<run>[^'\"’]{1,200})['\"’]: No such file"
-    r"|exec: (?P<exec>[^:\s]{1,200}): not found"
-    r"|(?:sudo|env): ['\"‘]?(?P<by>[^'\"’:\s]{1,200})['\"’]?: (?:command not found|No such file)"
-    r"|(?:(?:ba|da)?sh: (?:line )?\d+: |rackmedic-look: (?:\d+: )?|^)(?P<shell>[^:\s]{1,200}): (?:command )?not found$"
-    r"|^execve?\(\): (?P<execve>[^:\s]{1,200}): No such file",
+    rf"(?:^|: )(?:timeout|stdbuf|nohup|chroot): failed to run command {_PROGRAM.format('run')}: No such file"
+    rf"|^(?:setpriv|ionice|runuser|taskset): failed to execute {_PROGRAM.format('executed')}: No such file"
+    rf"|^(?:env|nice|xargs): {_PROGRAM.format('env')}: No such file"
+    rf"|^sudo: {_PROGRAM.format('sudo')}: command not found$"
+    rf"|^(?:{_SHELL}|(?:/\S{{1,200}}/)?rackmedic-(?:look|act)): (?:(?:line )?\d+: )?(?:exec: )?{_PROGRAM.format('shell')}: (?:command )?not found$"
+    rf"|(?:^|: )execve?\(\): {_PROGRAM.format('execve')}: No such file",
     re.MULTILINE,
 )
+"""What launchers say of a program that is not there: coreutils, util-linux, sudo, Slurm's step daemon, and the shell that runs our words. A file
+that a login shell reads says the same of its own lines (`/etc/profile.d/x.sh: line 3: pyenv: command not found`), and many a tool has a thing
+that is `not found`: those are no programs of ours."""
 _BROKEN = re.compile(r"(?m)^.{0,200}error while loading shared libraries.{0,200}$")
 """Started, and a part of it is not there: for whoever asks it is as good as not installed."""
 NODE_KIT = ("rackmedic-look", "rackmedic-act")
