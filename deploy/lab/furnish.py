@@ -16,6 +16,14 @@ from deploy.lab.slurm import gpu_files, gres_conf, slurm_conf
 JOB_USER = "trainer"
 """Who starts jobs; known to every node under one number."""
 JOB_UID = 2000
+ENGINE_HOST = "gpu-003"
+"""The one node that has a container engine; the others never heard of one."""
+ENGINE_FILES = ("usr/bin/docker", "usr/sbin/dockerd", "lib/systemd/system/docker.service", "lib/systemd/system/docker.socket", "etc/init.d/docker")
+ASKED_FOR = (
+    *("docker", "containerd", "mariadb", "slurmdbd"),
+    *("prometheus", "prometheus-alertmanager"),
+)
+"""Services of the image that run where a story starts them."""
 SHARED_SIZE, ROOT_SIZE = "256m", "512m"
 """What the files of a rack may take in memory, and those of each node: one writes some 10 MB."""
 
@@ -112,8 +120,13 @@ def _services(root: Path, node: RackNode) -> None:
     """Slurm's daemon of its role alone; the others that the packages brought do not start by themselves."""
     wanted = {Role.CONTROLLER: "slurmctld", Role.GPU: "slurmd", Role.PLAIN: ""}[node.role]
     wants = root / "etc/systemd/system/multi-user.target.wants"
-    for name in ("slurmd", "slurmctld", "opensm", *(["munge"] if node.role is Role.PLAIN else [])):
+    for name in (*ASKED_FOR, "slurmd", "slurmctld", "opensm", *(["munge"] if node.role is Role.PLAIN else [])):
         (wants / f"{name}.service").unlink(missing_ok=True)
+    for path in (*root.glob("etc/systemd/system/sockets.target.wants/*.socket"), *root.glob("etc/rc?.d/S??openipmi")):
+        path.unlink()
+    if node.name != ENGINE_HOST:
+        for name in ENGINE_FILES:
+            (root / name).unlink(missing_ok=True)
     if wanted:
         (wants / f"{wanted}.service").symlink_to(f"/lib/systemd/system/{wanted}.service")
 

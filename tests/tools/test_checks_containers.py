@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from graph.engine.derive import unfit_images, wrong_clocks
 from tests.support import samples_checks as samples
 from tests.support.clock import PATIENCE
@@ -22,10 +24,22 @@ def test_an_engine_tells_whether_it_knows_nvidia() -> None:
     assert values(read("docker", without))[("docker.nvidia_runtime", None)] is False
 
 
-def test_an_engine_that_does_not_answer_is_absent() -> None:
-    text = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n",
+        '{"ServerErrors":["Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"],'
+        '"ClientInfo":{"Debug":false,"Context":"default","Plugins":[],"Warnings":null}}\n',
+        '{"ID":"","Containers":0,"Runtimes":null,"ServerErrors":["Cannot connect to the Docker daemon at unix:///var/run/docker.sock. '
+        'Is the docker daemon running?"],"ClientInfo":{"Debug":false}}\n',
+        "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is correct and if the daemon is running\n",
+    ],
+    ids=["docker ps", "docker info 20.10 as JSON", "docker info with empty fields", "docker 28"],
+)
+def test_a_client_whose_daemon_does_not_run_has_looked_at_nothing(text: str) -> None:
     (found,) = read("docker", text)
-    assert (found.key, found.status) == ("docker.runtimes", Status.ABSENT)
+    assert (found.key, found.status) == ("", Status.UNREACHABLE)
+    assert "not running" in found.line
 
 
 def test_containers_without_gpus_are_nobodys_business() -> None:

@@ -15,12 +15,14 @@ from typing import Any
 from kb.scan import lines_in
 from tools.checks.lines import objects
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status
+from tools.fact import Fact, Status, blind
 
 CHECK = "docker"
 _NO_ENGINE = re.compile(
     r"Cannot connect to the Docker daemon.{0,120}|Is the docker daemon running|failed to connect to the docker API.{0,120}"
 )
+NOT_RUNNING = "docker is installed and not running: its daemon does not answer, so nobody knows of any container"
+"""A node of Slurm's may well have docker switched off; then there is nothing to see, and nothing was seen."""
 _HEAD = re.compile(r"== container ([0-9a-f]{12,64})\s*$")
 _STATUS = re.compile(r"== status (\d{1,3})\s*$")
 _GPU = re.compile(r"(?m)^GPU \d{1,3}: ")
@@ -33,18 +35,17 @@ _NVML: tuple[tuple[str, str], ...] = (
 
 def is_info(text: str) -> bool:
     """Whether the text is `docker info` as JSON, or the client's complaint that nobody answers."""
-    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE.search(text[:2000]) is not None
+    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE.search(text[:4096]) is not None
 
 
 def parse_info(text: str) -> Sequence[Fact]:
-    """Runtimes and cgroup driver."""
+    """Runtimes and cgroup driver. Without its daemon the client tells of itself alone, with status 0 and the complaint among `ServerErrors`."""
     info = next(objects(text), None)
+    runtimes = info.get("Runtimes") if info else None
+    if not isinstance(runtimes, Mapping) and _NO_ENGINE.search(text):
+        return [blind(CHECK, Status.UNREACHABLE, NOT_RUNNING)]
     if info is None:
-        silent = _NO_ENGINE.search(text)
-        if silent is None:
-            raise Unreadable("no whole JSON object")
-        return [Fact(CHECK, "docker.runtimes", status=Status.ABSENT, line=silent[0][:200])]
-    runtimes = info.get("Runtimes")
+        raise Unreadable("no whole JSON object")
     if not isinstance(runtimes, Mapping):
         raise Unreadable("Runtimes is no object")
     names = sorted(str(name)[:60] for name in runtimes)[:20]
