@@ -184,7 +184,7 @@ KEYS = _rows("""
     mem.total_bytes                  | int   | host    | B    | memory
     mem.available_bytes              | int   | host    | B    | memory available
     mem.swap_used_bytes              | int   | host    | B    | swap used
-    mem.memlock_kib                  | int   | host    | KiB  | locked-memory limit of what starts jobs, -1 for unlimited; attrs: of
+    mem.memlock_kib                  | int   | host    | KiB  | locked-memory limit of jobs' own processes, or of what starts jobs; -1 for unlimited; attrs: of pid processes
     mem.oom_kills                    | int   | host    |      | oom_kill events over job cgroups; attrs: cgroup limit(bool: a group had come to its own limit)
     env.*                            | str   | host    |      | one variable of the job's environment (NCCL_*, CUDA_VISIBLE_DEVICES, MASTER_*, WORLD_SIZE, RANK, LD_LIBRARY_PATH …)
     job.error                        | str   | rank    |      | error class in the job's log; attrs: first(bool: earliest rank) time rank detail plus what the class carries

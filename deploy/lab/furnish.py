@@ -18,7 +18,13 @@ JOB_USER = "trainer"
 JOB_UID = 2000
 ENGINE_HOST = "gpu-003"
 """The one node that has a container engine; the others never heard of one."""
-ENGINE_FILES = ("usr/bin/docker", "usr/sbin/dockerd", "lib/systemd/system/docker.service", "lib/systemd/system/docker.socket", "etc/init.d/docker")
+ENGINE_FILES = (
+    "usr/bin/docker",
+    "usr/sbin/dockerd",
+    "lib/systemd/system/docker.service",
+    "lib/systemd/system/docker.socket",
+    "etc/init.d/docker",
+)
 ASKED_FOR = (
     *("docker", "containerd", "mariadb", "slurmdbd"),
     *("prometheus", "prometheus-alertmanager"),

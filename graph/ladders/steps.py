@@ -37,7 +37,10 @@ WORDS: Mapping[str, str] = {
     "report_user": "tell the owner of the job",
     "restart_job": "start the job again",
     "enlarge_shm": "start the container again with more shared memory (--shm-size), which only its owner can give it",
-    "raise_memlock": "set LimitMEMLOCK=infinity in the unit that starts jobs (slurmd, docker, containerd), then restart that unit",
+    "raise_memlock": (
+        "set LimitMEMLOCK=infinity in the unit that starts jobs (slurmd, docker, containerd), then restart that unit; where only the job's "
+        "own processes are limited, set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, or start the container with --ulimit memlock=-1"
+    ),
     "raise_nofile": "raise LimitNOFILE in the unit that starts jobs, then restart that unit",
     "set_mtu": "set the interface's MTU as everywhere else, in the network configuration, so that it stays",
     "fix_resolver": "mend the name service of the node (resolv.conf, systemd-resolved)",

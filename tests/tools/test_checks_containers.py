@@ -15,6 +15,7 @@ from tests.tools.test_checks_surroundings import read, values
 from tools.checks.versions import PROBE
 from tools.fact import Fact, Status
 
+NOBODY = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 SHORT = samples.CONTAINER[:12]
 
 
@@ -27,11 +28,9 @@ def test_an_engine_tells_whether_it_knows_nvidia() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n",
-        '{"ServerErrors":["Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"],'
-        '"ClientInfo":{"Debug":false,"Context":"default","Plugins":[],"Warnings":null}}\n',
-        '{"ID":"","Containers":0,"Runtimes":null,"ServerErrors":["Cannot connect to the Docker daemon at unix:///var/run/docker.sock. '
-        'Is the docker daemon running?"],"ClientInfo":{"Debug":false}}\n',
+        f"{NOBODY}\n",
+        f'{{"ServerErrors":["{NOBODY}"],"ClientInfo":{{"Debug":false,"Context":"default","Plugins":[],"Warnings":null}}}}\n',
+        f'{{"ID":"","Containers":0,"Runtimes":null,"ServerErrors":["{NOBODY}"],"ClientInfo":{{"Debug":false}}}}\n',
         "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is correct and if the daemon is running\n",
     ],
     ids=["docker ps", "docker info 20.10 as JSON", "docker info with empty fields", "docker 28"],

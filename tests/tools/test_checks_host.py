@@ -107,6 +107,52 @@ def test_where_nothing_starts_jobs_no_limit_is_told() -> None:
     assert (fact.key, fact.status, fact.value) == ("mem.memlock_kib", Status.ABSENT, None)
 
 
+def process(pid: int, parent: int, soft: str, name: str = "", uid: int = 0, cgroup: str = "") -> str:
+    """What find and grep print of one process."""
+    lines = [f"/proc/{pid}/comm:{name}"] if name else []
+    lines += [f"/proc/{pid}/status:PPid:\t{parent}"] + ([f"/proc/{pid}/status:Uid:\t0\t0\t0\t0"] if uid == 0 else [])
+    lines += [f"/proc/{pid}/cgroup:5:memory:{cgroup}"] if cgroup else []
+    return "\n".join([*lines, f"/proc/{pid}/limits:Max locked memory         {soft:<20} {soft:<20} bytes     "]) + "\n"
+
+
+SLURMD = process(1187, 1, "unlimited", "slurmd")
+STEP = process(4000, 1187, "unlimited", "slurmstepd")
+
+
+def test_a_running_job_has_the_limit_of_its_own_processes_whatever_its_daemon_has() -> None:
+    script = process(4010, 4000, "65536", uid=2000)
+    ranks = process(4020, 4010, "65536", uid=2000) + process(4021, 4010, "unlimited", uid=2000)
+    (fact,) = read("mem", SLURMD + STEP + script + ranks)
+    assert (fact.key, fact.value, fact.attrs) == ("mem.memlock_kib", 64, {"of": "job", "pid": 4020, "processes": 2})
+    assert "slurmd: /proc/1187/limits:Max locked memory         unlimited" in fact.line
+
+
+def test_who_only_waits_and_slurms_own_step_are_no_processes_of_a_job() -> None:
+    waiting = process(4011, 4000, "65536", "srun", uid=2000)
+    extern = process(4012, 4000, "65536", uid=2000, cgroup="/slurm/uid_2000/job_812/step_extern/task_0")
+    (fact,) = read("mem", SLURMD + STEP + waiting + extern)
+    assert (fact.value, fact.attrs) == (-1, {"of": "slurmd"})
+    (fact,) = read("mem", SLURMD + STEP + waiting + extern + process(4013, 4000, "131072", uid=2000))
+    assert (fact.value, fact.attrs["of"], fact.attrs["pid"]) == (128, "job", 4013)
+
+
+def test_a_tenant_that_calls_itself_a_daemon_starts_nothing() -> None:
+    posing = process(5000, 1, "65536", "slurmstepd", uid=2000) + process(5001, 5000, "65536", uid=2000)
+    posing += process(5002, 1, "65536", "slurmd", uid=2000)
+    (fact,) = read("mem", posing + SLURMD)
+    assert (fact.value, fact.attrs) == (-1, {"of": "slurmd"})
+
+
+def test_containers_that_agree_have_what_they_were_given_and_others_prove_nothing() -> None:
+    engine, shim = process(1311, 1, "65536", "dockerd"), process(6000, 1, "65536", "containerd-shim")
+    (fact,) = read("mem", engine + shim + process(6001, 6000, "unlimited"))
+    assert (fact.value, fact.attrs["of"]) == (-1, "container")
+    other = process(6100, 1, "65536", "containerd-shim") + process(6101, 6100, "65536")
+    (fact,) = read("mem", engine + shim + process(6001, 6000, "unlimited") + other)
+    assert (fact.status, fact.value) == (Status.ABSENT, None)
+    assert "65536, unlimited" in fact.line
+
+
 def test_modules_that_matter_are_loaded_or_not() -> None:
     loaded = by_device(read("mods", LSMOD), "module.loaded")
     assert loaded["nvidia"] is True

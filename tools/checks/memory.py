@@ -1,10 +1,8 @@
-"""Memory of the host: `free -b`, the locked-memory limit of what starts jobs, and the kills that cgroups count.
+"""Memory of the host: `free -b`, the locked-memory limit of jobs, and the kills that cgroups count.
 
                total        used        free      shared  buff/cache   available
 Mem:   2164178862080 91234567890 ...
 Swap:              0           0           0
-/proc/1187/comm:slurmd
-/proc/1187/limits:Max locked memory         unlimited            unlimited            bytes
 /sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom 0
 /sys/fs/cgroup/system.slice/slurmstepd.scope/job_812/memory.events:oom_kill 2
 """
@@ -13,23 +11,13 @@ import re
 from collections.abc import Sequence
 
 from kb.scan import lines_in
+from tools.checks.locked_memory import ASKS_LIMITS, is_limits, kib, parse_limits
 from tools.checks.row import Check, Command, Format, Unreadable
-from tools.fact import Fact, Status
+from tools.fact import Fact
 
 CHECK = "mem"
 _EVENT = re.compile(r"(/sys/fs/cgroup/.{0,400}?)/?memory\.events(?:\.local)?:(oom|oom_kill|oom_group_kill) (\d{1,12})\s*$")
 _LIMIT = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*")
-
-STARTERS = ("slurmd", "kubelet", "containerd", "dockerd")
-"""What starts jobs and hands its limits on, the likeliest first: where Slurm runs a node, containers are started by its jobs."""
-_OF_PROCESS = re.compile(
-    r"/proc/(?P<pid>\d{1,10})/(?:comm:(?P<name>[a-z-]{1,15})|limits:Max locked memory +(?P<soft>\d{1,20}|unlimited) +(?:\d{1,20}|unlimited) .{0,60})$"
-)
-_WANTED = tuple(word for line in ("Max locked memory .*", *STARTERS) for word in ("-e", line))
-_LIMITS = (
-    *("find", "/proc", "-maxdepth", "2", "-path", "/proc/[0-9]*", "(", "-name", "comm", "-o", "-name", "limits", ")"),
-    *("-exec", "grep", "-sHx", *_WANTED, "{}", "+"),
-)
 
 
 def is_free(text: str) -> bool:
@@ -66,36 +54,8 @@ def is_limit(text: str) -> bool:
 
 def parse_limit(text: str) -> Sequence[Fact]:
     """`65536 65536` in bytes, or `unlimited`. The soft limit counts: nobody raises it on the way into a job."""
-    value = _kib(text.split()[0])
+    value = kib(text.split()[0])
     return [Fact(CHECK, "mem.memlock_kib", value, unit="KiB", line=f"memlock {text.strip()}")]
-
-
-def is_limits(text: str) -> bool:
-    """Whether a line of a process's limits or name stands in the text."""
-    return any(_OF_PROCESS.match(line) for line in lines_in(text[:65536]))
-
-
-def parse_limits(text: str) -> Sequence[Fact]:
-    """The soft limit of whatever starts jobs here. What any other process has, our own session first of all, is no job's."""
-    names: dict[str, str] = {}
-    limits: dict[str, tuple[str, str]] = {}
-    for row in filter(None, map(_OF_PROCESS.match, lines_in(text))):
-        if row["name"]:
-            names.setdefault(row["pid"], row["name"])
-        else:
-            limits.setdefault(row["pid"], (row["soft"], row[0].strip()))
-    for starter in STARTERS:
-        for pid, name in names.items():
-            if name == starter and pid in limits:
-                soft, line = limits[pid]
-                return [Fact(CHECK, "mem.memlock_kib", _kib(soft), unit="KiB", line=f"{starter}: {line}"[:300], attrs={"of": starter})]
-    return [
-        Fact(CHECK, "mem.memlock_kib", status=Status.ABSENT, line=f"none of {', '.join(STARTERS)} runs here, so no job is started by one")
-    ]
-
-
-def _kib(soft: str) -> int:
-    return -1 if soft == "unlimited" or int(soft) >= 1 << 62 else int(soft) // 1024
 
 
 def is_events(text: str) -> bool:
@@ -134,7 +94,7 @@ CHECKS = (
         asks="Is memory short, was a process killed for it, how much may jobs lock?",
         commands=(
             Command("free", ("free", "-b")),
-            Command("limits", _LIMITS, optional=True),
+            Command("limits", ASKS_LIMITS, optional=True),
             Command("events", ("grep", "-rs", "--include=memory.events", "-H", "oom", "/sys/fs/cgroup"), optional=True),
         ),
         formats=(

@@ -22,14 +22,17 @@ def free(view: View) -> ShellAnswer:
 
 
 def memlock(view: View) -> ShellAnswer:
-    """Names and locked-memory limits below /proc: every process has one, and only what starts jobs hands its own on to them. The session
-    that asks has what PAM gives it."""
+    """Names, parents, root's own and locked-memory limits below /proc: every process has one, and only what starts jobs hands its own on to
+    them. The session that asks has what PAM gives it."""
     limit = view.node.memlock_kib
     jobs, ours = "unlimited" if limit < 0 else str(limit * 1024), str(8 << 20)
-    rows = [(1, "", ours), (1187, "slurmd", jobs), (1203, "containerd", "unlimited"), (1311, "dockerd", "unlimited"), (48211, "", ours)]
+    rows = [(1, 0, "", True, ours), (1187, 1, "slurmd", True, jobs), (1203, 1, "containerd", True, "unlimited")]
+    rows += [(1311, 1, "dockerd", True, "unlimited"), (48211, 48200, "", False, ours)]
     lines = []
-    for pid, name, soft in rows:
+    for pid, parent, name, root, soft in rows:
         lines += [f"/proc/{pid}/comm:{name}\n"] if name else []
+        lines.append(f"/proc/{pid}/status:PPid:\t{parent}\n")
+        lines += [f"/proc/{pid}/status:Uid:\t0\t0\t0\t0\n"] if root else []
         lines.append(f"/proc/{pid}/limits:Max locked memory         {soft:<20} {soft:<20} bytes     \n")
     return said("".join(lines))
 

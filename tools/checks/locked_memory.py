@@ -1,0 +1,119 @@
+"""How much memory jobs may lock: the limit of their own processes where one runs, else of what would start them and hand its own on.
+
+/proc/1187/comm:slurmd
+/proc/1187/status:Uid:\t0\t0\t0\t0
+/proc/1187/status:PPid:\t1
+/proc/1187/limits:Max locked memory         unlimited            unlimited            bytes
+
+Slurm gives a job the limits of whoever submitted it (PropagateResourceLimits), and a container may be given its own, so neither has to have
+what slurmd or dockerd has. Names are anybody's to choose: only a process of root is believed to start jobs.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kb.scan import lines_in
+from tools.fact import Fact, Status
+
+CHECK, KEY = "mem", "mem.memlock_kib"
+STARTERS = ("slurmd", "kubelet", "containerd", "dockerd")
+"""What starts jobs and hands its limits on, the likeliest first: where Slurm runs a node, containers are started by its jobs."""
+STEPS, SHIMS = ("slurmstepd",), ("containerd-shim", "conmon")
+"""Whose descendants are a job's processes, and a container's. A name of the kernel's has fifteen letters at most."""
+WAITS = "srun"
+"""A leaf of a job that only waits for its tasks elsewhere."""
+_LINE = re.compile(
+    r"/proc/(?P<pid>\d{1,10})/(?:comm:(?P<name>[a-z-]{1,15})|status:PPid:\s(?P<parent>\d{1,10})|status:Uid:\s(?P<uid>\d{1,10})\s.{0,40}"
+    r"|cgroup:.{0,400}/(?P<extern>step_extern)\b.{0,200}"
+    r"|limits:Max locked memory +(?P<soft>\d{1,20}|unlimited) +(?:\d{1,20}|unlimited) .{0,60})$"
+)
+_WANTED = ("Max locked memory .*", "PPid:.*", "Uid:.0[^0-9].*", ".*/step_extern.*", *STARTERS, *STEPS, *SHIMS, WAITS)
+_FILES = ("(", "-name", "comm", "-o", "-name", "limits", "-o", "-name", "status", "-o", "-name", "cgroup", ")")
+ASKS_LIMITS = (
+    *("find", "/proc", "-maxdepth", "2", "-path", "/proc/[0-9]*", *_FILES),
+    *("-exec", "grep", "-sHx", *(word for wanted in _WANTED for word in ("-e", wanted)), "{}", "+"),
+)
+
+
+@dataclass(slots=True)
+class _Processes:
+    """What the lines say of the processes, by pid."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, tuple[str, str]] = field(default_factory=dict)
+    roots: set[str] = field(default_factory=set)
+    externs: set[str] = field(default_factory=set)
+
+    def called(self, *names: str) -> list[str]:
+        """Those of root with one of these names; where nobody said whose a process is, all of them."""
+        return [pid for pid, name in self.names.items() if name in names and (not self.parents or pid in self.roots)]
+
+    def leaves(self, root: str) -> Iterator[str]:
+        """Its descendants that have no children themselves: who does the work. Of Slurm's extern step nobody does."""
+        children: dict[str, list[str]] = {}
+        for pid, parent in self.parents.items():
+            children.setdefault(parent, []).append(pid)
+        waiting = list(children.get(root, ()))
+        while waiting:
+            pid = waiting.pop()
+            waiting += children.get(pid, ())
+            if pid not in children and pid in self.limits and pid not in self.externs and self.names.get(pid) != WAITS:
+                yield pid
+
+
+def is_limits(text: str) -> bool:
+    """Whether a line of a process's limits or name stands in the text."""
+    return any(_LINE.match(line) for line in lines_in(text[:65536]))
+
+
+def parse_limits(text: str) -> Sequence[Fact]:
+    """The least soft limit among a job's processes, or of containers that agree, or what a job would be given. What any other process has,
+    our own session first of all, is no job's."""
+    seen = _read(text)
+    given = next((pid for name in STARTERS for pid in seen.called(name) if pid in seen.limits), "")
+    starter = f"{seen.names[given]}: {seen.limits[given][1]}" if given else ""
+    job = [pid for step in seen.called(*STEPS) for pid in seen.leaves(step)]
+    if job:
+        return [_least(seen, job, "job", starter)]
+    boxed = [pid for shim in seen.called(*SHIMS) for pid in seen.leaves(shim)]
+    softs = {seen.limits[pid][0] for pid in boxed}
+    if len(softs) > 1:
+        says = f"containers here may lock different amounts ({', '.join(sorted(softs))}), and which of them a job is in is not known"
+        return [Fact(CHECK, KEY, status=Status.ABSENT, line=says[:300])]
+    if boxed:
+        return [_least(seen, boxed, "container", starter)]
+    if given:
+        return [Fact(CHECK, KEY, kib(seen.limits[given][0]), unit="KiB", line=starter[:300], attrs={"of": seen.names[given]})]
+    return [Fact(CHECK, KEY, status=Status.ABSENT, line=f"no job runs here, and none of {', '.join(STARTERS)}, so none is started by one")]
+
+
+def _read(text: str) -> _Processes:
+    seen = _Processes()
+    for row in filter(None, map(_LINE.match, lines_in(text))):
+        pid = row["pid"]
+        if row["name"]:
+            seen.names.setdefault(pid, row["name"])
+        elif row["parent"]:
+            seen.parents.setdefault(pid, row["parent"])
+        elif row["uid"]:
+            seen.roots |= {pid} if row["uid"] == "0" else set()
+        elif row["extern"]:
+            seen.externs.add(pid)
+        else:
+            seen.limits.setdefault(pid, (row["soft"], row[0].strip()))
+    return seen
+
+
+def _least(seen: _Processes, pids: Sequence[str], of: str, starter: str) -> Fact:
+    """The limit of the process that may lock least, beside what its starter has."""
+    pid = min(pids, key=lambda pid: (kib(seen.limits[pid][0]) < 0, kib(seen.limits[pid][0]), int(pid)))
+    soft, line = seen.limits[pid]
+    says = f"{of}: {line}" + (f"; {starter}" if starter else "")
+    return Fact(CHECK, KEY, kib(soft), unit="KiB", line=says[:300], attrs={"of": of, "pid": int(pid), "processes": len(pids)})
+
+
+def kib(soft: str) -> int:
+    """A limit in bytes as KiB; -1 where there is none."""
+    return -1 if soft == "unlimited" or int(soft) >= 1 << 62 else int(soft) // 1024
