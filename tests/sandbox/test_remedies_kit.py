@@ -212,7 +212,9 @@ async def test_the_scheduler_refuses_in_its_own_words() -> None:
     async with repairs(of) as work:
         assert "Invalid node state specified" in (await work.do("resume_node")).output
         assert "Invalid node name specified" in (await work.do("drain_node", "gpu-099")).output
-        assert "Invalid job id specified" in (await work.do("cancel_job", job="17")).output
+        unknown = await work.start(await work.action("cancel_job", job="17"))
+        assert (unknown.word, "Slurm still has the job: found" in unknown.says) == ("refused", True), unknown
+        assert "Invalid job id specified" in unknown.says
         of.scheduler_refuses = "Access/permission denied"
         for remedy, args in (("drain_node", {}), ("resume_node", {}), ("cancel_job", {"job": "4711"})):
             said = await work.do(remedy, **args)

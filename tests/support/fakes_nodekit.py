@@ -24,7 +24,7 @@ SHELLS = {"dash": ("dash",), "bash": ("bash", "--posix")} | ({"busybox": ("busyb
 """dash and bash are what /bin/sh is on servers; busybox is tried where it happens to be installed."""
 
 TOOLS = (
-    *("nvidia-smi", "systemctl", "scontrol", "scancel", "modprobe", "rmmod", "lsmod", "kill", "find", "df", "dkms"),
+    *("nvidia-smi", "systemctl", "scontrol", "scancel", "squeue", "modprobe", "rmmod", "lsmod", "kill", "find", "df", "dkms"),
     *("chronyc", "cpupower", "docker", "nvidia-ctk", "ipmitool"),
 )
 """Everything that a remedy calls: no test may reach the real ones."""

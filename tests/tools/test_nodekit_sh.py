@@ -56,6 +56,21 @@ def test_the_exit_status_of_the_command_is_what_is_told(node: Node) -> None:
     assert node.ended(ONE).first == "done 42"
 
 
+@pytest.mark.parametrize("said", ["", "slurm_load_jobs error: Invalid job id specified", "COMPLETED"])
+def test_a_job_that_slurm_does_not_have_is_not_called_cancelled_though_scancel_ends_well(node: Node, said: str) -> None:
+    node.stub("squeue", f"echo '{said}'; exit {int('error' in said)}")
+    refused = node.start(ONE, "cancel_job", "4711")
+    assert refused.first.startswith(f"refused Slurm still has the job: found '{said}")
+    assert not any(call.startswith("scancel") for call in node.calls)
+
+
+def test_a_job_of_several_tasks_is_cancelled(node: Node) -> None:
+    node.stub("squeue", "echo PENDING; echo RUNNING; echo RUNNING")
+    assert node.start(ONE, "cancel_job", "4711").first == "started"
+    assert node.ended(ONE).first == "done 0"
+    assert node.calls[-1] == "scancel 4711"
+
+
 def test_a_running_command_is_running_whoever_asks(node: Node) -> None:
     node.stub("modprobe", node.stop_at("work"))
     assert node.start(ONE, "modprobe_peermem").first == "started"

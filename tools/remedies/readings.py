@@ -30,3 +30,11 @@ DRAINED_BY_US = Condition(
 JOB_THERE = Condition(
     "controller", "the job has not ended", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|PENDING|SUSPENDED|COMPLETING|CONFIGURING"
 )
+JOB_STILL_THERE = Condition(
+    "node",
+    "Slurm still has the job",
+    ("squeue", "-h", "-j", "{job}", "-o", "%T"),
+    "RUNNING*|PENDING*|SUSPENDED*|COMPLETING*|CONFIGURING*",
+)
+"""Asked again by the kit itself just before it cancels: of a job that has ended or never was scancel says nothing and ends with 0 (22.05), so
+that would look like a job cancelled."""

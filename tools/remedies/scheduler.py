@@ -1,6 +1,6 @@
 """What Slurm does: take a node out of service and back, end a job. Carried out via the group's controller."""
 
-from tools.remedies.readings import DRAINED_BY_US, JOB_THERE, NODE_IN_SERVICE
+from tools.remedies.readings import DRAINED_BY_US, JOB_STILL_THERE, JOB_THERE, NODE_IN_SERVICE
 from tools.remedies.row import Remedy
 
 ROWS: tuple[Remedy, ...] = (
@@ -46,7 +46,7 @@ ROWS: tuple[Remedy, ...] = (
         limit_seconds=60,
         proof=("sched",),
         blast="one job on all of its nodes; what it did since its last checkpoint is lost",
-        conditions=(JOB_THERE,),
+        conditions=(JOB_THERE, JOB_STILL_THERE),
         refusals={
             "Invalid job id specified": "Slurm does not know that job any more",
             "Access/permission denied": "the account on the controller may not cancel other people's jobs; grant AdminLevel=Operator",

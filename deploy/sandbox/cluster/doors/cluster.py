@@ -111,6 +111,8 @@ class Cluster(Repairable):
     def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """The same for a command that the node kit runs as root on the machine: a check's, or a tool's that no check has."""
         asked = recognise(argv)
+        if asked and host == self.controller and asked.name in scheduler.READS:
+            return self._without_gpus(host, asked, argv, self._since_t0(at))
         if asked is None or host == self.controller:
             return self.refuse(host, argv)
         asked, at = replace(asked, as_root=True), self._since_t0(at)
