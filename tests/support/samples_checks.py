@@ -514,19 +514,19 @@ APPS = """\
 """
 
 
-def _ps(pid: int, ppid: int, user: str, stat: str, cpu: str, cgroup: str, comm: str, args: str) -> str:
+def ps_row(pid: int, ppid: int, user: str, stat: str, cpu: str, cgroup: str, comm: str, args: str) -> str:
     return f"{pid:>7} {ppid:>7} {user:<32} {stat:<4} {900:>7} {cpu:>4} {'0::' + cgroup:<160} {comm:<32} {args}\n"
 
 
 PS = (
     f"{'PID':>7} {'PPID':>7} {'USER':<32} {'STAT':<4} {'ELAPSED':>7} {'%CPU':>4} {'CGROUP':<160} {'COMMAND':<32} COMMAND\n"
-    + _ps(2, 0, "root", "S", "0.0", "/", "kthreadd", "[kthreadd]")
-    + _ps(77, 2, "root", "R", "99.7", "/", "kworker/3:1", "[kworker/3:1+events]")
-    + _ps(900, 1, "root", "Sl", "0.1", "/system.slice/slurmstepd.scope/job_813/step_0", "slurmstepd", "slurmstepd: [813.0]")
-    + _ps(41233, 1, "alice", "Sl", "0.0", "/user.slice/user-1000.slice/session-5.scope", "python3", "python3 train.py")
-    + _ps(50000, 900, "bob", "Rl", "99.0", "/system.slice/slurmstepd.scope/job_813/step_0/user/task_0", "python3", "python3 -u train.py")
-    + _ps(70000, 1, "root", "Ssl", "0.1", "/system.slice/monitor.service", "monitor", "/usr/bin/monitor")
-    + _ps(80000, 900, "bob", "D", "0.0", "/system.slice/slurmstepd.scope/job_813/step_0/user/task_1", "tmux: server", "python3 load.py")
+    + ps_row(2, 0, "root", "S", "0.0", "/", "kthreadd", "[kthreadd]")
+    + ps_row(77, 2, "root", "R", "99.7", "/", "kworker/3:1", "[kworker/3:1+events]")
+    + ps_row(900, 1, "root", "Sl", "0.1", "/system.slice/slurmstepd.scope/job_813/step_0", "slurmstepd", "slurmstepd: [813.0]")
+    + ps_row(41233, 1, "alice", "Sl", "0.0", "/user.slice/user-1000.slice/session-5.scope", "python3", "python3 train.py")
+    + ps_row(50000, 900, "bob", "Rl", "99.0", "/system.slice/slurmstepd.scope/job_813/step_0/user/task_0", "python3", "python3 -u train.py")
+    + ps_row(70000, 1, "root", "Ssl", "0.1", "/system.slice/monitor.service", "monitor", "/usr/bin/monitor")
+    + ps_row(80000, 900, "bob", "D", "0.0", "/system.slice/slurmstepd.scope/job_813/step_0/user/task_1", "tmux: server", "python3 load.py")
 )
 
 NCCL = """\

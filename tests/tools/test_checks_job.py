@@ -1,5 +1,8 @@
 """Processes on GPUs, the job's environment and its logs."""
 
+import pytest
+
+from tests.support import samples_checks as samples
 from tests.support.samples_checks import APPS, ENV, JOB_LOG, PS
 from tools.checks import CHECKS
 from tools.fact import Fact, Status, blind
@@ -123,3 +126,44 @@ def test_the_log_tells_the_environment_as_far_as_nccl_prints_it() -> None:
         ("env.NCCL_IB_HCA", "mlx5_0,mlx5_1"),
     }
     assert found["env.NCCL_SOCKET_IFNAME", "eth0"].attrs == {"of": "log", "differs": True}
+
+
+LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
+
+
+def session(daemon: str, user: str = "rackmedic", first: int = 9000) -> str:
+    """A connection of ours at work: its daemon, the list itself, and a look at the GPUs that the kernel keeps waiting."""
+    group, row = "/user.slice/user-995.slice/session-31.scope", samples.ps_row
+    return (
+        row(first, 812, "root", "Ss", "0.0", group, daemon, f"sshd: {user} [priv]")
+        + row(first + 1, first, user, "S", "0.0", group, daemon, f"sshd: {user}@notty")
+        + row(first + 2, first + 1, user, "Rs", "0.0", group, "ps", LIST)
+        + row(first + 3, first + 1, user, "Ss", "0.0", group, "sudo", "sudo -n rackmedic-look env.job")
+        + row(first + 4, first + 3, "root", "D", "0.0", group, "nvidia-smi", "nvidia-smi --query-compute-apps=pid")
+        + row(first + 5, first + 1, user, "D", "0.0", group, "find", "find /proc -maxdepth 2")
+    )
+
+
+@pytest.mark.parametrize("daemon", ["sshd", "sshd-session"])
+@pytest.mark.parametrize("user", ["rackmedic", "root"])
+def test_our_own_processes_are_nobodys_finding(daemon: str, user: str) -> None:
+    server = samples.ps_row(812, 1, "root", "Ss", "0.0", "/system.slice/ssh.service", daemon, "sshd: /usr/sbin/sshd -D")
+    theirs = samples.ps_row(9900, 812, "root", "D", "0.0", "/user.slice/session-40.scope", "nvidia-smi", "nvidia-smi -q")
+    said = PS + server + session(daemon, user) + session(daemon, user, 9100) + theirs
+    blocked = {fact.attrs["pid"] for fact in CHECKS["procs"].read(said) if fact.key == "proc.blocked"}
+    assert blocked == {80000, 9900}, "a job's and an administrator's; ours, of both connections, are not told"
+
+
+def test_without_a_session_only_the_list_itself_is_ours() -> None:
+    said = PS + samples.ps_row(9002, 1, "root", "D", "0.0", "/", "ps", LIST) + samples.ps_row(9003, 1, "root", "D", "0.0", "/", "x", "x")
+    assert {fact.attrs["pid"] for fact in CHECKS["procs"].read(said) if fact.key == "proc.blocked"} == {80000, 9003}
+
+
+def test_a_probe_of_ours_on_a_gpu_is_a_use_of_it_and_no_orphan() -> None:
+    apps = "00000000:9B:00.0, 9006, python3, 2048\n"
+    probe = samples.ps_row(9006, 9003, "rackmedic", "Z", "0.0", "/user.slice/session-31.scope", "python3", "[python3] <defunct>")
+    check = CHECKS["procs"]
+    assert check.settle
+    facts = check.settle([*check.read(apps), *check.read(PS + session("sshd") + probe)])
+    assert [fact.attrs["pid"] for fact in facts if fact.key == "proc.gpu_memory"] == [9006]
+    assert [fact.status for fact in facts if fact.key == "proc.orphan"] == [Status.ABSENT]

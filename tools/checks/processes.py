@@ -30,6 +30,8 @@ _JOB = re.compile(
     r"(?:^|/)job_(\d{1,12})(?:/|$)|kubepods|docker-[0-9a-f]{12}|/docker/[0-9a-f]{12}|libpod|cri-containerd|slurm/uid_\d+/job_(\d{1,12})"
 )
 _SERVICE = re.compile(r"/system\.slice/[^/]{1,100}\.service")
+_LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
+_SERVES = ("sshd", "sshd-session")
 _COMM = 32
 _ARGS = 300
 _ROWS = "rows"
@@ -82,7 +84,7 @@ def is_listing(text: str) -> bool:
 def parse_listing(text: str) -> Sequence[Fact]:
     """Processes in uninterruptible sleep, kernel threads that take a whole CPU, and the rows that the other command is joined with."""
     found: list[Fact] = []
-    rows: dict[str, list[object]] = {}
+    rows: dict[int, Process] = {}
     count = 0
     for line in lines_in(text)[1:]:
         row = _ROW.match(line)
@@ -93,12 +95,43 @@ def parse_listing(text: str) -> Sequence[Fact]:
         thread = args.startswith("[") and row[2] in ("0", "2")
         found += _stuck(row, comm, args, thread)
         if not thread:
-            rows[row[1]] = list(Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_ARGS]))
+            rows[int(row[1])] = Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_ARGS])
+    ours = _ours(rows)
+    found = [fact for fact in found if fact.attrs["pid"] not in ours]
     told = {fact.key for fact in found}
     found += [
         Fact(CHECK, key, status=Status.ABSENT, line="none is listed") for key in ("proc.blocked", "proc.busy_kernel") if key not in told
     ]
-    return [*found, Fact(CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS: rows})]
+    return [
+        *found,
+        Fact(CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS: {str(pid): list(row) for pid, row in rows.items()}}),
+    ]
+
+
+def _ours(rows: Mapping[int, Process]) -> frozenset[int]:
+    """The processes of our own connection: those below the daemon of the session in which this very list was made, and so those of the other
+    checks that run at the same time. Where no such daemon is among its ancestors, the list's own process alone."""
+    children: dict[int, list[int]] = {}
+    for pid, process in rows.items():
+        children.setdefault(process.ppid, []).append(pid)
+    found = {pid for pid, process in rows.items() if process.args == _LIST}
+    waiting = [_session(pid, rows) for pid in found]
+    while waiting:
+        pid = waiting.pop()
+        waiting += [child for child in children.get(pid, ()) if child not in found]
+        found.add(pid)
+    return frozenset(found)
+
+
+def _session(pid: int, rows: Mapping[int, Process]) -> int:
+    """The nearest ancestor that serves a session (`sshd: NAME`; of its own name since OpenSSH 9.8); the process itself where none does."""
+    above, seen = pid, {pid}
+    while (process := rows.get(above)) and process.ppid in rows and process.ppid not in seen:
+        above = process.ppid
+        seen.add(above)
+        if rows[above].comm in _SERVES:
+            return above
+    return pid
 
 
 def _command(text: str) -> tuple[str, str]:
@@ -126,8 +159,8 @@ def settle(facts: Sequence[Fact]) -> Sequence[Fact]:
         return facts
     rows = {int(pid): Process(*row) for pid, row in listed.attrs[_ROWS].items()}
     joined = [_known(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts]
-    live = _live_jobs(rows.values(), rows)
-    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _orphan(fact, rows, live))]
+    live, ours = _live_jobs(rows.values(), rows), _ours(rows)
+    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _orphan(fact, rows, live, ours))]
     if not orphans and not any(fact.status.blind for fact in facts):
         orphans = [
             replace(
@@ -152,8 +185,8 @@ def _known(fact: Fact, rows: Mapping[int, Process]) -> Fact:
     return replace(fact, attrs={**fact.attrs, **own})
 
 
-def _orphan(fact: Fact, rows: Mapping[int, Process], live: frozenset[str]) -> Fact | None:
-    if fact.status is not Status.OK or "pid" not in fact.attrs:
+def _orphan(fact: Fact, rows: Mapping[int, Process], live: frozenset[str], ours: frozenset[int]) -> Fact | None:
+    if fact.status is not Status.OK or "pid" not in fact.attrs or int(fact.attrs["pid"]) in ours:
         return None
     why = _why(rows.get(int(fact.attrs["pid"])), live)
     return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": why}) if why else None
@@ -184,7 +217,6 @@ def _live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> fro
 
 
 _APPS = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"
-_LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
 
 CHECKS = (
     Check(
