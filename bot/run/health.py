@@ -15,10 +15,20 @@ class Health:
     """What the process says of itself."""
 
     ready: bool = False
+    was_ready: bool = False
+    """It has worked: whatever comes now is no trouble of the start."""
+    redis: Redis | None = None
+    """Asked at each look; None until it has answered once."""
+    waits: str = ""
+    """What keeps the start back."""
+
+    def begin(self) -> None:
+        """It works from now on."""
+        self.ready = self.was_ready = True
 
 
 @contextlib.asynccontextmanager
-async def health_server(port: int, health: Health, redis: Redis) -> AsyncIterator[None]:
+async def health_server(port: int, health: Health) -> AsyncIterator[None]:
     """Serve on `port` on all addresses; nothing at all when it is 0."""
     if not port:
         yield
@@ -28,8 +38,10 @@ async def health_server(port: int, health: Health, redis: Redis) -> AsyncIterato
         return web.Response(text="ok\n")
 
     async def ready(_: web.Request) -> web.Response:
+        if health.redis is None or health.waits:
+            return web.Response(status=503, text=f"{health.waits or 'starting'}\n")
         try:
-            await redis.ping()
+            await health.redis.ping()
         except RedisError as why:
             return web.Response(status=503, text=f"redis: {why}\n")
         return web.Response(status=200 if health.ready else 503, text="ready\n" if health.ready else "starting or stopping\n")

@@ -16,12 +16,13 @@ from bot.run.bot import Role, assembled
 from bot.run.garbage import after_start
 from bot.run.health import Health, health_server
 from bot.run.logs import set_up_logs
+from bot.run.patience import over_store
 from bot.run.workers import on_signals, tied, workers
 from bot.run.world import World, open_world
 from bot.settings import PREFIX, Settings
 from bot.store.gpu_holds import RedisHolds
 from bot.store.model_costs import RedisBook
-from bot.store.store import Store, StoreUnavailable, open_store
+from bot.store.store import Store
 
 log = structlog.get_logger()
 BEHIND = 5
@@ -33,25 +34,28 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     on_signals(stop)
-    async with _store(settings) as store:
+
+    async def run(store: Store) -> None:
         log.info("serve.store", what=store.describe())
         beside = 0 if front or store.forgets else settings.workers
         role: Role = "front" if front or beside else "all"
         _shared(store, role)
         async with (
-            health_server(settings.health_port, health, store.redis),
             workers(worker, beside) as ready,
             _world(settings, store, role) as world,
             _after(ready),
             assembled(settings, store, world, role) as drain,
         ):
             after_start()
-            health.ready = True
+            health.begin()
             log.info("serve.listening", hosts=len(world.ports.inventory.hosts), model=_model(world), workers=beside)
             await stop.wait()
             health.ready = False
             log.info("serve.stopping")
             await drain()
+
+    async with health_server(settings.health_port, health):
+        await over_store(settings, health, stop, run)
     return 0
 
 
@@ -62,21 +66,23 @@ async def work(settings: Settings, *, beside: bool, name: str) -> int:
     on_signals(stop, tied=beside)
     if beside:
         os.nice(BEHIND)
+
+    async def run(store: Store) -> None:
+        _shared(store, "worker")
+        async with _world(settings, store, "worker") as world, assembled(settings, store, world, "worker", name) as drain:
+            after_start()
+            health.begin()
+            log.info("worker.working", hosts=len(world.ports.inventory.hosts), model=_model(world))
+            ready()
+            await stop.wait()
+            health.ready = False
+            log.info("worker.stopping")
+            await drain()
+
     async with contextlib.AsyncExitStack() as stack:
         ready = await stack.enter_async_context(tied(stop)) if beside else lambda: None
-        store = await stack.enter_async_context(_store(settings))
-        _shared(store, "worker")
-        await stack.enter_async_context(health_server(0 if beside else settings.health_port, health, store.redis))
-        world = await stack.enter_async_context(_world(settings, store, "worker"))
-        drain = await stack.enter_async_context(assembled(settings, store, world, "worker", name))
-        after_start()
-        health.ready = True
-        log.info("worker.working", hosts=len(world.ports.inventory.hosts), model=_model(world))
-        ready()
-        await stop.wait()
-        health.ready = False
-        log.info("worker.stopping")
-        await drain()
+        await stack.enter_async_context(health_server(0 if beside else settings.health_port, health))
+        await over_store(settings, health, stop, run)
     return 0
 
 
@@ -99,15 +105,3 @@ def _model(world: World) -> str:
 def _world(settings: Settings, store: Store, role: Role) -> contextlib.AbstractAsyncContextManager[World]:
     book, holds = RedisBook(store.redis), RedisHolds(store.redis)
     return open_world(settings, lasting=True, front=role == "front", book=book, holds=holds)
-
-
-@contextlib.asynccontextmanager
-async def _store(settings: Settings) -> AsyncIterator[Store]:
-    try:
-        store = await open_store(settings.redis_url or None, settings.data_dir)
-    except StoreUnavailable as why:
-        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
-    try:
-        yield store
-    finally:
-        await store.aclose()

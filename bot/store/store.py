@@ -9,7 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from redis.asyncio import Redis
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, ConnectionError, RedisError, ResponseError, TimeoutError
 
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
 from tools.ledger.reach import text_of
@@ -20,6 +20,14 @@ OLDEST = (7, 0)
 
 class StoreUnavailable(Exception):
     """There is no Redis to work with. Says what to mend."""
+
+
+class StoreSilent(StoreUnavailable):
+    """Redis does not answer now: it is down, loading, or cannot be reached. It may answer later without anybody mending a setting."""
+
+
+REDIS_AWAY = (ConnectionError, TimeoutError)
+"""What redis-py raises while the server is down, loads its data or cannot be reached; a wrong password is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +120,12 @@ async def _connect(url: str) -> Store:
     except AuthenticationError as e:
         await redis.aclose()
         raise StoreUnavailable(f"{shown} refuses the password ({e}): set the right one in the Redis URL") from e
-    except (RedisError, OSError) as e:
+    except (*REDIS_AWAY, OSError) as e:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
+        raise StoreSilent(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
+    except RedisError as e:
+        await redis.aclose()
+        raise StoreUnavailable(f"{shown} refuses us ({e}): mend its settings, or the Redis URL") from e
     except StoreUnavailable:
         await redis.aclose()
         raise
@@ -125,7 +136,7 @@ async def _refuse_cluster(redis: Redis, shown: str) -> None:
     await redis.ping()
     try:
         info: dict[str, Any] = await redis.info("cluster")
-    except RedisError:
+    except ResponseError:
         return  # INFO is not allowed here; the doctor says so
     if info.get("cluster_enabled"):
         raise StoreUnavailable(f"{shown} runs in Redis Cluster mode, which is not supported: name a plain Redis or Valkey")

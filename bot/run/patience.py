@@ -1,0 +1,57 @@
+"""A process that stays waits for a Redis that is away when it starts: it says so in its log and in its health, and does not exit.
+
+Only silence is waited out. What somebody must mend (a wrong password, a cluster, a URL that is none) is refused at once.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import structlog
+
+from bot.refusal import Refusal
+from bot.run.health import Health
+from bot.settings import PREFIX, Settings
+from bot.store.store import REDIS_AWAY, Store, StoreSilent, StoreUnavailable, open_store
+
+log = structlog.get_logger()
+AGAIN_AFTER = (0.5, 1.0, 2.0, 5.0)
+"""Seconds between looks, the last one over and over."""
+
+
+async def over_store(settings: Settings, health: Health, stop: asyncio.Event, run: Callable[[Store], Awaitable[None]]) -> None:
+    """`run` over the open store. Where Redis does not answer, or goes away before the process is ready, it is begun again once it does;
+    `stop` ends the wait. Raises Refusal for what must be mended first."""
+    tried = 0
+    while not stop.is_set():
+        try:
+            async with _opened(settings) as store:
+                health.redis, health.waits = store.redis, ""
+                await run(store)
+                return
+        except (StoreSilent, *REDIS_AWAY) as away:
+            if health.was_ready:
+                raise
+            health.waits = f"waiting for Redis: {away}"
+            log.warning("store.waiting", why=str(away)[:300], tried=tried + 1)
+            await _pause(stop, AGAIN_AFTER[min(tried, len(AGAIN_AFTER) - 1)])
+            tried += 1
+
+
+@contextlib.asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[Store]:
+    try:
+        store = await open_store(settings.redis_url or None, settings.data_dir)
+    except StoreSilent:
+        raise
+    except StoreUnavailable as why:
+        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def _pause(stop: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)

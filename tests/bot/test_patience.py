@@ -1,0 +1,49 @@
+"""A process whose Redis goes away while it starts begins again; one that has worked does not."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from redis.exceptions import ConnectionError
+
+from bot.refusal import Refusal
+from bot.run.health import Health
+from bot.run.patience import over_store
+from bot.settings import Settings
+from bot.store.store import Store
+from tests.support.redis_server import RealServer
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+
+
+async def test_a_redis_that_goes_away_during_the_start_is_waited_for(tmp_path: Path, redis_server: RealServer) -> None:
+    health, began = Health(), 0
+
+    async def run(store: Store) -> None:
+        nonlocal began
+        began += 1
+        if began == 1:
+            raise ConnectionError("gone in the middle")
+        assert health.waits == ""
+        assert health.redis is store.redis
+
+    await over_store(Settings(redis_url=redis_server.url, data_dir=tmp_path), health, asyncio.Event(), run)
+    assert began == 2
+
+
+async def test_what_is_lost_after_the_start_is_no_trouble_of_the_start(tmp_path: Path, redis_server: RealServer) -> None:
+    health = Health()
+
+    async def run(store: Store) -> None:
+        health.begin()
+        raise ConnectionError("gone at the end")
+
+    with pytest.raises(ConnectionError):
+        await over_store(Settings(redis_url=redis_server.url, data_dir=tmp_path), health, asyncio.Event(), run)
+
+
+async def test_what_somebody_must_mend_is_not_waited_for(tmp_path: Path) -> None:
+    async def run(store: Store) -> None: ...
+
+    with pytest.raises(Refusal, match="is not a Redis URL"):
+        await over_store(Settings(redis_url="http://nowhere", data_dir=tmp_path), Health(), asyncio.Event(), run)
