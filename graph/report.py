@@ -108,6 +108,8 @@ class Report(Stored):
     """A direct answer to a thread reply (status, why …), when the turn was one."""
     without_model: str = ""
     """Why no model helped (no key, dead, over budget …); empty when it did."""
+    unkept: str = ""
+    """Why the evidence behind it is not kept (disk full, folder gone); empty where it is."""
     next_step: str = ""
     actions: tuple[PlannedAction, ...] = ()
     """What would be put up for decision: the rungs of each ladder's present plan, in order."""

@@ -1,13 +1,18 @@
-"""Raw outputs and fact snapshots by digest. Redacted before they are stored, hashed as stored, compressed, capped per incident."""
+"""Raw outputs and fact snapshots by digest. Redacted before they are stored, hashed as stored, compressed, capped per incident.
+
+A disk that is full or gone keeps nobody from a diagnosis: what cannot be kept is held in memory, says so, and is kept once it can be.
+"""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
+import threading
 import time
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +21,9 @@ from tools.fact import Fact
 
 MOST_PER_INCIDENT = 256 << 20
 """Compressed bytes that one incident may keep; past it outputs are cut to their digest and a note."""
+
+MOST_HELD = 64 << 20
+"""Compressed bytes that wait in memory for a disk that takes nothing; past it the oldest are forgotten."""
 
 MOST_TALLIES = 1000
 INCIDENTS = "incidents"
@@ -40,6 +48,10 @@ class EvidenceStore(Protocol):
         """The facts of a snapshot; empty for the empty digest. KeyError when a snapshot is gone."""
         ...
 
+    def trouble(self) -> str:
+        """Why what is put is not kept now, as a few words; empty while it is."""
+        ...
+
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
@@ -49,7 +61,7 @@ def _touched(file: Path) -> bool:
     """Whether the file is there; from now on it counts as new."""
     try:
         os.utime(file)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     return True
 
@@ -80,10 +92,10 @@ class Citations:
             with file.open("rb") as lines:
                 lines.seek(self.at)
                 new = lines.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return Citations()
         whole = new[: new.rfind(b"\n") + 1]
-        rows = [line.split() for line in whole.splitlines()]
+        rows = [row for row in map(bytes.split, whole.splitlines()) if len(row) == 2 and row[1].isdigit()]  # a full disk cuts lines off
         cites = self.cites | {sha.decode() for sha, _ in rows}
         return Citations(self.at + len(whole), self.used + sum(int(size) for _, size in rows), cites)
 
@@ -107,19 +119,56 @@ class MemoryEvidence:
     async def facts(self, sha256: str) -> list[Fact]:
         return _load(zlib.decompress(self._kept[sha256])) if sha256 else []
 
+    def trouble(self) -> str:
+        return ""
+
     def _keep(self, data: bytes) -> str:
         sha = _digest(data)
         self._kept.setdefault(sha, zlib.compress(data, 1))
         return sha
 
 
-class DirectoryEvidence:
-    """A directory, `ab/cdef….z` a digest; an incident's share is counted in `incidents/ID`. Writes are whole or not at all."""
+@dataclass(slots=True)
+class Held:
+    """What waits in memory until the disk takes it, the oldest first. For use under one lock."""
 
-    def __init__(self, root: Path, most: int = MOST_PER_INCIDENT) -> None:
-        self._root, self._most = root, most
+    most: int = MOST_HELD
+    rows: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """Digest → whose it is, and the bytes, compressed."""
+    used: int = 0
+
+    def add(self, incident: str, sha: str, packed: bytes) -> None:
+        self.drop(sha)
+        self.rows[sha] = (incident, packed)
+        self.used += len(packed)
+        while self.used > self.most and len(self.rows) > 1:
+            self.drop(next(iter(self.rows)))
+
+    def drop(self, sha: str) -> None:
+        _, packed = self.rows.pop(sha, ("", b""))
+        self.used -= len(packed)
+
+
+class DirectoryEvidence:
+    """A directory, `ab/cdef….z` a digest; an incident's share is counted in `incidents/ID`. Writes are whole or not at all.
+
+    Folders that somebody removed are made anew. What the disk does not take is held, read from there, and written once the disk takes
+    something again: `retry` tries, and so does everything that is put.
+    """
+
+    def __init__(self, root: Path, most: int = MOST_PER_INCIDENT, *, write: Callable[[Path, bytes], object] = Path.write_bytes) -> None:
+        self._root, self._most, self._write = root, most, write
         self._tallies: dict[str, Citations] = {}
-        (root / INCIDENTS).mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._held, self._lock, self._trouble = Held(), threading.Lock(), ""
+        with contextlib.suppress(OSError):  # then the first thing that is put says so
+            (root / INCIDENTS).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def trouble(self) -> str:
+        return self._trouble
+
+    async def retry(self) -> int:
+        """Try to keep what is held; how much is held still."""
+        return await asyncio.to_thread(self._flush)
 
     async def put(self, incident: str, text: str) -> str:
         return await asyncio.to_thread(self._keep_text, incident, text)
@@ -136,29 +185,68 @@ class DirectoryEvidence:
 
     def _keep_text(self, incident: str, text: str) -> str:
         clean = redact(text).encode()
-        if self._used(incident) + len(clean) // 4 > self._most:
+        if self._share(incident) + len(clean) // 4 > self._most:
             clean = b"[not kept: the incident has used its share of the evidence store] sha256 of the output: " + _digest(clean).encode()
         return self._keep(incident, clean)
 
     def _keep(self, incident: str, data: bytes) -> str:
         sha = _digest(data)
-        file = self._file(sha)
-        packed = b"" if _touched(file) else zlib.compress(data, 6)
-        if packed:
-            file.parent.mkdir(exist_ok=True, mode=0o700)
-            draft = file.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
-            draft.write_bytes(packed)
-            draft.replace(file)
-        self._note(incident, sha, len(packed))
+        try:
+            self._note(incident, sha, self._store(sha, lambda: zlib.compress(data, 6)))
+        except OSError as why:
+            with self._lock:
+                self._held.add(incident, sha, zlib.compress(data, 1))
+                self._trouble = os.strerror(why.errno).lower() if why.errno else "it cannot be written"
+        else:
+            if self._trouble:
+                self._flush()
         return sha
+
+    def _store(self, sha: str, pack: Callable[[], bytes]) -> int:
+        """Keep it unless it is kept; how many bytes that took. OSError where the disk takes nothing, and then no half of it stays."""
+        file = self._file(sha)
+        if _touched(file):
+            return 0
+        packed = pack()
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = file.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
+        try:
+            self._write(draft, packed)
+            draft.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+        return len(packed)
+
+    def _flush(self) -> int:
+        """What is held, oldest first, until the disk takes no more."""
+        with self._lock:
+            for sha, (incident, packed) in list(self._held.rows.items()):
+                try:
+                    self._note(incident, sha, self._store(sha, lambda packed=packed: packed))  # type: ignore[misc]  # a default binds the loop's value
+                except OSError:
+                    return len(self._held.rows)
+                self._held.drop(sha)
+            self._trouble = ""
+            return 0
 
     def _note(self, incident: str, sha: str, size: int) -> None:
         """What another incident stored is cited by this one too, and takes nothing of its share."""
         self._used(incident)
         if size == 0 and sha in self._tallies.get(incident, Citations()).cites:
             return
-        with (self._root / INCIDENTS / incident).open("a") as tally:
-            tally.write(f"{sha} {size}\n")
+        tally = self._root / INCIDENTS / incident
+        tally.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tally.open("a") as lines:
+            lines.write("\n" * bool(self._trouble) + f"{sha} {size}\n")  # behind a line that the full disk cut off
+
+    def _share(self, incident: str) -> int:
+        """How much it uses; nothing where that cannot be read."""
+        try:
+            return self._used(incident)
+        except OSError:
+            return 0
 
     def _used(self, incident: str) -> int:
         """What the tally adds up to; of a tally that has grown only the new lines are read, whoever wrote them."""
@@ -175,8 +263,13 @@ class DirectoryEvidence:
         return _load(data)
 
     def _read(self, sha256: str) -> bytes | None:
-        file = self._file(sha256)
-        return zlib.decompress(file.read_bytes()) if file.exists() else None
+        """None where it was never kept, is gone, or cannot be read."""
+        with self._lock:
+            _, held = self._held.rows.get(sha256, ("", b""))
+        try:
+            return zlib.decompress(held or self._file(sha256).read_bytes())
+        except (OSError, zlib.error):
+            return None
 
     def _file(self, sha256: str) -> Path:
         return self._root / sha256[:2] / f"{sha256[2:]}.z"

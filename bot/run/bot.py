@@ -30,6 +30,7 @@ from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
+from bot.run.keeping import Keeping
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
 from bot.settings import Settings
@@ -60,6 +61,7 @@ from graph.ports import Ports
 from graph.state import Origin
 from graph.stored import StoredIncidents
 from tools.clock import Clock
+from tools.evidence import DirectoryEvidence
 
 if TYPE_CHECKING:
     from graph.incident.turns import IncidentTurns
@@ -123,7 +125,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         catch_up = CatchingUp(earlier, closed, thinking.stored.state)
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
         sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living), CutOff(window.client, window.pane.open))
-        chores = (*(sweeper.run for sweeper in sweepers), retention.run)
+        keeping = [Keeping(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
+        chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping)
         listening = _listening(settings, surface) if role == "all" else contextlib.nullcontext()
         async with _working(desk, wakeups, chores), listening:
             yield desk.drain

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
+from redis import exceptions
 from redis.asyncio import Redis
-from redis.exceptions import AuthenticationError, ConnectionError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
 from tools.ledger.reach import text_of
@@ -26,7 +27,7 @@ class StoreSilent(StoreUnavailable):
     """Redis does not answer now: it is down, loading, or cannot be reached. It may answer later without anybody mending a setting."""
 
 
-REDIS_AWAY = (ConnectionError, TimeoutError)
+REDIS_AWAY = (exceptions.ConnectionError, exceptions.TimeoutError)
 """What redis-py raises while the server is down, loads its data or cannot be reached; a wrong password is another one."""
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -28,6 +30,8 @@ from tools.ssh.client import Limits, Ssh
 from tools.transport import Unreachable
 
 State = Literal["ok", "warn", "fail", "off"]
+LEAST_FREE = 64 << 20
+"""Bytes; evidence of a few incidents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,22 @@ def _read(part: str, says: Callable[[], str], own: tuple[Path, ...]) -> list[Fin
         return [Finding(part, "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
 
 
+def not_keeping(folder: Path) -> str:
+    """Why evidence cannot be kept there; empty where it can. Nothing is written: a folder that is not there yet goes by the one above it."""
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not there.is_dir():
+        return f"{there} is no folder"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return "we may not write there"
+    free = shutil.disk_usage(there).free
+    return f"its disk is full: {free >> 20} MB left" if free < LEAST_FREE else ""
+
+
 def retention_findings(settings: Settings, now: float) -> list[Finding]:
     """How much evidence is kept, within which bounds, and whether it is cleared by itself."""
+    if why := not_keeping(settings.evidence_dir):
+        mend = "incidents are diagnosed all the same, and nothing of them is kept; running processes take it up again by themselves"
+        return [Finding("evidence", "fail", f"{settings.evidence_dir}: {why}", f"make room or mend the folder: {mend}")]
     there, done = kept(settings.evidence_dir), last_time(settings.data_dir)
     if there.oldest is None:
         return [Finding("evidence", "ok", f"none yet in {settings.evidence_dir}")]

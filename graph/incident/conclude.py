@@ -66,7 +66,7 @@ def _with_files(concluded: Concluded, case: Case) -> Concluded:
 
 def _looked(case: Case, now: Assessment, ports: Ports) -> Concluded:
     """The diagnosis; where only what decided before was looked at, as an answer to whoever said how it is now."""
-    found = _diagnosis(case, now)
+    found = _diagnosis(case, now, ports.evidence.trouble())
     if case.turn.news and not case.turn.cut:
         about = found.report.about
         causes = "; ".join(_named(now, row) for row in found.report.root_causes[:3])
@@ -86,7 +86,7 @@ def _cost(case: Case, ports: Ports) -> Stats:
     return case.stats.model_copy(update=update)
 
 
-def _diagnosis(case: Case, now: Assessment) -> Concluded:
+def _diagnosis(case: Case, now: Assessment, unkept: str) -> Concluded:
     turn, outcome = case.turn, _outcome(case, now)
     here, elsewhere = asked_first(now.root_causes(), expand(turn.about))
     about, roots = about_hosts(case, now), (*here, *elsewhere)
@@ -103,6 +103,7 @@ def _diagnosis(case: Case, now: Assessment) -> Concluded:
         questions=questions,
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(suggestions_for(now)),
         without_model=turn.without_model,
+        unkept=unkept,
         next_step=_next_step(now, roots, outcome, questions) if here or not elsewhere else _elsewhere(now, elsewhere[0]),
         logs=handful(case.logs if roots else logs_of(case)),
         about=about,

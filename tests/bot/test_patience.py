@@ -4,16 +4,20 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from redis.exceptions import ConnectionError
+from redis import exceptions
 
 from bot.refusal import Refusal
 from bot.run.health import Health
 from bot.run.patience import over_store
-from bot.settings import Settings
+from bot.settings import Settings, load
 from bot.store.store import Store
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
+
+
+def at(url: str, folder: Path) -> Settings:
+    return load(environ={"RACKMEDIC_REDIS_URL": url, "RACKMEDIC_DATA_DIR": str(folder)})
 
 
 async def test_a_redis_that_goes_away_during_the_start_is_waited_for(tmp_path: Path, redis_server: RealServer) -> None:
@@ -23,11 +27,11 @@ async def test_a_redis_that_goes_away_during_the_start_is_waited_for(tmp_path: P
         nonlocal began
         began += 1
         if began == 1:
-            raise ConnectionError("gone in the middle")
+            raise exceptions.ConnectionError("gone in the middle")
         assert health.waits == ""
         assert health.redis is store.redis
 
-    await over_store(Settings(redis_url=redis_server.url, data_dir=tmp_path), health, asyncio.Event(), run)
+    await over_store(at(redis_server.url, tmp_path), health, asyncio.Event(), run)
     assert began == 2
 
 
@@ -36,14 +40,14 @@ async def test_what_is_lost_after_the_start_is_no_trouble_of_the_start(tmp_path:
 
     async def run(store: Store) -> None:
         health.begin()
-        raise ConnectionError("gone at the end")
+        raise exceptions.ConnectionError("gone at the end")
 
-    with pytest.raises(ConnectionError):
-        await over_store(Settings(redis_url=redis_server.url, data_dir=tmp_path), health, asyncio.Event(), run)
+    with pytest.raises(exceptions.ConnectionError):
+        await over_store(at(redis_server.url, tmp_path), health, asyncio.Event(), run)
 
 
 async def test_what_somebody_must_mend_is_not_waited_for(tmp_path: Path) -> None:
     async def run(store: Store) -> None: ...
 
     with pytest.raises(Refusal, match="is not a Redis URL"):
-        await over_store(Settings(redis_url="http://nowhere", data_dir=tmp_path), Health(), asyncio.Event(), run)
+        await over_store(at("redis://:secret@nowhere:port", tmp_path), Health(), asyncio.Event(), run)

@@ -1,12 +1,15 @@
 """Evidence is redacted before it is kept and found again by its digest."""
 
+import errno
 import hashlib
+import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
+from tools.evidence import DirectoryEvidence, EvidenceStore, Held, MemoryEvidence
 from tools.fact import Fact, Status
 
 
@@ -56,3 +59,90 @@ async def test_two_processes_share_one_incidents_allowance(tmp_path: Path) -> No
     last = await here.put("inc-1", "".join(chr(33 + i % 90) for i in range(500)))
     assert "has used its share" in (await here.get(last) or "")
     assert "has used its share" not in (await here.get(await here.put("inc-2", "x" * 100)) or "")
+
+
+class Disk:
+    """A disk that may be full."""
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def write(self, file: Path, data: bytes) -> int:
+        if self.full:
+            file.write_bytes(data[:3])  # what still fits
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return file.write_bytes(data)
+
+
+async def test_a_full_disk_keeps_nothing_back_and_is_made_good_once_there_is_room(tmp_path: Path) -> None:
+    disk = Disk()
+    store = DirectoryEvidence(tmp_path / "e", write=disk.write)
+    disk.full = True
+    text, facts = await store.put("inc-1", "an output"), await store.put_facts("inc-1", [Fact("smi", "gpu.lost", True, "gpu0")])
+    assert store.trouble() == "no space left on device"
+    assert await store.get(text) == "an output"
+    assert [fact.key for fact in await store.facts(facts)] == ["gpu.lost"]
+    assert [file for file in (tmp_path / "e").rglob("*") if file.is_file()] == []
+    assert await store.retry() == 2
+    disk.full = False
+    assert await store.retry() == 0
+    assert store.trouble() == ""
+    another = DirectoryEvidence(tmp_path / "e")
+    assert await another.get(text) == "an output"
+    assert len(await another.facts(facts)) == 1
+
+
+async def test_what_is_put_after_the_trouble_takes_along_what_was_held(tmp_path: Path) -> None:
+    disk = Disk()
+    store = DirectoryEvidence(tmp_path, write=disk.write)
+    disk.full = True
+    early = await store.put("inc-1", "early")
+    disk.full = False
+    await store.put("inc-1", "late")
+    assert store.trouble() == ""
+    assert await DirectoryEvidence(tmp_path).get(early) == "early"
+
+
+async def test_folders_that_are_removed_while_it_runs_are_made_anew(tmp_path: Path) -> None:
+    store = DirectoryEvidence(tmp_path / "data" / "evidence")
+    gone = await store.put("inc-1", "before")
+    shutil.rmtree(tmp_path / "data")
+    there = await store.put("inc-1", "after")
+    assert store.trouble() == ""
+    assert (await store.get(gone), await store.get(there)) == (None, "after")
+    with pytest.raises(KeyError):
+        await store.facts(gone)
+
+
+async def test_a_file_in_the_place_of_the_folder_is_trouble_and_no_more(tmp_path: Path) -> None:
+    store = DirectoryEvidence(tmp_path / "evidence")
+    shutil.rmtree(tmp_path / "evidence")
+    (tmp_path / "evidence").write_text("")
+    sha = await store.put("inc-1", "an output")
+    assert store.trouble()
+    assert await store.get(sha) == "an output"
+    (tmp_path / "evidence").unlink()
+    assert await store.retry() == 0
+
+
+async def test_what_is_held_is_bounded(tmp_path: Path) -> None:
+    held = Held(most=100)
+    for n in range(50):
+        held.add("inc-1", str(n), bytes(30))
+    assert (list(held.rows), held.used) == (["47", "48", "49"], 90)
+
+
+async def test_a_tally_that_was_cut_off_by_a_full_disk_is_read_past(tmp_path: Path) -> None:
+    store = DirectoryEvidence(tmp_path)
+    await store.put("inc-1", "one")
+    with (tmp_path / "incidents" / "inc-1").open("a") as tally:
+        tally.write("\n0123abc 1\n9999\n")
+    await store.put("inc-1", "two")
+    assert await DirectoryEvidence(tmp_path).put("inc-1", "three")
+
+
+async def test_a_file_that_cannot_be_unpacked_is_gone(tmp_path: Path) -> None:
+    store = DirectoryEvidence(tmp_path)
+    sha = await store.put("inc-1", "one")
+    (tmp_path / sha[:2] / f"{sha[2:]}.z").write_bytes(b"half")
+    assert await store.get(sha) is None

@@ -33,6 +33,7 @@ HEADLINES: Mapping[Outcome, tuple[str, str]] = {
 OF_ASKED: Mapping[Found, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠", "blind": "❓"}
 """What stands before the answer to a question about hosts."""
 
+NOT_KEPT = "The outputs behind this are not kept: the evidence store takes nothing now"
 FILES = 1500
 """How long what is said of files may be."""
 
@@ -177,6 +178,7 @@ def _do_this(report: Report, own: Sequence[Hypothesis], titles: Titles) -> list[
         *(_by_name(own, titles) if len(own) > 1 else []),
         *_not_looked(report),
         *(rows.rivals(report.ruled_out, titles) if len(own) == 1 else []),
+        *([(f"{NOT_KEPT} ({report.unkept}).",)] if report.unkept else []),
         *([(bold("Next:"), f" {report.next_step}")] if report.next_step else []),
         *((bold("By hand:"), f" {row}") for row in tasks[:BY_HAND]),
         *([(f"… and {rest} more in the details",)] if rest > 0 else []),

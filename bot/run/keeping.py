@@ -1,0 +1,42 @@
+"""Evidence that the disk did not take is kept once it does: tried over and over, and written down when that begins and ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+log = structlog.get_logger()
+EVERY = 10.0
+
+
+class Holding(Protocol):
+    """An evidence store that holds in memory what its disk does not take."""
+
+    def trouble(self) -> str: ...
+
+    async def retry(self) -> int: ...
+
+
+class Keeping:
+    """One for each process that keeps evidence on a disk."""
+
+    def __init__(self, evidence: Holding, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._evidence, self._pause = evidence, pause
+        self._said = ""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._pause(EVERY)
+            await self.look()
+
+    async def look(self) -> None:
+        """Once."""
+        why = self._evidence.trouble()
+        left = await self._evidence.retry() if why else 0
+        if left and why != self._said:
+            log.error("evidence.not_kept", why=why, held=left)
+        elif self._said and not left:
+            log.info("evidence.kept_again", after=self._said)
+        self._said = why if left else ""

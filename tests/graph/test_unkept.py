@@ -1,0 +1,37 @@
+"""Evidence that cannot be kept changes no diagnosis: the report says so, and the card says it once."""
+
+from bot.cards.incidents import diagnosis, living
+from bot.cards.incidents.living import Living
+from deploy.sandbox.cluster.doors.stage import staged
+from graph.ports import Ports
+from graph.state import Item
+from kb.history.incidents import load_seeds
+from kb.history.index import History
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.talk import FAULT, Talk, case_of
+from tools.checks import CHECKS
+from tools.evidence import MemoryEvidence
+from tools.fleet.fleet import Fleet
+from tools.inventory.sku import load_skus
+
+
+class FullDisk(MemoryEvidence):
+    """Holds everything and keeps nothing."""
+
+    def trouble(self) -> str:
+        return "no space left on device"
+
+
+async def test_a_full_disk_is_said_once_and_the_cause_is_found_all_the_same() -> None:
+    stage, evidence, skus = staged(case_of(FAULT), controller="slurm-controller"), FullDisk(), load_skus()
+    fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
+    talk = Talk(stage, Ports(fleet, stage.inventory, load_taxonomy(), History(load_seeds()), evidence, stage.clock, skus=skus))
+    report = await talk._turn(Item(id="first", kind="mention", incident="inc-1", at=stage.clock.now(), user="U1", text=stage.text))
+    assert report.outcome == "diagnosed"
+    assert report.unkept == "no space left on device"
+    shown = str(living.render(Living("inc-1", report)).blocks)
+    assert shown.count(diagnosis.NOT_KEPT) == 1
+    assert await talk.says("what did you find?")
+    answer = (await talk.rows()).report
+    assert answer is not None
+    assert diagnosis.NOT_KEPT not in str(diagnosis.render("inc-1", answer).blocks)
