@@ -129,7 +129,7 @@ class MemoryEvidence:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldEvidence:
     """What waits in memory until the disk takes it, the oldest first. For use under one lock."""
 
     most: int = MOST_HELD
@@ -159,7 +159,7 @@ class DirectoryEvidence:
     def __init__(self, root: Path, most: int = MOST_PER_INCIDENT, *, write: Callable[[Path, bytes], object] = Path.write_bytes) -> None:
         self._root, self._most, self._write = root, most, write
         self._tallies: dict[str, Citations] = {}
-        self._held, self._lock, self._trouble = Held(), threading.Lock(), ""
+        self._held, self._lock, self._trouble = HeldEvidence(), threading.Lock(), ""
         with contextlib.suppress(OSError):  # then the first thing that is put says so
             (root / INCIDENTS).mkdir(parents=True, exist_ok=True, mode=0o700)
 

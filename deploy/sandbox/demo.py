@@ -21,7 +21,7 @@ from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.cluster.doors.sshd import SshCluster
 from deploy.sandbox.slack import SlackSandbox
 
-NODES = 4
+NODES, JOB = 4, "4711"
 START_SECONDS = 90.0
 MANIFEST = Path(__file__).parents[1] / "slack" / "manifest.yaml"
 CHANNELS = [
@@ -59,9 +59,9 @@ class Sandbox:
 
 
 @contextlib.asynccontextmanager
-async def sandbox(directory: Path, nodes: int = NODES, port: int = 0) -> AsyncIterator[Sandbox]:
-    """Start cluster, control and Slack on loopback; stop them all afterwards."""
-    cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job="4711", controller="ctl-1")
+async def sandbox(directory: Path, nodes: int = NODES, port: int = 0, job: str = JOB) -> AsyncIterator[Sandbox]:
+    """Start cluster, control and Slack on loopback; stop them all afterwards. `job` runs on all nodes; empty: none does."""
+    cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job=job, controller="ctl-1")
     async with (
         SshCluster(cluster, directory / "cluster") as ssh,
         ControlServer(cluster) as control,

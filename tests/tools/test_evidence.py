@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.evidence import DirectoryEvidence, EvidenceStore, Held, MemoryEvidence
+from tools.evidence import DirectoryEvidence, EvidenceStore, HeldEvidence, MemoryEvidence
 from tools.fact import Fact, Status
 
 
@@ -126,7 +126,7 @@ async def test_a_file_in_the_place_of_the_folder_is_trouble_and_no_more(tmp_path
 
 
 async def test_what_is_held_is_bounded(tmp_path: Path) -> None:
-    held = Held(most=100)
+    held = HeldEvidence(most=100)
     for n in range(50):
         held.add("inc-1", str(n), bytes(30))
     assert (list(held.rows), held.used) == (["47", "48", "49"], 90)

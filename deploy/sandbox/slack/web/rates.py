@@ -19,6 +19,8 @@ def tier(per_minute: int) -> Rate:
     return Rate(per_minute, max(per_minute, 5))
 
 
+MOST_WAIT = 30
+"""Seconds that a Retry-After names at most here."""
 POSTING = Rate(60, 10, per_channel=True)
 """One message a second in a channel, short bursts allowed."""
 UNLIMITED = Rate(1e9, 10**9)
@@ -36,6 +38,7 @@ class Rates:
     rules: dict[str, Rate]
     _buckets: dict[tuple[str, str], Bucket] = field(default_factory=dict)
     _failing: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _shut_until: float = 0.0
 
     def set(self, method: str, per_minute: float | None, burst: int | None = None, per_channel: bool = False) -> None:
         """Another limit for `method` ("*": for all of them); None: no limit at all."""
@@ -48,12 +51,18 @@ class Rates:
         """Answer the next `times` calls with 429, whatever the bucket says."""
         self._failing[method] = (times, retry_after)
 
+    def shut(self, seconds: float) -> None:
+        """Every method answers 429 for so long, as in an incident of Slack's own."""
+        self._shut_until = self.clock() + seconds
+
     def wait(self, method: str, channel: str) -> int:
         """Seconds to put in Retry-After; 0 when the call may pass."""
         times, retry_after = self._failing.get(method, (0, 0))
         if times:
             self._failing[method] = (times - 1, retry_after)
             return max(1, retry_after)
+        if (shut := self._shut_until - self.clock()) > 0:
+            return max(1, min(MOST_WAIT, ceil(shut)))
         rate = self.rules[method]
         bucket = self._refilled((method, channel if rate.per_channel else ""), rate)
         if bucket.left < 1:

@@ -1,0 +1,140 @@
+"""The people of a soak: each reports a fault, approves what is asked, says close once it is mended, and asks again when nothing comes."""
+
+import asyncio
+import itertools
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from deploy.sandbox.demo import Sandbox
+
+CHANNEL, ASKER, APPROVERS = "C0GPUINC", "U0OLGA", ("U0PRIYA", "U0ANTON")
+FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("S08", {}),
+    ("G17", {"gpu": 5}),
+    ("S19", {}),
+    ("G01", {"gpu": 1}),
+    ("S18", {"gpu": 2}),
+    ("", {}),
+)
+"""What is broken, in turn; the last is a healthy host."""
+APPROVE = "approval.approve"
+PRESS_AGAIN, SAY_AGAIN = 20.0, 45.0
+"""Seconds after which a person who saw nothing happen presses, or writes, once more."""
+MENDED = ("passes now, to be proved again", "Mended:", "No fault found")
+
+
+@dataclass
+class SoakIncident:
+    """One report, from the first word to its end."""
+
+    number: int
+    node: str
+    fault: str
+    ts: str = ""
+    began: float = 0.0
+    reported: float = 0.0
+    ended: float = 0.0
+    pressed: dict[tuple[str, str], float] = field(default_factory=dict)
+    presses: int = 0
+    wrote: float = 0.0
+    asked_close: int = 0
+    name: str = ""
+    moved: str = ""
+    """What the thread showed last, and since when."""
+    since: float = 0.0
+
+    @property
+    def over(self) -> bool:
+        return bool(self.ended)
+
+
+@dataclass
+class People:
+    """`open_ones` tells which incidents are open, by id; `incident_at` the incident of a thread."""
+
+    world: Sandbox
+    nodes: list[str]
+    incident_at: Callable[[str], Awaitable[str]]
+    open_ones: Callable[[], Awaitable[set[str]]]
+    all: list[SoakIncident] = field(default_factory=list)
+
+    async def report(self, number: int, node: str, fault: str, how: dict[str, Any]) -> SoakIncident:
+        """Break it and say so."""
+        self.world.cluster.heal(node)
+        if fault:
+            self.world.cluster.break_(fault, node, **how)
+        one = SoakIncident(number, node, fault, began=monotonic(), since=monotonic())
+        one.ts = await self.world.slack.say(ASKER, CHANNEL, f"<@U0RACKMED> training has trouble on {node} (report {number})")
+        self.all.append(one)
+        return one
+
+    async def run(self, incidents: int, at_once: int) -> None:
+        """Until every incident has ended, at most so many open at a time, each on a node of its own."""
+        ahead: Iterator[tuple[int, tuple[str, dict[str, Any]]]] = iter(zip(range(incidents), itertools.cycle(FAULTS), strict=False))
+        free, going = list(self.nodes), list[SoakIncident]()
+        more = True
+        while more or going:
+            while more and len(going) < at_once and free:
+                row = next(ahead, None)
+                if row is None:
+                    more = False
+                    break
+                number, (fault, how) = row
+                going.append(await self.report(number, free.pop(0), fault, how))
+            opened = await self.open_ones()
+            await asyncio.gather(*(self.look(one, opened) for one in going))
+            for one in [one for one in going if one.over]:
+                self.world.cluster.heal(one.node)
+                free.append(one.node)
+                going.remove(one)
+            await asyncio.sleep(0.5)
+
+    async def look(self, one: SoakIncident, opened: set[str]) -> None:
+        """What this person does now."""
+        now, thread = monotonic(), self.world.slack.thread(CHANNEL, one.ts)
+        one.name = one.name or await self.incident_at(one.ts)
+        if one.name and one.asked_close and one.name not in opened:
+            one.ended = now
+            return
+        said = "\n".join(text_on(message) for message in thread if message.get("bot_id"))
+        if said != one.moved:
+            one.moved, one.since = said, now
+        if not one.reported and any((m.get("metadata") or {}).get("event_type") == "rackmedic_report" for m in thread):
+            one.reported = now
+        if await self._approve(one, thread, now):
+            return
+        over = any(word in said for word in MENDED)
+        waits = SAY_AGAIN if one.asked_close or not over else 0.0
+        if now - max(one.since, one.wrote) < waits or (not over and not one.reported):
+            return
+        one.wrote, one.since = now, now
+        one.asked_close += over or one.asked_close > 0
+        await self.world.slack.say(ASKER, CHANNEL, "<@U0RACKMED> close" if over else "<@U0RACKMED> recheck", one.ts)
+
+    async def _approve(self, one: SoakIncident, thread: list[dict[str, Any]], now: float) -> bool:
+        """Press what asks to be pressed; True where something waits for a decision."""
+        asks = [(message["ts"], asked) for message in thread for asked in approves(message)]
+        for ts, asked in asks:
+            for number, who in enumerate(APPROVERS):
+                last = one.pressed.get((asked, who))
+                first = number == 0 or ((asked, APPROVERS[0]) in one.pressed and now - one.pressed[asked, APPROVERS[0]] > 5.0)
+                if first and (last is None or now - last > PRESS_AGAIN):
+                    one.pressed[asked, who] = now
+                    one.presses += 1
+                    await self.world.slack.click(who, ts, APPROVE, value=asked)
+                    return True
+        return bool(asks)
+
+
+def approves(message: dict[str, Any]) -> list[str]:
+    """The values of a message's Approve buttons."""
+    rows = [block["elements"] for block in message.get("blocks", ()) if block["type"] == "actions"]
+    return [element["value"] for row in rows for element in row if element.get("action_id") == APPROVE]
+
+
+def text_on(message: dict[str, Any]) -> str:
+    """Everything that is read on it."""
+    return str(message.get("text", "")) + " " + " ".join(re.findall(r"'text': '([^']*)'", str(message.get("blocks", ""))))

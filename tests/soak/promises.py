@@ -1,0 +1,115 @@
+"""What a soak promises, judged from what was seen. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import words
+from tools.ledger.record import Record
+from tools.ledger.states import State
+
+LIVE = {
+    approval.APPROVE: State.PENDING,
+    approval.REJECT: State.PENDING,
+    approval.EDIT: State.PENDING,
+    approval.APPROVE_ALL: State.PENDING,
+    approval.REVOKE: State.APPROVED,
+    approval.RAN: State.UNKNOWN,
+    approval.NOT_RAN: State.UNKNOWN,
+}
+"""Which state a button is for."""
+LOOKING = "Looking at the hosts"
+CALLED = ("rackmedic_approval", "card")
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One incident as it stands at the end: what its people see, and what the ledger holds."""
+
+    number: int
+    incident: str
+    messages: Sequence[Mapping[str, Any]]
+    records: Sequence[Record]
+    batches: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The approvals on each card, by the one it is known by."""
+    ended: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All of it. `executions`: how often a host ran (host, remedy, digest)."""
+
+    threads: Sequence[Thread]
+    executions: Mapping[tuple[str, str, str], int]
+    leases: Collection[str] = ()
+    waiting: Collection[str] = ()
+    """Inboxes that hold something still."""
+    set_aside: int = 0
+    still_open: Collection[str] = ()
+    ended_by_themselves: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Processes that exited though nobody killed them, with how."""
+    unsafe: int = 0
+
+
+def broken(seen: Seen) -> list[str]:
+    """Every promise that was not kept, in words; empty where all were."""
+    return [
+        *(f"incident {one.number} ({one.incident or 'none'}) did not end" for one in seen.threads if not one.ended),
+        *(f"incident {one.number} was lost: nobody keeps it" for one in seen.threads if not one.incident),
+        *(f"ran {times} times: {remedy} on {host}" for (host, remedy, _), times in seen.executions.items() if times > 1),
+        *(row for one in seen.threads for row in _records(one, seen.executions)),
+        *(row for one in seen.threads for row in false_cards(one)),
+        *(f"a lease is stuck: {name}" for name in sorted(seen.leases)),
+        *(f"something waits still in {name}" for name in sorted(seen.waiting)),
+        *([f"{seen.set_aside} items were set aside"] if seen.set_aside else []),
+        *(f"{name} exited by itself: {list(how)}" for name, how in seen.ended_by_themselves.items() if how),
+        *([f"{seen.unsafe} commands were refused as unsafe"] if seen.unsafe else []),
+    ]
+
+
+def _records(one: Thread, executions: Mapping[tuple[str, str, str], int]) -> list[str]:
+    """An action that is open when all is over was lost; so was one whose command nobody ran."""
+    ran = {digest for _, _, digest in executions}
+    names = f"{one.incident} {{0.approval}} {{0.action.remedy}}"
+    going = (State.PENDING, State.APPROVED, State.EXECUTING, State.UNKNOWN)
+    return [
+        *(f"still {row.state}: {names.format(row)}" for row in one.records if row.state in going),
+        *(
+            f"done and never run: {names.format(row)}"
+            for row in one.records
+            if row.state is State.DONE and row.digest not in ran and row.terms.changes
+        ),
+    ]
+
+
+def false_cards(one: Thread) -> list[str]:
+    """Cards that say what is not so, and buttons that are for another state."""
+    found, records = list[str](), {row.approval: row for row in one.records}
+    for message in one.messages:
+        shown = str(message.get("blocks", ""))
+        if LOOKING in shown:
+            found.append(f"{one.incident}: a message says that somebody looks")
+        about = _about(message)
+        rows = [records[name] for name in one.batches.get(about, (about,)) if name in records] if about else []
+        found += [f"{one.incident}: {why}" for why in _untrue(message, rows)] if rows else []
+    return found
+
+
+def _about(message: Mapping[str, Any]) -> str:
+    metadata = message.get("metadata") or {}
+    payload = metadata.get("event_payload") or {}
+    return str(payload["approval"]) if (metadata.get("event_type"), payload.get("what")) == CALLED else ""
+
+
+def _untrue(message: Mapping[str, Any], rows: Sequence[Record]) -> list[str]:
+    states, shown = {row.state for row in rows}, str(message.get("blocks", ""))
+    buttons = {e["action_id"] for block in message.get("blocks", ()) if block["type"] == "actions" for e in block["elements"]}
+    dead = [f"a button is live that is for {LIVE[name]}: {name}" for name in sorted(buttons & LIVE.keys()) if LIVE[name] not in states]
+    if len(rows) == 1:
+        begins = words.state_of(rows[0])[1]
+        return dead + (
+            [] if begins in message.get("text", "") else [f"{rows[0].approval} is {begins!r}, its card {message.get('text', '')!r}"]
+        )
+    wrong = [row for row in rows if words.standing(row)[1] not in shown]
+    return dead + [f"{row.approval} stands {words.standing(row)[1]!r}, and not on its card" for row in wrong]

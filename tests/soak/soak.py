@@ -1,0 +1,209 @@
+"""One soak, from the first report to a minute after the last kill."""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import RedisError
+
+from bot.tasks import awaited
+from deploy.sandbox.demo import Sandbox, sandbox
+from tests.soak.disasters import Disasters, Plan
+from tests.soak.disk import SmallDisk, small_disk
+from tests.soak.people import CHANNEL, People, SoakIncident, text_on
+from tests.soak.processes import KeptProcess, kept
+from tests.soak.promises import Seen, Thread, broken
+from tests.support.clock import WallClock
+from tests.support.redis_server import RealServer
+from tools.ledger.book import Book
+from tools.ledger.reach import hash_of, text_of, texts_of
+
+SETTINGS = {
+    "RACKMEDIC_LEASE_SECONDS": "5",
+    "RACKMEDIC_BRAKE_AT_ONCE": "1",
+    "RACKMEDIC_BRAKE_WINDOW": "1",
+    "RACKMEDIC_BRAKE_WINDOW_MINUTES": "0.1",
+    "RACKMEDIC_LOG_FORMAT": "json",
+}
+"""A site that lets many hosts be changed at once: brakes have tests of their own."""
+SETTLE = 60.0
+"""Seconds after the last kill by which every card is true and no lease is held."""
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """How large a soak is."""
+
+    incidents: int = 300
+    seed: int = 1
+    workers: int = 3
+    at_once: int = 20
+    plan: Plan = field(default_factory=Plan)
+    most_seconds: float = 7200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was measured, and what was not kept."""
+
+    broken: tuple[str, ...]
+    figures: dict[str, Any]
+    happened: tuple[str, ...]
+
+
+@dataclass
+class Soak:
+    """The parts of one that runs."""
+
+    size: Sized
+    world: Sandbox
+    redis: Redis
+    people: People
+    disasters: Disasters
+    processes: list[KeptProcess]
+    say: Callable[[str], None]
+    began: float = field(default_factory=monotonic)
+
+    async def run(self) -> Outcome:
+        await self.world.slack.connected(timeout=PATIENCE * 3)
+        self.began = monotonic()
+        killing = asyncio.create_task(self.disasters.run())
+        watching = asyncio.create_task(self._watch())
+        late = ""
+        try:
+            async with asyncio.timeout(self.size.most_seconds):
+                await self.people.run(self.size.incidents, self.size.at_once)
+        except TimeoutError:
+            late = f"not all incidents ended within {self.size.most_seconds:.0f} s"
+        finally:
+            for task in (killing, watching):
+                task.cancel()
+            await asyncio.gather(killing, watching, return_exceptions=True)
+        worked = monotonic() - self.began
+        self.disasters.look(1.0)
+        await self.disasters.over()
+        seen, settled = await self._settled()
+        threads = {one.incident or str(one.number): [text_on(message) for message in one.messages] for one in seen.threads}
+        (Path(self.world.settings["RACKMEDIC_DATA_DIR"]).parent / "threads.json").write_text(json.dumps(threads, indent=1))
+        return Outcome((*([late] if late else []), *broken(seen)), self._figures(seen, worked, settled), tuple(self.disasters.happened))
+
+    async def _watch(self) -> None:
+        """Disasters that are due, and a line now and then."""
+        while True:
+            over = sum(one.over for one in self.people.all)
+            self.disasters.look(over / self.size.incidents)
+            going = [one for one in self.people.all if not one.over]
+            slowest = max((monotonic() - one.began for one in going), default=0.0)
+            self.say(
+                f"{monotonic() - self.began:5.0f} s  {over} ended, {len(going)} open (the oldest {slowest:.0f} s), {self.disasters.kills} kills"
+            )
+            await asyncio.sleep(5)
+
+    async def _settled(self) -> tuple[Seen, float]:
+        """What is seen once nothing is broken, or a minute after the last kill; and how long that took."""
+        start = monotonic()
+        while True:
+            seen = await self._look()
+            now = monotonic()
+            if not broken(seen) or now - start > SETTLE:
+                return seen, now - start
+            await asyncio.sleep(1)
+
+    async def _look(self) -> Seen:
+        keys = {
+            name: [key.decode() async for key in self.redis.scan_iter(match=name)]
+            for name in ("rm:*:lease", "rm:ledger:target:*", "rm:incident:*:inbox")
+        }
+        return Seen(
+            threads=[await self._thread(one) for one in self.people.all],
+            executions=dict(self.world.cluster.executions),
+            leases=[*keys["rm:*:lease"], *keys["rm:ledger:target:*"]],
+            waiting=keys["rm:incident:*:inbox"],
+            set_aside=int(await awaited(self.redis.llen("rm:dead"))),
+            ended_by_themselves={one.name: one.ended_by_itself for one in self.processes},
+            unsafe=len(self.world.cluster.unsafe_commands),
+        )
+
+    async def _thread(self, one: SoakIncident) -> Thread:
+        book = Book(self.redis, (Path(self.world.settings["RACKMEDIC_DATA_DIR"]) / "ledger.key").read_bytes(), WallClock())
+        cards = hash_of(await awaited(self.redis.hgetall(f"rm:incident:{{{one.name}}}:cards"))) if one.name else {}
+        batches = {name[5:]: rows.split() for name, rows in cards.items() if name.startswith("rows:")}
+        records = await book.of_incident(one.name) if one.name else []
+        return Thread(one.number, one.name, self.world.slack.thread(CHANNEL, one.ts), records, batches, one.over)
+
+    def _figures(self, seen: Seen, worked: float, settled: float) -> dict[str, Any]:
+        rows = sorted(one.ended - one.began for one in self.people.all if one.over)
+        first = sorted(one.reported - one.began for one in self.people.all if one.reported)
+        slack = self.world.slack.stats()
+        return {
+            "incidents": len(self.people.all),
+            "ended": len(rows),
+            "seconds": round(worked),
+            "settled_seconds": round(settled, 1),
+            "kills": {one.name: one.killed for one in self.processes} | {"redis": self.disasters.redis_kills},
+            "actions_run": len(seen.executions),
+            "actions": sum(len(one.records) for one in seen.threads),
+            "presses": sum(one.presses for one in self.people.all),
+            "report_seconds": spread(first),
+            "incident_seconds": spread(rows),
+            "refused_by_rate": {name: times for name, times in slack["refusals"].items() if name.endswith(":ratelimited")},
+            "asked_of_slack": slack["calls"],
+            "events": slack["counts"],
+            "disk": self.disasters.disk.how,
+        }
+
+
+def spread(rows: list[float]) -> dict[str, float]:
+    """Median, the 95th of a hundred, and the worst."""
+    if not rows:
+        return {}
+    return {name: round(rows[min(len(rows) - 1, int(len(rows) * share))], 1) for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0))}
+
+
+@contextlib.asynccontextmanager
+async def soaking(folder: Path, size: Sized, say: Callable[[str], None]) -> AsyncIterator[Soak]:
+    """The outside world, Redis, the processes, and people to go with them."""
+    (folder / "redis").mkdir(parents=True)
+    server = RealServer(folder / "redis", "always")
+    server.start()
+    try:
+        async with sandbox(folder, nodes=size.at_once + 4, job="") as plain:
+            settings = dict(plain.settings) | SETTINGS | {"RACKMEDIC_REDIS_URL": server.url}
+            world = replace(plain, settings=settings)
+            with small_disk(Path(settings["RACKMEDIC_DATA_DIR"]) / "evidence") as disk:
+                async with _looking(server) as redis, kept(settings, folder, size.workers) as processes:
+                    yield Soak(size, world, redis, _people(world, redis), _disasters(size, processes, server, world, disk), processes, say)
+    finally:
+        server.kill()
+
+
+@contextlib.asynccontextmanager
+async def _looking(server: RealServer) -> AsyncIterator[Redis]:
+    async with Redis.from_url(server.url, retry=Retry(ConstantBackoff(0.5), 60)) as redis:
+        yield redis
+
+
+def _people(world: Sandbox, redis: Redis) -> People:
+    async def incident_at(ts: str) -> str:
+        with contextlib.suppress(RedisError):
+            return text_of(await redis.get(f"rm:at:T0RACK:{CHANNEL}:{ts}"))
+        return ""
+
+    async def open_ones() -> set[str]:
+        return set(texts_of(await redis.zrange("rm:open", 0, -1)))
+
+    return People(world, [name for name in world.cluster.hosts if name.startswith("gpu-")], incident_at, open_ones)
+
+
+def _disasters(size: Sized, processes: list[KeptProcess], server: RealServer, world: Sandbox, disk: SmallDisk) -> Disasters:
+    return Disasters(size.plan, random.Random(size.seed), processes, server, world.slack, disk)
