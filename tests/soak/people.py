@@ -10,7 +10,7 @@ from typing import Any
 
 from deploy.sandbox.demo import Sandbox
 
-CHANNEL, ASKER, APPROVERS = "C0GPUINC", "U0OLGA", ("U0PRIYA", "U0ANTON")
+ASKER, APPROVERS = "U0OLGA", ("U0PRIYA", "U0ANTON")
 FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("S08", {}),
     ("G17", {"gpu": 5}),
@@ -47,6 +47,11 @@ class SoakIncident:
     since: float = 0.0
 
     @property
+    def channel(self) -> str:
+        """Where it is told."""
+        return channel_of(self.node)
+
+    @property
     def over(self) -> bool:
         return bool(self.ended)
 
@@ -57,7 +62,7 @@ class People:
 
     world: Sandbox
     nodes: list[str]
-    incident_at: Callable[[str], Awaitable[str]]
+    incident_at: Callable[[str, str], Awaitable[str]]
     open_ones: Callable[[], Awaitable[set[str]]]
     all: list[SoakIncident] = field(default_factory=list)
 
@@ -67,7 +72,7 @@ class People:
         if fault:
             self.world.cluster.break_(fault, node, **how)
         one = SoakIncident(number, node, fault, began=monotonic(), since=monotonic())
-        one.ts = await self.world.slack.say(ASKER, CHANNEL, f"<@U0RACKMED> training has trouble on {node} (report {number})")
+        one.ts = await self.world.slack.say(ASKER, one.channel, f"<@U0RACKMED> training has trouble on {node} (report {number})")
         self.all.append(one)
         return one
 
@@ -94,8 +99,8 @@ class People:
 
     async def look(self, one: SoakIncident, opened: set[str]) -> None:
         """What this person does now."""
-        now, thread = monotonic(), self.world.slack.thread(CHANNEL, one.ts)
-        one.name = one.name or await self.incident_at(one.ts)
+        now, thread = monotonic(), self.world.slack.thread(one.channel, one.ts)
+        one.name = one.name or await self.incident_at(one.channel, one.ts)
         if one.name and one.asked_close and one.name not in opened:
             one.ended = now
             return
@@ -112,7 +117,7 @@ class People:
             return
         one.wrote, one.since = now, now
         one.asked_close += over or one.asked_close > 0
-        await self.world.slack.say(ASKER, CHANNEL, "<@U0RACKMED> close" if over else "<@U0RACKMED> recheck", one.ts)
+        await self.world.slack.say(ASKER, one.channel, "<@U0RACKMED> close" if over else "<@U0RACKMED> recheck", one.ts)
 
     async def _approve(self, one: SoakIncident, thread: list[dict[str, Any]], now: float) -> bool:
         """Press what asks to be pressed; True where something waits for a decision."""
@@ -127,6 +132,11 @@ class People:
                     await self.world.slack.click(who, ts, APPROVE, value=asked)
                     return True
         return bool(asks)
+
+
+def channel_of(node: str) -> str:
+    """Every node has a channel of its own."""
+    return f"C0{node.upper().replace('-', '')}"
 
 
 def approves(message: dict[str, Any]) -> list[str]:

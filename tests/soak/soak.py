@@ -10,16 +10,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import yaml
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 from redis.exceptions import RedisError
 
+from bot.store.keys import Names
 from bot.tasks import awaited
 from deploy.sandbox.demo import Sandbox, sandbox
+from deploy.sandbox.slack.workspace.workspace import Channel
 from tests.soak.disasters import Disasters, Plan
 from tests.soak.disk import SmallDisk, small_disk
-from tests.soak.people import CHANNEL, People, SoakIncident, text_on
+from tests.soak.people import People, SoakIncident, channel_of, text_on
 from tests.soak.processes import KeptProcess, kept
 from tests.soak.promises import Seen, Thread, broken
 from tests.support.clock import WallClock
@@ -93,8 +96,6 @@ class Soak:
         self.disasters.look(1.0)
         await self.disasters.over()
         seen, settled = await self._settled()
-        threads = {one.incident or str(one.number): [text_on(message) for message in one.messages] for one in seen.threads}
-        (Path(self.world.settings["RACKMEDIC_DATA_DIR"]).parent / "threads.json").write_text(json.dumps(threads, indent=1))
         return Outcome((*([late] if late else []), *broken(seen)), self._figures(seen, worked, settled), tuple(self.disasters.happened))
 
     async def _watch(self) -> None:
@@ -107,7 +108,15 @@ class Soak:
             self.say(
                 f"{monotonic() - self.began:5.0f} s  {over} ended, {len(going)} open (the oldest {slowest:.0f} s), {self.disasters.kills} kills"
             )
+            self._keep_threads()
             await asyncio.sleep(5)
+
+    def _keep_threads(self) -> None:
+        """What people read by now, for whoever looks into a soak."""
+        threads = {
+            one.name or str(one.number): [text_on(row) for row in self.world.slack.thread(one.channel, one.ts)] for one in self.people.all
+        }
+        (Path(self.world.settings["RACKMEDIC_DATA_DIR"]).parent / "threads.json").write_text(json.dumps(threads, indent=1))
 
     async def _settled(self) -> tuple[Seen, float]:
         """What is seen once nothing is broken, or a minute after the last kill; and how long that took."""
@@ -139,7 +148,7 @@ class Soak:
         cards = hash_of(await awaited(self.redis.hgetall(f"rm:incident:{{{one.name}}}:cards"))) if one.name else {}
         batches = {name[5:]: rows.split() for name, rows in cards.items() if name.startswith("rows:")}
         records = await book.of_incident(one.name) if one.name else []
-        return Thread(one.number, one.name, self.world.slack.thread(CHANNEL, one.ts), records, batches, one.over)
+        return Thread(one.number, one.name, self.world.slack.thread(one.channel, one.ts), records, batches, one.over)
 
     def _figures(self, seen: Seen, worked: float, settled: float) -> dict[str, Any]:
         rows = sorted(one.ended - one.began for one in self.people.all if one.over)
@@ -178,6 +187,7 @@ async def soaking(folder: Path, size: Sized, say: Callable[[str], None]) -> Asyn
     server.start()
     try:
         async with sandbox(folder, nodes=size.at_once + 4, job="") as plain:
+            apart(plain)
             settings = dict(plain.settings) | SETTINGS | {"RACKMEDIC_REDIS_URL": server.url}
             world = replace(plain, settings=settings)
             with small_disk(Path(settings["RACKMEDIC_DATA_DIR"]) / "evidence") as disk:
@@ -187,6 +197,20 @@ async def soaking(folder: Path, size: Sized, say: Callable[[str], None]) -> Asyn
         server.kill()
 
 
+def apart(world: Sandbox) -> None:
+    """Each node in a group and a channel of its own, so that no incident is about another one's trouble."""
+    file = Path(world.settings["RACKMEDIC_INVENTORY"])
+    site = yaml.safe_load(file.read_text())
+    nodes = [name for name in site["hosts"] if name.startswith("gpu-")]
+    every = site["groups"].pop("demo")
+    site["groups"] |= {node: {**every, "hosts": node} for node in nodes}
+    row = site["channels"][0]
+    site["channels"] = [{**row, "channel": channel_of(node), "name": node, "groups": [node]} for node in nodes]
+    file.write_text(yaml.safe_dump(site, sort_keys=False))
+    members = world.slack.ws.channels[row["channel"]].members
+    world.slack.ws.channels |= {channel_of(node): Channel(channel_of(node), node, list(members)) for node in nodes}
+
+
 @contextlib.asynccontextmanager
 async def _looking(server: RealServer) -> AsyncIterator[Redis]:
     async with Redis.from_url(server.url, retry=Retry(ConstantBackoff(0.5), 60)) as redis:
@@ -194,9 +218,9 @@ async def _looking(server: RealServer) -> AsyncIterator[Redis]:
 
 
 def _people(world: Sandbox, redis: Redis) -> People:
-    async def incident_at(ts: str) -> str:
+    async def incident_at(channel: str, ts: str) -> str:
         with contextlib.suppress(RedisError):
-            return text_of(await redis.get(f"rm:at:T0RACK:{CHANNEL}:{ts}"))
+            return text_of(await redis.get(Names().thread("T0RACK", channel, ts)))
         return ""
 
     async def open_ones() -> set[str]:
