@@ -8,19 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.actions.driver import Delivery
-from bot.actions.proposer import Proposer, drained
+from bot.actions.proposer import Proposer
 from graph.actions.carry_out import claimed_at, ran
 from graph.ladders.held import on_the_way_back
 from graph.ladders.moves import ASKED, IN_SERVICE, UNASKED
 from graph.state import Incident, Ladder
 from tools.acting.conditions import ConditionSeen
+from tools.acting.scheduled import drained
 from tools.clock import Clock
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Record
 from tools.ledger.states import State
 
-RUNS_JOBS = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved"})
-"""States of `sinfo -o %T`. What is down, drained, in maintenance, or does not answer (`*`) is no node in service."""
+RUNS_JOBS = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
+"""States of `sinfo -o %T`, and of a node of Kubernetes that is not cordoned. What is down, drained, in maintenance, or does not answer (`*`) is
+no node in service."""
 
 
 def rests(ladder: Ladder) -> bool:

@@ -14,7 +14,7 @@ import structlog
 from bot.actions.driver import Delivery, StateOf
 from bot.actions.due import ActionIndex
 from bot.actions.holds import HeldNodes, rests, runs_jobs
-from bot.actions.proposer import OURS, Proposer, Withheld, drained, drained_for
+from bot.actions.proposer import OURS, Proposer, Withheld
 from bot.actions.queue import Queues
 from bot.desk.lease import Leases
 from bot.refusal import Refusal
@@ -22,12 +22,14 @@ from graph.actions.carry_out import claimed_at, ran
 from graph.actions.looks import Looks
 from graph.incident.fixes import QUIET
 from graph.incident.lifecycle import all_cured
+from graph.ladders.build import EMPTIES
 from graph.ladders.fault import guard_of
 from graph.ladders.held import on_the_way_back
 from graph.memory.fence import LostLease
 from graph.rows import IncidentRows
 from graph.state import Incident, Ladder
 from tools.acting.identity import boot_id
+from tools.acting.scheduled import drained, drained_for
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.ledger.ledger import Ledger
@@ -169,7 +171,7 @@ class Tender:
             return ""
 
     async def _who_holds(self, ladder: Ladder, says: str) -> str:
-        """The same with whom it is held by, where Slurm's reason is our drain of this node. Anyone may write a reason: what it names must fit."""
+        """The same with whom it is held by, where the scheduler's reason is our drain of this node. Anyone may write a reason: what it names must fit."""
         host = self.proposer.inventory.hosts.get(ladder.target)
         reason = await drained_for(host, self.proposer.transport) if host and host.controller else ""
         try:
@@ -228,7 +230,7 @@ class Tender:
             await self._hear(incident, ladder, "idle")
         elif ladder.drained and (word := runs_jobs(seen)):
             await self._given_back(incident, ladder, word)
-        elif self._past(ladder) and not (paused and ladder.now and ladder.now.remedy != "cancel_job"):
+        elif self._past(ladder) and not (paused and ladder.now and ladder.now.remedy not in EMPTIES):
             await self._hear(incident, ladder, "busy", says=seen.saw[:100])
 
     async def _given_back(self, incident: str, ladder: Ladder, word: str) -> None:

@@ -10,15 +10,15 @@ from bot.policy.approvals import STALLED, Rights, terms
 from graph.ladders.fault import guard_of
 from graph.state import Ladder, Rung
 from kb.scan import lines_in
-from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, build_check, via_of
-from tools.acting.conditions import ConditionSeen, filled, job_forgotten, process_start, see, unmet
+from tools.acting.build import ActionWanted, HostSeen, build, build_check, via_of
+from tools.acting.conditions import ConditionSeen, filled, job_forgotten, process_start, unmet
 from tools.acting.identity import boot_id, fingerprint
+from tools.acting.scheduled import DRAINED, drained, standing
 from tools.action import Action
 from tools.fact import Fact, Status
 from tools.inventory.hosts import Host, Inventory
 from tools.ledger.record import Terms
 from tools.remedies import REMEDIES
-from tools.remedies.readings import DRAINED_BY_US
 from tools.remedies.row import BadArgument
 from tools.transport import Transport, Unreachable
 
@@ -114,25 +114,14 @@ class Proposer:
             if one.ok is None:
                 raise Withheld("unreachable", f"could not see whether {one.says}: {one.saw}")
             if one.id == DRAINED.id:
-                raise Withheld("not_idle", f"{action.target} is {one.saw or 'not drained'}")
-            if action.remedy == "drain_node" and one.saw.startswith("drain"):
+                raise Withheld("not_idle", f"{action.target} is {standing(one) or 'not drained'}")
+            if action.remedy == "drain_node" and one.saw.startswith(("drain", "cordoned")):
                 raise Withheld("held", f"{action.target} is out of service already ({lines_in(one.saw)[0]})")
             raise Withheld("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
 
     def _terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: frozenset[str]) -> Terms:
         size = len(self.inventory.groups.get(group, ()))
         return terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers)
-
-
-async def drained(target: Host, transport: Transport) -> ConditionSeen:
-    """Whether a scheduler has the host out of service and without jobs."""
-    return await see(filled(DRAINED, {"target": target.name}), target.controller, transport)
-
-
-async def drained_for(target: Host, transport: Transport) -> str:
-    """The reason that a scheduler gives for the host's state; empty where it gives none or cannot be asked."""
-    seen = await see(filled(DRAINED_BY_US, {"node": target.name}), target.controller, transport)
-    return seen.saw.split("\n", 1)[0].strip() if seen.ok is not None else ""
 
 
 def is_stalled(facts: Sequence[Fact], host: str) -> bool:

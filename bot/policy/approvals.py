@@ -13,7 +13,7 @@ from typing import Protocol
 from bot.policy.channels import NOT_OURS, NotAllowed, Person, colleague
 from bot.refusal import Refusal
 from graph.state import Origin
-from tools.acting.build import DRAINED
+from tools.acting.scheduled import DRAINED
 from tools.action import Action, Condition, Risk
 from tools.inventory.hosts import ChannelRow, Inventory
 from tools.ledger.record import Record, Terms, requesters_of

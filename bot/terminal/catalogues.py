@@ -13,7 +13,7 @@ from rich.text import Text
 from bot.settings import PREFIX, Settings
 from kb.redact import redact
 from kb.taxonomy.labels import Taxonomy
-from tools.acting.build import DRAINED
+from tools.acting.scheduled import DRAINED
 from tools.action import Condition
 from tools.checks import CHECKS
 from tools.checks.row import Check
@@ -138,6 +138,8 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "covers": list(remedy.covers),
         "blast": remedy.blast,
         "refusals": [f"{words}: {meaning}" for words, meaning in remedy.refusals.items()],
+        "only": remedy.only,
+        "ways": {scheduler: _remedy(way) for scheduler, way in remedy.ways.items()},
     }
 
 

@@ -16,7 +16,8 @@ from tools.acting.conditions import filled
 from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.ledger.record import Outcome
-from tools.remedies import REMEDIES
+from tools.remedies import REMEDIES, WAYS
+from tools.remedies.readings import KUBE_CORDONED, KUBE_EMPTY, KUBE_SCHEDULABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,11 @@ SCHEDULER: Mapping[str, Condition] = {
     "drain_node": Condition("controller", "the node takes no new jobs", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*"),
     "resume_node": Condition("controller", "the node is in service", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), IN_SERVICE),
     "cancel_job": Condition("controller", "the job has ended", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "|COMPLETING|CANCELLED"),
+    "cordon_node": KUBE_CORDONED,
+    "uncordon_node": KUBE_SCHEDULABLE,
+    "evict_pods": KUBE_EMPTY,
 }
-"""What the scheduler must say after a remedy that it carries out."""
+"""What the scheduler must say after a remedy that it carries out, by the row that was carried out."""
 
 ANSWERS: Mapping[str, str] = {"restart_container": "container.nvml"}
 """What each treated device itself must have told afterwards: of many containers only some are asked, and one that ended says nothing."""
@@ -44,7 +48,8 @@ ANSWERS: Mapping[str, str] = {"restart_container": "container.nvml"}
 
 def asked_of_scheduler(action: Action) -> Condition | None:
     """The reading that proves the action, where a scheduler proves it."""
-    row = SCHEDULER.get(action.remedy)
+    way = action.argv[0] if action.argv and action.argv[0] in WAYS else action.remedy
+    row = SCHEDULER.get(way)
     return filled(row, action.args) if row else None
 
 

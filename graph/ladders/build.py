@@ -50,6 +50,8 @@ class Built:
     by_hand: tuple[str, ...] = ()
 
 
+EMPTIES = frozenset({"cancel_job", "evict_pods"})
+"""What makes a drained node idle that does not become so by itself. Once it is, nobody is asked for them."""
 GONE = frozenset({"withdrawn", "cured", "recurred"})
 """Ends after which the same cause on the same host is a new fault."""
 
@@ -141,7 +143,7 @@ def _ladder(
     said = [f"{leaf.title} on {host.name}: {sentence}." for sentence in sentences]
     if not rungs:
         return None, said
-    rungs = _with_job(rungs, ground, yard)
+    rungs = _with_emptying(rungs, ground, yard)
     drains = any(rung.remedy == "drain_node" for rung in rungs)
     rungs += [way_back(host.name)] if drains and any(rung.part == "fix" for rung in rungs) else []
     devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
@@ -184,17 +186,18 @@ def _plan(steps: Sequence[Step], ground: Ground, number: int, *, drained: bool) 
     return rungs, "", missing
 
 
-def _with_job(rungs: list[Rung], ground: Ground, yard: Yard) -> list[Rung]:
-    """Where a stuck job would keep the drained node busy for ever, its cancelling comes behind the drain."""
+def _with_emptying(rungs: list[Rung], ground: Ground, yard: Yard) -> list[Rung]:
+    """What empties the drained node comes behind the drain: where a stuck job would keep it busy for ever, and where pods never end."""
     at = next((n for n, rung in enumerate(rungs) if rung.remedy == "drain_node"), None)
     waits = any("drained" in REMEDIES[rung.remedy].needs for rung in rungs)
-    if at is None or not waits or not yard.stuck:
+    pods = ground.host.scheduler == "kubernetes"
+    if at is None or not waits or not (pods or yard.stuck):
         return rungs
     try:
-        cancel = rungs_of(Step("cancel_job"), ground, rungs[at].plan)
+        empties = rungs_of(Step("evict_pods" if pods else "cancel_job"), ground, rungs[at].plan)
     except NoRung:
         return rungs
-    return [*rungs[: at + 1], *cancel, *rungs[at + 1 :]]
+    return [*rungs[: at + 1], *empties, *rungs[at + 1 :]]
 
 
 def way_back(host: str) -> Rung:
@@ -215,7 +218,7 @@ def enter(ladder: Ladder, at: int, yard: Yard) -> Ladder:
     if rung.part == "restore":
         return ladder.model_copy(update={"waiting_for": "none", "due": None})
     if waits_idle(rung, yard.inventory.hosts.get(ladder.target)):
-        patience = waits.busy if rung.remedy == "cancel_job" else waits.idle
+        patience = waits.busy if rung.remedy in EMPTIES else waits.idle
         return ladder.model_copy(update={"waiting_for": "idle", "due": yard.now + patience})
     return asking(ladder, yard)
 
@@ -227,4 +230,4 @@ def asking(ladder: Ladder, yard: Yard) -> Ladder:
 
 def waits_idle(rung: Rung, host: Host | None) -> bool:
     """Whether the node must be drained and without jobs first; only a scheduler can tell."""
-    return bool(host and host.controller) and (rung.remedy == "cancel_job" or "drained" in REMEDIES[rung.remedy].needs)
+    return bool(host and host.controller) and (rung.remedy in EMPTIES or "drained" in REMEDIES[rung.remedy].needs)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from graph.ladders.build import Yard, asking, build_ladder, enter
+from graph.ladders.build import EMPTIES, Yard, asking, build_ladder, enter
 from graph.ladders.ends import ended, settled, stays
 from graph.ladders.held import on_the_way_back, returning
 from graph.ladders.next_rung import anew, ask_again, heavier, next_rung, present, waiting, watch
@@ -189,11 +189,11 @@ def _unknown(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 def _idle(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """The node is drained and without jobs: nothing needs to be cancelled any more."""
-    return next_rung(ladder, yard) if present(ladder).remedy == "cancel_job" else asking(ladder, yard)
+    return next_rung(ladder, yard) if present(ladder).remedy in EMPTIES else asking(ladder, yard)
 
 
 def _busy(ladder: Ladder, news: News, yard: Yard) -> Ladder:
-    if present(ladder).remedy == "cancel_job":
+    if present(ladder).remedy in EMPTIES:
         return asking(ladder, yard)
     says = f"{ladder.target} is still not drained and without jobs"
     return ladder.model_copy(update={"due": yard.now + yard.waits.idle, "says": says})
@@ -226,7 +226,7 @@ def _cannot(ladder: Ladder, news: News, yard: Yard) -> Ladder:
 
 def _over(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     """The job ended by itself while its cancelling was put up: that was all that was wanted of it."""
-    return next_rung(ladder, yard) if present(ladder).remedy == "cancel_job" else ladder
+    return next_rung(ladder, yard) if present(ladder).remedy in EMPTIES else ladder
 
 
 def _needless(ladder: Ladder, news: News, yard: Yard) -> Ladder:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from graph.ladders.build import Yard, asking, enter, waits_idle
+from graph.ladders.build import EMPTIES, Yard, asking, enter, waits_idle
 from graph.ladders.ends import ended
 from graph.state import Ladder, Rung, WaitingFor
 from tools.remedies import REMEDIES
@@ -85,7 +85,7 @@ def anew(ladder: Ladder, why: str, yard: Yard) -> Ladder:
     """Where only an idle node will do, it is looked at again first."""
     rung = present(ladder)
     row = ladder.model_copy(update={"attempt": ladder.attempt + 1, "says": why})
-    if waits_idle(rung, yard.inventory.hosts.get(ladder.target)) and rung.remedy != "cancel_job":
+    if waits_idle(rung, yard.inventory.hosts.get(ladder.target)) and rung.remedy not in EMPTIES:
         return row.model_copy(update={"waiting_for": "idle", "due": yard.now + yard.waits.idle, "approval": ""})
     return asking(row, yard)
 

@@ -12,7 +12,7 @@ from graph.state import Hypothesis, Rung
 from tools.acting.build import NoController, via_of
 from tools.fact import Fact, Status
 from tools.inventory.hosts import Host
-from tools.remedies import REMEDIES
+from tools.remedies import REMEDIES, way_of
 from tools.remedies.row import KINDS, fill
 
 Part = Literal["prepare", "fix", "restore"]
@@ -113,16 +113,18 @@ def rungs_of(step: Step, ground: Ground, plan: int) -> list[Rung]:
     try:
         via = via_of(remedy, ground.host, ground.hosts)
     except NoController as why:
-        raise NoRung(f"{_verb(remedy.id)} {ground.host.name} by hand: its group has no Slurm controller in the inventory") from why
+        lacks = str(why) if ground.host.controller else "its group has no Slurm controller in the inventory"
+        raise NoRung(f"{_verb(remedy.id)} {ground.host.name} by hand: {lacks}") from why
     filled = ARGUMENTS[remedy.id](replace(ground, detail=step.detail))
     if not via.kit:
-        commands = "; ".join(f"`{' '.join(fill(word, _slots(args)) for word in remedy.command)}`" for args, _ in filled)
+        words = way_of(remedy, ground.host.scheduler).command
+        commands = "; ".join(f"`{' '.join(fill(word, _slots(args, ground.host)) for word in words)}`" for args, _ in filled)
         raise NoRung(f"run {commands} on {via.name} by hand: it has no node kit")
     part = PARTS.get(remedy.id, "prepare" if remedy.then else "fix")
     return [Rung(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
 
 
-PARTS: Mapping[str, Part] = {"drain_node": "prepare", "cancel_job": "prepare", "resume_node": "restore"}
+PARTS: Mapping[str, Part] = {"drain_node": "prepare", "cancel_job": "prepare", "evict_pods": "prepare", "resume_node": "restore"}
 
 Filled = list[tuple[dict[str, str], tuple[str, ...]]]
 """Arguments and the devices they change, one pair a rung."""
@@ -221,6 +223,7 @@ ARGUMENTS: Mapping[str, Callable[[Ground], Filled]] = {
     "drain_node": _node,
     "resume_node": _node,
     "cancel_job": _job,
+    "evict_pods": _node,
     "gpu_reset": _bdf,
     "reset_clocks": _bdf,
     "power_limit_default": _watts,
@@ -244,9 +247,15 @@ ARGUMENTS: Mapping[str, Callable[[Ground], Filled]] = {
 
 
 def _verb(remedy: str) -> str:
-    return {"drain_node": "drain", "resume_node": "return to service", "cancel_job": "cancel the job on"}.get(remedy, remedy)
+    words = {
+        "drain_node": "drain",
+        "resume_node": "return to service",
+        "cancel_job": "cancel the job on",
+        "evict_pods": "evict the pods of",
+    }
+    return words.get(remedy, remedy)
 
 
-def _slots(args: Mapping[str, str]) -> Mapping[str, str]:
+def _slots(args: Mapping[str, str], host: Host) -> Mapping[str, str]:
     """For showing a command before it has an approval."""
-    return {"approval": "incident", **args}
+    return {"approval": "incident", **args, "node": host.node_name}

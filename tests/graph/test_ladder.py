@@ -247,6 +247,45 @@ def test_a_stuck_job_is_cancelled_only_after_the_node_stayed_busy() -> None:
     assert (busy.now and busy.now.remedy, busy.waiting_for) == ("cancel_job", "approval")
 
 
+PODS = inventory(
+    groups={
+        "g": {"hosts": "n[1-4]", "controller": "ctl", "scheduler": "kubernetes"},
+        "bare": {"hosts": "m[1-2]"},
+        "ctl": {"hosts": "ctl"},
+    },
+    hosts={"n1": {"node": "ip-10-0-0-1.cloud.example"}},
+)
+
+
+def test_pods_that_never_end_are_evicted_only_after_the_node_stayed_busy() -> None:
+    where = yard(rows=PODS)
+    built = only(ladders_for([cause(HUNG, "n1/gpu3")], where))
+    assert remedies(built)[:3] == ["drain_node", "evict_pods", "gpu_reset"]
+    ladder = after(built, where, DONE)
+    assert (ladder.now and ladder.now.remedy, ladder.waiting_for, ladder.due) == ("evict_pods", "idle", T0 + timedelta(minutes=10))
+    idle = after(ladder, where, IDLE)
+    assert (idle.now and idle.now.remedy) == "gpu_reset", "nobody is asked to empty an empty node"
+    busy = after(ladder, where, News("busy"))
+    assert (busy.now and busy.now.remedy, busy.waiting_for) == ("evict_pods", "approval")
+    refused = after(busy, where, News("failed", says="a PodDisruptionBudget lets no more of those pods go now"))
+    assert (refused.outcome, refused.drained) == ("ticket", True)
+    assert refused.says.startswith("a PodDisruptionBudget")
+    assert "n1 stays drained" in refused.says
+
+
+def test_a_drain_for_people_evicts_nobody() -> None:
+    assert remedies(only(ladders_for([cause(BROKEN, "n1/gpu3")], yard(rows=PODS)))) == ["drain_node"]
+
+
+def test_what_is_planned_names_the_way_and_the_node_of_the_hosts_scheduler() -> None:
+    where = yard(rows=PODS)
+    rows = planned_actions([only(ladders_for([cause(HUNG, "n1/gpu3")], where))], where)
+    assert [(row.remedy, row.argv[:2]) for row in rows[:2]] == [
+        ("drain_node", ("cordon_node", "ip-10-0-0-1.cloud.example")),
+        ("evict_pods", ("evict_pods", "ip-10-0-0-1.cloud.example")),
+    ]
+
+
 def test_an_undecided_rung_is_asked_again_so_many_times_and_then_only_on_request() -> None:
     where = yard()
     ladder = only(ladders_for([cause(HUNG, "n1/gpu3")], where))

@@ -20,6 +20,7 @@ from tests.project.diagrams import action_states, incident_states, ladder_states
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.remedies import REMEDIES
+from tools.remedies.row import Remedy
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,9 +57,14 @@ def remedies() -> str:
     """The catalogue of remedies."""
     rows = ["| remedy | does | risk | must be true | proved by |", "|---|---|---|---|---|"]
     for remedy in REMEDIES.values():
-        said = "; ".join(condition.says for condition in remedy.conditions) + ("; the node is drained" if "drained" in remedy.needs else "")
-        rows.append(f"| `{remedy.id}` | {remedy.does} | {remedy.risk} | {said.removeprefix('; ')} | {', '.join(remedy.proof)} |")
+        rows.append(_remedy_row(f"`{remedy.id}`", remedy))
+        rows += [_remedy_row(f"`{remedy.id}` by {scheduler.capitalize()}: `{way.id}`", way) for scheduler, way in remedy.ways.items()]
     return "\n".join(rows)
+
+
+def _remedy_row(name: str, remedy: Remedy) -> str:
+    said = "; ".join(condition.says for condition in remedy.conditions) + ("; the node is drained" if "drained" in remedy.needs else "")
+    return f"| {name} | {remedy.does} | {remedy.risk} | {said.removeprefix('; ')} | {', '.join(remedy.proof)} |"
 
 
 def settings() -> str:

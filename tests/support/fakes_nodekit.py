@@ -25,7 +25,7 @@ SHELLS = {"dash": ("dash",), "bash": ("bash", "--posix")} | ({"busybox": ("busyb
 
 TOOLS = (
     *("nvidia-smi", "systemctl", "scontrol", "scancel", "squeue", "modprobe", "rmmod", "lsmod", "kill", "find", "df", "dkms"),
-    *("chronyc", "cpupower", "docker", "nvidia-ctk", "ipmitool"),
+    *("chronyc", "cpupower", "docker", "nvidia-ctk", "ipmitool", "kubectl"),
 )
 """Everything that a remedy calls: no test may reach the real ones."""
 

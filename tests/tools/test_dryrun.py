@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
-from tools.acting.build import DRAINED, ActionWanted, HostSeen, build, via_of
+from tools.acting.build import ActionWanted, HostSeen, build, via_of
 from tools.acting.cancels import Cancels, would_cancel
 from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unmet
 from tools.acting.deletes import Deletes, OldFile, would_delete
 from tools.acting.dry_run import preview
 from tools.acting.kit import current_version
+from tools.acting.scheduled import DRAINED
 from tools.action import Action, Condition
 from tools.inventory.hosts import parse_inventory
 from tools.nodekit.generate import ACT, FUNCTIONS, LOOK

@@ -104,6 +104,66 @@ def test_a_problem_of_the_file_names_its_line(good: str, bad: str, line: int, wh
     assert any(problem.startswith(f"{tmp_path}/inventory.yaml:{line}: {why}") for problem in refused.value.problems), refused.value.problems
 
 
+KUBERNETES = """\
+groups:
+  heads: {hosts: "slurm-1,kube-1"}
+  train: {hosts: "gpu-[001-002]", controller: slurm-1}
+  pods:
+    hosts: "pod-[1-3]"
+    controller: kube-1
+    scheduler: kubernetes
+  bench: {hosts: "lab-1", scheduler: none}
+
+hosts:
+  pod-2: {node: ip-10-0-0-2.cloud.example}
+"""
+
+
+def _written(text: str, folder: Path) -> Path:
+    (folder / "inventory.yaml").write_text(text)
+    return folder / "inventory.yaml"
+
+
+def test_each_group_says_which_scheduler_it_has_and_what_that_calls_its_hosts(tmp_path: Path) -> None:
+    hosts = inventory_of(_written(KUBERNETES, tmp_path)).hosts
+    assert [(hosts[name].scheduler, hosts[name].controller) for name in ("gpu-001", "pod-1", "lab-1")] == [
+        ("slurm", "slurm-1"),
+        ("kubernetes", "kube-1"),
+        ("none", ""),
+    ]
+    assert (hosts["pod-1"].node_name, hosts["pod-2"].node_name) == ("pod-1", "ip-10-0-0-2.cloud.example")
+
+
+def test_slurm_is_asked_where_slurm_is(tmp_path: Path) -> None:
+    inventory = inventory_of(_written(KUBERNETES, tmp_path))
+    assert inventory.slurm == ("slurm-1",)
+    assert not {"slurm-1", "kube-1"} & set(inventory.workers)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "line", "why"),
+    [
+        ("    controller: kube-1\n", "", 6, "groups.pods.scheduler: kubernetes needs `controller:`"),
+        ("scheduler: kubernetes", "scheduler: k8s", 7, "groups.pods.scheduler: scheduler 'k8s' is none of slurm, kubernetes, none"),
+        (
+            "scheduler: none",
+            "scheduler: none, controller: slurm-1",
+            8,
+            "groups.bench.scheduler: is none, and `controller:` names who is asked",
+        ),
+        ("node: ip-10-0-0-2.cloud.example", "node: Pod_2", 11, "hosts.pod-2.node: 'Pod_2' is not a node name of Kubernetes"),
+        ("node: ip-10-0-0-2.cloud.example", "node: pod-1", 11, "hosts.pod-2.node: 'pod-1' is pod-1 already"),
+        ("node: ip-10-0-0-2.cloud.example", "node: --all", 11, "hosts.pod-2.node: '--all' is not a node name of Kubernetes"),
+        ('"pod-[1-3]"', '"pod-[1-2],Pod_3"', 5, "hosts.Pod_3: is not a node name of Kubernetes"),
+        ("pod-2: {node: ip-10-0-0-2.cloud.example}", "gpu-001: {node: a.b}", 11, "hosts.gpu-001.node: 'a.b' is not a NodeName of Slurm"),
+    ],
+)
+def test_a_scheduler_that_cannot_be_asked_names_its_line(good: str, bad: str, line: int, why: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInventory) as refused:
+        inventory_of(_written(KUBERNETES.replace(good, bad, 1), tmp_path))
+    assert any(problem.startswith(f"{tmp_path}/inventory.yaml:{line}: {why}") for problem in refused.value.problems), refused.value.problems
+
+
 def test_what_an_anchor_brings_in_counts_and_is_refused_where_it_was_written(tmp_path: Path) -> None:
     text = "defaults: &base {port: 2222}\ngroups:\n  a:\n    <<: *base\n    hosts: n1\n"
     (tmp_path / "inventory.yaml").write_text(text)

@@ -45,7 +45,7 @@ def test_every_privileged_command_is_a_question_of_the_kit_and_no_other_is() -> 
 
 
 def test_every_remedy_that_runs_on_a_host_is_in_the_kit_and_no_other_is() -> None:
-    rows = [remedy.id for remedy in REMEDIES.values() if remedy.at != "fleet"]
+    rows = [row.id for remedy in REMEDIES.values() for row in (remedy, *remedy.ways.values()) if row.at != "fleet"]
     assert _cases(FILES["rackmedic-act"], "\narguments() {") == rows
     assert _cases(FILES["rackmedic-act"], "\nperform() {") == rows
     assert "run_check" not in FILES["rackmedic-act"]

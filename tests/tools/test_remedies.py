@@ -16,11 +16,19 @@ from tools.action import Action, Condition, FaultCondition
 from tools.checks import CHECKS
 from tools.inventory.hosts import parse_inventory
 from tools.nodekit.generate import FUNCTIONS
-from tools.remedies import REMEDIES
+from tools.remedies import REMEDIES, WAYS, carried_out
 from tools.remedies.row import KINDS, BadArgument, Remedy, fill
 
 FLEET = parse_inventory(
-    {"groups": {"h100": {"hosts": "gpu-[001-004]", "controller": "head"}, "lone": {"hosts": "lone-1"}, "heads": {"hosts": "head"}}}
+    {
+        "groups": {
+            "h100": {"hosts": "gpu-[001-004]", "controller": "head"},
+            "lone": {"hosts": "lone-1"},
+            "heads": {"hosts": "head"},
+            "pods": {"hosts": "pod-[1-2]", "controller": "head", "scheduler": "kubernetes"},
+        },
+        "hosts": {"pod-2": {"node": "ip-10-0-0-2.cloud.example"}},
+    }
 )
 SEEN = HostSeen("0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f", "SHA256:abc")
 GOOD = {
@@ -39,14 +47,19 @@ LATER = ("sched",)
 """Checks that a proof may name before this build of the catalogue has them: what cannot be looked at is said, never passed."""
 
 
-def _build(remedy: str, target: str = "gpu-001", **more: Any) -> Action:
-    row, host = REMEDIES[remedy], FLEET.hosts[target]
+def _build(remedy: str, target: str = "", **more: Any) -> Action:
+    row, host = REMEDIES[remedy], FLEET.hosts[target or _home(REMEDIES[remedy])]
     args = more.pop("args", {name: GOOD[name] for name in row.args if name in GOOD})
     return build(ActionWanted(remedy, args, "inc-1", **more), host, via_of(row, host, FLEET.hosts), SEEN, policy="p", catalogue="c")
 
 
+def _home(row: Remedy) -> str:
+    """A host whose scheduler knows the remedy."""
+    return "pod-1" if row.only == "kubernetes" else "gpu-001"
+
+
 ROWS = [row for row in REMEDIES.values() if row.at != "fleet"]
-each = pytest.mark.parametrize("row", REMEDIES.values(), ids=lambda row: row.id)
+each = pytest.mark.parametrize("row", [*REMEDIES.values(), *WAYS.values()], ids=lambda row: row.id)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------------
@@ -61,11 +74,16 @@ def test_every_slot_of_a_row_is_one_of_its_arguments(row: Remedy) -> None:
     assert {slot for word in row.command for slot in re.findall(r"{([a-z_]+)}", word)} | {"ticks"} >= set(row.args)
 
 
+def _over(way: Remedy) -> list[str]:
+    """The rows that this one is a way of."""
+    return [row.id for row in REMEDIES.values() if way in row.ways.values()]
+
+
 @each
 def test_every_remedy_named_by_a_row_exists(row: Remedy) -> None:
     assert {row.undo, row.heavier, *row.covers} - {""} <= set(REMEDIES)
     assert row.id not in row.covers
-    assert REMEDIES[row.undo].undo == row.id if row.undo else True
+    assert carried_out((REMEDIES[row.undo].undo,), REMEDIES[row.undo].undo).id in (row.id, *_over(row)) if row.undo else True
 
 
 @each
@@ -128,11 +146,11 @@ def test_an_action_is_its_row_with_the_values_put_in(row: Remedy) -> None:
     action = _build(row.id)
     assert action.argv == (row.id, *action.args.values())
     assert action.command == tuple(fill(word, action.args) for word in row.command)
-    assert not [word for word in (*action.argv, *action.command) if "{" in word]
-    assert (action.target, action.via) == ("gpu-001", "head" if row.at == "controller" else "gpu-001")
+    assert not [word for word in (*action.argv, *action.command) if re.search(r"{[a-z_]+}", word)]
+    assert (action.target, action.via) == (_home(row), "head" if row.at == "controller" else _home(row))
     assert (action.risk, action.limit_seconds, action.proof, action.undo) == (row.risk, row.limit_seconds, row.proof, row.undo)
     assert (action.boot_id, action.host_key) == (SEEN.boot_id, SEEN.host_key)
-    assert not [word for c in action.conditions for word in (*c.argv, c.expects) if "{" in word]
+    assert not [word for c in action.conditions for word in (*c.argv, c.expects) if re.search(r"{[a-z_]+}", word)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
@@ -253,6 +271,44 @@ def test_what_relaxed_the_quorum_becomes_a_condition_or_the_action_is_not_built(
     assert _drained(action)[0].argv == ("sinfo", "-h", "-N", "-n", "gpu-001", "-o", "%T")
     with pytest.raises(NoController):
         _build("kill_gpu_process", target="lone-1", needs_drained=True)
+
+
+# -- Kubernetes in Slurm's place ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("remedy", "way"), [("drain_node", "cordon_node"), ("resume_node", "uncordon_node")])
+def test_one_rung_is_carried_out_as_the_hosts_scheduler_does_it(remedy: str, way: str) -> None:
+    """Ledger, ladders and people know one remedy; the kit and the words are its way's."""
+    action = _build(remedy, "pod-2")
+    assert (action.remedy, action.argv[0], action.args["node"]) == (remedy, way, "ip-10-0-0-2.cloud.example")
+    assert carried_out(action.argv, action.remedy) is WAYS[way]
+    assert action.argv == (way, *action.args.values())
+    assert all("kubectl" in " ".join(condition.argv) for condition in action.conditions)
+    assert not any("pod-2" in word for word in (*action.argv, *action.command, *(w for c in action.conditions for w in c.argv)))
+    assert _build(remedy).argv[0] == remedy, "Slurm's own is as it was"
+
+
+def test_a_way_asks_for_the_same_decision_as_its_row() -> None:
+    for row in REMEDIES.values():
+        for way in row.ways.values():
+            assert (way.risk, way.at, way.completion, way.proof, way.undo) == (row.risk, row.at, row.completion, row.proof, row.undo)
+            assert list(way.args) == list(row.args)
+            assert (way.only, way.ways, way.id in REMEDIES) == ("", {}, False)
+
+
+@pytest.mark.parametrize(
+    ("remedy", "target", "says"), [("cancel_job", "pod-1", "is Slurm's"), ("evict_pods", "gpu-001", "is Kubernetes's")]
+)
+def test_what_only_another_scheduler_knows_is_not_built(remedy: str, target: str, says: str) -> None:
+    with pytest.raises(NoController, match=says):
+        _build(remedy, target)
+
+
+def test_drained_is_said_in_two_readings_where_kubernetes_is_asked() -> None:
+    readings = [condition for condition in _build("gpu_reset", "pod-2").conditions if condition.id == "drained"]
+    assert [condition.kind for condition in readings] == ["controller", "controller"]
+    assert ["get node" in " ".join(condition.argv) for condition in readings] == [True, False]
+    assert all("ip-10-0-0-2.cloud.example" in " ".join(condition.argv) for condition in readings)
 
 
 # -- exclusive checks --------------------------------------------------------------------------------------------------------

@@ -7,24 +7,17 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from tools.acting.conditions import filled
+from tools.acting.scheduled import readings_of
 from tools.action import Action, Condition, FaultCondition, new_approval_id, plain
 from tools.checks import CHECKS
 from tools.inventory.hosts import Host
 from tools.nodekit.generate import template
-from tools.remedies import REMEDIES
+from tools.remedies import REMEDIES, way_of
 from tools.remedies.row import KINDS, BadArgument, Kind, Remedy, check_args, fill
-
-DRAINED = Condition(
-    "controller",
-    "the node is drained and runs no job",
-    ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"),
-    "drained|drained[*]",
-    id="drained",
-)
 
 
 class NoController(BadArgument):
-    """The remedy runs via a scheduler's controller, and the inventory names none for that group."""
+    """The remedy runs via a scheduler's controller, and the inventory names none for that group, or another scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +50,26 @@ def via_of(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
         return target
     controller = hosts.get(target.controller)
     if controller is None:
-        raise NoController(f"{remedy.id} runs via a Slurm controller; set `controller:` for group {target.group!r} in the inventory")
+        raise NoController(f"{remedy.id} runs via a scheduler's controller; set `controller:` for group {target.group!r} in the inventory")
+    if remedy.only and remedy.only != target.scheduler:
+        raise NoController(
+            f"{remedy.id} is {remedy.only.capitalize()}'s, and {target.name} is scheduled by {target.scheduler.capitalize()}"
+        )
     return controller
 
 
 def build(wanted: ActionWanted, target: Host, via: Host, seen: HostSeen, *, policy: str, catalogue: str, approval: str = "") -> Action:
     """The action, whole. BadArgument for values that do not fit; KeyError for an unknown remedy is a bug of the caller."""
-    remedy = REMEDIES[wanted.remedy]
+    row = REMEDIES[wanted.remedy]
+    remedy = way_of(row, target.scheduler)
     approval = approval or new_approval_id()
     args = check_args(remedy, dict(wanted.args) | _implied(remedy, wanted, target, approval))
-    values = args | {"target": target.name}
+    values = {"node": target.node_name, **args, "target": target.node_name}
     conditions = tuple(filled(row, values) for row in conditions_of(remedy, target, needs_drained=wanted.needs_drained))
     return Action(
         approval=approval,
         incident=wanted.incident,
-        remedy=remedy.id,
+        remedy=row.id,
         args=args,
         argv=(remedy.id, *args.values()),
         command=tuple(fill(word, values) for word in remedy.command),
@@ -96,9 +94,9 @@ def build(wanted: ActionWanted, target: Host, via: Host, seen: HostSeen, *, poli
 def _implied(remedy: Remedy, wanted: ActionWanted, target: Host, approval: str) -> dict[str, str]:
     """Arguments that follow from the action itself. BadArgument when `node` is asked for but is not the target: one would approve another host."""
     node = wanted.args.get("node", target.name)
-    if "node" in remedy.args and node != target.name:
+    if "node" in remedy.args and node not in (target.name, target.node_name):
         raise BadArgument(f"node={node[:80]!r}: must be the target, {target.name}")
-    return {name: value for name, value in (("node", target.name), ("approval", approval)) if name in remedy.args}
+    return {name: value for name, value in (("node", target.node_name), ("approval", approval)) if name in remedy.args}
 
 
 def build_check(wanted: ActionWanted, targets: Sequence[str], *, policy: str, catalogue: str) -> Action:
@@ -131,7 +129,7 @@ def conditions_of(remedy: Remedy, target: Host, *, needs_drained: bool = False) 
     if needs_drained and not target.controller:
         raise NoController(f"nobody can say that {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
     drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))
-    return (*remedy.conditions, *((DRAINED,) if drained else ()))
+    return (*remedy.conditions, *(readings_of(target).drained if drained else ()))
 
 
 def _exclusive() -> str:

@@ -16,7 +16,7 @@ from tools.action import Action
 from tools.clock import Clock
 from tools.ledger.claim import Claim
 from tools.nodekit.generate import ACT
-from tools.remedies import REMEDIES
+from tools.remedies import carried_out
 from tools.remedies.row import Remedy
 from tools.transport import Transport, Unreachable
 
@@ -89,7 +89,7 @@ async def run(
     beat_seconds: float = 10.0,
 ) -> Ending:
     """Start (where the claim may), then poll until it is settled or its time is over. LostClaim passes through: stop at once."""
-    action, remedy = claim.action, REMEDIES[claim.action.remedy]
+    action, remedy = claim.action, carried_out(claim.action.argv, claim.action.remedy)
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
     watch = _Watch(action, remedy, transport)
     said = await _beating(start(claim, transport, kit) if claim.may_start else settle(action, transport, kit), claim, beat, beat_seconds)

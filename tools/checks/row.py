@@ -44,6 +44,7 @@ SLOTS: Mapping[str, str] = {
     "object_store": URL,
     "tracker": URL,
     "node": r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}",
+    "kube_node": r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?",
 }
 """What may fill a {slot} of an argv template, matched whole. Values come from inventory and tickets, so nothing looser."""
 

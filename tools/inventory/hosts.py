@@ -13,6 +13,9 @@ from kb.yaml import Document, Problems, read
 from tools.checks.row import SLOTS, URL
 from tools.inventory.nearest import in_words, unknown_names
 from tools.inventory.ranges import BadRange, expand
+from tools.inventory.schedulers import Scheduled, scheduling_problems
+
+Scheduler = Literal["slurm", "kubernetes", "none"]
 
 
 class BadInventory(ValueError):
@@ -49,7 +52,9 @@ class Reach(BaseModel):
     tracker: str | None = None
     """The address of the experiment tracker that jobs report to; the same."""
     controller: str | None = None
-    """The host (of this inventory) on which Slurm's commands run; without one nothing is drained or cancelled."""
+    """The host (of this inventory) on which the scheduler's commands run; without one nothing is drained, evicted or cancelled."""
+    scheduler: Scheduler | None = None
+    """Whose commands those are; Slurm's where nothing is said. `none`: nobody schedules these hosts, whatever `defaults` say."""
 
     @field_validator("job_logs", "nccl_tests", "gpu_burn")
     @classmethod
@@ -75,6 +80,8 @@ class HostRow(Reach):
 
     address: str | None = None
     host_key_alias: str | None = None
+    node: str | None = None
+    """What its scheduler calls it, where that is not its name here."""
 
 
 class GroupRow(Reach):
@@ -135,8 +142,15 @@ class Host(BaseModel):
     launcher: Literal["mpi", "srun", "torchrun"] = "mpi"
     sku: str = ""
     controller: str = ""
+    scheduler: Scheduler = "slurm"
+    node: str = ""
     group: str = ""
     tenant: str = ""
+
+    @property
+    def node_name(self) -> str:
+        """What its scheduler calls it."""
+        return self.node or self.name
 
 
 class Inventory(BaseModel):
@@ -202,7 +216,7 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
     if problems:
         raise refuse(problems)
     hosts = {name: _host(name, groups, file) for name, groups in groups_of.items()}
-    asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller)))
+    asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm")))
     return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
 
 
@@ -218,6 +232,7 @@ def _settled(file: _File) -> tuple[dict[str, list[str]], dict[str, list[str]], l
         for name in names:
             groups_of.setdefault(name, []).append(group)
     problems += [*_unknown(groups_of.keys(), file), *_channel_problems(file), *_tenant_problems(groups_of, file)]
+    problems += scheduling_problems(_scheduled(groups_of, file))
     return members, groups_of, problems
 
 
@@ -265,6 +280,16 @@ def _unknown(known: Collection[str], file: _File) -> Iterator[Problem]:
     for loc, row in rows.items():
         if row.controller and row.controller not in known:
             yield (*loc, "controller"), f"{'.'.join(map(str, loc))}.controller: {row.controller!r} is not a host of this inventory"
+        if row.controller and row.scheduler == "none":
+            yield (*loc, "scheduler"), f"{'.'.join(map(str, loc))}.scheduler: is none, and `controller:` names who is asked; leave one out"
+
+
+def _scheduled(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterator[Scheduled]:
+    """Where all is Slurm's and by its own name, there is nothing to look at."""
+    rows = (file.defaults, *file.groups.values(), *file.hosts.values())
+    if any(row.scheduler for row in rows) or any(row.node for row in file.hosts.values()):
+        hosts = (_host(name, groups, file) for name, groups in groups_of.items())
+        yield from (Scheduled(h.name, h.group, h.scheduler, h.controller, h.node_name, bool(h.node)) for h in hosts)
 
 
 def _channel_problems(file: _File) -> Iterator[Problem]:
@@ -289,10 +314,13 @@ def _host(name: str, groups: Sequence[str], file: _File) -> Host:
     row, settings = file.hosts.get(name, HostRow()), file.defaults
     for layer in (*(file.groups[group] for group in groups), row):
         settings = Reach(**layer.model_dump(include=set(Reach.model_fields))).over(settings)
+    if settings.scheduler == "none":
+        settings = settings.model_copy(update={"controller": None})
     return Host(
         name=name,
         address=row.address or name,
         host_key_alias=row.host_key_alias or "",
+        node=row.node or "",
         group=groups[-1],
         tenant=next((tenant for group in groups if (tenant := file.groups[group].tenant)), ""),
         **settings.model_dump(exclude_none=True),

@@ -122,7 +122,8 @@ def _question(name: str, check: Check, argv: Sequence[str]) -> str:
 
 
 def _in_kit(remedies: Mapping[str, Remedy]) -> list[Remedy]:
-    return [remedy for remedy in remedies.values() if remedy.at != "fleet"]
+    rows = (row for remedy in remedies.values() for row in (remedy, *remedy.ways.values()))
+    return [row for row in rows if row.at != "fleet"]
 
 
 def _previewed(remedies: Mapping[str, Remedy]) -> list[Remedy]:

@@ -1,8 +1,21 @@
 """The remedy catalogue: one row a change, joined into one table. May import the action alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tools.remedies import gpu, machine, scheduler, software
+from tools.remedies import gpu, kubernetes, machine, scheduler, software
 from tools.remedies.row import Remedy
 
-REMEDIES: Mapping[str, Remedy] = {row.id: row for row in (*scheduler.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)}
+REMEDIES: Mapping[str, Remedy] = {row.id: row for row in (*scheduler.ROWS, *kubernetes.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)}
+
+WAYS: Mapping[str, Remedy] = {way.id: way for row in REMEDIES.values() for way in row.ways.values()}
+"""How another scheduler does what a row says, by their own ids: the node kit has them beside the rows."""
+
+
+def way_of(remedy: Remedy, scheduler: str) -> Remedy:
+    """The row that is carried out where this scheduler is asked."""
+    return remedy.ways.get(scheduler, remedy)
+
+
+def carried_out(argv: Sequence[str], remedy: str) -> Remedy:
+    """The row that an action is carried out by: its own id stands first in `argv`. KeyError for one that the catalogue has no more."""
+    return WAYS[argv[0]] if argv and argv[0] in WAYS else REMEDIES[remedy]

@@ -38,3 +38,40 @@ JOB_STILL_THERE = Condition(
 )
 """Asked again by the kit itself just before it cancels: of a job that has ended or never was scancel says nothing and ends with 0 (22.05), so
 that would look like a job cancelled."""
+
+CORDONED_TEMPLATE = (
+    "{{ if .spec.unschedulable }}cordoned{{ else }}schedulable{{ end }}"
+    '{{ with .metadata.annotations }}{{ with index . "rackmedic/drained" }} by {{ . }}{{ end }}{{ end }}'
+)
+"""`schedulable`, `cordoned`, `cordoned by rackmedic:apr-…`. A mark without a cordon holds nothing."""
+
+_NODE = ("kubectl", "get", "node", "{node}", "-o", f"go-template={CORDONED_TEMPLATE}")
+_PODS = (
+    *("kubectl", "get", "pods", "--all-namespaces", "--no-headers"),
+    *("--field-selector", "spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed"),
+    *("-o", "custom-columns=OWNER:.metadata.ownerReferences[*].kind,NAMESPACE:.metadata.namespace,POD:.metadata.name"),
+)
+
+KUBE_IN_SERVICE = Condition("controller", "nobody else has cordoned the node", _NODE, "schedulable*")
+KUBE_STILL_IN_SERVICE = Condition("node", "nobody has cordoned it when it begins", _NODE, "schedulable*")
+"""The same, read by the kit under its lock: between the claim and the command somebody else may be quicker."""
+
+KUBE_CORDONED = Condition("controller", "the node is cordoned", _NODE, "cordoned*", id="drained")
+KUBE_OURS = Condition("controller", "the node was cordoned by RackMedic", _NODE, "cordoned by rackmedic:apr-*")
+KUBE_STILL_OURS = Condition("node", "the cordon is still RackMedic's when it begins", _NODE, "cordoned by rackmedic:apr-*")
+KUBE_EMPTY = Condition("controller", "no pod is left on the node but those of DaemonSets", _PODS, "|DaemonSet *|Node *", id="drained")
+"""A row for each pod; `Node` owns the static ones, which nothing evicts."""
+KUBE_SCHEDULABLE = Condition("controller", "the node takes pods", _NODE, "schedulable*")
+KUBE_MARK = Condition(
+    "controller",
+    "whose mark the node carries",
+    (
+        "kubectl",
+        "get",
+        "node",
+        "{node}",
+        "-o",
+        'go-template={{ with .metadata.annotations }}{{ with index . "rackmedic/drained" }}{{ . }}{{ end }}{{ end }}',
+    ),
+    "rackmedic:*",
+)

@@ -53,6 +53,13 @@ KINDS: Mapping[str, Kind] = {
     "container": Kind(r"[0-9a-f]{64}", "a container's whole id, 64 hex digits", 64, (_HEX * 64,)),
     "hours": Kind(r"2[4-9]|[3-9][0-9]|[1-9][0-9]{2}", "a whole number of hours from 24 to 999", 3, HOURS),
     "service": Kind("|".join(SERVICES), f"one of {', '.join(SERVICES)}", 19, SERVICES),
+    "kube_node": Kind(
+        r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
+        "a node name of Kubernetes: small letters, digits, '.' and '-'",
+        253,
+        ("[a-z0-9]*",),
+        ("*[!a-z0-9.-]*", "*[.-]"),
+    ),
     "approval": Kind(r"apr-[0-9a-f]{12}", "an approval id", 16, (f"apr-{_HEX * 12}",)),
     "check": Kind(r"[a-z][a-z0-9]{1,9}", "a check id", 10, ("[a-z][a-z0-9]*",), ("*[!a-z0-9]*",)),
 }
@@ -82,6 +89,8 @@ class Remedy:
     `preview`: what the kit's looking half is asked before people decide: a function of the kit that says what would go, and its words.
     `back`: for people, how to take it back where no remedy does.
     `refusals`: words of the real tool's own refusal → what it means and what to do, for the card.
+    `only`: the one scheduler that knows it. `ways`: how another scheduler than Slurm does the same, as a row of its own; the kit and the
+    action's `argv` know it by that row's id, people and ladders by this one's.
     """
 
     id: str
@@ -104,6 +113,8 @@ class Remedy:
     harder: Mapping[str, str] = field(default_factory=dict)
     back: str = ""
     preview: tuple[str, ...] = ()
+    only: str = ""
+    ways: Mapping[str, "Remedy"] = field(default_factory=dict)
 
 
 def check_args(remedy: Remedy, given: Mapping[str, str]) -> dict[str, str]:

@@ -1,5 +1,7 @@
-"""What Slurm does: take a node out of service and back, end a job. Carried out via the group's controller."""
+"""What Slurm does: take a node out of service and back, end a job. Carried out via the group's controller. Where Kubernetes is asked for the
+same, it goes its own way."""
 
+from tools.remedies import kubernetes
 from tools.remedies.readings import DRAINED_BY_US, JOB_STILL_THERE, JOB_THERE, NODE_IN_SERVICE
 from tools.remedies.row import Remedy
 
@@ -16,6 +18,7 @@ ROWS: tuple[Remedy, ...] = (
         blast="one node: running jobs go on, no new one starts there",
         conditions=(NODE_IN_SERVICE,),
         undo="resume_node",
+        ways={"kubernetes": kubernetes.CORDON},
         refusals={
             "Invalid node state specified": "Slurm does not allow that change from the node's state; look at `scontrol show node`",
             "Access/permission denied": "the account on the controller is no Slurm operator; grant AdminLevel=Operator",
@@ -34,6 +37,7 @@ ROWS: tuple[Remedy, ...] = (
         blast="one node takes jobs again",
         conditions=(DRAINED_BY_US,),
         undo="drain_node",
+        ways={"kubernetes": kubernetes.UNCORDON},
         refusals={"Invalid node state specified": "the node is not drained any more, or Slurm still sees it down; nothing to resume"},
     ),
     Remedy(
@@ -51,5 +55,6 @@ ROWS: tuple[Remedy, ...] = (
             "Invalid job id specified": "Slurm does not know that job any more",
             "Access/permission denied": "the account on the controller may not cancel other people's jobs; grant AdminLevel=Operator",
         },
+        only="slurm",
     ),
 )

@@ -42,4 +42,21 @@ for unit in nvidia-fabricmanager nvidia-persistenced; do
 done"""
 """The driver for the running kernel, then what failed at boot without it: the other modules, and the services."""
 
+CORDON = """kubectl annotate node "$1" "rackmedic/drained=rackmedic:$2" --overwrite || exit
+said=$(kubectl cordon "$1" 2>&1); status=$?; printf "%s\\n" "$said"
+case $status$said in
+  0*already*) status=1 ;;
+  0*) exit 0 ;;
+esac
+kubectl annotate node "$1" rackmedic/drained-; exit $status"""
+"""The mark first: a node that is out of service without one would be nobody's. Where somebody was quicker, the cordon is theirs, and the mark goes."""
+
+UNCORDON = 'kubectl uncordon "$1" && kubectl annotate node "$1" rackmedic/drained-'
+
+EVICT = """said=$(kubectl drain "$1" --ignore-daemonsets --timeout=540s 2>&1); status=$?
+case $status in 0) said=$(printf "%s\\n" "$said" | grep -v "will retry") ;; esac
+printf "%s\\n" "$said"; exit $status"""
+"""No --force and nothing of emptyDir: pods that nobody would start again, or that keep data on the node, are named and stay, and then no pod goes.
+A disruption budget that refused for a while and then let it pass is no refusal."""
+
 POWER_CYCLE = "sync; ipmitool chassis power cycle"

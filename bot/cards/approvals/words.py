@@ -9,8 +9,8 @@ from tools.action import Action, FaultCondition
 from tools.inventory.ranges import BadRange, expand, fold
 from tools.ledger.record import Record, targets_of
 from tools.ledger.states import State
-from tools.remedies import REMEDIES
-from tools.remedies.row import fill
+from tools.remedies import REMEDIES, carried_out
+from tools.remedies.row import Remedy, fill
 
 MARKS: Mapping[State, str] = {
     State.PENDING: "✋",
@@ -82,9 +82,14 @@ SCHEDULED: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchan
 """Where the proof is what the scheduler says."""
 
 
+def _row(action: Action) -> Remedy | None:
+    """What is carried out; None where the catalogue has no such remedy any more."""
+    return carried_out(action.argv, action.remedy) if action.remedy in REMEDIES else None
+
+
 def does(action: Action) -> str:
     """What the catalogue says that it does, with this action's arguments."""
-    remedy = REMEDIES.get(action.remedy)
+    remedy = _row(action)
     if remedy is None:
         return exact(action.remedy)
     values = {name: exact(action.args.get(name, "")) for name in remedy.args} | {"target": exact(action.target)}
@@ -93,7 +98,9 @@ def does(action: Action) -> str:
 
 def does_each(actions: Sequence[Action]) -> str:
     """The same for several actions of one remedy: the hosts folded, and `…` where an argument is each one's own."""
-    remedy = REMEDIES.get(actions[0].remedy)
+    remedy = _row(actions[0])
+    if remedy is None or len({action.argv[:1] for action in actions}) > 1:
+        remedy = REMEDIES.get(actions[0].remedy)
     if remedy is None or len(actions) == 1:
         return does(actions[0])
     said = {name: {exact(action.args.get(name, "")) for action in actions} for name in remedy.args}
@@ -104,7 +111,7 @@ def does_each(actions: Sequence[Action]) -> str:
 
 def blast(action: Action) -> str:
     """Whom it disturbs."""
-    remedy = REMEDIES.get(action.remedy)
+    remedy = _row(action)
     return remedy.blast if remedy else "not known: the catalogue has no such remedy any more"
 
 

@@ -25,7 +25,7 @@ from tests.support.fakes_graph import SLOW_LINK, Killed, fact
 from tests.support.fakes_graph import TAXONOMY as EVERYDAY
 from tests.support.fakes_ledger import action
 from tests.support.inventories import inventory
-from tools.acting.build import DRAINED
+from tools.acting.scheduled import DRAINED
 from tools.action import Action, Condition
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.fakes_ledger import BOOT, IDLE, OTHER_BOOT, action
-from tools.acting.build import DRAINED
 from tools.acting.dry_run import dry_run
 from tools.acting.kit import current_version
+from tools.acting.scheduled import DRAINED
 from tools.inventory.hosts import Host, Inventory
 from tools.transport import Ran, Unreachable
 

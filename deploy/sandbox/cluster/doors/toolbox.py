@@ -31,7 +31,7 @@ GRACE = 0.15
 """Real seconds between `systemctl reboot` and silence: enough for the kit to write down how its command ended, as on real machines."""
 
 OURS = (
-    "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel",
+    "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel", "kubectl",
     "rmmod", "dkms", "lsmod", "docker", "nvidia-ctk", "chronyc", "cpupower", "find", "df", "ipmitool",
     "dmesg", "journalctl", "lspci", "sminfo", "iblinkinfo",
     "reboot", "shutdown", "poweroff", "halt", "insmod", "pkill", "killall", "mount", "umount", "ip", "service",

@@ -1,0 +1,50 @@
+"""The real kubectl on a fake controller, in front of the stand-in of the API: as root in the node kit, and as RackMedic's account where it looks."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.kubernetes.api import KubeApi
+from tests.support.fakes_nodekit import Node
+from tools.transport import Ran
+
+KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
+MISSING = "kubectl is not installed: make setup-system"
+
+
+def homes(root: Path, api: KubeApi) -> dict[str, Path]:
+    """A home with a kubeconfig for each of the two accounts."""
+    made = {role: root / role for role in ("rackmedic-looks", "rackmedic-acts")}
+    for role, home in made.items():
+        (home / ".kube").mkdir(parents=True, exist_ok=True)
+        (home / ".kube/config").write_text(api.kubeconfig(role))
+    return made
+
+
+def install(node: Node, api: KubeApi) -> None:
+    """kubectl for the kit of this node: what it was asked is written down, then the real one does it."""
+    home = homes(node.root, api)["rackmedic-acts"]
+    node.stub("kubectl", f'HOME={home} KUBECONFIG= exec {KUBECTL} "$@"')
+
+
+class LooksHere:
+    """A transport to the controller: runs what it is given on this machine, with the kubeconfig of the account that looks."""
+
+    def __init__(self, root: Path, api: KubeApi) -> None:
+        home = homes(root, api)["rackmedic-looks"]
+        (home / "bin").mkdir(exist_ok=True)
+        (home / "bin/kubectl").symlink_to(KUBECTL or "kubectl")
+        self._env = {"HOME": str(home), "PATH": f"{home / 'bin'}:/usr/bin:/bin"}
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        self.asked.append((host, tuple(argv)))
+        pipe = asyncio.subprocess.PIPE
+        child = await asyncio.create_subprocess_exec(*argv, stdout=pipe, stderr=pipe, stdin=asyncio.subprocess.DEVNULL, env=self._env)
+        out, err = await child.communicate()
+        return Ran(out[:cap], err[:cap], child.returncode, truncated=len(out) > cap)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,69 @@
+"""Where a node stands with its scheduler: out of service and empty, back, and by whose word. Slurm says it in one line, Kubernetes in two."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kb.scan import lines_in
+from tools.acting.conditions import ConditionSeen, filled, see
+from tools.action import Condition
+from tools.inventory.hosts import Host
+from tools.remedies.readings import DRAINED_BY_US, KUBE_CORDONED, KUBE_EMPTY, KUBE_MARK
+from tools.transport import Transport
+
+DRAINED = Condition(
+    "controller",
+    "the node is drained and runs no job",
+    ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"),
+    "drained|drained[*]",
+    id="drained",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerReadings:
+    """What one scheduler is asked of a node. `drained`: all must hold; `reason`: what prints by whose word it is out of service."""
+
+    drained: tuple[Condition, ...]
+    reason: Condition
+
+
+READINGS: Mapping[str, SchedulerReadings] = {
+    "slurm": SchedulerReadings((DRAINED,), DRAINED_BY_US),
+    "kubernetes": SchedulerReadings((KUBE_CORDONED, KUBE_EMPTY), KUBE_MARK),
+}
+
+
+def readings_of(target: Host) -> SchedulerReadings:
+    """Of the scheduler that the target has."""
+    return READINGS.get(target.scheduler, READINGS["slurm"])
+
+
+async def drained(target: Host, transport: Transport) -> ConditionSeen:
+    """Whether a scheduler has the host out of service and without jobs. `saw` is the state in the scheduler's word."""
+    seen = ConditionSeen("", None, "")
+    for condition in readings_of(target).drained:
+        seen = await see(_of(condition, target), target.controller, transport)
+        if seen.ok is not True:
+            break
+    return seen if target.scheduler != "kubernetes" or seen.ok is None else replace(seen, saw=standing(seen))
+
+
+def standing(seen: ConditionSeen) -> str:
+    """What is said of a node that should be drained and empty, and what of the one of Kubernetes that is."""
+    if seen.says == KUBE_CORDONED.says:
+        return seen.saw.split(" ", 1)[0]
+    if seen.says != KUBE_EMPTY.says:
+        return seen.saw
+    pods = [row.split() for row in lines_in(seen.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
+    named = ", ".join("/".join(words[-2:]) for words in pods[:3])
+    return f"cordoned, with pods: {named}{' …' if len(pods) > 3 else ''}" if pods else "cordoned and empty"
+
+
+async def drained_for(target: Host, transport: Transport) -> str:
+    """The reason that a scheduler gives for the host's state; empty where it gives none or cannot be asked."""
+    seen = await see(_of(readings_of(target).reason, target), target.controller, transport)
+    return seen.saw.split("\n", 1)[0].strip() if seen.ok is not None else ""
+
+
+def _of(condition: Condition, target: Host) -> Condition:
+    return filled(condition, {"node": target.node_name, "target": target.node_name})
