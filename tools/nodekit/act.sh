@@ -3,6 +3,7 @@
 #
 #   rackmedic-act start DIGEST BOOT_ID REMEDY [ARGUMENT...]   begins, or says what became of that digest
 #   rackmedic-act settle DIGEST                               what became of it; a digest unknown here can never start afterwards
+#   rackmedic-act reserve                                     sets room for a record aside, against the day on which the disk is full
 #   rackmedic-act version
 #
 # The first line of every answer is: started | running | done STATUS | lost | never | refused WHY. Anything else means: cannot tell.
@@ -111,7 +112,8 @@ forbid() { # WHY: written down, so that whoever asks later is told
 # --- the command, detached ----------------------------------------------------------------------------------------------
 
 # It says `started` when that is on disk, and only then runs the command: under its time limit, holding fd 8 but not fd 9, so that
-# a command that nothing can kill keeps its record at `running` and lets go of the host. The status appears whole, after the output.
+# a command that nothing can kill keeps its record at `running` and lets go of the host. The status appears whole, after the output, and
+# where there is no room for it what is left of the reserve is given up. Before anybody can know of the end the reserve is whole again.
 # shellcheck disable=SC2016
 RUNNER='record=$1 limit=$2; shift 2
 date -u +%Y-%m-%dT%H:%M:%SZ >"$record/started.new" && sync "$record/started.new" || exit 1
@@ -119,9 +121,15 @@ mv "$record/started.new" "$record/started" && sync "$record" || exit 1
 (printf "started\n")
 exec >/dev/null 2>&1
 (
-  { timeout -k 10 "$limit" "$@"; printf "%s\n" "$?" >"$record/ended" 2>/dev/null; } 2>&1 |
+  {
+    timeout -k 10 "$limit" "$@"
+    status=$?
+    (printf "%s\n" "$status" >"$record/ended" && sync "$record/ended") 2>/dev/null ||
+      { rm -f "${record%/actions/*}"/reserve/*; printf "%s\n" "$status" >"$record/ended"; } 2>/dev/null
+  } 2>&1 |
     timeout -k 1 "$((limit + 15))" sh -c "dd bs=512 count=4000 2>/dev/null; cat >/dev/null" >"$record/output" 8>&-
   sync "$record/ended" "$record/output"
+  sh @DIRECTORY@/rackmedic-act reserve 8>&-
   [ -s "$record/ended" ] && mv "$record/ended" "$record/status" && sync "$record"
 ) 9>&- &
 exec 8>&-
@@ -139,6 +147,37 @@ launch() { # LIMIT COMMAND...
   heard=$(setsid $scope sh -c "$RUNNER" rackmedic-run "$record" "$limit" "$@" 2>"$record/launch" &)
   [ -f "$record/started" ] || forbid "it could not be launched: $(head -c 200 "$record/launch" 2>/dev/null | tr -c '[:print:]' ' ')"
   say "${heard:-started}"
+}
+
+# --- room for a record on a full file system ---------------------------------------------------------------------------
+
+# A full disk is what `cleanup` is for, and no remedy runs without its record. So blocks and inodes are set aside: FIRST is given up when a record
+# is to begin and has no room, LAST when its end cannot be written. What was given up is set aside again once the remedy has ended.
+FIRST="1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"
+LAST="17 18 19 20"
+FILES="1 2 3 4 5 6 7 8 9 10 11 12" # a record has ten, and their directory
+PIECE=32768
+
+roomy() { # whether the files of a record can be made now
+  mkdir -p "$STATE/room" 2>/dev/null || return 1
+  lacks=0
+  for piece in $FILES; do
+    { printf '%4096s' '' >"$STATE/room/$piece"; } 2>/dev/null || { lacks=1; break; }
+  done
+  rm -rf "$STATE/room"
+  return "$lacks"
+}
+
+release() {
+  for piece in $FIRST; do rm -f "$STATE/reserve/$piece"; done
+}
+
+reserve() { # what is missing of it, as far as there is room; of random bytes, which no file system makes smaller
+  state_is_ours && mkdir -p "$STATE/reserve" 2>/dev/null && command : >>"$STATE/door" && command : >>"$STATE/lock" || trouble "$NO_RECORD"
+  for piece in $LAST $FIRST; do
+    [ -s "$STATE/reserve/$piece" ] && continue
+    head -c "$PIECE" /dev/urandom >"$STATE/reserve/$piece" 2>/dev/null || { rm -f "$STATE/reserve/$piece"; trouble "no room to set aside in $STATE"; }
+  done
 }
 
 # --- the protocol ------------------------------------------------------------------------------------------------------
@@ -167,6 +206,7 @@ start() {
   command exec 9>"$STATE/lock" || refuse "$NO_RECORD"
   flock -n 9 || refuse "another action is running on this host"
   [ "$(cat "$BOOT_FILE")" = "$boot" ] || refuse "the host has booted since the approval"
+  roomy || { release; roomy; } || refuse "$NO_RECORD"
   mkdir "$record" || refuse "$NO_RECORD"
   command exec 8>"$record/lock" || refuse "$NO_RECORD"
   flock 8
@@ -206,6 +246,7 @@ held() { [ -f "$record/lock" ] && ! flock -s -n "$record/lock" true; }
 case ${1-} in
   start) shift; start "$@" ;;
   settle) shift; settle "$@" ;;
+  reserve) reserve ;;
   version) say "@VERSION@" ;;
-  *) trouble "usage: rackmedic-act start|settle|version" ;;
+  *) trouble "usage: rackmedic-act start|settle|reserve|version" ;;
 esac

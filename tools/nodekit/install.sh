@@ -16,6 +16,8 @@ id @USER@ >/dev/null 2>&1 || useradd --system --create-home --shell /bin/sh --pa
 visudo -cqf sudoers
 install -o root -g root -m 0755 rackmedic-look rackmedic-act @DIRECTORY@/
 install -d -o root -g root -m 0700 @STATE@
+(umask 077 && flock -w 30 @STATE@/lock @DIRECTORY@/rackmedic-act reserve) ||
+  echo "no room for records is set aside: once the disk is full, no remedy will run here, not even the one that cleans it up" >&2
 install -o root -g root -m 0440 sudoers /etc/sudoers.d/rackmedic
 if [ -d /etc/ssh/sshd_config.d ]; then
   install -o root -g root -m 0644 sshd_config /etc/ssh/sshd_config.d/50-rackmedic.conf
