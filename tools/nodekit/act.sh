@@ -59,10 +59,34 @@ module_loaded() { # NAME: yes or no
 }
 
 module_users() { # NAME: how many hold it; of one that is not loaded nobody does
+  [ -e "$PROC/modules" ] || { device_users "$1"; return; }
   while read -r name _ users _; do
     if [ "$name" = "$1" ]; then say "$users"; return 0; fi
   done <"$PROC/modules" || return 1
   say 0
+}
+
+# Where the kernel lists no modules: how many processes have a device of that driver open or mapped, by the device's number, whatever it is called
+# inside a container. No such driver in this kernel: nobody can. Anything that could not be read, other than a process that ended: no answer; nor
+# where not even our own /dev/null was seen.
+# shellcheck disable=SC2016
+HOLDERS='
+  NF == 2 && $2 ~ /\/[0-9]+\/fd\/[0-9]+$/ { seen = 1; if ($1 == major) { sub(/\/fd\/[0-9]+$/, "", $2); pids[$2] } next }
+  NF == 1 && /\/[0-9]+\/maps$/ { sub(/\/maps$/, ""); pids[$0]; next }
+  /: No such (file or directory|process)$/ { next }
+  { odd = 1 }
+  END { if (odd || !seen) exit 1; for (pid in pids) users++; print users + 0 }'
+
+device_users() { # NAME: nvidia_uvm is the module, nvidia-uvm its devices
+  device=$(printf '%s' "$1" | tr _ -) && drivers=$(cat "$PROC/devices") || return 1
+  number=$(printf '%s\n' "$drivers" | awk -v device="$device" '$2 == device { print $1; exit }') || return 1
+  case $drivers in *'Character devices:'*) ;; *) return 1 ;; esac
+  [ -n "$number" ] || { say 0; return 0; }
+  set +f
+  {
+    find -L "$PROC"/[0-9]*/fd -maxdepth 1 -type c -exec stat -L -c '%t %n' {} +
+    grep -lE " /dev/$device(-[a-z]+)?( \(deleted\))?\$" "$PROC"/[0-9]*/maps
+  } 2>&1 | awk -v major="$(printf '%x' "$number")" "$HOLDERS"
 }
 
 container_gpus() { # ID: `lost` where its nvidia-smi says what it says after a daemon-reload; else what it says, with the rights of nobody

@@ -9,7 +9,8 @@ _USERS = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
 IDLE_GPU = Condition("node", "no process uses this GPU", (*_USERS, "-i", "{bdf}"), "")
 IDLE_NODE = Condition("node", "no process uses a GPU of this node", _USERS, "")
 NO_CUDA = Condition("node", "no program uses CUDA on this node", ("@module_users", "nvidia_uvm"), "0")
-"""Told by the kernel, so it can be asked where nvidia-smi does not work. Every CUDA context holds this module."""
+"""Told by the kernel, so it can be asked where nvidia-smi does not work. Every CUDA context holds this module, and has its device open, which is
+what the kit looks for where the kernel lists no modules."""
 
 PEERMEM_ABSENT = Condition("node", "nvidia-peermem is not loaded", ("@module_loaded", "nvidia_peermem"), "no")
 DRIVER_ABSENT = Condition("node", "the NVIDIA driver is not loaded", ("@module_loaded", "nvidia"), "no")
