@@ -16,24 +16,39 @@ from deploy.sandbox.cluster.grammar import recognise
 
 TOOLS = ("nvidia-smi", "lspci", "lsmod", "modinfo", "dmesg")
 STUB = r"""#!/bin/sh
-# asks the rack's simulated GPUs; the answer's status is the exit status and 200
-out=$(mktemp) || exit 1
+# asks the rack's simulated GPUs; the answer's status is the exit status and 200. A BMC that cuts the power does so: nothing is shut down before
+out=$(mktemp -p /dev/shm) || exit 1
 trap 'rm -f "$out"' EXIT
 boot=$(cat /proc/sys/kernel/random/boot_id)
 code=$(printf '%s\0' "$boot" "${0##*/}" "$@" | curl --silent --output "$out" --write-out '%{http_code}' --data-binary @- @URL@)
 cat "$out"
+case "${0##*/} $*/$code" in 'ipmitool chassis power cycle/200') setsid sh -c 'sleep 1; systemctl reboot --force --force' >/dev/null 2>&1 & ;; esac
 [ "$code" -ge 200 ] && exit $((code - 200))
 echo "${0##*/}: the simulated GPUs are not there" >&2
 exit 1
 """
+BMC = ("ipmitool",)
+ENGINE = ("docker", "nvidia-ctk")
+"""Further machinery that a rack may be given: a simulated BMC that really cuts off its node, and a simulated engine behind a real unit of systemd."""
+UNIT = "/etc/systemd/system/docker.service"
+TOLD = "/usr/local/lib/lab/systemctl"
+UNIT_TEXT = f"""[Unit]
+Description=Simulated container engine
+
+[Service]
+ExecStartPre={TOLD} restart docker.service
+ExecStart=/bin/sleep infinity
+"""
+"""Real in all that systemd does with it. The simulated engine behind it hears of each start."""
 HOST = "host"
 
 
 class RackGpus:
     """The simulated GPUs behind a rack's tools, as an async context manager. A node that has booted anew has done so in the simulation too."""
 
-    def __init__(self, rack: Rack, cluster: Cluster) -> None:
+    def __init__(self, rack: Rack, cluster: Cluster, more: Sequence[str] = ()) -> None:
         self.rack, self.cluster = rack, cluster
+        self._tools = (*TOOLS, *more)
         self.calls: list[tuple[str, ...]] = []
         """What was asked: host and words."""
         self._boots: dict[str, str] = {}
@@ -44,11 +59,11 @@ class RackGpus:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 
     @classmethod
-    def healthy(cls, rack: Rack) -> Self:
-        """Eight well GPUs in every GPU node, and nothing that uses them."""
+    def healthy(cls, rack: Rack, more: Sequence[str] = ()) -> Self:
+        """Eight well GPUs in every GPU node, and nothing that uses them; with `more` tools, such as BMC or ENGINE."""
         cluster = Cluster.of("dgx-h100-8", nodes=[node.name for node in NODES if node.role is Role.GPU], pace=0.0)
         cluster.stop_job()
-        return cls(rack, cluster)
+        return cls(rack, cluster, more)
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
@@ -78,13 +93,26 @@ class RackGpus:
         for node in NODES:
             if node.role is Role.GPU:
                 stub = STUB.replace("@URL@", shlex.quote(f"{url}/{node.name}"))
-                for tool in TOOLS:
-                    done(self.rack, node, "sh", "-c", f"cat > /usr/local/bin/{tool} && chmod 755 /usr/local/bin/{tool}", stdin=stub)
+                for path in self._paths:
+                    put = f"mkdir -p {shlex.quote(path.rpartition('/')[0])} && cat > {path} && chmod 755 {path}"
+                    done(self.rack, node, "sh", "-c", put, stdin=stub)
+                if self._has_engine:
+                    done(self.rack, node, "sh", "-c", f"cat > {UNIT} && systemctl daemon-reload && systemctl start docker", stdin=UNIT_TEXT)
 
     def _remove(self) -> None:
         for node in NODES:
             if node.role is Role.GPU:
-                done(self.rack, node, "rm", "-f", *(f"/usr/local/bin/{tool}" for tool in TOOLS))
+                if self._has_engine:
+                    done(self.rack, node, "sh", "-c", f"systemctl stop docker; rm -f {UNIT}; systemctl daemon-reload")
+                done(self.rack, node, "rm", "-f", *self._paths)
+
+    @property
+    def _has_engine(self) -> bool:
+        return set(ENGINE) <= set(self._tools)
+
+    @property
+    def _paths(self) -> list[str]:
+        return [*(f"/usr/local/bin/{tool}" for tool in self._tools), *([TOLD] if self._has_engine else [])]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         host = request.match_info[HOST]

@@ -174,3 +174,12 @@ def test_healing_a_node_brings_it_up_and_into_service() -> None:
     assert (condition_of(of), of.reachable(NODE)) == ("off", False)
     of.heal(NODE)
     assert (condition_of(of), of.reachable(NODE)) == ("idle", True)
+
+
+def test_a_fault_that_one_operation_alone_cures_is_cured_by_no_lighter_one() -> None:
+    cluster = live()
+    cluster.break_("G07", NODE, gpu=4, outcome="power_cycle")
+    do(cluster, "systemctl reboot")
+    assert faults_of(cluster) == ["G07"]
+    do(cluster, "ipmitool chassis power cycle")
+    assert faults_of(cluster) == []

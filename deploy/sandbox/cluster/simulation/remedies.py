@@ -8,7 +8,7 @@ the row says `heavy`.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.faults import FAULTS
@@ -19,6 +19,7 @@ Operation = Literal[
     "gpu_reset", "reboot", "application_clocks", "locked_clocks", "power_limit", "restart_fabricmanager", "modprobe", "kill",
     "mig_off", "compute_mode", "load_driver", "restart_docker", "restart_container", "step_clock", "governor", "cleanup", "power_cycle",
 ]  # fmt: skip
+OPERATIONS: tuple[str, ...] = get_args(Operation)
 Scar = Callable[[GpuState], None]
 
 
@@ -147,17 +148,18 @@ def struck(plan: Plan, blow: Blow) -> Plan:
 
 
 def effect_of(plan: Plan, row: Happening, blow: Blow) -> Effect | None:
-    """What the operation does to a fault there; None for nothing. A fault's argument `outcome` (`cures`, `nothing`) overrules chance."""
+    """What the operation does to a fault there; None for nothing. A fault's argument `outcome` overrules chance: `cures`,
+    `nothing`, or the one operation that cures."""
     effect = EFFECTS.get((row.fault, blow.operation))
     if effect is None or blow.node not in row.nodes or row.ended is not None or row.at > blow.at:
         return None
     if blow.gpu is not None and FAULTS[row.fault].scope == "gpu" and blow.gpu not in gpus_of(plan, row, blow.node):
         return None
     wanted = row.args.get("outcome")
-    if wanted == "nothing":
+    if wanted == "nothing" or (wanted in OPERATIONS and wanted != blow.operation):
         return None
     lucky = dice(plan.seed, "luck", row.fault, row.key, blow.node).random() < effect.chance
-    return effect if lucky or wanted == effect.kind else effect.otherwise
+    return effect if lucky or wanted in (effect.kind, blow.operation) else effect.otherwise
 
 
 def gpus_of(plan: Plan, row: Happening, node: str) -> tuple[int, ...]:
