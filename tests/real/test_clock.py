@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack
 from deploy.lab.settle import until
 from tests.real.clocks import lying_clock
 from tests.real.looking import fact, look
 from tests.real.nodes import on
+from tests.real.team import team
 
 AHEAD = 600.0
 CONFIG = "/etc/chrony/conf.d/lab.conf"
@@ -36,3 +39,15 @@ async def test_the_offset_is_read_from_chronys_own_words(rack: Rack, misled: str
     answers = await look(rack, (misled, "gpu-001"), ("time",))
     assert abs(float(str(fact(answers[misled, "time"], "time.offset").value))) == pytest.approx(AHEAD, abs=5)
     assert abs(float(str(fact(answers["gpu-001", "time"], "time.offset").value))) < 1
+
+
+async def test_a_wrong_clock_is_found_and_a_step_that_the_rack_does_not_take_changes_nothing(
+    rack: Rack, misled: str, tmp_path: Path
+) -> None:
+    async with RackGpus.healthy(rack), team(rack, tmp_path) as people:
+        await people.report(f"jobs do not start on {misled}")
+        await people.reads(f"*Clock of the node is wrong* · *{misled}*", "the clock is off by 600")
+        await people.approve_until(lambda: "Ticket:" in people.said)
+        await people.reads("exit status 1. The fault is still there.", "chronyd may not set the clock")
+    answers = await look(rack, (misled,), ("time",))
+    assert abs(float(str(fact(answers[misled, "time"], "time.offset").value))) == pytest.approx(AHEAD, abs=5)

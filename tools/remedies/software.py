@@ -58,6 +58,7 @@ ROWS: tuple[Remedy, ...] = (
         blast="the clock of one node jumps; a program that measures by the wall clock sees the jump",
         refusals={
             "Cannot talk to daemon": "chrony does not run and did not start: look at `journalctl -u chronyd` (Debian: `-u chrony`)",
+            "500 Failure": "chronyd may not set the clock here (it runs with -x, or without CAP_SYS_TIME in a container): set it on the machine below",
             "Not authorised": "chronyd takes no commands from here: allow its command socket to root",
             "not found": "the node keeps its time with something else than chrony: set it there",
         },
