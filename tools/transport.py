@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from tools.fact import Status
@@ -28,12 +29,21 @@ class Ran:
         return self.stdout.decode("utf-8", "replace")
 
 
+class Barrier(StrEnum):
+    """What keeps us out of a host, as far as it is mended differently."""
+
+    LOGIN = "login"
+    UNLISTED_KEY = "unlisted key"
+    CHANGED_KEY = "changed key"
+    OTHER = "other"
+
+
 class Unreachable(Exception):
     """No answer can be had from a host. `status` is how that counts as evidence, the text what an operator needs to act."""
 
-    def __init__(self, host: str, why: str, status: Status = Status.UNREACHABLE) -> None:
+    def __init__(self, host: str, why: str, status: Status = Status.UNREACHABLE, barrier: Barrier = Barrier.OTHER) -> None:
         super().__init__(f"{host}: {why}")
-        self.host, self.why, self.status = host, why, status
+        self.host, self.why, self.status, self.barrier = host, why, status, barrier
 
 
 class Transport(Protocol):

@@ -5,43 +5,28 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from bot.run.retention import GB, last_time
 from bot.run.site import BadSite, site_checks, site_folder, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.store.store import StoreUnavailable, open_store
-from kb.redact import visible
-from tools.acting.kit import KitState, current_version, kit_of
-from tools.checks.kernel import BOOT_ID
+from bot.terminal.examination.finding import Finding, State, findings_table
+from bot.terminal.examination.hosts import host_findings
+from bot.terminal.examination.schedulers import scheduler_findings
 from tools.inventory.hosts import BadInventory, ChannelRow, Inventory
-from tools.inventory.ranges import BadRange, fold
+from tools.inventory.ranges import BadRange
 from tools.inventory.sources.open import open_inventory
 from tools.retention import DAY, kept
 from tools.ssh.client import Limits, Ssh
-from tools.transport import Unreachable
 
-State = Literal["ok", "warn", "fail", "off"]
 LEAST_FREE = 64 << 20
 """Bytes; evidence of a few incidents."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One part: how it is, and what to do where that is not well."""
-
-    part: str
-    state: State
-    says: str
-    mend: str = ""
 
 
 async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
@@ -65,15 +50,6 @@ async def examined(settings: Settings, hosts: str = "") -> list[Finding]:
         lambda: asyncio.to_thread(retention_findings, settings, time.time()),
     ]
     return [finding for rows in await asyncio.gather(*(look() for look in looks)) for finding in rows]
-
-
-def findings_table(findings: Sequence[Finding]) -> Table:
-    """What was found, for people. Hosts and services put words in here, so they are shown as they are, never as markup."""
-    table = Table("part", "", "what", "how to mend", header_style="bold")
-    marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
-    for row in findings:
-        table.add_row(row.part, Text(*marks[row.state]), Text(visible(row.says)), Text(visible(row.mend)))
-    return table
 
 
 async def _store(settings: Settings) -> list[Finding]:
@@ -202,52 +178,9 @@ def channel_finding(row: ChannelRow) -> Finding:
 
 
 async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> list[Finding]:
-    """One line for all hosts that answer, one for each way in which others do not."""
+    """The hosts, then what schedules jobs on them."""
     ssh = Ssh(inventory, Limits(settings.ssh_sessions, settings.ssh_handshakes, settings.ssh_per_bastion))
     try:
-        answers = await asyncio.gather(*(_try(ssh, name) for name in names))
-        there = [name for name, why in zip(names, answers, strict=True) if not why and inventory.hosts[name].kit]
-        kits = kit_findings(there, await asyncio.gather(*(kit_of(name, ssh) for name in there)))
+        return [*await host_findings(ssh, inventory, names), *await scheduler_findings(ssh, inventory, names)]
     finally:
         await ssh.aclose()
-    by_answer: dict[str, list[str]] = {}
-    for name, answer in zip(names, answers, strict=True):
-        by_answer.setdefault(answer, []).append(name)
-    good = by_answer.pop("", [])
-    rows = [Finding("ssh", "ok", f"{len(good)} of {len(names)} hosts answer, host keys verified")] if good else []
-    return (
-        rows
-        + [
-            Finding("ssh", "fail", f"{fold(hosts)}: {why}", "see the reason; `known_hosts`, `user` and `key` are set in the inventory")
-            for why, hosts in by_answer.items()
-        ]
-        + kits
-    )
-
-
-def kit_findings(names: list[str], states: list[KitState]) -> list[Finding]:
-    """One line for hosts that can run every remedy, one for each way in which others cannot."""
-    by_state: dict[tuple[str, str], list[str]] = {}
-    for name, kit in zip(names, states, strict=True):
-        by_state.setdefault((kit.state, kit.version if kit.state == "older" else kit.says), []).append(name)
-    rows = []
-    for (state, detail), hosts in sorted(by_state.items()):
-        says = {
-            "current": f"{len(hosts)} of {len(names)} hosts have it, version {current_version()}",
-            "older": f"{fold(hosts)}: version {detail}, not {current_version()}: remedies and newer checks are refused there",
-            "missing": f"{fold(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
-            "unknown": f"{fold(hosts)}: could not be asked ({detail})",
-        }[state]
-        good = state == "current"
-        rows.append(
-            Finding("node kit", "ok" if good else "fail", says, "" if good else "install it anew: `rackmedic node-kit`, its install.sh")
-        )
-    return rows
-
-
-async def _try(ssh: Ssh, name: str) -> str:
-    try:
-        ran = await ssh.run(name, BOOT_ID, timeout=10, cap=1000)
-    except Unreachable as why:
-        return why.why
-    return "" if ran.exit_status == 0 else f"cannot run a command (exit status {ran.exit_status})"

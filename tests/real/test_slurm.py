@@ -2,11 +2,14 @@
 
 import pytest
 
+from bot.terminal.examination.schedulers import scheduler_findings
 from deploy.lab.layout import CONTROLLER, Rack
 from deploy.lab.settle import until
-from tests.real.looking import fact, look
+from tests.real.looking import GPU_NODES, fact, look
 from tests.real.nodes import job_state, on, submit
+from tests.support.inventories import inventory_of
 from tools.fact import Fact, Status
+from tools.ssh.client import Ssh
 
 pytestmark = pytest.mark.usefixtures("in_service")
 
@@ -53,3 +56,22 @@ async def test_without_a_controller_slurms_state_is_not_known(rack: Rack) -> Non
         assert not [row for row in answer.facts if row.key == "sched.state" and row.status is Status.OK]
     finally:
         on(rack, CONTROLLER.name, "systemctl", "start", "slurmctld")
+
+
+async def test_the_doctor_finds_slurm_answering_and_hosts_that_it_does_not_know(rack: Rack) -> None:
+    inventory = inventory_of(rack.inventory)
+    ssh = Ssh(inventory)
+    try:
+        (knows,) = await scheduler_findings(ssh, inventory, [*GPU_NODES, "ctl"])
+        assert (knows.state, knows.says) == ("ok", "ctl answers and knows gpu-[001-003]")
+        odd = inventory.model_copy(
+            update={"hosts": {**inventory.hosts, "cpu-001": inventory.hosts["cpu-001"].model_copy(update={"controller": "ctl"})}}
+        )
+        (lacks,) = await scheduler_findings(ssh, odd, ["cpu-001", "gpu-001"])
+        assert (lacks.state, lacks.says) == ("fail", "Slurm (ctl) knows no node cpu-001; it knows gpu-[002-003]")
+        on(rack, CONTROLLER.name, "systemctl", "stop", "slurmctld")
+        (silent,) = await scheduler_findings(ssh, inventory, GPU_NODES)
+        assert (silent.state, "Unable to contact slurm controller" in silent.says) == ("fail", True)
+    finally:
+        on(rack, CONTROLLER.name, "systemctl", "start", "slurmctld")
+        await ssh.aclose()

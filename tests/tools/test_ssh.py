@@ -16,7 +16,7 @@ from tools.fact import Status
 from tools.inventory.hosts import parse_inventory
 from tools.ssh.client import WHOLE_PATH, Limits, Ssh, remote_command
 from tools.ssh.later import LateSsh
-from tools.transport import Unreachable
+from tools.transport import Barrier, Unreachable
 
 pytestmark = needs_sshd
 BRISK = Limits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.5, grace_seconds=1)
@@ -104,8 +104,9 @@ async def test_a_changed_host_key_is_refused_with_the_mend(tmp_path: Path) -> No
         other = (tmp_path / "other.pub").read_text().split()
         (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {other[0]} {other[1]}\n")
         ssh = Ssh(server.inventory(), BRISK)
-        with pytest.raises(Unreachable, match=r"host key not verified.*re-installed or something answers in its place"):
+        with pytest.raises(Unreachable, match=r"host key not verified.*re-installed or something answers in its place") as told:
             await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
+        assert told.value.barrier is Barrier.CHANGED_KEY
         await ssh.aclose()
 
 
@@ -113,8 +114,9 @@ async def test_without_known_hosts_nothing_is_trusted(tmp_path: Path) -> None:
     async with sshd(tmp_path) as server:
         (tmp_path / "empty").write_text("")
         ssh = Ssh(server.inventory(known_hosts=str(tmp_path / "empty")), BRISK)
-        with pytest.raises(Unreachable, match=r"host key not verified.*known_hosts has no key of 127\.0\.0\.1"):
+        with pytest.raises(Unreachable, match=r"host key not verified.*known_hosts has no key of 127\.0\.0\.1") as told:
             await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
+        assert told.value.barrier is Barrier.UNLISTED_KEY
         await ssh.aclose()
 
 
@@ -143,7 +145,7 @@ async def test_a_stranger_key_is_denied_not_unreachable(tmp_path: Path) -> None:
         with pytest.raises(Unreachable) as refused:
             await ssh.run("n1", ["true"], timeout=PATIENCE, cap=10)
         await ssh.aclose()
-    assert refused.value.status is Status.DENIED
+    assert (refused.value.status, refused.value.barrier) == (Status.DENIED, Barrier.LOGIN)
 
 
 async def test_a_closed_port_and_a_mute_port_are_told_apart(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tools.fact import Status
 from tools.inventory.hosts import Host, Inventory
 from tools.ssh.admission import Admission
 from tools.ssh.connection import Connection, Line
-from tools.transport import Ran, Unreachable
+from tools.transport import Barrier, Ran, Unreachable
 
 RemoteProcess = asyncssh.SSHClientProcess[bytes]
 
@@ -154,7 +154,7 @@ class Ssh:
                             name, f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?"
                         ) from why
                 except asyncssh.HostKeyNotVerifiable as why:
-                    raise Unreachable(name, _untrusted(address, port, options, why)) from why
+                    raise _untrusted(name, address, port, options, why) from why
                 except (OSError, asyncssh.Error, TimeoutError) as why:
                     raise _unreachable(name, port, why) from why
             await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
@@ -266,21 +266,24 @@ async def _end(process: RemoteProcess) -> None:
     process.close()
 
 
-def _untrusted(address: str, port: int, options: Mapping[str, object], why: Exception) -> str:
+def _untrusted(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
     """Whether known_hosts has no key of this host, or another than it shows: the one is an omission, the other may be an attack."""
     known, called = options["known_hosts"], str(options["host_key_alias"] or address)
     assert isinstance(known, asyncssh.SSHKnownHosts)
     if any(known.match(called, address, port)):
-        mend = "the host was re-installed or something answers in its place; mend known_hosts by hand"
+        barrier, mend = Barrier.CHANGED_KEY, "the host was re-installed or something answers in its place; mend known_hosts by hand"
     else:
-        mend = f"known_hosts has no key of {called}: take it from the host's own console or `ssh-keyscan -p {port} {address}`, compare it, and add it"
-    return f"host key not verified ({why}): {mend}"
+        own = f"the host's own console or `ssh-keyscan -p {port} {address}`"
+        barrier, mend = Barrier.UNLISTED_KEY, f"known_hosts has no key of {called}: take it from {own}, compare it, and add it"
+    return Unreachable(name, f"host key not verified ({why}): {mend}", barrier=barrier)
 
 
 def _unreachable(name: str, port: int, why: Exception) -> Unreachable:
     match why:
         case asyncssh.PermissionDenied():
-            return Unreachable(name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED)
+            return Unreachable(
+                name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED, Barrier.LOGIN
+            )
         case asyncssh.KeyImportError():
             return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED)
         case TimeoutError():

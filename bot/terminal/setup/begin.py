@@ -14,7 +14,8 @@ from rich.text import Text
 from bot.refusal import Refusal
 from bot.run.site import site_skus
 from bot.settings import BadSettings, Settings, load
-from bot.terminal.doctor import Finding, examined, findings_table
+from bot.terminal.doctor import examined
+from bot.terminal.examination.finding import Finding, findings_table
 from bot.terminal.setup.files import INVENTORY, SETTINGS, inventory_of, texts
 from bot.terminal.setup.questions import QUESTIONS, Answers, Question, default_of, is_source, problems_of, refused, unknown_sku
 from bot.terminal.setup.remaining import ToDo, remaining

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.terminal.doctor import Finding
+from bot.terminal.examination.finding import Finding
 from bot.terminal.setup.files import INVENTORY, SETTINGS, repairs
 from bot.terminal.setup.questions import Answers
 

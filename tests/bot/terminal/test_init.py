@@ -15,7 +15,7 @@ import yaml
 
 from bot.refusal import Refusal
 from bot.settings import load
-from bot.terminal.doctor import Finding
+from bot.terminal.examination.finding import Finding
 from bot.terminal.setup.begin import begin
 from bot.terminal.setup.files import inventory_of, texts
 from bot.terminal.setup.questions import QUESTIONS, Answers, Question, default_of, refused, template

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from bot.terminal.catalogues import show
-from bot.terminal.doctor import Finding, findings_table
+from bot.terminal.examination.finding import Finding, findings_table
 from bot.terminal.ledger import brakes_table
 from tools.ledger.brakes import Brakes, BrakeStatus
 
