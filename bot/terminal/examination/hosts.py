@@ -13,7 +13,7 @@ from tools.transport import Barrier, Transport, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class KeptOut:
     """A host that does not let us in. `barrier` decides how it is told, `why` is the host's or the network's own word."""
 
     host: Host
@@ -33,23 +33,23 @@ async def host_findings(ssh: Transport, inventory: Inventory, names: Sequence[st
     return reached + refusal_findings(refused) + kits
 
 
-async def _try(ssh: Transport, host: Host) -> Refused | None:
+async def _try(ssh: Transport, host: Host) -> KeptOut | None:
     try:
         ran = await ssh.run(host.name, BOOT_ID, timeout=10, cap=1000)
     except Unreachable as why:
-        return Refused(host, why.barrier, why.why)
-    return None if ran.exit_status == 0 else Refused(host, Barrier.OTHER, f"cannot run a command (exit status {ran.exit_status})")
+        return KeptOut(host, why.barrier, why.why)
+    return None if ran.exit_status == 0 else KeptOut(host, Barrier.OTHER, f"cannot run a command (exit status {ran.exit_status})")
 
 
-def refusal_findings(rows: Sequence[Refused]) -> list[Finding]:
+def refusal_findings(rows: Sequence[KeptOut]) -> list[Finding]:
     """What is mended the same way is one line, however each host worded it."""
-    alike: dict[tuple[Barrier, str], list[Refused]] = {}
+    alike: dict[tuple[Barrier, str], list[KeptOut]] = {}
     for row in rows:
         alike.setdefault((row.barrier, _SAME[row.barrier](row)), []).append(row)
     return [_TOLD[barrier](same) for (barrier, _), same in sorted(alike.items(), key=lambda item: item[0])]
 
 
-def _login(rows: Sequence[Refused]) -> Finding:
+def _login(rows: Sequence[KeptOut]) -> Finding:
     host = rows[0].host
     key = f"the public half of {host.key}" if host.key else "our public key"
     says = f"{_several(rows)} refused the login of {host.user}: {_names(rows)}"
@@ -59,7 +59,7 @@ def _login(rows: Sequence[Refused]) -> Finding:
     return Finding("ssh", "fail", says, mend)
 
 
-def _unlisted(rows: Sequence[Refused]) -> Finding:
+def _unlisted(rows: Sequence[KeptOut]) -> Finding:
     file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
     says = f"no key of {_several(rows)} is listed in {file}: {_names(rows)}"
     return Finding(
@@ -70,7 +70,7 @@ def _unlisted(rows: Sequence[Refused]) -> Finding:
     )
 
 
-def _changed(rows: Sequence[Refused]) -> Finding:
+def _changed(rows: Sequence[KeptOut]) -> Finding:
     file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
     says = f"{_several(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_names(rows)}"
     return Finding(
@@ -78,25 +78,25 @@ def _changed(rows: Sequence[Refused]) -> Finding:
     )
 
 
-def _other(rows: Sequence[Refused]) -> Finding:
+def _other(rows: Sequence[KeptOut]) -> Finding:
     return Finding(
         "ssh", "fail", f"{_names(rows)}: {rows[0].why}", "see the reason; `known_hosts`, `user` and `key` are set in the inventory"
     )
 
 
-def _several(rows: Sequence[Refused]) -> str:
+def _several(rows: Sequence[KeptOut]) -> str:
     return "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
 
 
-def _names(rows: Sequence[Refused]) -> str:
+def _names(rows: Sequence[KeptOut]) -> str:
     return fold(row.host.name for row in rows)
 
 
-def _known(row: Refused) -> str:
+def _known(row: KeptOut) -> str:
     return row.host.known_hosts
 
 
-_SAME: Mapping[Barrier, Callable[[Refused], str]] = {
+_SAME: Mapping[Barrier, Callable[[KeptOut], str]] = {
     Barrier.LOGIN: lambda row: f"{row.host.user} {row.host.key}",
     Barrier.UNLISTED_KEY: _known,
     Barrier.CHANGED_KEY: _known,
@@ -104,7 +104,7 @@ _SAME: Mapping[Barrier, Callable[[Refused], str]] = {
 }
 """What must be the same of hosts that are one line."""
 
-_TOLD: Mapping[Barrier, Callable[[Sequence[Refused]], Finding]] = {
+_TOLD: Mapping[Barrier, Callable[[Sequence[KeptOut]], Finding]] = {
     Barrier.LOGIN: _login,
     Barrier.UNLISTED_KEY: _unlisted,
     Barrier.CHANGED_KEY: _changed,
