@@ -165,6 +165,10 @@ class Driver:
         return await self.ledger.record(seen.approval), progress, held
 
     async def _through(self, seen: Record) -> "tuple[ActionProgress, str]":
+        """Its claim may make others needless: their cards lose their buttons now, or soon where we die over the claim."""
+        needless = await self.ledger.covered(seen) if seen.state is State.APPROVED else []
+        for name in needless:
+            await self.index.look_at(name, self.clock.now() + RETRY_SHOWING)
         try:
             return await self.threads.go_on(seen), ""
         except NotNow as why:
@@ -172,6 +176,9 @@ class Driver:
             return {}, str(why)
         except StillRunning:
             return {}, ""
+        finally:
+            for name in needless:
+                await self.index.look_at(name)
 
     async def _deliver(self, seen: Record, progress: "ActionProgress") -> None:
         key = f"action:{seen.approval}:{seen.state.value}"

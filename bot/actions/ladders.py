@@ -111,6 +111,7 @@ class Tender:
         for seen in records:
             wanted |= {seen.replaced_by} if seen.approval in wanted else set()
             if seen.state in OPEN and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
+                await self.index.look_at(seen.approval)  # before, for who dies in between: its card keeps no live button
                 try:
                     await self.ledger.end(
                         seen.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"

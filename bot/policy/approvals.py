@@ -82,7 +82,9 @@ class Directory(Protocol):
 
     async def approvers(self, group: str, team: str) -> frozenset[str]: ...
 
-    def forget(self, *about: str) -> None: ...
+    def refresh(self, *about: str) -> None:
+        """What is known of these for longer than some seconds is asked anew."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,13 @@ class Rights:
         return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
 
     async def approvers(self, incident: str, *, fresh: bool = False) -> frozenset[str]:
-        """As `TEAM:USER`. `fresh` asks Slack anew. An unknown incident, or nobody to be found, is nobody."""
+        """As `TEAM:USER`. `fresh`: a decision hangs on it. An unknown incident, or nobody to be found, is nobody."""
         origin = await self.origin_of(incident)
         if origin is None or not origin.team:
             return frozenset()
         group = self.group_of(origin)
         if fresh:
-            self.directory.forget(group, *self.fallback)
+            self.directory.refresh(group, *self.fallback)
         named = [await self.directory.person(user) for user in self.fallback]
         found = await self.directory.approvers(group, origin.team)
         return found | {f"{who.team}:{who.id}" for who in named if who.human and who.team == origin.team}
@@ -127,7 +129,7 @@ class Rights:
     async def admit(self, voter: str) -> None:
         """Refuses everybody but an active human full member of the team that their click names."""
         team, _, user = voter.partition(":")
-        self.directory.forget(user)
+        self.directory.refresh(user)
         who = await self.directory.person(user)
         if not user or who.id != user:
             raise NotAllowed(NOT_OURS)

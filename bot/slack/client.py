@@ -6,15 +6,16 @@ report, and the board looks for it in the thread before posting again.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import ClientError
-from slack_sdk.errors import SlackClientError
-from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.cards.blocks import Card
+from bot.slack.pace import Pace
 
 SlackClient = AsyncWebClient
 """What `slack_client` makes, for those who only pass it on."""
@@ -23,9 +24,41 @@ SLACK_TROUBLE = (SlackClientError, ClientError, TimeoutError, OSError)
 """What a call to Slack may raise without it being our bug."""
 
 
+class PacedClient(AsyncWebClient):
+    """Every call waits its turn, and one that Slack refused as too many comes again when Slack says, at most `tries` times more."""
+
+    def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30) -> None:
+        super().__init__(token, base_url, timeout=timeout, retry_handlers=[])
+        self._pace, self._tries = Pace(), tries
+
+    async def api_call(self, api_method: str, **how: Any) -> AsyncSlackResponse:
+        """As slack_sdk's, paced."""
+        said = how.get("params") or how.get("json") or how.get("data") or {}
+        gate = self._pace.of(api_method, str(said.get("channel", "")) if isinstance(said, Mapping) else "")
+        for left in range(self._tries, -1, -1):
+            await gate.turn()
+            try:
+                return await super().api_call(api_method, **how)
+            except SlackApiError as no:
+                if not (after := _rests(no)):
+                    raise
+                gate.rest(after)
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+
+def _rests(no: SlackApiError) -> float:
+    """For how long Slack does not want this method called; 0 where it refused something else."""
+    if getattr(no.response, "status_code", 0) != 429:
+        return 0.0
+    after = (getattr(no.response, "headers", None) or {}).get("Retry-After", "1")
+    return max(1.0, float(after)) if str(after).isdigit() else 1.0
+
+
 def slack_client(token: str, base_url: str = "https://slack.com/api/", *, tries: int = 3) -> AsyncWebClient:
     """A client for the bot token; `tries` more after a 429, each when Slack says."""
-    return AsyncWebClient(token, base_url, timeout=30, retry_handlers=[AsyncRateLimitErrorRetryHandler(max_retry_count=tries)])
+    return PacedClient(token, base_url, tries=tries)
 
 
 def said(card: Card) -> dict[str, Any]:

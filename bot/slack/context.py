@@ -87,9 +87,9 @@ class Surface:
     """How long a click may take before it is acknowledged and goes on by itself."""
 
     async def admit(self, place: Place, user: str, *, fresh: bool = False) -> None:
-        """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: of Slack itself."""
+        """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: a decision hangs on it."""
         if fresh:
-            self.people.forget(place.channel, user)
+            self.people.refresh(place.channel, user)
         policy.serve(place, self.bound)
         if await self.people.shared(place.channel):
             raise policy.NotServed("shared")

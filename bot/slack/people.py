@@ -1,4 +1,5 @@
-"""Who somebody is and whether a channel can be read from outside, as Slack says; remembered for a minute.
+"""Who somebody is and whether a channel can be read from outside, as Slack says; remembered for a minute, and where a decision hangs on it
+for some seconds: a hundred decisions at once are one question.
 
 What Slack does not tell is not guessed: `CannotTell` refuses.
 """
@@ -6,7 +7,7 @@ What Slack does not tell is not guessed: `CannotTell` refuses.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -17,6 +18,8 @@ from bot.slack.client import SLACK_TROUBLE
 
 T = TypeVar("T")
 REMEMBER = 60.0
+FRESH = 10.0
+"""Seconds for which an answer serves decisions: who approves may have lost that right for so long (SECURITY.md says so)."""
 MOST_REMEMBERED = 5000
 
 
@@ -28,12 +31,14 @@ class CannotTell(Refusal):
 
 
 class People:
-    """Questions about people and channels. `seconds` is a clock that never goes back."""
+    """Questions about people and channels. `seconds` is a clock that never goes back, `fresh` for how many an answer serves decisions."""
 
-    def __init__(self, client: AsyncWebClient, *, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
+    def __init__(self, client: AsyncWebClient, *, seconds: Callable[[], float] = time.monotonic, fresh: float = FRESH) -> None:
+        self._client, self._fresh = client, fresh
         self._seconds = seconds
         self._known: dict[tuple[str, str], tuple[float, Any]] = {}
+        """(question, whom about) → when it was asked, and the answer."""
+        self._asking: dict[tuple[str, str], asyncio.Task[Any]] = {}
 
     async def person(self, user: str) -> Person:
         """The user by id."""
@@ -60,8 +65,14 @@ class People:
         return frozenset(f"{team}:{who.id}" for who in people if who.human and who.team == team)
 
     def forget(self, *about: str) -> None:
-        """Ask Slack anew about these users, channels or groups: where a decision hangs on it, a minute is too old."""
+        """Ask Slack anew about these users, channels or groups, however lately it was asked."""
         for key in [key for key in self._known if key[1] in about]:
+            del self._known[key]
+
+    def refresh(self, *about: str) -> None:
+        """A decision hangs on these users, channels or groups: what Slack said longer ago than FRESH is asked anew."""
+        old = self._seconds() - self._fresh
+        for key in [key for key, (asked, _) in self._known.items() if key[1] in about and asked <= old]:
             del self._known[key]
 
     async def in_any(self, user: str, channels: Iterable[str]) -> bool:
@@ -94,15 +105,24 @@ class People:
         return frozenset(str(user) for user in answer["users"])
 
     async def _ask(self, what: str, about: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        now = self._seconds()
-        until, answer = self._known.get((what, about), (now, None))
-        if until > now:
-            return answer  # type: ignore[no-any-return]  # the key says which question it answered
+        """As known, or as Slack says now. Whoever asks the same meanwhile waits for that answer."""
+        key = (what, about)
+        known = self._known.get(key)
+        if known is not None and known[0] + REMEMBER > self._seconds():
+            return cast(T, known[1])
+        task = self._asking.get(key)
+        if task is None:
+            task = self._asking[key] = asyncio.create_task(self._told(key, ask))
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
         try:
-            told = await ask(about)
+            return cast(T, await asyncio.shield(task))
         except SLACK_TROUBLE as trouble:
             raise CannotTell from trouble
+
+    async def _told(self, key: tuple[str, str], ask: Callable[[str], Awaitable[Any]]) -> Any:
+        """What Slack says, and from when on it is known."""
+        told = await ask(key[1])
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
-        self._known[(what, about)] = (now + REMEMBER, told)
+        self._known[key] = (self._seconds(), told)
         return told

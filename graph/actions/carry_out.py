@@ -82,6 +82,8 @@ async def begin(seen: Record, ports: ActionPorts) -> Claim:
             raise NotNow(f"could not see whether {one.says}: {one.saw}")
         raise Changed("conditions", f"not so any more: {one.says} (it says {one.saw[:80]!r})")
     await _still_there(seen, ports)
+    if held := await ports.ledger.held_back(seen):
+        raise NotNow(held)  # before Slack is asked, which answers a few such questions a minute
     try:
         authorised = await ports.authorised(seen)
         return await ports.ledger.claim(

@@ -24,6 +24,8 @@ APPROVE = "approval.approve"
 PRESS_AGAIN, SAY_AGAIN = 20.0, 45.0
 """Seconds after which a person who saw nothing happen presses, or writes, once more."""
 MENDED = ("passes now, to be proved again", "Mended:", "No fault found")
+UNFOUND = ("No cause proven", "No fault found")
+"""What is read of a host that is well."""
 
 
 @dataclass
@@ -111,7 +113,7 @@ class People:
             one.reported = now
         if await self._approve(one, thread, now):
             return
-        over = any(word in said for word in MENDED)
+        over = any(word in said for word in (MENDED if one.fault else UNFOUND))
         waits = SAY_AGAIN if one.asked_close or not over else 0.0
         if now - max(one.since, one.wrote) < waits or (not over and not one.reported):
             return

@@ -282,7 +282,7 @@ class PeopleOfList:
     async def approvers(self, group: str, team: str) -> frozenset[str]:
         return frozenset(f"{team}:{name}" for name in self.group) if group == GROUP else frozenset()
 
-    def forget(self, *about: str) -> None:
+    def refresh(self, *about: str) -> None:
         self.forgotten += about
 
 

@@ -113,7 +113,7 @@ async def slack_side(
             wake,
             progress,
             state_of,
-            People(client),
+            People(client, fresh=0.0),
             BOUND,
             lambda _: HOSTS,
             OFFERED,

@@ -13,9 +13,9 @@ from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, older, record
 from tools.ledger.brakes import Brakes, BrakeStatus, Used
-from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, insist, key_parts
+from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, in_words, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
-from tools.ledger.record import Record
+from tools.ledger.record import Record, targets_of
 from tools.ledger.seal import Seal, milliseconds, moment, read_record
 
 MOST_WORDS = 500
@@ -138,6 +138,23 @@ class Book:
         executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
         breakers = sorted(name.removeprefix("breaker:") for name in brakes if name.startswith("breaker:"))
         return BrakeStatus(*older.stopped_by(brakes), tuple(breakers), executing, unknown)
+
+    async def held_back(self, seen: Record) -> str:
+        """Which brake would keep this action from its claim now, in the words of the refusal; empty where none would. The claim alone decides:
+        this spares whoever waits for a brake the questions that are asked on the way to a claim. What trips the breaker is left to the claim."""
+        now, terms, hosts = await self.status(), seen.terms, set(targets_of(seen.action))
+        if now.stopped_by:
+            return in_words("stopped", now.stopped)
+        if terms.group in now.breakers:
+            return in_words("breaker")
+        async with within_reach():
+            holders = [text_of(await self._redis.get(f"{self._prefix}target:{host}")) for host in sorted(hosts)]
+        if holder := next(filter(None, holders), ""):
+            return in_words("busy", holder)
+        used, brakes = await self.used(seen.action.incident, terms.group), self._brakes
+        if terms.changes and len(hosts | set(used.blast)) > brakes.blast_hosts:
+            return in_words("blast")
+        return in_words("fleet") if terms.changes and len(hosts | used.busy) > brakes.at_once_of(terms.group_size) else ""
 
     async def used(self, incident: str, group: str) -> Used:
         """What counts now against the brakes of an incident and of a group, as the claim script would count it."""

@@ -123,14 +123,19 @@ class Journal:
         return word
 
 
+def in_words(name: str, more: str = "") -> str:
+    """What a refusal by this name says."""
+    detail = f" {DETAILS[name].format(more)}" if more and name in DETAILS else ""
+    return f"{REFUSALS[name].__doc__}{detail}"
+
+
 async def insist(attempt: Callable[[], Awaitable[str]]) -> str:
     """Attempt until nothing moved in between. Raises the refusal that the answer names; any other answer is for the caller."""
     for tries in range(ATTEMPTS):
         word = await attempt()
         name, _, more = word.partition(" ")
         if name in REFUSALS:
-            detail = f" {DETAILS[name].format(more)}" if more and name in DETAILS else ""
-            raise REFUSALS[name](f"{REFUSALS[name].__doc__}{detail}")
+            raise REFUSALS[name](in_words(name, more))
         if word != "retry":
             return word
         # Jitter keeps replicas from meeting again; it is no secret.

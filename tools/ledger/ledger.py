@@ -108,7 +108,7 @@ class Ledger(Book):
         async def attempt() -> str:
             seen = await self.record(approval)
             await self._may_claim(seen, digest, policy, catalogue, authorised)
-            covered = await self._covered(seen)
+            covered = await self.covered(seen)
             look = await self._look()
             assert seen.start_by is not None
             line = line_of("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
@@ -145,7 +145,7 @@ class Ledger(Book):
         shares = (brakes.at_once_of(size), brakes.window_of(size))
         return (brakes.blast_hosts, brakes.blast_seconds * 1000, *shares, brakes.window_seconds * 1000)
 
-    async def _covered(self, seen: Record) -> list[str]:
+    async def covered(self, seen: Record) -> list[str]:
         """Open approvals that this action makes needless: a lighter remedy on targets that are all ours."""
         ours, found = set(targets_of(seen.action)), set[str]()
         for target in sorted(ours) if seen.terms.covers else ():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from bot.actions.decisions import Decisions
+from bot.actions.repaint import repaint
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, Stale
 from bot.cards.incidents import notes
@@ -65,7 +66,7 @@ async def painted(on: Pressed) -> AsyncIterator[None]:
 
 
 def _paint(on: Pressed) -> None:
-    on.surface.tasks.spawn("approval_card", approvals_of(on.surface).cards.changed(on.record))
+    on.surface.tasks.spawn("approval_card", repaint(approvals_of(on.surface).cards, on.record))
 
 
 async def decide(on: Pressed, work: Awaitable[object]) -> None:

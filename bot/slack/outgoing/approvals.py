@@ -30,6 +30,7 @@ from bot.slack.outgoing.approval_view import Known, Sources, Viewer
 from bot.slack.outgoing.living import LivingMessages
 from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.shared_cards import Batches
+from bot.slack.pace import Urgency, urgent
 from bot.slack.people import People
 from graph.ports import Ports
 from graph.state import Incident, Origin
@@ -94,7 +95,8 @@ class ActionCards:
         batch = await self._batches.of(record.action)
         async with self._lock(batch):
             try:
-                await self._do(record, batch, what)
+                with urgent(Urgency.DECISION):
+                    await self._do(record, batch, what)
             except SlackApiError as trouble:
                 if trouble.response["error"] not in GONE:
                     raise
