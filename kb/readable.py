@@ -103,7 +103,8 @@ WORDS = _rows("""
     job.error                       | the job's log: {word}
     docker.nvidia_runtime           | container runtime for NVIDIA known: {value}
     time.offset                     | the clock is off by {value} {unit}
-    sched.reason                    | Slurm took the node out of service: {value}
+    sched.reason                    | the scheduler has the node out of service: {value}
+    sched.gpus                      | Kubernetes can give out {value} GPUs of {attrs.capacity}
     store.mount                     | shared file system {device}: {value}
     cuda.ok                         | CUDA works on {device}: {value}
     sdc.mismatches                  | {device} computed the same thing {value} times with other results

@@ -23,8 +23,8 @@ Expected = Callable[[str, str, str | None], Value]
 
 THEIR_OWN = frozenset({"host.boot_id", "host.booted_at", "gpu.uuid", "gpu.serial", "ib.lid", "job.log", "time.clock", "proc.listed"})
 """Keys that rightly differ from host to host."""
-OUT_OF_SERVICE = ("DOWN", "DRAIN", "FAIL", "INVALID_REG", "MAINT", "NOT_RESPONDING")
-"""Words in Slurm's state of a node that takes no new jobs."""
+OUT_OF_SERVICE = ("DOWN", "DRAIN", "FAIL", "INVALID_REG", "MAINT", "NOT_RESPONDING", "NotReady", "SchedulingDisabled")
+"""Words in a scheduler's state of a node that takes no new jobs."""
 FEWEST = 3
 """Hosts of a kind that there must be before a majority means anything."""
 MOST_NOTES = 8

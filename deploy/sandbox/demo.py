@@ -59,11 +59,12 @@ class Sandbox:
 
 
 @contextlib.asynccontextmanager
-async def sandbox(directory: Path, nodes: int = NODES, port: int = 0, job: str = JOB) -> AsyncIterator[Sandbox]:
-    """Start cluster, control and Slack on loopback; stop them all afterwards. `job` runs on all nodes; empty: none does."""
+async def sandbox(directory: Path, nodes: int = NODES, port: int = 0, job: str = JOB, scheduler: str = "slurm") -> AsyncIterator[Sandbox]:
+    """Start cluster, control and Slack on loopback; stop them all afterwards. `job` runs on all nodes; empty: none does. `scheduler` is whom
+    the inventory names: the cluster's controller has the commands of both."""
     cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job=job, controller="ctl-1")
     async with (
-        SshCluster(cluster, directory / "cluster") as ssh,
+        SshCluster(cluster, directory / "cluster", scheduler=scheduler) as ssh,
         ControlServer(cluster) as control,
         SlackSandbox(port=port, cluster_url=control.url, manifest=yaml.safe_load(MANIFEST.read_text())) as slack,
     ):

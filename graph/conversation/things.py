@@ -164,6 +164,7 @@ REMEDY_WORDS: Final[Mapping[str, str]] = {
         "cancel the job, cancel job, kill the job, kill job, scancel, abort the job, cancel my job, cancel our job, stop the job, kill the "
         "training, terminate the job, cancel the run, kill the run, stop job, cancel the training, kill my job, kill our job"
     ),
+    "evict_pods": "evict the pods, evict pods, evict its pods, evict all pods, kubectl drain",
     "reset_clocks": "reset the clocks, reset clocks, unlock the clocks, unlock clocks, clock reset, reset gpu clocks, reset the gpu clocks",
     "power_limit_default": "power limit, reset the power limit, default power limit, raise the power cap, power cap",
     "compute_mode_default": "compute mode",

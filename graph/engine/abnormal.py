@@ -127,6 +127,7 @@ ODD: Mapping[str, Odd] = {
     "docker.nvidia_runtime":            _unexpected,
     "time.offset":                      lambda fact, expected: isinstance(fact.value, float) and abs(fact.value) >= WRONG_CLOCK,
     "sched.reason":                     lambda fact, expected: bool(fact.attrs.get("told")),
+    "sched.gpus":                       lambda fact, expected: isinstance(fact.value, int) and fact.value < int(str(fact.attrs.get("capacity") or 1)),
     "fabric.sm":                        _one_of("none"),
     "store.mount":                      _one_of("timeout", "stale"),
     "ipmi.event":                       _one_of("psu", "fan", "pcie", "memory", "cpu"),

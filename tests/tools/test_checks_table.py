@@ -18,6 +18,7 @@ FILLED = TOGETHER | {
     "gpu_burn": "/opt/gpu-burn",
     "gpus": "8",
     "node": "gpu-017",
+    "kube_node": "gpu-017",
     "job_logs": "/var/log/jobs",
     "nccl_tests": "/opt/nccl-tests",
     "object_store": "https://objects.example/bucket",

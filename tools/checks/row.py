@@ -68,6 +68,8 @@ class Command:
     stands_in_for: str = ""
     only: str = ""
     silence: str = ""
+    scheduler: Literal["", "slurm", "kubernetes"] = ""
+    """The one scheduler that it asks; of Kubernetes the group's controller is asked, where kubectl is, and not the host."""
 
     def untargeted(self, slots: Mapping[str, str]) -> str:
         """The target it lacks, "" when it can be asked."""

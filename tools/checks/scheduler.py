@@ -1,4 +1,4 @@
-"""What Slurm thinks of a node and of the last job that ran on it.
+"""What the scheduler thinks of a node and of what runs on it; Slurm's words are read here, those of Kubernetes beside it.
 
 NodeName=gpu-017 Arch=x86_64 State=IDLE+DRAIN ThreadsPerCore=1 Reason=maintenance CHG-20417 [root@2026-05-20T03:01:00]
 812|PREEMPTED|0:15|2026-05-20T01:00:00|2026-05-20T03:00:00
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kb.scan import lines_in
+from tools.checks import kubernetes
 from tools.checks.row import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, blind
 
@@ -154,17 +155,19 @@ CHECKS = (
         id="sched",
         asks="What does the scheduler say of the node and of the last job on it?",
         commands=(
-            Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True),
-            Command("ended", tuple(_ENDED.split()), optional=True),
-            Command("running", ("squeue", "-h", "-w", "{node}", "-o", "%A,%T,%u"), optional=True),
+            Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True, scheduler="slurm"),
+            Command("ended", tuple(_ENDED.split()), optional=True, scheduler="slurm"),
+            Command("running", ("squeue", "-h", "-w", "{node}", "-o", "%A,%T,%u"), optional=True, scheduler="slurm"),
+            *kubernetes.COMMANDS,
         ),
         formats=(
+            *kubernetes.FORMATS,
             Format("scontrol show node", is_node, parse_node),
             Format("sacct", is_jobs, parse_jobs),
             Format("squeue", is_running, parse_running),
             Format("sacct without accounts", lambda text: bool(_NO_ACCOUNTS.search(text[:400])), without_accounts),
         ),
-        establishes=("sched.state", "sched.reason", "sched.job", "sched.running"),
+        establishes=("sched.state", "sched.reason", "sched.job", "sched.running", "sched.pods", "sched.gpus"),
         seconds=2.0,
         damage="ignore",
         without="sched.state",

@@ -4,11 +4,12 @@ for an output that was longer than its cap."""
 import asyncio
 from collections.abc import Mapping
 
+from tools.checks.kubernetes import unasked
 from tools.checks.row import Check, Command
 from tools.inventory.hosts import Host
 from tools.inventory.sku import Sku
 from tools.nodekit.generate import LOOK
-from tools.transport import Ran, Transport
+from tools.transport import Ran, Transport, Unreachable
 
 USUAL_GPUS = 8
 """Where nobody wrote down how many a host has."""
@@ -34,24 +35,39 @@ class Commands:
             "nccl_tests": host.nccl_tests,
             "gpu_burn": host.gpu_burn,
             "gpus": str(self.gpus(host)),
-            "node": host.name.partition(".")[0],
+            "node": host.node or host.name.partition(".")[0],
+            "kube_node": host.node_name,
         }
+
+    def asked(self, host: Host, check: Check) -> list[Command]:
+        """What is asked of this host: of commands for one scheduler those of its own. Where none is named, Slurm is looked for."""
+        own = "kubernetes" if host.scheduler == "kubernetes" else "slurm"
+        return [command for command in check.asked if command.scheduler in ("", own)]
 
     def untargeted(self, host: Host, check: Check) -> list[str]:
         """The settings that commands of the check need and the site has not made: those commands are not asked."""
         slots = self.slots(host)
-        return [name for command in check.asked if (name := command.untargeted(slots))]
+        return [name for command in self.asked(host, check) if (name := command.untargeted(slots))]
 
     async def run(self, host: Host, check: Check, command: Command, more: Mapping[str, str] | None = None) -> Ran:
         """One command. `more` slots never win over the inventory's."""
         slots = {**(more or {}), **self.slots(host)}
         argv = (*LOOK, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill(slots)
+        if command.scheduler == "kubernetes":
+            return await self._by_controller(host, check, argv)
         return await self._transport.run(host.name, argv, timeout=check.timeout, cap=check.cap)
+
+    async def _by_controller(self, host: Host, check: Check, argv: tuple[str, ...]) -> Ran:
+        """Asked where kubectl is. A controller that does not answer says nothing of the host, and not that this is away."""
+        try:
+            return await self._transport.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
+        except Unreachable as why:
+            return Ran(b"", unasked(host.controller, why.why).encode(), 1)
 
     async def run_all(self, host: Host, check: Check) -> dict[Command, Ran]:
         """Every command of the check that can be asked, at once where they do not disturb each other; then what stands in for those cut."""
         slots = self.slots(host)
-        asked = [command for command in check.asked if not command.untargeted(slots)]
+        asked = [command for command in self.asked(host, check) if not command.untargeted(slots)]
         if check.exclusive or len(asked) == 1:
             rans = [await self.run(host, check, command) for command in asked]
         else:

@@ -28,10 +28,12 @@ class Scheduled:
 
 def scheduling_problems(hosts: Iterable[Scheduled]) -> Iterator[tuple[Loc, str]]:
     """One of two hosts that are one node would be drained for the other."""
+    rows = list(hosts)
+    controllers = {row.controller for row in rows}
     told: set[str] = set()
     taken: dict[tuple[str, str], str] = {}
-    for row in hosts:
-        if row.scheduler == "kubernetes" and not row.controller and row.group not in told:
+    for row in rows:
+        if row.scheduler == "kubernetes" and not row.controller and row.host not in controllers and row.group not in told:
             told.add(row.group)
             yield (
                 ("groups", row.group, "scheduler"),

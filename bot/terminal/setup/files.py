@@ -26,6 +26,8 @@ def inventory_of(answers: Answers) -> dict[str, Any]:
     hosts, group = answers["hosts"], answers["group"]
     row = {"sku": answers["sku"], "job_logs": answers["job_logs"]}
     reach: dict[str, Any] = {**{name: answers[name] for name in REACH}, "kit": repairs(answers)}
+    if answers["controller"] and answers["scheduler"] == "kubernetes":
+        reach["scheduler"] = answers["scheduler"]
     whole: dict[str, Any] = {"defaults": _given(reach)}
     if is_source(hosts):  # its groups are the source's own, so what is said of all hosts stands in `defaults`
         kind, _, where = hosts.partition(":")

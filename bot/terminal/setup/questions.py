@@ -92,9 +92,16 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "controller",
-        "Slurm controller",
-        "the host on which scontrol runs, with the kit; empty: nothing is drained, returned or cancelled",
+        "Scheduler's controller",
+        "the host on which scontrol or kubectl runs, with the kit; empty: nothing is drained, returned or cancelled",
         refuses=_like(HOST, "must be one host name"),
+    ),
+    Question(
+        "scheduler",
+        "Scheduler",
+        "slurm or kubernetes: whose commands those are",
+        "slurm",
+        refuses=_like("slurm|kubernetes", "must be slurm or kubernetes"),
     ),
     Question("job_logs", "Folder of job logs", "as the nodes see it; empty for /var/log/jobs", refuses=_path),
     Question(

@@ -17,6 +17,9 @@ class ToDo:
     lines: tuple[str, ...] = ()
 
 
+APPLY_ROLES = "kubectl apply -f deploy/kubernetes/rbac.yaml"
+
+
 def remaining(answers: Answers, findings: Sequence[Finding], public: str, folder: Path) -> list[ToDo]:
     """The steps that are still to be done, by what trying every part showed."""
     steps = [*_nodes(answers, findings, public), *_slack(answers, folder), *_elsewhere(findings)]
@@ -39,7 +42,9 @@ def _nodes(answers: Answers, findings: Sequence[Finding], public: str) -> list[T
         )
         steps.append(ToDo("Install the node kit on every node and on the controller (docs/rollout.md has it as an Ansible role):", install))
     if repairs(answers) and not answers["controller"]:
-        steps.append(ToDo(f"Name Slurm's controller in {INVENTORY} (`controller:`), or nothing is drained before it is repaired."))
+        steps.append(ToDo(f"Name the scheduler's controller in {INVENTORY} (`controller:`), or nothing is drained before it is repaired."))
+    if repairs(answers) and answers["controller"] and answers["scheduler"] == "kubernetes":
+        steps.append(ToDo("Give the controller its two kubeconfigs, one to look and one to act (docs/rollout.md, 4).", (APPLY_ROLES,)))
     return steps
 
 

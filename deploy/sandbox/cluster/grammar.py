@@ -62,6 +62,11 @@ _KERNEL_JOURNAL = ("journalctl", "-o", "json", "--output-fields=MESSAGE,_BOOT_ID
 _NEWEST = ("--reverse", "--case-sensitive=true", f"--grep={MATTERS}", "_TRANSPORT=kernel")
 _GATHER = _words("<nccl_tests>/all_gather_perf -b 1G -e 1G -g 1 -c 1 -n 20")
 
+_KUBE_NODE = _words("kubectl get node <node> -o")
+_KUBE_PODS = (*_words("kubectl get pods --all-namespaces --no-headers --field-selector"),
+              "spec.nodeName=<node>,status.phase!=Succeeded,status.phase!=Failed", "-o")  # fmt: skip
+_KUBE_MARK = '{{ with .metadata.annotations }}{{ with index . "rackmedic/drained" }}'
+
 PLAIN: Mapping[str, tuple[str, ...]] = {
     "smi.query": _words("nvidia-smi -q -x"),
     "topo.matrix": _words("nvidia-smi topo -m"),
@@ -101,6 +106,9 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
     "sched.shown": _words("scontrol -o show node <node>"),
     "sched.ended": _words("sacct -n -P -X -N <node> -S now-1days -o JobID,State,ExitCode,Start,End"),
     "sched.running": _words("squeue -h -w <node> -o %A,%T,%u"),
+    "sched.kubenode": _words("kubectl get node <node> -o json"),
+    "sched.kubepods": (*_KUBE_PODS, ("custom-columns=OWNER:.metadata.ownerReferences[*].kind,NAMESPACE:.metadata.namespace,POD:.metadata.name,"
+                        "GPUS:.spec.containers[*].resources.limits.nvidia\\.com/gpu")),
     "cuda.run": ("python3", "-c", cuda.PROBE),
     "bw.run": _words("nvbandwidth -t host_to_device_memcpy_ce device_to_host_memcpy_ce -j"),
     "p2p.run": _words("nvbandwidth -t device_to_device_memcpy_read_ce -j"),
@@ -159,6 +167,18 @@ READS: Mapping[str, tuple[str, ...]] = {
     "sched.show_node": _words("scontrol show node <node>"),
     "sched.show_job": _words("scontrol show job <job>"),
     "sched.accounted": _words("sacct -n -P -X -a -j <job> -o JobID,State,NodeList"),
+    "sched.kube_standing": (
+        *_KUBE_NODE,
+        (
+            "go-template={{ if .spec.unschedulable }}cordoned{{ else }}schedulable{{ end }}"
+            f"{_KUBE_MARK} by {{{{ . }}}}{{{{ end }}}}{{{{ end }}}}"
+        ),
+    ),
+    "sched.kube_mark": (*_KUBE_NODE, f"go-template={_KUBE_MARK}{{{{ . }}}}{{{{ end }}}}{{{{ end }}}}"),
+    "sched.kube_owners": (
+        *_KUBE_PODS,
+        "custom-columns=OWNER:.metadata.ownerReferences[*].kind,NAMESPACE:.metadata.namespace,POD:.metadata.name",
+    ),
     "procs.stat": _words("cat /proc/<pid>/stat"),
     "procs.users": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader"),
     "procs.users_of": _words("nvidia-smi --query-compute-apps=pid --format=csv,noheader -i <bdf>"),

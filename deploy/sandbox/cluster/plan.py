@@ -26,7 +26,7 @@ class Happening:
 
 
 What = Literal[
-    "boot", "built", "cancel", "configured", "down", "drain", "fabricmanager", "gpu_reset", "hold", "inhibit", "job", "kill", "mig_leaves",
+    "boot", "built", "cancel", "configured", "down", "drain", "fabricmanager", "gpu_reset", "hold", "inhibit", "job", "kill", "mark", "mig_leaves",
     "module", "nothing", "persistence", "power_limit", "resume", "reuse", "scar", "service",
 ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.remedies import REMEDIES
+from tools.remedies import REMEDIES, WAYS
 from tools.remedies.row import KINDS, Remedy
 
 PROC = Path("/proc")
@@ -63,7 +63,7 @@ def _kill(pid: int) -> None:
 
 def _remedy(command: list[str]) -> str:
     """The remedy whose command this is; the command itself where it is none's."""
-    for remedy in REMEDIES.values():
+    for remedy in (*REMEDIES.values(), *WAYS.values()):
         shape = [re.sub(r"\\{([a-z_]+)\\}", partial(_admitted, remedy), re.escape(word)) for word in remedy.command]
         given = [word for word in command if word]
         if len(shape) == len(given) and all(re.fullmatch(pattern, word, re.DOTALL) for pattern, word in zip(shape, given, strict=True)):

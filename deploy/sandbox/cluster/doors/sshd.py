@@ -29,11 +29,19 @@ class SshCluster:
     """An async context manager. `directory` receives inventory.yaml, known_hosts and the client's key."""
 
     def __init__(
-        self, cluster: Cluster, directory: Path, *, group: str = "demo", channels: Sequence[dict[str, Any]] = (), seconds: bool = False
+        self,
+        cluster: Cluster,
+        directory: Path,
+        *,
+        group: str = "demo",
+        channels: Sequence[dict[str, Any]] = (),
+        seconds: bool = False,
+        scheduler: str = "slurm",
     ) -> None:
         self.cluster, self.directory = cluster, directory
         self.toolbox = Toolbox(cluster)
         self._group, self._channels, self._takes_time = group, list(channels), seconds
+        self._scheduler = scheduler
         self._keys: dict[str, asyncssh.SSHKey] = {}
         self._servers: dict[str, asyncssh.SSHAcceptor] = {}
         self._wires: dict[str, Wire] = {}
@@ -93,7 +101,8 @@ class SshCluster:
         nodes = {"hosts": ",".join(self.cluster.hosts), "sku": self.cluster.profile}
         if not self.cluster.controller:
             return {self._group: nodes}
-        return {self._group: nodes | {"controller": self.cluster.controller}, CONTROL_GROUP: {"hosts": self.cluster.controller}}
+        scheduler = {"controller": self.cluster.controller, "scheduler": self._scheduler}
+        return {self._group: nodes | scheduler, CONTROL_GROUP: {"hosts": self.cluster.controller}}
 
     async def drop(self, host: str) -> None:
         """Cut every connection to a node, whatever runs on it."""

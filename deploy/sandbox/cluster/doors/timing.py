@@ -55,6 +55,8 @@ SECONDS: Mapping[str, float] = {
     "sched.shown": 0.8,
     "sched.ended": 0.8,
     "sched.running": 0.4,
+    "sched.kubenode": 1.0,
+    "sched.kubepods": 1.0,
     "store.mounts": 4.7,
     "store.object": 0.3,
     "ipmi.events": 2.4,

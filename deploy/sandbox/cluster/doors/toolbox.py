@@ -39,7 +39,7 @@ OURS = (
 """Stubs. The last ones are in no remedy: calling them is counted."""
 
 REAL = (
-    "sh", "cat", "cut", "date", "dd", "env", "false", "flock", "head", "id", "ls", "mkdir", "mv", "printf", "rm", "setsid", "sleep", "sort",
+    "sh", "cat", "cut", "date", "dd", "env", "false", "flock", "grep", "head", "id", "ls", "mkdir", "mv", "printf", "rm", "setsid", "sleep", "sort",
     "stat", "sync", "tail", "test", "timeout", "touch", "tr", "true", "uniq", "wc",
 )  # fmt: skip
 """Tools of the machine we run on that the kit may use: those that act on files of its folder only."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.machines import kubernetes
 from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import Deed
 
@@ -113,6 +114,7 @@ READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnsw
     "sched.show_node": show_node,
     "sched.show_job": show_job,
     "sched.accounted": accounted,
+    **kubernetes.READS,
 }
 """Commands of `grammar.READS` that only look."""
 

@@ -229,6 +229,8 @@ class NodeState:
     boots: int = 0
     drain: str = ""
     """Why the scheduler starts nothing new here; empty when it does."""
+    mark: str = ""
+    """Whose mark its node object of Kubernetes carries."""
     inhibited: bool = False
     oom_hits: dict[str, int] = field(default_factory=dict)
     """How often a group came to its own memory limit, by path."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.grammar import fits
-from deploy.sandbox.cluster.machines import scheduler
+from deploy.sandbox.cluster.machines import kubernetes, scheduler
 from deploy.sandbox.cluster.machines.state import ClusterState
 from deploy.sandbox.cluster.repairs import gpu_tools, node_tools
 from deploy.sandbox.cluster.repairs.tool_run import OnNode, Outcome, Slots, ToolRun
@@ -24,6 +24,11 @@ def outcome(place: ToolRun, argv: Sequence[str]) -> Outcome | None:
         if slots is not None:
             asked = ask(place.world, place.at, slots, place.scheduler_refuses)
             return Outcome(asked.answer, (asked.deed,) if asked.deed else (), seconds=1.0)
+    for line, change in kubernetes.CHANGES.items():
+        slots = fits(tuple(line.split()), argv)
+        if slots is not None:
+            answer, deed = change(place.world, place.at, slots, place.scheduler_refuses)
+            return Outcome(answer, (deed,) if deed else (), seconds=1.0)
     return None
 
 

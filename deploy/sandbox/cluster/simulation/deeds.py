@@ -155,6 +155,10 @@ def _drain(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     node.drain = deed.args["reason"]
 
 
+def _mark(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
+    node.mark = deed.args["reason"]
+
+
 def _resume(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     node.drain = ""
 
@@ -218,6 +222,7 @@ DEEDS: Mapping[str, Callable[[NodeState, Deed, Job, int], None]] = {
     "cancel": _nothing,
     "down": _down,
     "drain": _drain,
+    "mark": _mark,
     "fabricmanager": _fabricmanager,
     "gpu_reset": _gpu_reset,
     "hold": _hold,
