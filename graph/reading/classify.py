@@ -31,7 +31,7 @@ def classify(text: str, taxonomy: Taxonomy, nearest: Nearest, checks: Mapping[st
     words = nearest.rank(f"{text}\n{' '.join(said.signatures)}", symptoms, most=len(taxonomy.leaves))
     floor = min((p for _, p in words), default=1.0) / 2
     scores = dict.fromkeys(taxonomy.leaves, math.log(floor)) | {label: math.log(p) for label, p in words}
-    for label, weight in quoted(read_pasted(text, checks), taxonomy).items():
+    for label, weight in quoted(read_pasted(text, checks).facts, taxonomy).items():
         scores[label] += max(-MOST_QUOTED, min(MOST_QUOTED, QUOTED * weight))
     return _normal(scores)
 

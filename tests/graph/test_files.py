@@ -22,7 +22,7 @@ KERNEL = "[Wed May 20 02:41:10 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, n
 
 def read(name: str, text: str, size: int = 0) -> FileRead:
     given = Attachment(name=name, size=size or len(text))
-    return acknowledged(given, read_pasted(text, CHECKS), is_odd)
+    return acknowledged(given, read_pasted(text, CHECKS).facts, is_odd)
 
 
 def test_a_file_is_acknowledged_by_its_size_and_what_was_found_in_it() -> None:

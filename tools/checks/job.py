@@ -16,6 +16,7 @@ from kb.logs.job.reader import read_job
 from kb.logs.templates.compress import Template, compress
 from kb.logs.templates.lines import placed
 from kb.scan import lines_in
+from tools.checks.few import left_out
 from tools.checks.job_files import PROBE
 from tools.checks.row import Check, Command, Format
 from tools.fact import Fact, Status, blind
@@ -101,6 +102,7 @@ def parse_job_log(text: str) -> Sequence[Fact]:
         for version, ranks in log.versions.items()
         if ranks
     ]
+    found += [left_out("joblog", log.left_out)] if log.left_out else []
     files = body.count("==> ")
     if said := _LEFT_OUT.search(text):
         found.append(Fact("joblog", "check.left_out", "tail", line=said[1]))

@@ -8,9 +8,10 @@ from kb.catalogues import sxid, xid
 from kb.catalogues.nvlink5 import decode
 from kb.keys import KEYS
 from kb.logs.event import Event
-from kb.logs.kernel.reader import NEEDED, kernel_events
+from kb.logs.kernel.reader import NEEDED, KernelReader, kernel_events
 from kb.logs.timestamps import split
 from kb.scan import lines_in
+from tools.checks.few import left_out
 from tools.checks.kernel_settle import APART, boot_name, merged, settle, settle_host, times
 from tools.checks.lines import WITHOUT_ENTRIES
 from tools.checks.row import Check, Command, Format
@@ -57,7 +58,10 @@ def _is_kernels(line: str) -> bool:
 
 def parse_kernel_log(text: str) -> Sequence[Fact]:
     """Facts of a log, in order of first sight. A log without an Xid says so."""
-    found = [_decoded(fact) for fact in gathered(kernel_events(_oldest_first(text)))]
+    reader = KernelReader()
+    reader.feed(_oldest_first(text))
+    found = [_decoded(fact) for fact in gathered(reader.finish())]
+    found += [left_out(CHECK, reader.left_out)] if reader.left_out else []
     if not any(fact.key == "kernel.xid" for fact in found):
         found.append(Fact(CHECK, "kernel.xid", status=Status.ABSENT, line="no Xid in this log"))
     return found

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from kb.scan import lines_in
 from tools.checks.clean import clean
+from tools.checks.few import few
 from tools.fact import Fact, Status, blind
 
 Reading = Fact
@@ -201,7 +202,7 @@ class Check:
         for shape in self.formats:
             if shape.sniff(text):
                 try:
-                    return tuple(shape.parse(text))
+                    return few(self.id, shape.parse(text))
                 except Unreadable as why:
                     return (blind(self.id, Status.UNREADABLE, f"{shape.name}: {why}"),)
         return (blind(self.id, Status.UNREADABLE, _not_ours(self.id, text)),)

@@ -5,7 +5,7 @@ tenant's processes: low trust, never the kernel.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -31,6 +31,8 @@ _VAGUE = frozenset(
 """Exceptions whose first line may leave the reason to the lines below."""
 _CONTEXT = 8192
 """Characters before a line that are searched for the time it was written."""
+MOST_ERRORS = 4096
+"""Errors of a log that are told apart, by rank, file and type; of more only the number is kept. Anybody can print any number of ranks."""
 _VERSION = re.compile(r"NCCL version (\d[\w.]{2,20}(?:\+cuda[\d.]{2,8})?)")
 _TAGGED = re.compile(r"\[rank(\d{1,6})\]")
 _BY_TYPE = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
@@ -38,12 +40,14 @@ _BY_TYPE = {"FileNotFoundError": "file_not_found", "PermissionError": "permissio
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """What a job's logs say: errors, the ranks seen, the rank that failed first, and the NCCL versions in use with the ranks that print them."""
+    """What a job's logs say: errors, the ranks seen, the rank that failed first, and the NCCL versions in use with the ranks that print them.
+    `left_out`: errors beyond the most that are told apart."""
 
     events: tuple[Event, ...]
     ranks: frozenset[str]
     first_rank: str | None
     versions: Mapping[str, frozenset[str]]
+    left_out: int = 0
 
 
 class JobReader:
@@ -57,6 +61,8 @@ class JobReader:
         self._events: dict[tuple[object, ...], Event] = {}
         self._ranks: set[str] = set()
         self._versions: dict[str, set[str]] = {}
+        self._left_out = 0
+        self._times = _TimesBefore("", now)
 
     @property
     def waiting(self) -> bool:
@@ -72,7 +78,7 @@ class JobReader:
         self._read(*self._resumed("", []), final=True)
         events = tuple(ordered(list(self._events.values())))
         first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
-        return JobLog(events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()})
+        return JobLog(events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()}, self._left_out)
 
     def _resumed(self, text: str, spans: list[Span]) -> tuple[str, list[Span]]:
         """The open traceback, the lines before it that date it, and what came after; of these only what was not read yet counts."""
@@ -85,6 +91,7 @@ class JobReader:
         self._ranks |= {str(int(rank)) for rank in {found[1] for found in _TAGGED.finditer(text)}}
         taken: set[int] = set()
         lines = tracebacks.Lines(text)
+        self._times = _TimesBefore(text, self._now)
         for number, (start, end) in enumerate(spans):
             if start in taken:
                 continue
@@ -144,9 +151,12 @@ class JobReader:
             merged = {**attrs, **known.attrs, "count": known.attrs["count"] + 1}
             self._events[key] = replace(known, attrs=merged)
             return
+        if len(self._events) >= MOST_ERRORS:
+            self._left_out += 1
+            return
         if rank is not None and cause not in HINTS:
             self._ranks.add(rank)
-        time = find_time(line, self._now) or self._time_before(text, start)
+        time = find_time(line, self._now) or self._times.at(start)
         base = {"rank": rank, "time": time.isoformat() if time else None, "detail": line[:400].strip(), "count": 1, "file": self._file}
         base |= {"warning": True} if re.match(r".{0,40}\[W\d{3,4} |.{0,60}\bWARNING\b", line) else {}
         base |= attrs
@@ -157,15 +167,39 @@ class JobReader:
     def _whose(self, line: str) -> str | None:
         return untag(line)[0] or self._rank or rank_within(line) or nccl_device(line)
 
-    def _time_before(self, text: str, start: int) -> datetime | None:
-        """The last time that the same file wrote before: when a line has none of its own."""
-        head = text[max(0, start - _CONTEXT) : start]
-        for line in reversed(head.split("\n")):
+
+class _TimesBefore:
+    """When the same file wrote last before a line that has no time of its own. Lines are asked for in order, and each is looked at once."""
+
+    def __init__(self, text: str, now: datetime | None) -> None:
+        self._text, self._now = text, now
+        self._asked = 0
+        """Up to here the text was looked at for the last question, and what was found: where, and which time."""
+        self._found: tuple[int, datetime] | None = None
+
+    def at(self, start: int) -> datetime | None:
+        """The last time before the line that begins there; None where a file begins in between, or too much stands there."""
+        floor = max(0, start - _CONTEXT)
+        known = self._asked if floor <= self._asked <= start else floor
+        for at, line in self._backwards(known, start):
             if line.startswith("==> "):
-                return None
+                return self._note(start, None)
             if time := find_time(line, self._now):
-                return time
-        return None
+                return self._note(start, (at, time))
+        same = known != floor and self._found is not None and self._found[0] >= floor
+        return self._note(start, self._found if same else None)
+
+    def _note(self, start: int, found: tuple[int, datetime] | None) -> datetime | None:
+        self._asked, self._found = start, found
+        return found[1] if found else None
+
+    def _backwards(self, floor: int, start: int) -> Iterator[tuple[int, str]]:
+        """The lines between, the last first, with where they begin."""
+        at = start
+        for line in reversed(self._text[floor:start].split("\n")):
+            at -= len(line)
+            yield at, line
+            at -= 1
 
 
 def read_job(text: str, now: datetime | None = None) -> JobLog:

@@ -40,6 +40,11 @@ _NVRM = ("API mismatch", "has the version", "fallen off the bus", "The NVIDIA GP
 NEEDED = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTES, *_AER_NAMES, *_NVRM, *NEEDLES)
 """What a line must hold to be looked at."""
 
+MOST_NAMED = 4096
+"""Kinds of event by value and device that are told apart. No machine has so many: of more only the number is kept."""
+MOST_ALIKE = 1024
+"""Events of one kind, value and device that are kept one by one; later ones are counted with the last of them."""
+
 _SEVERITY = {"Corrected": "corrected", "Correctable": "corrected"}
 
 
@@ -54,6 +59,12 @@ class KernelReader:
         self._probed: str | None = None
         self._aer: dict[str, int] = {}
         self._booted = self._nvidia = False
+        self._alike: dict[tuple[object, ...], int] = {}
+        """How often each was seen."""
+        self._more: dict[tuple[object, ...], tuple[int, int, datetime | None]] = {}
+        """Of what came too often to be kept each time: where the last that was kept stands, how many more came, and when."""
+        self.left_out = 0
+        """Events that were not kept."""
 
     def feed(self, text: str, spans: list[Span] | None = None) -> None:
         """`spans`: the lines of `text` to look at, where the caller has found them already."""
@@ -66,6 +77,7 @@ class KernelReader:
 
     def finish(self) -> list[Event]:
         """All events; consequences are marked with what they follow."""
+        self._counted()
         if self._booted and not self._nvidia:
             self._events.append(Event("kernel.nvidia_absent", True))
         return with_causes(once_killed(self._events))
@@ -81,9 +93,31 @@ class KernelReader:
         if not (_is_driver(message, prefix) and self._driver(message, prefix, line)):
             self._rows(message, prefix, line)
 
-    def _add(self, kind: str, value: object, device: str | None, prefix: Prefix, line: str, attrs: Mapping[str, Any]) -> None:
+    def _add(self, kind: str, value: object, device: str | None, prefix: Prefix, line: str, attrs: Mapping[str, Any]) -> bool:
+        """Whether it is kept as an event of its own."""
+        name = (kind, value, device, prefix.boot_id or self._boot)
+        times = self._alike.get(name, 0)
+        if not times and len(self._alike) >= MOST_NAMED:
+            self.left_out += 1
+            return False
+        self._alike[name] = times + 1
+        if times >= MOST_ALIKE:
+            at, more, last = self._more[name]
+            self._more[name] = (at, more + 1, prefix.time or last)
+            return False
+        if times == MOST_ALIKE - 1:
+            self._more[name] = (len(self._events), 0, prefix.time)
         attrs = dict(attrs) | ({"uptime": prefix.uptime} if prefix.uptime is not None and prefix.time is None else {})
         self._events.append(Event(kind, value, device, prefix.time, prefix.boot_id or self._boot, line, attrs))
+        return True
+
+    def _counted(self) -> None:
+        """Those that were not kept stand with the last that was."""
+        for at, more, time in self._more.values():
+            event = self._events[at]
+            count = int(event.attrs.get("count", 1)) + more
+            self._events[at] = replace(event, time=time, attrs={**event.attrs, "count": count}) if more else event
+        self._more = {}
 
     def _driver(self, message: str, prefix: Prefix, line: str) -> bool:
         """What the NVIDIA drivers say; True when the line is settled."""
@@ -132,8 +166,7 @@ class KernelReader:
         for row in ROWS:
             if row.needle in message and prefix.source in row.sources and (found := row.pattern.match(message)):
                 value, device, attrs = _read(row, found)
-                self._add(row.kind, value, device, prefix, line, attrs)
-                if row.kind == "kernel.aer":
+                if self._add(row.kind, value, device, prefix, line, attrs) and row.kind == "kernel.aer":
                     self._aer[device or ""] = len(self._events) - 1
                 return
 

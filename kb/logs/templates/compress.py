@@ -93,6 +93,7 @@ class Compressor:
         self._groups: dict[str, Tally] = {}
         self._shapes: dict[str, _Kind] = {}
         self._templates: dict[str, str | None] = {}
+        self._beginnings: dict[str, str] = {}
         self._dropped: Counter[str] = Counter()
         self._rest = b""
         self._done = self._lines = 0
@@ -157,13 +158,14 @@ class Compressor:
         text = "\n".join(shapes)
         kernel = {start for start, _ in candidates(text, _KERNEL)}
         job = {start for start, _ in candidates(text, _JOB)}
+        exploding = {text.rfind("\n", 0, found.start()) + 1 for found in EXPLODING.finditer(text)}
         numbers: dict[int, tuple[bytes, ...]] = {}
         for needle, zeros in _NUMBERS:
             for start, _ in candidates(text, (zeros,)):
                 numbers[start] = (*numbers.get(start, ()), needle)
         at = 0
         for shape in shapes:
-            sure = at in job or EXPLODING.search(shape) is not None
+            sure = at in job or at in exploding
             kind = self._kind(shape, at in kernel, sure or at in numbers)
             self._shapes[shape] = kind if sure or at not in numbers else replace(kind, numbers=numbers[at])
             at += len(shape) + 1
@@ -171,8 +173,8 @@ class Compressor:
     def _kind(self, line: str, kernel: bool, job: bool) -> _Kind:
         if "Xid (" in line:
             return _Kind(kernel=True, job=job, xid=True)  # shown to the reader whatever it is: it must get a template of its own
-        if len(self._templates) >= _TEMPLATES and not (kernel or job):
-            return _Kind(self._coarse(line))
+        if len(self._templates) >= _TEMPLATES:
+            return _Kind(self._coarse(line), None, kernel, job)
         template = mask(line[:_SHOWN])
         if template not in self._templates:
             self._templates[template] = regular(template, self._rules)
@@ -180,11 +182,12 @@ class Compressor:
 
     def _coarse(self, line: str) -> str:
         """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
-        text = " ".join(mask(line[:_BRIEF]).split(" ", 2)[:2]) + " …"
-        if text not in self._templates and len(self._templates) >= 2 * _TEMPLATES:
-            return "…"
-        self._templates.setdefault(text)
-        return text
+        words = " ".join(line[:_BRIEF].split(" ", 2)[:2])
+        if words not in self._beginnings:
+            if len(self._beginnings) >= _TEMPLATES:
+                return "…"
+            self._beginnings[words] = f"{mask(words)} …"
+        return self._beginnings[words]
 
     def _note(self, lines: list[bytes], keys: list[bytes], counts: Mapping[bytes, int]) -> None:
         """Adds the block's counts, with the first and last line of each kind."""

@@ -1,0 +1,52 @@
+"""As many facts of one answer as any machine has, and how many were left out. Whoever can write a log can name any number of devices. Pure."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tools.fact import Fact, Status
+
+MOST_FACTS = 4096
+"""Facts of one answer. The largest that a machine gives by itself is a few thousand."""
+MOST_DEVICES = 512
+"""Devices of which one answer says the same: eight GPUs with eighteen links each are 144."""
+LEFT_OUT = "left_out"
+"""The attribute that says how many facts an answer lacks."""
+
+
+def few(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
+    """The first of them, a job's first error before all others; the rest (and `gone`, which were left out before) is counted and said as
+    what was not looked at."""
+    kept = _first(facts) if len(facts) > min(MOST_FACTS, MOST_DEVICES) else tuple(facts)
+    lost = gone + len(facts) - len(kept)
+    return (*kept, left_out(check, lost)) if lost else kept
+
+
+def left_out(check: str, count: int) -> Fact:
+    """That so many facts of an answer were not kept: it was not looked at whole."""
+    why = f"could not look at all: {count:,} more things that it says were left out"
+    return Fact(check, "", status=Status.UNREADABLE, line=why, attrs={LEFT_OUT: count})
+
+
+def gone_of(facts: Sequence[Fact]) -> int:
+    """How many facts answers lack."""
+    return sum(int(fact.attrs[LEFT_OUT]) for fact in facts if LEFT_OUT in fact.attrs and not fact.key)
+
+
+def _first(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    devices: dict[tuple[str, str], set[str]] = defaultdict(set)
+    ahead, kept = [], []
+    for fact in facts:
+        if fact.attrs.get("first") is True or fact.status.blind:
+            ahead.append(fact)
+            continue
+        same = devices[fact.key, repr(fact.value)]
+        if fact.device is None or fact.device in same or len(same) < MOST_DEVICES:
+            same |= {fact.device} if fact.device is not None else set()
+            kept.append(fact)
+    room = max(0, MOST_FACTS - len(ahead))
+    return (*ahead[:MOST_FACTS], *kept[:room]) if len(ahead) + len(kept) > MOST_FACTS else _in_order(facts, ahead, kept)
+
+
+def _in_order(facts: Sequence[Fact], *parts: Sequence[Fact]) -> tuple[Fact, ...]:
+    wanted = {id(fact) for part in parts for fact in part}
+    return tuple(fact for fact in facts if id(fact) in wanted)
