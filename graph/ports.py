@@ -13,6 +13,7 @@ from tools.inventory.jobs import JobPlace
 
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
+    from graph.reading.handed_in import Reader
     from kb.taxonomy.labels import Taxonomy
     from tools.evidence import EvidenceStore
     from tools.fleet.fleet import Fleet
@@ -156,6 +157,8 @@ class Ports:
     clock: Clock
     model: "Reasoner | None" = None
     skus: "Mapping[str, Sku]" = field(default_factory=dict)
+    reader: "Reader | None" = None
+    """Reads large texts without holding up the loop; None where nobody else waits for it (terminal, bench)."""
     progress: Callable[[Progress], Awaitable[None]] = field(default=silent)
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
     waits: Waits = field(default_factory=Waits)

@@ -51,6 +51,8 @@ class FileRead(Stored):
     line: str = ""
     at: datetime | None = None
     unread: Unread = ""
+    left_out: int = 0
+    """Things that it says and that were not kept: events of devices that no host has, and more of anything than machines have."""
 
 
 class SharedCause(Stored):

@@ -30,7 +30,9 @@ class Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Unread = Literal["", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone"]
+Unread = Literal[
+    "", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone", "too_long"
+]
 """Why a file that somebody handed in was not read; empty where it was."""
 
 

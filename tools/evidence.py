@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kb.redact import redact
+from tools.apart import LONG, Apart, TookTooLong
 from tools.fact import Fact
 
 MOST_PER_INCIDENT = 256 << 20
@@ -156,8 +157,15 @@ class DirectoryEvidence:
     something again: `retry` tries, and so does everything that is put.
     """
 
-    def __init__(self, root: Path, most: int = MOST_PER_INCIDENT, *, write: Callable[[Path, bytes], object] = Path.write_bytes) -> None:
-        self._root, self._most, self._write = root, most, write
+    def __init__(
+        self,
+        root: Path,
+        most: int = MOST_PER_INCIDENT,
+        *,
+        write: Callable[[Path, bytes], object] = Path.write_bytes,
+        apart: Apart | None = None,
+    ) -> None:
+        self._root, self._most, self._write, self._apart = root, most, write, apart
         self._tallies: dict[str, Citations] = {}
         self._held, self._lock, self._trouble = HeldEvidence(), threading.Lock(), ""
         with contextlib.suppress(OSError):  # then the first thing that is put says so
@@ -171,7 +179,7 @@ class DirectoryEvidence:
         return await asyncio.to_thread(self._flush)
 
     async def put(self, incident: str, text: str) -> str:
-        return await asyncio.to_thread(self._keep_text, incident, text)
+        return await asyncio.to_thread(self._keep_text, incident, await self._redacted(text))
 
     async def get(self, sha256: str) -> str | None:
         data = await asyncio.to_thread(self._read, sha256)
@@ -183,8 +191,16 @@ class DirectoryEvidence:
     async def facts(self, sha256: str) -> list[Fact]:
         return await asyncio.to_thread(self._facts, sha256) if sha256 else []
 
-    def _keep_text(self, incident: str, text: str) -> str:
-        clean = redact(text).encode()
+    async def _redacted(self, text: str) -> bytes:
+        """A large text is redacted in a process of its own; what cannot be redacted in time is not kept."""
+        if self._apart is None or len(text) < LONG:
+            return (await asyncio.to_thread(redact, text)).encode()
+        try:
+            return (await self._apart.run(redact, text)).encode()
+        except TookTooLong:
+            return b"[not kept: it could not be searched for secrets in time]"
+
+    def _keep_text(self, incident: str, clean: bytes) -> str:
         if self._share(incident) + len(clean) // 4 > self._most:
             clean = b"[not kept: the incident has used its share of the evidence store] sha256 of the output: " + _digest(clean).encode()
         return self._keep(incident, clean)

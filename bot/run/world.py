@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from bot.refusal import Refusal
+from bot.run.reader import ReaderApart
 from bot.run.site import site_checks, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from graph.ports import Ports, Waits
 from kb.history.incidents import load_seeds
 from kb.history.index import History
+from tools.apart import Apart
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import Fleet
@@ -65,7 +67,8 @@ async def open_world(
     fleet_rows = inventory or await site_inventory(settings)
     clock = clock or WallClock()
     skus = site_skus(settings.kb_dir)
-    evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir) if lasting else MemoryEvidence()
+    apart = Apart()
+    evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir, apart=apart) if lasting else MemoryEvidence()
     reach = transport or _reach(settings, fleet_rows, front)
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
@@ -77,6 +80,7 @@ async def open_world(
         clock=clock,
         model=model,
         skus=skus,
+        reader=ReaderApart(apart, settings.kb_dir) if lasting else None,
         job_place=SlurmJobs(reach, fleet_rows).place,
         waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )

@@ -15,6 +15,7 @@ from graph.engine.abnormal import is_odd, may_be_odd
 from graph.engine.belief import OF_LINKS, Belief, alike_against_profile, beliefs
 from graph.engine.coverage import Coverage
 from graph.engine.hidden import Hidden, hidden_causes
+from graph.engine.nowhere import notes
 from graph.engine.prepare import gather
 from graph.engine.reference import Lens, is_text
 from graph.engine.verdict import WORTH_SAYING, Standing, Verdicts, settle, stand
@@ -40,6 +41,8 @@ class Assessment:
     """What people complain of."""
     questioned: Mapping[str, str] = field(default_factory=dict)
     """Keys of which all hosts say the same and their profile something else: what is in question then, in a sentence."""
+    uncounted: tuple[tuple[str, str, str], ...] = ()
+    """(host, check, why) of what logs say of devices that a host does not have."""
 
     @property
     def roots(self) -> tuple[Belief, ...]:
@@ -135,6 +138,7 @@ class Assessment:
                 rows.append(Blind(host=host, check="all", why=next(iter(checks.values()))[:LONGEST_LINE]))
             else:
                 rows += [Blind(host=host, check=check, why=reason[:LONGEST_LINE]) for check, reason in sorted(checks.items())]
+        rows += [Blind(host=host, check=check, why=why[:LONGEST_LINE]) for host, check, why in self.uncounted]
         return (*rows, *self._strangers(), *(self._untargeted() if not self.roots else ()))
 
     def _untargeted(self) -> list[Blind]:
@@ -162,11 +166,11 @@ def assess(
     """Weigh everything. `hosts` are those of the incident, looked at or not; `priors` what words suggest, in log-odds; `symptoms`
     what people complain of.
     """
-    ready = gather(facts, opened, lens.bus)
+    ready = gather(facts, opened, lens.bus, lambda host: lens.expected(host, "ib.count", None))
     rows = tuple(beliefs(ready, lens, priors or {}))
     odd = worst_first([f for f in ready if may_be_odd(f.key) and is_odd(f, lens.expected(f.host, f.key, f.device) if f.host else None)])
     settled, coverage = settle(rows, odd), Coverage.of(ready, lens, hosts)
-    return Assessment(lens, tuple(hosts), rows, settled, coverage, odd, tuple(symptoms), _questioned(ready, lens))
+    return Assessment(lens, tuple(hosts), rows, settled, coverage, odd, tuple(symptoms), _questioned(ready, lens), tuple(notes(ready)))
 
 
 def _questioned(facts: Sequence[Fact], lens: Lens) -> dict[str, str]:

@@ -78,7 +78,7 @@ def xid_patterns(facts: Iterable[Fact]) -> list[Fact]:
 
 
 def _counts(fact: Fact) -> bool:
-    return not fact.stale and not fact.attrs.get("sympathetic")
+    return not fact.stale and not fact.attrs.get("sympathetic") and not fact.attrs.get("elsewhere")
 
 
 def absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:

@@ -1,7 +1,8 @@
 """Facts made ready for weighing: one name per GPU, what many share marked as shared, what is old marked as old. Pure.
 
 Adds to the `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` (an event from long
-before the incident); to those of adapters `elsewhere` (on another kind of network than most of the host's).
+before the incident), `elsewhere` (of a device that the host does not have); to those of adapters `elsewhere` (on another kind of network than
+most of the host's).
 """
 
 from collections import defaultdict
@@ -10,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from graph.engine.derive import derived
+from graph.engine.nowhere import Devices, mark_nowhere
 from kb.address import bdf
 from tools.fact import Fact, Status
 
@@ -26,9 +28,16 @@ EVENTS = ("kernel.", "service.event", "job.", "ipmi.event")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
 
 
-def gather(facts: Iterable[Fact], opened: datetime | None = None, bus: Callable[[str], Sequence[str]] = lambda host: ()) -> list[Fact]:
-    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table."""
-    named = _mark_elsewhere(_name_hcas(_name_gpus(list(facts))))
+def gather(
+    facts: Iterable[Fact],
+    opened: datetime | None = None,
+    bus: Callable[[str], Sequence[str]] = lambda host: (),
+    adapters: Callable[[str], object] = lambda host: None,
+) -> list[Fact]:
+    """The facts as the engine weighs them, blind ones included. `bus(host)` is the SKU's bus table, `adapters(host)` how many it has."""
+    listed = list(facts)
+    named = _mark_elsewhere(_name_hcas(_name_gpus(listed)))
+    named = mark_nowhere(named, Devices.of(listed, bus, adapters))
     return [_mark_age(fact, opened) for fact in _mark_shared([*named, *derived(named, bus)])]
 
 
@@ -102,7 +111,7 @@ def _mark_shared(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _shareable(fact: Fact) -> bool:
-    return fact.key.startswith(EVENTS) and fact.status is Status.OK and not fact.stale
+    return fact.key.startswith(EVENTS) and fact.status is Status.OK and not fact.stale and not fact.attrs.get("elsewhere")
 
 
 def _same(fact: Fact) -> tuple[str, str]:

@@ -18,12 +18,15 @@ from graph.reading.asked import asks_how_they_are, hosts_asked_about
 from graph.reading.concerned import Concerned, asks_scheduler, concerned
 from graph.reading.files import acknowledged, is_file, unread
 from graph.reading.groups import group_called, hosts_named
+from graph.reading.handed_in import HandedIn, read_handed_in
 from graph.reading.hosts import hosts_in
-from graph.reading.logs import kept, read_log
-from graph.reading.pasted import read_pasted
+from graph.reading.logs import kept
 from graph.reading.reports import Understanding, understand
+from graph.reading.theirs import kept_of
 from graph.report import FileRead
-from graph.state import Brief, Incident, ItemKind, LogDigest
+from graph.state import Attachment, Brief, Incident, ItemKind, LogDigest
+from kb.address import bdf
+from tools.apart import LONG
 from tools.fact import Fact
 from tools.inventory.jobs import JobPlace
 from tools.inventory.ranges import fold
@@ -57,7 +60,8 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
         turn = _as_asked(turn, case)
     if named.refused and case.report:
         return {"turn": turn.write(), "said": _remember(case), "rounds": 0}
-    brief = _understood(case, new, named, pasted)
+    logs_say = await asyncio.to_thread(understand, pasted, (), case.item.at) if pasted else None
+    brief = _understood(case, new, named, logs_say or Brief())
     brief, unhelped = await _guessed(case, brief, ports, lost=bool(named.unknown or named.unknown_job))
     turn = replace(
         turn,
@@ -121,18 +125,39 @@ async def _read_attachments(case: Case, ports: Ports) -> tuple[str, list[Fact], 
     facts: list[Fact] = []
     logs: list[LogDigest] = []
     files: list[FileRead] = []
+    addresses = addresses_of(case, ports)
     for given in case.item.attachments:
         text = None if given.unread else await ports.evidence.get(given.sha256)
         if text is None:
             files.append(unread(given, given.unread or "gone"))
             continue
-        found = await asyncio.to_thread(read_pasted, text, ports.fleet.checks)
+        read = await _handed_in(given, text, case, ports)
+        if read is None:
+            files.append(unread(given, "too_long"))
+            continue
+        found, left_out = kept_of(read.pasted, (*case.facts, *facts), addresses)
         facts += [fact.at("", time=case.item.at, sha256=given.sha256) for fact in found]
-        digest = await asyncio.to_thread(read_log, given.name, given.sha256, text, case.item.at)
-        logs += [digest] if digest else []
+        logs += [read.digest] if read.digest else []
         texts.append(text[:LONGEST_READ])
-        files += [acknowledged(given, found, is_odd)] if is_file(given) else []
+        files += [acknowledged(given, found, is_odd, left_out)] if is_file(given) else []
     return "\n".join(texts), facts, logs, files[:MOST_FILES]
+
+
+def addresses_of(case: Case, ports: Ports) -> frozenset[str]:
+    """Every place at which a host of the incident may have a GPU, by the profiles of all hosts that it may speak of and what was listed;
+    none where one of them has no profile."""
+    tables = [ports.skus.get(ports.inventory.hosts[host].sku) for host in case.visible]
+    if not tables or not all(tables):
+        return frozenset()
+    listed = (str(fact.value) for fact in case.facts if fact.key == "gpu.bdf" and fact.value)
+    return frozenset(filter(None, map(bdf, (*(address for sku in tables if sku for address in sku.bus), *listed))))
+
+
+async def _handed_in(given: Attachment, text: str, case: Case, ports: Ports) -> HandedIn | None:
+    at = case.item.at
+    if ports.reader is not None and len(text) >= LONG:
+        return await ports.reader(given.name, given.sha256, text, at)
+    return await asyncio.to_thread(read_handed_in, given.name, given.sha256, text, at, ports.fleet.checks)
 
 
 def _named(turn: Turn, text: str, new: Understanding, named: Concerned) -> Turn:
@@ -153,10 +178,9 @@ def _as_asked(turn: Turn, case: Case) -> Turn:
     return turn if case.turn.only else replace(turn, about=case.turn.about, question=case.turn.question)
 
 
-def _understood(case: Case, new: Understanding, named: Concerned, pasted: str) -> Brief:
+def _understood(case: Case, new: Understanding, named: Concerned, logs: Understanding | Brief) -> Brief:
     """The brief so far with what this item adds. A log names many hosts that nobody complains about, so it names none."""
     old = case.brief
-    logs = understand(pasted, (), case.item.at) if pasted else Brief()
     return Brief(
         text="\n".join(filter(None, (old.text, case.item.text)))[-LONGEST_BRIEF:],
         symptoms=_clear(_union(old.symptoms, new.symptoms, logs.symptoms)),

@@ -26,6 +26,7 @@ UNREAD: Mapping[Unread, str] = {
     "elsewhere": "it does not lie with Slack: upload it here",
     "refused": "Slack did not hand it out: attach it again (the app needs the scope files:read)",
     "gone": "its text is not stored any more: attach it again",
+    "too_long": "reading it took longer than I may: attach the part around the first error",
 }
 """Why a file was not read, and what to send instead."""
 
@@ -54,13 +55,15 @@ def is_file(given: Attachment) -> bool:
     return given.size > 0 or bool(given.unread)
 
 
-def acknowledged(given: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool]) -> FileRead:
-    """A file that was read, by what was found: how many kinds of errors, and the one that the log itself has first."""
+def acknowledged(given: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool], left_out: int = 0) -> FileRead:
+    """A file that was read, by what was found: how many kinds of errors, the one that the log itself has first, and how much that it says
+    was left out."""
     odd = [fact for fact in facts if is_odd(fact)]
     kinds = {(fact.key, repr(fact.value)) for fact in odd}
     first = min(odd, key=_order, default=None)
     line = "" if first is None else first.in_words().removeprefix(_OF_THE_LOG)[:LONGEST_LINE]
-    return FileRead(name=given.name[:LONGEST_NAME], size=given.size, kinds=len(kinds), line=line, at=first.time if first else None)
+    at = first.time if first else None
+    return FileRead(name=given.name[:LONGEST_NAME], size=given.size, kinds=len(kinds), line=line, at=at, left_out=left_out)
 
 
 def unread(given: Attachment, why: Unread = "") -> FileRead:
@@ -74,9 +77,14 @@ def in_words(row: FileRead) -> str:
     if row.unread:
         return f"{size}: not read, {UNREAD[row.unread]}"
     if not row.kinds:
-        return f"{size}: nothing that I know as an error"
+        return f"{size}: nothing that I know as an error{_rest(row)}"
     when = f" at {row.at.astimezone(UTC):%H:%M} UTC" if row.at else ""
-    return f"{size}: {row.line}{when}" if row.kinds == 1 else f"{size}: {row.kinds} kinds of errors, first {row.line}{when}"
+    said = f"{row.line}{when}" if row.kinds == 1 else f"{row.kinds} kinds of errors, first {row.line}{when}"
+    return f"{size}: {said}{_rest(row)}"
+
+
+def _rest(row: FileRead) -> str:
+    return f"; could not look at all: {row.left_out:,} more things that it says were left out" if row.left_out else ""
 
 
 def in_bytes(size: int) -> str:

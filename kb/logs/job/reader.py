@@ -78,7 +78,9 @@ class JobReader:
         self._read(*self._resumed("", []), final=True)
         events = tuple(ordered(list(self._events.values())))
         first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
-        return JobLog(events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()}, self._left_out)
+        return JobLog(
+            events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()}, self._left_out
+        )
 
     def _resumed(self, text: str, spans: list[Span]) -> tuple[str, list[Span]]:
         """The open traceback, the lines before it that date it, and what came after; of these only what was not read yet counts."""

@@ -1,0 +1,33 @@
+"""Large texts that people hand in, read in a process of its own with the site's checks."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+
+from bot.run.site import site_checks
+from graph.reading.handed_in import HandedIn, read_handed_in
+from tools.apart import Apart, TookTooLong
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderApart:
+    """`kb_dir`: the site's own files, whose checks may know what others do not."""
+
+    apart: Apart
+    kb_dir: Path | None
+
+    async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> HandedIn | None:
+        try:
+            return await self.apart.run(read_with_site, self.kb_dir, name, sha256, text, now)
+        except TookTooLong as why:
+            log.warning("handed_in.not_read", name=name, sha256=sha256, why=str(why))
+            return None
+
+
+def read_with_site(kb_dir: Path | None, name: str, sha256: str, text: str, now: datetime) -> HandedIn:
+    """As `read_handed_in`, in a process that knows nothing yet."""
+    return read_handed_in(name, sha256, text, now, site_checks(kb_dir))

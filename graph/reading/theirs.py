@@ -1,0 +1,31 @@
+"""Which of the facts in a text that people handed in are kept: those that may be of this incident's machines, and not more than it can weigh. Pure.
+
+Anybody can write a text with a million events, and each would be weighed against every cause.
+"""
+
+from collections.abc import Sequence
+
+from graph.reading.pasted import Pasted
+from kb.address import bdf
+from kb.keys import find
+from tools.fact import Fact
+
+MOST_TOLD = 4096
+"""Facts from texts that an incident keeps."""
+
+
+def kept_of(pasted: Pasted, others: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:
+    """The facts to keep, and how many things that the text says are left out. `others` were kept before; `addresses` are those of every GPU
+    that there may be, none where that is not known."""
+    places = {"", *addresses}
+    may_be = tuple(fact for fact in pasted.facts if not addresses or _at(fact) in places)
+    room = max(0, MOST_TOLD - sum(not fact.host for fact in others))
+    kept = may_be[:room]
+    return kept, pasted.left_out + len(pasted.facts) - len(kept)
+
+
+def _at(fact: Fact) -> str:
+    """The address of the GPU that it is an event of; "" where it is no such thing, and counts as at a known place."""
+    row = find(fact.key)
+    of_gpu = row is not None and row.scope == "gpu" and fact.key.startswith("kernel.")
+    return (bdf(fact.device or "") or "") if of_gpu else ""
