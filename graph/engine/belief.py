@@ -196,7 +196,7 @@ def _common(facts: Sequence[Fact]) -> Value:
 def beliefs(facts: Sequence[Fact], lens: Lens, priors: Mapping[str, float]) -> list[Belief]:
     """One row for each label and subject that some clue speaks of, and one bare row for every other label; most likely first."""
     matcher = Matcher.of(facts, lens)
-    seen = Observed(looked_at(facts), Counter((fact.host, fact.key) for fact in facts if fact.key and not fact.status.blind))
+    seen = Observed(looked_at(facts), matcher.by_key)
     rows: list[Belief] = []
     for leaf in lens.taxonomy.leaves.values():
         start = leaf.prior + max(-TEXT_CAP, min(TEXT_CAP, priors.get(leaf.label, 0.0)))

@@ -10,6 +10,7 @@ from tools.fact import Fact, Status
 
 UNASKED = frozenset({"check.no_target", "check.left_out"})
 """Keys whose facts say that a part of a look was left out."""
+_ABOUT_LOOKS = UNASKED | {"check.skipped", "job.log"}
 NOBODY_TO_ASK = frozenset({"no_tool", "no_device"})
 """Why a passive check was not run. The host is well for all that, and part of the truth is not seen."""
 
@@ -37,7 +38,9 @@ class Coverage:
         untargeted: dict[tuple[str, str], str] = {}
         for fact in facts:
             asked.add((fact.host, fact.check))
-            if fact.key == "check.skipped":
+            if fact.status is Status.OK and fact.key not in _ABOUT_LOOKS:
+                observed.add((fact.host, fact.key))
+            elif fact.key == "check.skipped":
                 skipped[fact.host, fact.check] = fact.line
                 if fact.value in NOBODY_TO_ASK and _could_be_there(fact, lens):
                     untargeted[fact.host, fact.check] = fact.line
@@ -45,9 +48,10 @@ class Coverage:
                 untargeted[fact.host, fact.check] = fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
-            elif fact.status is Status.OK and not is_text(fact.key):
+            elif fact.status is Status.OK:
                 observed.add((fact.host, fact.key))
-        return cls(lens, hosts, blind, frozenset(asked), frozenset(observed), skipped, untargeted)
+        seen = frozenset((host, key) for host, key in observed if not is_text(key))
+        return cls(lens, hosts, blind, frozenset(asked), seen, skipped, untargeted)
 
     def gaps(self, leaf: Leaf) -> tuple[list[str], list[tuple[str, str]]]:
         """For a leaf: where what would decide could not be looked at, in words, and (host, check) pairs nobody asked yet."""

@@ -81,11 +81,15 @@ def _counts(fact: Fact) -> bool:
     return not fact.stale and not fact.attrs.get("sympathetic") and not fact.attrs.get("elsewhere")
 
 
+_OF_LISTS = frozenset({"gpu.bdf", "pcie.rev_ff", "gpu.missing", "pcie.absent"})
+"""Keys that tell which GPUs a host lists, and which it lacks."""
+
+
 def absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
     """GPUs that a host should have and that nvidia-smi or lspci does not list."""
     by_host: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
-        if fact.host:
+        if fact.key in _OF_LISTS and fact.host:
             by_host[fact.host].append(fact)
     found: list[Fact] = []
     for host, own in by_host.items():
@@ -141,7 +145,7 @@ def wrong_clocks(facts: Iterable[Fact]) -> list[Fact]:
 
     What most clocks are off by is the error of ours, so it accuses nobody.
     """
-    facts = list(facts)
+    facts = [fact for fact in facts if fact.key in ("time.offset", "time.clock")]
     said = {fact.host for fact in facts if fact.key == "time.offset"}
     off = {
         fact.host: fact.value - fact.time.timestamp() for fact in facts if _is_clock(fact) and fact.time and isinstance(fact.value, float)

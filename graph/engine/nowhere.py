@@ -12,8 +12,13 @@ from kb.address import bdf
 from kb.keys import find
 from tools.fact import Fact, Status
 
+KERNEL = "kernel."
 ELSEWHERE = "elsewhere"
 """The attribute of facts that say nothing of this machine's part in the incident."""
+
+
+LISTS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")
+"""Keys of what tools list."""
 
 
 @dataclass(slots=True)
@@ -44,14 +49,14 @@ class Devices:
     def of(cls, facts: Iterable[Fact], bus: Callable[[str], Sequence[str]], adapters: Callable[[str], object]) -> "Devices":
         hosts: dict[str, Listed] = defaultdict(Listed)
         for fact in facts:
-            if fact.host and fact.status is Status.OK and fact.key in ("gpu.bdf", "pcie.rev_ff", "ib.bdf"):
+            if fact.key in LISTS and fact.host and fact.status is Status.OK:
                 _list(hosts[fact.host], fact)
         return cls(dict(hosts), bus, adapters)
 
     def unknown_at(self, fact: Fact) -> bool:
         """Whether the fact is of a device, known by its address alone, that its host does not have; of no host: that none of them has."""
         row = find(fact.key)
-        if row is None or row.scope not in ("gpu", "hca") or not fact.key.startswith("kernel.") or not fact.device:
+        if row is None or row.scope not in ("gpu", "hca") or not fact.device:
             return False
         address = bdf(fact.device)
         if address is None or not self.hosts:
@@ -84,14 +89,17 @@ def _list(listed: Listed, fact: Fact) -> None:
 
 def mark_nowhere(facts: Sequence[Fact], devices: Devices) -> list[Fact]:
     """Events of devices that no such machine has, marked."""
-    return [replace(fact, attrs={**fact.attrs, ELSEWHERE: True}) if devices.unknown_at(fact) else fact for fact in facts]
+    return [
+        replace(fact, attrs={**fact.attrs, ELSEWHERE: True}) if fact.key.startswith(KERNEL) and devices.unknown_at(fact) else fact
+        for fact in facts
+    ]
 
 
 def notes(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
     """(host, check, what was not counted), one a host and check."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in facts:
-        if fact.host and fact.key.startswith("kernel.") and fact.attrs.get(ELSEWHERE):
+        if fact.host and fact.key.startswith(KERNEL) and fact.attrs.get(ELSEWHERE):
             found[fact.host, fact.check].add(fact.device or "")
     return [(host, check, f"events at {_some(names)} count for nothing: it has no such device") for (host, check), names in found.items()]
 

@@ -24,6 +24,9 @@ FEWEST_ADAPTERS = 3
 OF_PORTS = ("ib.state", "ib.phys_state", "ib.rate", "ib.sm_lid", "ib.pkeys")
 """What a port says of the network behind it."""
 
+OF_HCAS = ("kernel.mlx5", "kernel.ib_link")
+"""What the kernel says of adapters, which it may know by their address only."""
+
 EVENTS = ("kernel.", "service.event", "job.", "ipmi.event")
 """Keys whose facts happened at a time of their own; all others are seen when looked at."""
 
@@ -60,9 +63,12 @@ def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
     alike = _names_by_address(facts)
 
     def name(fact: Fact) -> str:
-        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if _nameless_hca(fact) else ""
+        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if bdf(fact.device or "") is not None else ""
 
-    return [replace(f, device=called, attrs={**f.attrs, "bdf": f.device}) if (called := name(f)) else f for f in facts]
+    return [
+        replace(f, device=called, attrs={**f.attrs, "bdf": f.device}) if f.key.startswith(OF_HCAS) and (called := name(f)) else f
+        for f in facts
+    ]
 
 
 def _names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
@@ -71,10 +77,6 @@ def _names_by_address(facts: Sequence[Fact]) -> dict[str, str]:
         if fact.key == "ib.bdf" and fact.status is Status.OK and fact.device:
             names[str(fact.value)].add(fact.device)
     return {address: next(iter(called)) for address, called in names.items() if len(called) == 1}
-
-
-def _nameless_hca(fact: Fact) -> bool:
-    return fact.key.startswith(("kernel.mlx5", "kernel.ib_link")) and bdf(fact.device or "") is not None
 
 
 def _mark_elsewhere(facts: Sequence[Fact]) -> list[Fact]:
@@ -119,6 +121,6 @@ def _same(fact: Fact) -> tuple[str, str]:
 
 
 def _mark_age(fact: Fact, opened: datetime | None) -> Fact:
-    if opened is None or fact.time is None or not fact.key.startswith(EVENTS) or fact.time >= opened - AGED:
+    if opened is None or not fact.key.startswith(EVENTS) or fact.time is None or fact.time >= opened - AGED:
         return fact
     return replace(fact, attrs={**fact.attrs, "aged": True})

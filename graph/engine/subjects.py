@@ -3,8 +3,8 @@
 A leaf's scope says which facts speak of which subject: a device's own facts, those of its host, and those of the job.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graph.engine.reference import Lens, Place, is_text
@@ -45,10 +45,17 @@ class Sorted:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What there was to see. `looked`: check → hosts where it could look; `counts`: (host, key) → facts of that key."""
+    """What there was to see. `looked`: check → hosts where it could look; `by_key`: the facts of each key."""
 
     looked: Mapping[str, set[str]] = field(default_factory=dict)
-    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    by_key: Mapping[str, Sequence[Fact]] = field(default_factory=dict)
+    _counts: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def count(self, host: str, key: str) -> int:
+        """How many facts of a key a host shows, one at least. Few keys are asked about, and facts are many."""
+        if key not in self._counts:
+            self._counts[key] = Counter(fact.host for fact in self.by_key.get(key, ()))
+        return self._counts[key][host] or 1
 
 
 def subjects(leaf: Leaf, hits: Hits, lens: Lens, seen: Observed) -> dict[Subject, Hits]:
@@ -126,7 +133,7 @@ def _of_most_devices(hits: Hits, seen: Observed) -> Hits:
     showing: dict[tuple[int, str], int] = defaultdict(int)
     for clue, fact in hits:
         showing[id(clue), fact.host] += 1
-    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.counts.get((f.host, f.key), 1)]
+    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= QUORUM * seen.count(f.host, f.key)]
 
 
 def _shared(hits: Hits, looked: Mapping[str, set[str]], fewest: int = 1) -> Hits:
