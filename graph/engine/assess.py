@@ -65,6 +65,11 @@ class Assessment:
         leaves = self.lens.taxonomy.leaves
         return {label: stand(leaves[label], rows, self.settled, self.coverage) for label, rows in self.by_label.items()}
 
+    def judged(self) -> "Assessment":
+        """The same, with what takes time worked out already."""
+        _ = self.standings, self.suspects, self.why_unsure
+        return self
+
     @cached_property
     def suspects(self) -> tuple[Belief, ...]:
         """Likely, but neither proven nor set aside."""

@@ -28,6 +28,10 @@ OF_LINKS = ("ib.rate", "nvlink.speed", "pcie.speed", "pcie.width")
 """Keys whose faults are a single link's own: a cable, a slot. Where every link there is says the same, it is none of them."""
 
 
+_FEW = 8
+"""Facts that are asked one by one sooner than they are sorted by value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """A clue and the fact that shows it, said in words."""
@@ -99,6 +103,8 @@ class Matcher:
     by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
     _alike: dict[str, list[Alike]] = field(default_factory=dict)
+    _places: dict[str, dict[object, list[int]]] = field(default_factory=dict)
+    """Of each key and value, which of the alike facts have it."""
     _doubted: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
@@ -111,10 +117,22 @@ class Matcher:
 
     def hits(self, leaf: Leaf) -> Hits:
         """Every clue of a leaf with every fact that matches it."""
-        return [(clue, fact) for clue in leaf.evidence for alike in self._of(clue.key) if _holds(clue, alike) for fact in alike.facts]
+        return [(clue, fact) for clue in leaf.evidence for alike in self._for(clue) if _holds(clue, alike) for fact in alike.facts]
 
     def say(self, clue: Clue, fact: Fact) -> str:
         return clue.say(fact, self._expected(fact), self._most(fact))
+
+    def _for(self, clue: Clue) -> list[Alike]:
+        """The facts of a clue's key that its value does not rule out: a log can say any number of things, and most clues ask for one."""
+        rows, values = self._of(clue.key), clue.expression.values
+        if values is None or len(rows) <= _FEW:
+            return rows
+        if clue.key not in self._places:
+            places = self._places[clue.key] = defaultdict(list)
+            for place, row in enumerate(rows):
+                places[row.first.value if isinstance(row.first.value, bool | int | float | str) else None].append(place)
+        found = self._places[clue.key]
+        return [rows[place] for place in sorted(place for value in values for place in found.get(value, ()))]
 
     def _of(self, key: str) -> list[Alike]:
         if key not in self.by_key:

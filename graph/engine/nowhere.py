@@ -5,7 +5,7 @@ one that it has. A line that names any other address, whoever wrote it, must not
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kb.address import bdf
@@ -37,44 +37,43 @@ class Listed:
         return frozenset(seen | table | everywhere) if self.pci else None
 
 
+Places = frozenset[str] | None
+"""Addresses; None where they are not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What there is, host by host. `bus(host)` is the SKU's bus table, `adapters(host)` how many its SKU has."""
+    """What there is of GPUs and adapters, host by host, and under "" on all hosts together."""
 
-    hosts: Mapping[str, Listed]
-    bus: Callable[[str], Sequence[str]]
-    adapters: Callable[[str], object]
+    gpus: Mapping[str, Places]
+    hcas: Mapping[str, Places]
 
     @classmethod
     def of(cls, facts: Iterable[Fact], bus: Callable[[str], Sequence[str]], adapters: Callable[[str], object]) -> "Devices":
+        """`bus(host)` is the SKU's bus table, `adapters(host)` how many its SKU has."""
         hosts: dict[str, Listed] = defaultdict(Listed)
         for fact in facts:
             if fact.key in LISTS and fact.host and fact.status is Status.OK:
                 _list(hosts[fact.host], fact)
-        return cls(dict(hosts), bus, adapters)
+        everywhere = frozenset().union(*(row.smi | row.pci for row in hosts.values()))
+        tables = {host: frozenset(filter(None, map(bdf, bus(host)))) for host in hosts}
+        gpus = {host: row.gpus(tables[host], everywhere) for host, row in hosts.items()}
+        hcas = {host: frozenset(row.hcas) if row.hcas and adapters(host) == len(row.hcas) else None for host, row in hosts.items()}
+        return cls({**gpus, "": _all(gpus.values())}, {**hcas, "": _all(hcas.values())})
 
     def unknown_at(self, fact: Fact) -> bool:
         """Whether the fact is of a device, known by its address alone, that its host does not have; of no host: that none of them has."""
         row = find(fact.key)
         if row is None or row.scope not in ("gpu", "hca") or not fact.device:
             return False
-        address = bdf(fact.device)
-        if address is None or not self.hosts:
-            return False
-        places = [self._places(host, row.scope) for host in ([fact.host] if fact.host else self.hosts)]
-        return all(known is not None and address not in known for known in places)
+        known = (self.gpus if row.scope == "gpu" else self.hcas).get(fact.host)
+        address = bdf(fact.device) if known is not None else None
+        return known is not None and address is not None and address not in known
 
-    def _places(self, host: str, scope: str) -> frozenset[str] | None:
-        listed = self.hosts.get(host)
-        if listed is None:
-            return None
-        if scope == "hca":
-            whole = bool(listed.hcas) and self.adapters(host) == len(listed.hcas)
-            return frozenset(listed.hcas) if whole else None
-        return listed.gpus(frozenset(filter(None, map(bdf, self.bus(host)))), self._everywhere())
 
-    def _everywhere(self) -> frozenset[str]:
-        return frozenset().union(*(row.smi | row.pci for row in self.hosts.values()))
+def _all(places: Collection[Places]) -> Places:
+    known = [one for one in places if one is not None]
+    return frozenset().union(*known) if known and len(known) == len(places) else None
 
 
 def _list(listed: Listed, fact: Fact) -> None:

@@ -1,9 +1,10 @@
 """One incident as the nodes read it: rows instead of dicts, facts fetched by digest, the engine applied. Keeps nothing between calls."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 from graph.conversation.said import Said, said_of
@@ -23,6 +24,9 @@ DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "reche
 
 MOST_RECENT = 6
 """Fact snapshots and assessments kept in memory."""
+
+MANY = 4000
+"""Facts whose weighing takes long enough for others to notice."""
 
 MOST_UNNAMED = 64
 """Hosts looked at when the reporter named none: a small channel's whole fleet, but never a large one's."""
@@ -213,13 +217,21 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
     return Lens(ports.taxonomy, ports.fleet.checks, expected, place, bus, strangers(profile, facts))
 
 
-def weigh(case: Case, ports: Ports) -> Assessment:
-    """The engine's view of the incident now. Nodes that see the same facts and priors share it."""
+async def weigh(case: Case, ports: Ports) -> Assessment:
+    """The engine's view of the incident now. Nodes that see the same facts and priors share it. The facts of many hosts are weighed beside
+    the loop, which others wait for."""
     turn, symptoms = case.turn, case.brief.symptoms
     name = (case.snapshot, turn.hosts, tuple(sorted(turn.priors.items())), case.opened, symptoms)
     if name not in ports.recent:
-        _remember(ports, name, assess(case.facts, lens_of(ports, case.facts), case.hosts, turn.priors, case.opened, symptoms))
+        weighing = partial(_weighed, case, ports)
+        _remember(ports, name, await asyncio.to_thread(weighing) if len(case.facts) > MANY else weighing())
     return cast("Assessment", ports.recent[name])
+
+
+def _weighed(case: Case, ports: Ports) -> Assessment:
+    turn = case.turn
+    now = assess(case.facts, lens_of(ports, case.facts), case.hosts, turn.priors, case.opened, case.brief.symptoms)
+    return now.judged()
 
 
 def merged(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:

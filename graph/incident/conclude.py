@@ -39,7 +39,7 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     """Report, lifecycle, and a ticket where a human has to go on."""
     ports = runtime.context
     case = await with_results(await read_case(state, ports), ports)
-    now = weigh(case, ports)
+    now = await weigh(case, ports)
     diagnosing = (case.looks or is_look(case.item)) and not case.stands
     said = _with_files(_looked(case, now, ports) if diagnosing else await answer(case, now, ports), case)
     concluded = await with_fixes(said, case, now, ports)

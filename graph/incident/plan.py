@@ -69,10 +69,10 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
     case = replace(case, turn=turn)
     if looks_narrowly(case):
-        return _narrowly(replace(case, turn=replace(turn, narrow=True)), weigh(case, ports))
+        return _narrowly(replace(case, turn=replace(turn, narrow=True)), await weigh(case, ports))
     if news:
         case = replace(case, turn=replace(turn, news=True))
-        pointed_at = what_is_new(case, weigh(case, ports))
+        pointed_at = what_is_new(case, await weigh(case, ports))
         return Chosen(case.turn, Walk(), "history", pointed_at) if pointed_at else await _go_on(case, ports, rounds=1)
     asks = first_wave(lens_of(ports, case.facts), hosts)
     return Chosen(turn, Walk(), "history", asks) if asks else await _go_on(case, ports, rounds=1)
@@ -87,11 +87,11 @@ def _narrowly(case: Case, now: Assessment) -> Chosen:
 async def _go_on(case: Case, ports: Ports, rounds: int) -> Chosen:
     """The next look, from the cheapest kind that is left."""
     if case.turn.narrow:
-        now = weigh(case, ports)
+        now = await weigh(case, ports)
         over = case.turn.cut or case.turn.again >= MOST_AGAIN or now.finding == "diagnosed"
         again = replace(case, turn=replace(case.turn, again=case.turn.again + 1))
         return Chosen(case.turn, case.walk, "done") if over else _narrowly(again, now)
-    case, now = await _ranked(case, weigh(case, ports), ports)
+    case, now = await _ranked(case, await weigh(case, ports), ports)
     turn = case.turn
     if turn.cut or rounds >= MOST_ROUNDS or (turn.news and now.finding != "abstained"):
         return Chosen(turn, case.walk, "done")
@@ -160,7 +160,7 @@ async def _ranked(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
         return replace(case, turn=turn.declined(answer.reason)), now
     ranked = ranked_priors([label for label in answer.labels if label in labels])
     case = replace(case, turn=replace(turn, priors=_trimmed(together(turn.priors, ranked))))
-    return case, weigh(case, ports)
+    return case, await weigh(case, ports)
 
 
 async def _questioned(case: Case, now: Assessment, ports: Ports) -> Turn:

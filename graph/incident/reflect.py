@@ -28,7 +28,7 @@ async def reflect(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     """Judge what is on the table."""
     ports = runtime.context
     case = await read_case(state, ports)
-    now = weigh(case, ports)
+    now = await weigh(case, ports)
     if _unsure(now) and not case.turn.cut:
         case, now = await _judged(case, now, ports)
     rows = hypotheses_of(now, case.turn.past, case.tier)
@@ -54,7 +54,7 @@ async def _judged(case: Case, now: Assessment, ports: Ports) -> tuple[Case, Asse
             break
         sway[row.label] = _sway(answer, len(lines))
     case = replace(case, turn=replace(turn, priors=together(turn.priors, sway)))
-    return case, weigh(case, ports)
+    return case, await weigh(case, ports)
 
 
 def _sway(answer: Judgement, lines: int) -> float:

@@ -18,6 +18,11 @@ MOST_KEPT, LONGEST_KEPT = 128, 400
 _ATTRS = re.compile(r"\battrs\b(?:\.([A-Za-z_][A-Za-z0-9_]*))?")
 """The attributes that an expression reads by name; "" where it reads them in another way, which may be all of them."""
 
+_LITERAL = r"(?:-?\d{1,9}|true|false|'[^'\\]{0,80}')"
+_BEGINS = re.compile(rf"\s*value (?:== (?P<one>{_LITERAL})|in \[(?P<some>{_LITERAL}(?:, {_LITERAL})*)\])\s*(?:$|&&)")
+_QUOTED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
+_NESTED = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
+
 
 class BadExpression(ValueError):
     """An expression that cannot be used. Says what is wrong in one line."""
@@ -26,7 +31,7 @@ class BadExpression(ValueError):
 class Expression:
     """A compiled expression. `troubles` counts what went wrong while evaluating, by message, for whoever debugs a taxonomy."""
 
-    __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles")
+    __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles", "values")
 
     def __init__(self, source: str) -> None:
         try:
@@ -35,6 +40,7 @@ class Expression:
             raise BadExpression(_one_line(str(why))) from None
         self.source = source
         self.mentions = frozenset(self._program.variables())
+        self.values = values_of(source)
         self.troubles: Counter[str] = Counter()
         self._names, self._kept = tuple(sorted(self.mentions)), dict[str, bool]()
         read = _ATTRS.findall(source)
@@ -69,6 +75,24 @@ class Expression:
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         self._kept[asked] = held
+
+
+def values_of(source: str) -> frozenset[bool | int | str] | None:
+    """The only values for which an expression may hold, where it begins with them and asks for more only beside that; None where it may hold
+    for any."""
+    begins = _BEGINS.match(source)
+    rest = _QUOTED.sub("", source)
+    while (outer := _NESTED.sub("", rest)) != rest:
+        rest = outer
+    if begins is None or "||" in rest or "?" in rest:
+        return None
+    return frozenset(map(_literal, re.findall(_LITERAL, begins["one"] or begins["some"])))
+
+
+def _literal(word: str) -> bool | int | str:
+    if word[0] == "'":
+        return word[1:-1]
+    return word == "true" if word in ("true", "false") else int(word)
 
 
 def _refuse_unknown(what: str, names: set[str] | frozenset[str], known: frozenset[str]) -> None:
