@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graph.engine.nowhere import ELSEWHERE, UNLISTED
 from tools.fact import Fact, Status, Value
 
 Odd = Callable[[Fact, Value], bool]
@@ -157,7 +158,9 @@ def may_be_odd(key: str) -> bool:
 
 def is_odd(fact: Fact, expected: Value = None) -> bool:
     """Abnormal, of now, and not merely the echo of something else."""
-    if fact.status is not Status.OK or fact.stale or (fact.attrs and any(map(fact.attrs.get, ("sympathetic", "aged", "elsewhere")))):
+    if fact.status is not Status.OK or fact.stale or (fact.attrs and any(map(fact.attrs.get, ("sympathetic", "aged")))):
+        return False
+    if fact.attrs and fact.attrs.get(ELSEWHERE, UNLISTED) != UNLISTED:
         return False
     if fact.key.startswith("site."):
         return bool(fact.attrs.get("wrong"))

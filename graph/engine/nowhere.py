@@ -7,6 +7,7 @@ one that it has. A line that names any other address, whoever wrote it, must not
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from kb.address import bdf
 from kb.keys import find
@@ -17,6 +18,7 @@ ELSEWHERE = "elsewhere"
 """The attribute of facts that say nothing of this machine's part in the incident."""
 
 
+UNLISTED: Final = "unlisted"
 LISTS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")
 """Keys of what tools list."""
 
@@ -47,6 +49,8 @@ class Devices:
 
     gpus: Mapping[str, Places]
     hcas: Mapping[str, Places]
+    whole: frozenset[str]
+    """Hosts whose profile says all that they may have. Of any other, what no tool lists may have gone."""
 
     @classmethod
     def of(cls, facts: Iterable[Fact], bus: Callable[[str], Sequence[str]], adapters: Callable[[str], object]) -> "Devices":
@@ -59,7 +63,8 @@ class Devices:
         tables = {host: frozenset(filter(None, map(bdf, bus(host)))) for host in hosts}
         gpus = {host: row.gpus(tables[host], everywhere) for host, row in hosts.items()}
         hcas = {host: frozenset(row.hcas) if row.hcas and adapters(host) == len(row.hcas) else None for host, row in hosts.items()}
-        return cls({**gpus, "": _all(gpus.values())}, {**hcas, "": _all(hcas.values())})
+        whole = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
+        return cls({**gpus, "": _all(gpus.values())}, {**hcas, "": _all(hcas.values())}, whole)
 
     def unknown_at(self, fact: Fact) -> bool:
         """Whether the fact is of a device, known by its address alone, that its host does not have; of no host: that none of them has."""
@@ -70,6 +75,10 @@ class Devices:
         address = bdf(fact.device) if known is not None else None
         return known is not None and address is not None and address not in known
 
+    def how_sure(self, host: str) -> Literal[True, "unlisted"]:
+        """True where a host has no other devices; UNLISTED where it lists no others. Such an event convicts nobody, but it is not nothing."""
+        return True if host in self.whole or not host else UNLISTED
+
 
 def _all(places: Collection[Places]) -> Places:
     known = [one for one in places if one is not None]
@@ -77,19 +86,18 @@ def _all(places: Collection[Places]) -> Places:
 
 
 def _list(listed: Listed, fact: Fact) -> None:
-    match fact.key:
-        case "gpu.bdf":
-            listed.smi.add(str(fact.value))
-        case "ib.bdf":
-            listed.hcas.add(str(fact.value))
-        case _:
-            listed.pci.add(str(fact.attrs.get("bdf", fact.device)))
+    where = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
+    address = bdf(str(fact.attrs.get("bdf", fact.device) if fact.key == "pcie.rev_ff" else fact.value))
+    if address is not None:
+        where.add(address)
 
 
 def mark_nowhere(facts: Sequence[Fact], devices: Devices) -> list[Fact]:
     """Events of devices that no such machine has, marked."""
     return [
-        replace(fact, attrs={**fact.attrs, ELSEWHERE: True}) if fact.key.startswith(KERNEL) and devices.unknown_at(fact) else fact
+        replace(fact, attrs={**fact.attrs, ELSEWHERE: devices.how_sure(fact.host)})
+        if fact.key.startswith(KERNEL) and devices.unknown_at(fact)
+        else fact
         for fact in facts
     ]
 

@@ -99,8 +99,9 @@ def _devices(leaf: Leaf, rows: Sorted) -> dict[Subject, Hits]:
     for (host, device), own in rows.device.items():
         if _speaks(own):
             found[Subject((host,), device)] = [*own, *rows.host.get(host, []), *rows.job]
+    accused = {host for subject in found for host in subject.hosts}
     for host, own in rows.host.items():
-        if _speaks(own) and not any(subject.hosts == (host,) for subject in found):
+        if _speaks(own) and host not in accused:
             found[Subject((host,))] = [*own, *rows.job]
     return found or ({Subject(): rows.job} if _speaks(rows.job) else {})
 

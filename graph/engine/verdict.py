@@ -3,7 +3,8 @@
 Rejected means that what would decide was looked at and says no. Where it could not be looked at the answer is inconclusive, never "healthy".
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -87,24 +88,50 @@ def settle(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Verdicts:
 def _consequences(proven: Sequence[Belief]) -> dict[int, SetAside]:
     """By identity, what another proven belief explains away."""
     aside: dict[int, SetAside] = {}
+    causes = _by_consequence(proven)
     for row in proven:
-        cause = next((other for other in proven if _explains(other, row)), None)
+        cause = next((other for other in _where_it_may_be(row, causes) if _explains(other, row)), None)
         if cause:
             aside[id(row)] = SetAside(row, "rejected", f"a consequence of {cause.leaf.title}{_where(cause)}")
     return aside
+
+
+Causes = Mapping[tuple[str, str], Sequence[tuple[int, Belief]]]
+"""By the label that they explain away and a host of theirs ("" of none, "*" of any), numbered in their order: of hundreds of hosts each has its own."""
+
+
+def _by_consequence(proven: Sequence[Belief]) -> Causes:
+    found: dict[tuple[str, str], list[tuple[int, Belief]]] = defaultdict(list)
+    for place, cause in enumerate(proven):
+        for label in cause.leaf.suppresses:
+            for host in ("*", *(cause.subject.hosts or ("",))):
+                found[label, host].append((place, cause))
+    return found
+
+
+def _where_it_may_be(row: Belief, causes: Causes) -> Sequence[Belief]:
+    """Those that may explain a belief away, the likeliest first."""
+    hosts = ("", *row.subject.hosts) if row.subject.hosts else ("*",)
+    found = dict(one for host in hosts for one in causes.get((row.label, host), ()))
+    return [found[place] for place in sorted(found)]
 
 
 def _rivals(left: Sequence[Belief]) -> tuple[dict[int, SetAside], list[str]]:
     """Of those that the same evidence decides for, all but the clearly likeliest, and where none is, that it fits them equally."""
     aside: dict[int, SetAside] = {}
     contradictions: list[str] = []
-    for n, row in enumerate(left):
-        rival = next((other for other in left[:n] if id(other) not in aside and _same_evidence(other, row)), None)
+    by_fact: dict[int, list[Belief]] = defaultdict(list)
+    for row in left:
+        mine = {id(match.fact) for match in row.deciding}
+        likelier = by_fact[min(mine)] if mine else ()
+        rival = next((other for other in likelier if id(other) not in aside and _same_evidence(other, row)), None)
         if rival and rival.log_odds - row.log_odds >= RIVALRY:
             aside[id(row)] = SetAside(row, "rejected", f"the same evidence is better explained by {rival.leaf.title}")
         elif rival:
             contradictions.append(f"the evidence fits {rival.leaf.title} and {row.leaf.title} equally")
             aside |= {id(b): _undecided(b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
+        for fact in mine:
+            by_fact[fact].append(row)
     return aside, contradictions
 
 

@@ -1,0 +1,99 @@
+"""Events of devices that a machine does not have: a note, never a cause."""
+
+import pytest
+
+from graph.engine.assess import Assessment, assess
+from graph.engine.reference import Lens
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0
+from tests.support.fakes_graph import LOST, TAXONOMY, expected, fact, healthy, instead
+from tests.support.fakes_graph import lens as small
+from tools.checks import CHECKS
+from tools.fact import Fact
+
+HOSTS = ("n1", "n2", "n3")
+BUS = ("0000:19:00.0", "0000:3b:00.0", "0000:4c:00.0", "0000:5d:00.0")
+PHANTOM = "0000:ab:00.0"
+
+
+def listing(host: str, gpus: tuple[str, ...] = BUS) -> list[Fact]:
+    """What lspci and nvidia-smi list, the GPUs named."""
+    places = [(f"gpu{BUS.index(address)}", address) for address in gpus]
+    return [
+        *(fact(host, "lspci", "pcie.rev_ff", False, name, attrs={"bdf": address}) for name, address in places),
+        *(fact(host, "smi", "gpu.bdf", address, name) for name, address in places),
+    ]
+
+
+def look(facts: list[Fact], *, bus: tuple[str, ...] = BUS) -> Assessment:
+    own = small(TAXONOMY)
+    return assess(facts, Lens(own.taxonomy, own.checks, expected, own.place, lambda host: bus), HOSTS, None, T0)
+
+
+def seen(*sick: Fact, **lists: tuple[str, ...]) -> list[Fact]:
+    gone = [row for row in healthy(*HOSTS) if row.key != "pcie.rev_ff"]
+    return instead([*gone, *(row for host in HOSTS for row in listing(host, lists.get(host, BUS)))], *sick)
+
+
+def test_an_event_of_a_gpu_that_the_node_does_not_have_convicts_nobody_and_is_told() -> None:
+    now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)))
+    assert now.finding == "no_fault"
+    assert [(row.host, row.check, row.why) for row in now.could_not_look()] == [
+        ("n2", "dmesg", f"events at {PHANTOM} count for nothing: it has no such device")
+    ]
+
+
+def test_the_same_event_of_a_gpu_that_it_has_is_the_cause() -> None:
+    assert [row.label for row in look(seen(fact("n2", "dmesg", "kernel.xid", 79, BUS[2]))).root_causes()] == [LOST]
+
+
+def test_a_gpu_that_no_tool_lists_any_more_is_one_that_the_machine_has() -> None:
+    left = tuple(address for address in BUS if address != BUS[2])
+    now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, BUS[2]), n2=left))
+    assert [(row.label, row.hosts) for row in now.root_causes()] == [(LOST, ("n2",))]
+
+
+def test_without_a_profile_what_other_hosts_list_speaks_for_one_that_lost_it() -> None:
+    left = tuple(address for address in BUS if address != BUS[2])
+    now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, BUS[2]), n2=left), bus=())
+    assert [row.label for row in now.root_causes()] == [LOST]
+
+
+def test_of_a_machine_without_a_profile_it_convicts_nobody_and_is_not_nothing_either() -> None:
+    now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
+    assert (now.finding, now.root_causes()) == ("abstained", ())
+
+
+def test_where_nothing_lists_the_gpus_nobody_knows_which_there_are() -> None:
+    now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
+    assert [row.label for row in now.root_causes()] == [LOST]
+
+
+@pytest.mark.parametrize("code", [48, 74, 79, 92, 94, 95, 119, 137, 154])
+def test_no_xid_of_a_phantom_moves_any_cause_of_the_whole_taxonomy(code: int) -> None:
+    whole = Lens(load_taxonomy(), CHECKS, bus=lambda host: BUS)
+    calm = assess(seen(), whole, HOSTS, None, T0)
+    phantoms = [fact("n2", "dmesg", "kernel.xid", code, f"0000:{n:02x}:00.0") for n in range(0xA0, 0xA4)]
+    said = assess([*seen(), *phantoms], whole, HOSTS, None, T0)
+    assert {row.label for row in said.rows if row.support} == {row.label for row in calm.rows if row.support}
+    assert not said.roots
+
+
+def test_text_that_somebody_handed_in_says_nothing_of_gpus_that_none_of_the_hosts_has() -> None:
+    said = fact("", "dmesg", "kernel.xid", 79, PHANTOM)
+    assert not any(row.support for row in look([*seen(), said]).rows if row.label == LOST)
+    assert any(row.support for row in look([*seen(), fact("", "dmesg", "kernel.xid", 79, BUS[0])]).rows if row.label == LOST)
+
+
+def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
+    def list_of(host: str, many: int) -> list[Fact]:
+        return [fact(host, "ibstat", "ib.bdf", f"0000:{n:02x}:00.0", f"mlx5_{n}") for n in range(many)]
+
+    def supported(many: int) -> bool:
+        whole = Lens(load_taxonomy(), CHECKS, lambda host, key, device: 4 if key == "ib.count" else None)
+        gone = fact("n1", "dmesg", "kernel.mlx5", "fw_fatal", PHANTOM)
+        rows = assess([*list_of("n1", many), gone], whole, ("n1",), None, T0).rows
+        return any(match.fact.device == PHANTOM for row in rows for match in row.support)
+
+    assert not supported(4), "all that its profile knows are listed"
+    assert supported(3), "the one that is missing may be this one"
