@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from bot.run.site import site_checks
+from bot.run.site import checks_in
 from graph.reading.handed_in import HandedIn, read_handed_in
 from tools.apart import Apart, TookTooLong
 
@@ -15,19 +15,20 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ReaderApart:
-    """`kb_dir`: the site's own files, whose checks may know what others do not."""
+    """`kb_dir`: the site's own files, whose checks may know what others do not. `programs`: the folders of programs that they may name."""
 
     apart: Apart
     kb_dir: Path | None
+    programs: tuple[str, ...] = ()
 
     async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> HandedIn | None:
         try:
-            return await self.apart.run(read_with_site, self.kb_dir, name, sha256, text, now)
+            return await self.apart.run(read_with_site, self.kb_dir, self.programs, name, sha256, text, now)
         except TookTooLong as why:
             log.warning("handed_in.not_read", name=name, sha256=sha256, why=str(why))
             return None
 
 
-def read_with_site(kb_dir: Path | None, name: str, sha256: str, text: str, now: datetime) -> HandedIn:
+def read_with_site(kb_dir: Path | None, programs: tuple[str, ...], name: str, sha256: str, text: str, now: datetime) -> HandedIn:
     """As `read_handed_in`, in a process that knows nothing yet."""
-    return read_handed_in(name, sha256, text, now, site_checks(kb_dir))
+    return read_handed_in(name, sha256, text, now, checks_in(kb_dir, programs))

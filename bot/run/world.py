@@ -80,7 +80,7 @@ async def open_world(
         clock=clock,
         model=model,
         skus=skus,
-        reader=ReaderApart(apart, settings.kb_dir) if lasting else None,
+        reader=ReaderApart(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,
         job_place=SlurmJobs(reach, fleet_rows).place,
         waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )
