@@ -100,6 +100,9 @@ class Settings(BaseModel):
     pane_streams: bool = Field(
         True, description="stream long answers to direct messages; where Slack refuses streams they are one message anyhow"
     )
+    customers: bool = Field(
+        False, description="serve channels that the inventory binds to tenants; without it they are refused, as every unbound one"
+    )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")

@@ -63,8 +63,20 @@ class Item(Stored):
     Messages of people: said → what was understood (`graph.conversation.said.Said`)."""
 
 
+class CustomerThread(Stored):
+    """The thread in a customer's channel from which an incident came: what they said, and what they are told."""
+
+    team: str
+    channel: str
+    thread_ts: str
+    user: str = ""
+    user_team: str = ""
+    """Whose workspace the user is of."""
+
+
 class Origin(Stored):
-    """Where the incident lives and who opened it."""
+    """Where the incident lives and who opened it. One that a customer reported lives in the operators' thread; `thread_ts` is empty until
+    that thread is begun."""
 
     kind: Literal["slack", "terminal", "alert"] = "terminal"
     team: str = ""
@@ -72,6 +84,13 @@ class Origin(Stored):
     thread_ts: str = ""
     user: str = ""
     tenant: str = ""
+    customer: CustomerThread | None = None
+
+    @property
+    def door(self) -> tuple[str, str, str]:
+        """Team, channel and thread where it was reported."""
+        came = self.customer
+        return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
 
 
 class Brief(Stored):

@@ -67,6 +67,8 @@ async def as_it_is(item: Item) -> Item:
     return item
 
 
+Home = Callable[[Item], Awaitable[Origin | None]]
+"""Where an item's incident lives, its thread begun if it had none."""
 TimersOf = Callable[[Incident, Report, Item, datetime], Mapping[str, datetime]]
 
 
@@ -96,6 +98,7 @@ class Desk:
         clock: Clock,
         timers: TimersOf,
         fetch: Callable[[Item], Awaitable[Item]] = as_it_is,
+        home: Home | None = None,
         limits: TurnLimits | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -106,6 +109,7 @@ class Desk:
         self._clock = clock
         self._timers = timers
         self._fetch = fetch
+        self._home = home or (lambda item: inbox.origin(item.incident))
         self._limits = limits or TurnLimits()
         self._pause = pause
         self._room = asyncio.Semaphore(self._limits.at_once)
@@ -191,8 +195,10 @@ class Desk:
         return await self._tell(lease, item, report)
 
     async def _turn(self, item: Item) -> Report:
-        """What the item points to is fetched as part of its turn: an acknowledged message waits with its pointers in the inbox."""
-        return await self._turns.run(await self._fetch(item), await self._inbox.origin(item.incident))
+        """What the item points to is fetched as part of its turn: an acknowledged message waits with its pointers in the inbox. So is the
+        thread where the incident lives begun (`home`), where somebody reported it elsewhere."""
+        origin = await self._home(item)
+        return await self._turns.run(await self._fetch(item), origin)
 
     async def _raised(self, lease: Lease, item: Item, error: Exception) -> datetime | None:
         raised = await self._inbox.count(item.incident, item.id, "raised", 1)

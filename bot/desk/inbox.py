@@ -97,7 +97,7 @@ class Inbox:
     ) -> Received:
         """Store an item of a thread, opening an incident with it where the thread has none. `make` gets the incident's id. Of open
         incidents that concern the same (`about`) the oldest that it may join (`joins`, by id) gets the item as a reply instead."""
-        thread = self._names.thread(origin.team, origin.channel, origin.thread_ts)
+        thread = self._names.thread(*origin.door)
         incident = await self._bound(thread) or self._new_id()
         beside: list[str] = []
         while True:
@@ -142,6 +142,11 @@ class Inbox:
         """Make a second thread (the customer's) part of the incident; False when it belongs to another one."""
         thread = self._names.thread(team, channel, thread_ts)
         return bool(await self._bind(keys=[thread, self._names.of(incident, "threads")], args=[incident]))
+
+    async def settle(self, incident: str, origin: Origin) -> None:
+        """Where the incident lives from now on, for one whose thread had still to be begun; what is said in that thread is its own too."""
+        await awaited(self._redis.hset(self._names.of(incident), "origin", origin.model_dump_json()))
+        await self.bind(incident, origin.team, origin.channel, origin.thread_ts)
 
     # Looking
 

@@ -80,6 +80,20 @@ def serve(place: Place, bound: Mapping[str, ChannelRow]) -> ChannelRow:
     return row
 
 
+def serve_customer(place: Place, bound: Mapping[str, ChannelRow]) -> ChannelRow:
+    """The binding of a customer's channel, which may be shared with their workspace, or NotServed. It needs a channel of the operators for the
+    internal thread of each incident."""
+    row = bound.get(place.channel)
+    if place.type in ("im", "mpim") or place.channel.startswith("D"):
+        raise NotServed("im")
+    if row is None or row.kind != "tenant":
+        raise NotServed("unbound")
+    inside = bound.get(row.internal)
+    if inside is None or inside.kind != "operators":
+        raise NotServed("tenant")
+    return row
+
+
 def may_read(reader: ChannelRow, other: ChannelRow) -> bool:
     """Whether what is said in `other` may be told, and linked to, in `reader`: within one tenant or among operators, and where that speaks
     of no hosts that this may not (a row without groups speaks of all)."""

@@ -30,15 +30,18 @@ from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
+from bot.run.customers import customer_cards, customer_door
 from bot.run.keeping import Keeping
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
 from bot.settings import Settings
 from bot.slack.client import SlackClient, slack_client
 from bot.slack.context import Surface
+from bot.slack.customers.door import CustomerDoor
 from bot.slack.incoming.files import Fetch
 from bot.slack.outgoing.approval_view import Known
 from bot.slack.outgoing.approvals import cards_over
+from bot.slack.outgoing.customers import BoardWithCustomers, CustomerCards
 from bot.slack.outgoing.forsaken import Forsaken
 from bot.slack.outgoing.living import LivingMessages
 from bot.slack.outgoing.posts import KeptMessages, PostedCards, Unsettled
@@ -86,6 +89,8 @@ class Window:
     living: LivingMessages
     board: SlackBoard
     pane: Pane
+    customers: CustomerCards | None
+    """Where customers' channels are served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +118,23 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     async with contextlib.aclosing(window.background), open_actions(needs, works=works) as acting:
         thinking.decided.reads(acting.ledger, acting.rights)
         surface = _surface(settings, window, thinking, acting, wakeups, courses, pulse)
+        door = customer_door(surface, window.customers, thinking.ports)
         if not works:
-            async with _sending(wakeups), _listening(settings, surface):
+            async with _sending(wakeups), _listening(settings, surface, door):
                 yield nothing_at_work
             return
-        counting = counted(acting.watching(window.board), courses, world.ports.clock)
+        shown = BoardWithCustomers(window.board, window.customers) if window.customers else window.board
+        counting = counted(acting.watching(shown), courses, world.ports.clock)
         board = BoardWithPulse(RememberingBoard(counting, earlier, world.ports.clock), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
-        desk = _desk(settings, store, window.inbox, _turns(store, thinking.ports), board, fetch, world.ports.clock)
+        desk = _desk(settings, store, window.inbox, _turns(store, thinking.ports), board, fetch, world.ports.clock, window.customers)
         closed = ClosedIncidents(store.redis)
         catch_up = CatchingUp(earlier, closed, thinking.stored.state)
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
         sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living), CutOff(window.client, window.pane.open))
         keeping = [Keeping(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
         chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping)
-        listening = _listening(settings, surface) if role == "all" else contextlib.nullcontext()
+        listening = _listening(settings, surface, door) if role == "all" else contextlib.nullcontext()
         async with _working(desk, wakeups, chores), listening:
             yield desk.drain
 
@@ -162,7 +169,8 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
     )
     unanswered = Unanswered(store.redis, world.ports.clock)
     pane = Pane(client, unanswered, StreamedAnswers(client, unanswered, settings.pane_streams), background)
-    return Window(client, background, people, cards, inbox, titles, living, board, pane)
+    customers = customer_cards(client, cards, inbox, world.ports) if settings.customers else None
+    return Window(client, background, people, cards, inbox, titles, living, board, pane, customers)
 
 
 def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
@@ -174,6 +182,9 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
     whole = replace(others, progress=progress, peek=peek, decisions=decided, late=LateOnes(index))
     stored = StoredIncidents(store.redis)
     window.living.reads(state_of=stored.state)
+    if window.customers is not None:
+        window.customers.reads(state_of=stored.state)
+        window.living.reads(beside=window.customers.paint_quietly)
     return Thinking(whole, stored, decided, index, KnownFacts(whole.evidence, stored.state))
 
 
@@ -233,12 +244,13 @@ def _surface(
 
 def places(ports: Ports) -> Callable[[Origin], Vocabulary]:
     """What may be named in a place, put together once for each channel that the inventory binds."""
-    known: dict[str, Vocabulary] = {}
+    known: dict[tuple[str, str], Vocabulary] = {}
 
     def of(origin: Origin) -> Vocabulary:
-        if origin.channel not in known:
-            known[origin.channel] = vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, origin)
-        return known[origin.channel]
+        place = origin.channel, origin.tenant
+        if place not in known:
+            known[place] = vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, origin)
+        return known[place]
 
     return of
 
@@ -250,10 +262,12 @@ def _wakeups(store: Store, role: Role, name: str, stream: str) -> Wakeups:
     return wakeups_for(store.url, alone=alone, receive=role != "front", name=consumer, stream=stream)
 
 
-def _desk(settings: Settings, store: Store, inbox: Inbox, turns: Turns, board: Board, fetch: Fetch, clock: Clock) -> Desk:
+def _desk(
+    settings: Settings, store: Store, inbox: Inbox, turns: Turns, board: Board, fetch: Fetch, clock: Clock, customers: CustomerCards | None
+) -> Desk:
     leases = Leases(store.redis, clock, seconds=settings.lease_seconds)
     limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
-    return Desk(inbox, leases, turns, board, clock=clock, timers=timers_after, fetch=fetch, limits=limits)
+    return Desk(inbox, leases, turns, board, clock=clock, timers=timers_after, fetch=fetch, home=customers.home if customers else None, limits=limits)
 
 
 @contextlib.asynccontextmanager
@@ -280,9 +294,9 @@ async def _sending(wakeups: Wakeups) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _listening(settings: Settings, surface: Surface) -> AsyncIterator[None]:
+async def _listening(settings: Settings, surface: Surface, door: CustomerDoor | None) -> AsyncIterator[None]:
     """Slack's events reach us; the first thing to stop."""
     from bot.slack.incoming.socket import listening  # Bolt: a worker needs none of it
 
-    async with listening(surface, settings.slack_app_token.get_secret_value()):
+    async with listening(surface, settings.slack_app_token.get_secret_value(), door):
         yield

@@ -10,10 +10,12 @@ from tools.remedies import REMEDIES
 
 
 def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
-    """Hosts that the place where an incident lives may speak of. A channel bound to a tenant sees that tenant's only."""
+    """Hosts that the place where an incident lives may speak of. A channel bound to a tenant sees that tenant's only, and so does an incident
+    that a tenant reported, wherever it lives."""
     bound = next((row for row in inventory.channels if row.channel == origin.channel), None) if origin.channel else None
     if bound is not None and bound.kind == "operators":
-        return inventory.of_groups(bound.groups)
+        own = inventory.of_groups(bound.groups)
+        return tuple(name for name in own if inventory.hosts[name].tenant == origin.tenant) if origin.tenant else own
     tenant = bound.tenant if bound else origin.tenant
     if tenant:
         own = inventory.of_groups(bound.groups) if bound and bound.groups else inventory.workers

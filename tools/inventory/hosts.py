@@ -104,6 +104,8 @@ class ChannelRow(BaseModel):
     internal: str = ""
     approvers: str = ""
     """Slack user-group id that approval cards mention."""
+    language: str = Field(default="en", pattern=r"^[a-z]{2}$")
+    """In which a tenant is answered."""
     mention_only: bool = False
     """Nothing is answered there but what mentions us: for a channel where people talk much among themselves."""
 

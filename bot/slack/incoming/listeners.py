@@ -9,7 +9,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
@@ -23,9 +23,12 @@ from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm
+from bot.cards.customers import inside
+from bot.cards.customers import living as customers
 from bot.cards.incidents import close_modal, held, more, notes
 from bot.cards.incidents import feedback as feedback_form
 from bot.cards.text import Line
+from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface, refusal
@@ -37,6 +40,7 @@ from bot.slack.manifest import SHORTCUT
 log = structlog.get_logger()
 
 ANYTHING = re.compile(".*", re.DOTALL)
+CUSTOMERS = frozenset({*customers.BUTTONS, *inside.BUTTONS})
 AGAIN = 503
 """Not acknowledged: Slack sends it again."""
 
@@ -52,11 +56,24 @@ FORMS: Mapping[str, Callable[[Surface, Body], Awaitable[None]]] = {
 """Form → who takes it."""
 
 
-class Listeners:
-    """One method a kind of payload. Each returns what Slack is answered."""
+class Door(Protocol):
+    """Who takes what happens in channels that are not the operators'."""
 
-    def __init__(self, surface: Surface) -> None:
+    def serves(self, place: Place) -> bool: ...
+
+    async def hear(self, arrival: Arrival) -> None: ...
+
+    async def press(self, payload: Body) -> None: ...
+
+    async def tell(self, payload: Body) -> None: ...
+
+
+class Listeners:
+    """One method a kind of payload. Each returns what Slack is answered. `door`: of customers' channels, where they are served."""
+
+    def __init__(self, surface: Surface, door: Door | None = None) -> None:
         self._surface = surface
+        self._door = door
         self._told: OrderedDict[str, None] = OrderedDict()
 
     def register(self, app: AsyncApp) -> None:
@@ -78,7 +95,10 @@ class Listeners:
         if arrival is None:
             return await ack()
         try:
-            await hear(self._surface, arrival)
+            if self._door is not None and self._door.serves(arrival.place):
+                await self._door.hear(arrival)
+            else:
+                await hear(self._surface, arrival)
         except Refusal as no:
             if arrival.mention and not arrival.twin and not arrival.alert:
                 self._say(arrival, refusal(no))
@@ -105,7 +125,10 @@ class Listeners:
         return await ack()
 
     async def action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
-        if card := await self._refused(_taker(body["actions"][0].get("action_id"))(self._surface, body)):
+        action_id = body["actions"][0].get("action_id")
+        theirs = self._door is not None and action_id in CUSTOMERS
+        work = self._door.press(body) if self._door is not None and theirs else _taker(action_id)(self._surface, body)
+        if card := await self._refused(work):
             self._whisper(respond, body, card)
         return await ack()
 
@@ -115,14 +138,21 @@ class Listeners:
         return await ack()
 
     async def submission(self, body: Body, ack: AsyncAck) -> BoltResponse:
-        take = FORMS.get(body["view"].get("callback_id", ""))
-        if take is None:
+        work = self._submitted(body)
+        if work is None:
             return await ack()
         try:
-            card = await self._refused(take(self._surface, body))
+            card = await self._refused(work)
         except BadForm as wrong:
             return await ack(response_action="errors", errors=wrong.problems)
         return await ack(response_action="errors", errors={_last_field(body["view"]): card.text}) if card else await ack()
+
+    def _submitted(self, body: Body) -> Awaitable[None] | None:
+        callback = body["view"].get("callback_id", "")
+        if callback == inside.TELL_FORM and self._door is not None:
+            return self._door.tell(body)
+        take = FORMS.get(callback)
+        return take(self._surface, body) if take else None
 
     async def command(self, body: Body, ack: AsyncAck) -> BoltResponse:
         shown: list[Card] = []
@@ -178,7 +208,7 @@ class Listeners:
         return not known
 
 
-async def slack_app(surface: Surface) -> AsyncApp:
+async def slack_app(surface: Surface, door: Door | None = None) -> AsyncApp:
     """The Bolt app. Who we are is asked once, now: Bolt would ask at the first event, and acknowledge that event even if it cannot tell."""
     token = str(surface.client.token)
     us = AuthorizeResult.from_auth_test_response(bot_token=token, auth_test_response=await surface.client.auth_test())
@@ -188,7 +218,7 @@ async def slack_app(surface: Surface) -> AsyncApp:
 
     client = AsyncWebClient(base_url=surface.client.base_url)
     app = AsyncApp(client=client, authorize=authorize, process_before_response=True, raise_error_for_unhandled_request=False)
-    Listeners(surface).register(app)
+    Listeners(surface, door).register(app)
     return app
 
 

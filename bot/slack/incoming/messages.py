@@ -127,7 +127,7 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
     """In an incident's thread: heard where it is said to us."""
     async with storing():
         before = await surface.pulse.heard(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
-    what = await _heeded(surface, arrival, said, before)
+    what = await heeded(surface, arrival, said, before)
     if what is Heed.SILENCE:
         return Heard()
     said = as_answer(said) if what is Heed.TAKE else said
@@ -143,7 +143,7 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
     return await _store(surface, arrival, said, incident)
 
 
-async def _heeded(surface: Surface, arrival: Arrival, said: Said, before: Before) -> Heed:
+async def heeded(surface: Surface, arrival: Arrival, said: Said, before: Before) -> Heed:
     """Whether it is said to us. Who speaks there is asked of Slack only where a name at the beginning could make a difference."""
     row, us = surface.bound[arrival.channel], (arrival.us, NAME)
     here = Situation(

@@ -48,6 +48,8 @@ class Arrival:
     alert: bool = False
     us: str = ""
     """Our own user id."""
+    user_team: str = ""
+    """Whose workspace the user is of, where Slack says that it is another's."""
 
     @property
     def key(self) -> str:
@@ -103,6 +105,7 @@ def read_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[
         files=read_files(event),
         alert=alert,
         us=bot_user,
+        user_team=str(event.get("user_team") or ""),
     )
 
 

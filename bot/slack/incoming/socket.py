@@ -9,14 +9,14 @@ from slack_sdk.errors import SlackApiError
 from bot.refusal import Refusal
 from bot.settings import PREFIX
 from bot.slack.context import Surface
-from bot.slack.incoming.listeners import slack_app
+from bot.slack.incoming.listeners import Door, slack_app
 
 
 @contextlib.asynccontextmanager
-async def listening(surface: Surface, app_token: str) -> AsyncIterator[None]:
+async def listening(surface: Surface, app_token: str, door: Door | None = None) -> AsyncIterator[None]:
     """Connected. Raises Refusal, naming the setting to mend, where Slack does not let us in or cannot be reached."""
     try:
-        app = await slack_app(surface)
+        app = await slack_app(surface, door)
     except SlackApiError as why:
         raise Refusal(f"{PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token") from why
     except OSError as why:

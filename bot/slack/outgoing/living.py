@@ -50,6 +50,10 @@ async def no_records(incident: str) -> Sequence[Record]:
     return ()
 
 
+async def nobody_else(incident: str) -> None:
+    """Nobody else shows where it stands."""
+
+
 @dataclass
 class LivingMessages:
     """`show` while a turn runs, `settle` when it is over, `refresh` when an action moved. Incidents that do not live in Slack are passed over.
@@ -66,6 +70,7 @@ class LivingMessages:
     """What causes are called."""
     _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
     _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
+    _beside: Callable[[str], Awaitable[None]] = field(default=nobody_else)
 
     @property
     def cards(self) -> PostedCards:
@@ -77,9 +82,11 @@ class LivingMessages:
         *,
         state_of: Callable[[str], Awaitable[Incident]] | None = None,
         records_of: Callable[[str], Awaitable[Sequence[Record]]] | None = None,
+        beside: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """From where stored incidents and the ledger's records come."""
+        """From where stored incidents and the ledger's records come, and who else shows where an incident stands after something moved."""
         self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
+        self._beside = beside or self._beside
 
     async def turn(self, incident: str) -> str:
         """The number of the turn that is under way, or comes next: news of an earlier one are not shown any more."""
@@ -130,6 +137,7 @@ class LivingMessages:
         if origin is not None and await self.cards.get(incident, "living_item"):
             async with self._alone(incident):
                 await self._put(origin, await self._told(origin, incident, await self._state_of(incident)))
+            await self._beside(incident)
 
     async def let_go(self, incident: str) -> None:
         """The process that worked on it is dead: no longer say that somebody looks."""
@@ -180,7 +188,7 @@ class LivingMessages:
 
     async def _origin(self, incident: str) -> Origin | None:
         origin = await self.origin_of(incident)
-        return origin if origin is not None and origin.kind == "slack" else None
+        return origin if origin is not None and origin.kind == "slack" and origin.thread_ts else None
 
     async def _sign(self, origin: Origin, incident: str, state: Incident) -> None:
         sign = standing(IncidentRows(state)).sign if state.get("report") else "people"

@@ -1,0 +1,83 @@
+"""Every phrase that a customer reads and that is no cause's: one row an id, a column a language. A test proves the table whole.
+
+The words for causes stand with the causes (`kb.customers`). What a language lacks is said in English.
+"""
+
+from collections.abc import Mapping
+
+ENGLISH = "en"
+
+PHRASES: Mapping[str, Mapping[str, str]] = {
+    "received": {"en": "Received. I am looking at your machines.", "de": "Angekommen. Ich sehe mir Ihre Maschinen an."},
+    "looking": {"en": "I am looking at your machines.", "de": "Ich sehe mir Ihre Maschinen an."},
+    "yours": {"en": "You can mend this yourselves", "de": "Das können Sie selbst beheben"},
+    "ours": {"en": "A fault on our side", "de": "Ein Fehler auf unserer Seite"},
+    "both": {
+        "en": "A fault on our side, and one that you can mend yourselves",
+        "de": "Ein Fehler bei uns, und einer, den Sie selbst beheben können",
+    },
+    "healthy": {"en": "Nothing is wrong with your machines", "de": "Ihren Maschinen fehlt nichts"},
+    "healthy_next": {
+        "en": "If the job still fails, attach its log or say what it prints; a person can look as well.",
+        "de": "Wenn der Job weiter scheitert, hängen Sie sein Log an oder schreiben Sie, was er ausgibt; auch ein Mensch kann nachsehen.",
+    },
+    "asked": {"en": "I need to know more", "de": "Ich muss mehr wissen"},
+    "people": {"en": "A person looks into it", "de": "Ein Mensch sieht es sich an"},
+    "people_next": {
+        "en": "I found no cause that I am sure of, and have handed everything to our people. They answer here.",
+        "de": "Ich habe keine sichere Ursache gefunden und alles unseren Leuten gegeben. Sie antworten hier.",
+    },
+    "withdrawn": {"en": "You took it back. Our people know.", "de": "Sie haben es zurückgenommen. Unsere Leute wissen es."},
+    "state_received": {"en": "Reported to our people, nobody has it yet.", "de": "Unseren Leuten gemeldet, noch hat es niemand."},
+    "state_taken": {"en": "Somebody of our people has it.", "de": "Jemand von unseren Leuten hat es."},
+    "state_repairing": {"en": "It is being repaired.", "de": "Es wird repariert."},
+    "state_proved": {
+        "en": "Repaired, and proved by a test. You can use the machines again.",
+        "de": "Repariert und durch einen Test nachgewiesen. Sie können die Maschinen wieder benutzen.",
+    },
+    "state_closed": {"en": "Closed.", "de": "Abgeschlossen."},
+    "shows": {"en": "What shows it, from your own job:", "de": "Woran man es sieht, in Ihrem eigenen Job:"},
+    "change": {"en": "Change:", "de": "Zu ändern:"},
+    "works": {"en": "It worked when:", "de": "Es hat geholfen, wenn:"},
+    "avoid": {"en": "Until then start without:", "de": "Bis dahin starten Sie ohne:"},
+    "ticket": {"en": "Ticket", "de": "Vorgang"},
+    "questions": {"en": "Please answer here, as far as you know:", "de": "Bitte antworten Sie hier, soweit Sie es wissen:"},
+    "again": {
+        "en": "I asked a while ago and still need an answer.",
+        "de": "Ich habe vor einer Weile gefragt und brauche noch eine Antwort.",
+    },
+    "button_broken": {"en": "Still broken", "de": "Geht noch immer nicht"},
+    "button_works": {"en": "It works again", "de": "Geht wieder"},
+    "button_person": {"en": "Ask a person", "de": "Einen Menschen fragen"},
+    "button_withdraw": {"en": "Take it back", "de": "Zurücknehmen"},
+    "sure_withdraw": {
+        "en": "Our people are told that you do not need this any more.",
+        "de": "Unsere Leute erfahren, dass Sie das nicht mehr brauchen.",
+    },
+    "yes": {"en": "Yes", "de": "Ja"},
+    "no": {"en": "Back", "de": "Zurück"},
+    "from_people": {"en": "From our people:", "de": "Von unseren Leuten:"},
+    "heard_broken": {"en": "Thank you. I am looking again.", "de": "Danke. Ich sehe noch einmal nach."},
+    "heard_works": {"en": "Good. I look once more whether it holds.", "de": "Gut. Ich sehe noch einmal nach, ob es hält."},
+    "heard_person": {"en": "Our people have been asked to look.", "de": "Unsere Leute sind gebeten, nachzusehen."},
+    "unknown_hosts": {"en": "I know no such machine of yours: {names}.", "de": "Eine solche Maschine von Ihnen kenne ich nicht: {names}."},
+    "unknown_job": {"en": "I know no such job of yours: {names}.", "de": "Einen solchen Job von Ihnen kenne ich nicht: {names}."},
+    "could_not_look": {
+        "en": "Some of your machines did not answer me: {names}.",
+        "de": "Einige Ihrer Maschinen haben mir nicht geantwortet: {names}.",
+    },
+    "too_many": {
+        "en": "You have reported a lot in a short time. I go on with this at {time} UTC; nothing is lost.",
+        "de": "Sie haben in kurzer Zeit viel gemeldet. Damit mache ich um {time} UTC weiter; nichts geht verloren.",
+    },
+    "say_more": {
+        "en": "Say what is wrong and on which machines or in which job, for example: job 4711 hangs on gpu-[017-020].",
+        "de": "Sagen Sie, was nicht geht, und auf welchen Maschinen oder in welchem Job, zum Beispiel: job 4711 hängt auf gpu-[017-020].",
+    },
+}
+
+
+def phrase(id_: str, language: str = ENGLISH, **slots: str) -> str:
+    """A phrase with its slots filled. KeyError for one that is not in the table."""
+    row = PHRASES[id_]
+    return row.get(language, row[ENGLISH]).format(**slots)

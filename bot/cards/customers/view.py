@@ -1,0 +1,134 @@
+"""What a customer may know of their incident, and nothing else: made of the stored rows by leaving out, never by cutting a card of ours. Pure.
+
+Only this crosses: the catalogue's own words for a cause, names of the tenant's own hosts, lines that the tenant's own job wrote, how far it is.
+Never a command, a person, another host, a scheduler's reason, a confidence or a word of the internal thread.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from graph.report import Report
+from graph.rows import IncidentRows
+from graph.state import Evidence, Hypothesis, Ladder
+from kb.customers.words import CauseWords, CustomerWords
+
+Stage = Literal["received", "looking", "yours", "ours", "both", "healthy", "asked", "people"]
+State = Literal["", "received", "taken", "repairing", "proved", "closed"]
+"""How far our side is with what is ours: empty where nothing is."""
+Known = Callable[[str, Sequence[str]], Mapping[str, str]]
+"""What a block of a cause may be filled with on these hosts: slot → value, of the site's profile or the driver."""
+MOST_CAUSES, MOST_LINES, MOST_QUESTIONS = 3, 2, 3
+ALL_FAILED = "all"
+"""The check of a row that says that nothing could be looked at on its host."""
+THEIRS = ("job.", "env.", "vers.")
+"""Keys of what the customer's own job wrote: its log, its environment, its image."""
+
+
+@dataclass(frozen=True, slots=True)
+class TheirCause:
+    """One cause in the customer's words. `ours`: it is not theirs to mend. `block` is what they paste, where it is theirs."""
+
+    said: CauseWords
+    ours: bool
+    hosts: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ()
+    block: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerView:
+    """All that a customer's card is made of."""
+
+    incident: str
+    stage: Stage
+    state: State = ""
+    causes: tuple[TheirCause, ...] = ()
+    avoid: tuple[str, ...] = ()
+    """Their hosts that a new job should not start on."""
+    questions: tuple[str, ...] = ()
+    unknown_hosts: tuple[str, ...] = ()
+    unknown_job: str = ""
+    silent: tuple[str, ...] = ()
+    """Their hosts that could not be looked at."""
+    language: str = "en"
+    withdrawn: bool = False
+
+
+def nothing_known(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
+    """No value to fill in."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """For whom a view is made: the tenant's hosts, the words, the language, what blocks may be filled with."""
+
+    own: Collection[str]
+    words: CustomerWords
+    language: str = "en"
+    known: Known = nothing_known
+
+
+def customer_view(rows: IncidentRows, reader: Reader, *, begun: Collection[str] = (), withdrawn: bool = False) -> CustomerView:
+    """Of a stored incident. `begun`: the actions that somebody has approved."""
+    report, own = rows.report, reader.own
+    if report is None:
+        return CustomerView(rows.id, "received", language=reader.language, withdrawn=withdrawn)
+    causes = tuple(_cause(row, reader) for row in report.root_causes if row.label in reader.words.taxonomy.leaves)[:MOST_CAUSES]
+    return CustomerView(
+        rows.id,
+        _stage(rows, report, causes),
+        _state(rows, causes, begun),
+        causes,
+        avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
+        questions=report.questions[:MOST_QUESTIONS],
+        unknown_hosts=tuple(row.name for row in report.unknown_hosts),
+        unknown_job=report.unknown_job,
+        silent=tuple(dict.fromkeys(row.host for row in report.could_not_look if row.host in own and row.check == ALL_FAILED)),
+        language=reader.language,
+        withdrawn=withdrawn,
+    )
+
+
+def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause]) -> Stage:
+    if causes:
+        ours = {row.ours for row in causes}
+        return "both" if len(ours) > 1 else "ours" if ours == {True} else "yours"
+    if report.questions:
+        return "asked"
+    if report.outcome == "no_fault":
+        return "healthy"
+    return "people" if rows.ticket is not None or report.outcome in ("abstained", "handed_off", "diagnosed") else "looking"
+
+
+def _state(rows: IncidentRows, causes: Sequence[TheirCause], begun: Collection[str]) -> State:
+    """What is ours, and how far it is; nothing of what the customer mends."""
+    ticket = rows.ticket
+    if not any(row.ours for row in causes) and (ticket is None or not ticket.handed):
+        return ""
+    if rows.lifecycle == "closed":
+        return "closed"
+    if rows.lifecycle == "watching":
+        return "proved"
+    if any(_under_way(row, begun) for row in rows.ladders):
+        return "repairing"
+    return "taken" if (ticket is not None and ticket.state in ("taken", "waiting")) or rows.owner else "received"
+
+
+def _under_way(ladder: Ladder, begun: Collection[str]) -> bool:
+    return ladder.open and (ladder.drained or ladder.rung > 0 or ladder.approval in begun or ladder.waiting_for in ("node_back", "proof"))
+
+
+def _cause(row: Hypothesis, reader: Reader) -> TheirCause:
+    leaf, said = reader.words.taxonomy.leaf(row.label), reader.words.cause(row.label, reader.language)
+    hosts = tuple(host for host in row.hosts if host in reader.own)
+    if leaf.owner != "customer":
+        return TheirCause(said, True, hosts)
+    lines = tuple(dict.fromkeys(found.line for found in row.evidence if _theirs(found, reader.own)))[:MOST_LINES]
+    return TheirCause(said, False, hosts, lines, said.fix.block(reader.known(row.label, hosts)) if said.fix else "")
+
+
+def _theirs(found: Evidence, own: Collection[str]) -> bool:
+    """Whether the customer's own job wrote the line, on a machine of theirs or in a file that they handed in."""
+    return bool(found.line) and found.key.startswith(THEIRS) and (not found.host or found.host in own)

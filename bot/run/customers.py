@@ -1,0 +1,38 @@
+"""The customers' side put together: their cards over the same store, and the door of their channels."""
+
+from collections.abc import Mapping, Sequence
+
+from bot.cards.customers.view import Known
+from bot.desk.inbox import Inbox
+from bot.policy.channels import bindings
+from bot.slack.client import SlackClient
+from bot.slack.context import Surface
+from bot.slack.customers.door import CustomerDoor
+from bot.slack.outgoing.customers import CustomerCards
+from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from graph.ports import Ports
+from kb.customers.words import load_customer_words
+
+
+def customer_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, ports: Ports) -> CustomerCards:
+    """What customers are shown. Streaming and agent blocks stay off in channels that are shared."""
+    words, bound = load_customer_words(ports.taxonomy), bindings(ports.inventory.channels)
+    return CustomerCards(client, KeptMessages(client, cards, plans=False), inbox, ports.inventory, words, bound, known_at(ports))
+
+
+def customer_door(surface: Surface, cards: CustomerCards | None, ports: Ports) -> CustomerDoor | None:
+    """None where customers are not served."""
+    return CustomerDoor(surface, cards, ports.inventory) if cards else None
+
+
+def known_at(ports: Ports) -> Known:
+    """What a block to paste may be filled with: what the profile of the first of the hosts expects of a cause's variables."""
+
+    def known(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
+        row = ports.inventory.hosts.get(hosts[0]) if hosts else None
+        sku = ports.skus.get(row.sku) if row else None
+        keys = [clue.key for clue in ports.taxonomy.leaf(label).evidence if clue.key.startswith("env.")]
+        value = next((sku.expected(key, None) for key in keys), None) if sku else None
+        return {} if value is None else {"expected": str(value)}
+
+    return known
