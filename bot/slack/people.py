@@ -82,6 +82,10 @@ class People:
                 return True
         return False
 
+    async def inside(self, channel: str) -> frozenset[str]:
+        """Who is in a channel."""
+        return await self._ask("members", channel, self._members)
+
     async def _person(self, user: str) -> Person:
         answer = await self._client.users_info(user=user)
         return policy.person(answer["user"])

@@ -105,7 +105,8 @@ def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause]) -> 
 def _state(rows: IncidentRows, causes: Sequence[TheirCause], begun: Collection[str]) -> State:
     """What is ours, and how far it is; nothing of what the customer mends."""
     ticket = rows.ticket
-    if not any(row.ours for row in causes) and (ticket is None or not ticket.handed):
+    handed = ticket is not None and ticket.handed
+    if not (any(row.ours for row in causes) or rows.ladders or handed):
         return ""
     if rows.lifecycle == "closed":
         return "closed"

@@ -237,6 +237,7 @@ class CustomerDoor:
         state = await self.surface.state_of(incident)
         ticket: Mapping[str, Any] = state.get("ticket") or {}
         users = {str(state.get("owner") or ""), str(ticket.get("taken_by") or ""), *self._said_by(state.get("said") or [], origin)}
+        users |= set(sorted(await self.surface.people.inside(origin.channel))[:MOST_PEOPLE])
         return {name for name in await asyncio.gather(*(self.surface.people.name(user) for user in users if user)) if name}
 
     @staticmethod
@@ -245,6 +246,8 @@ class CustomerDoor:
         return {str(row.get("user") or "") for row in said} - {theirs}
 
 
+MOST_PEOPLE = 60
+"""Members of the operators' channel whose names are looked for; each is asked of Slack once a minute at most."""
 LONGEST_COMPLAINT = 900
 """Characters of what Slack shows under a field."""
 
