@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 import yaml
 
@@ -27,6 +27,11 @@ MANIFEST = Path(__file__).parents[1] / "slack" / "manifest.yaml"
 CHANNELS = [
     {"channel": "C0GPUINC", "name": "gpu-incidents", "kind": "operators", "groups": ["demo"], "approvers": "S0GPUAPPR"},
 ]
+CUSTOMER: Mapping[str, Any] = {
+    "group": {"acme": {"hosts": "gpu-[003-004]", "tenant": "acme"}},
+    "channel": {"channel": "C0CUSTACME", "name": "cust-acme", "kind": "tenant", "tenant": "acme", "internal": "C0GPUINC"},
+}
+"""A customer with two of the nodes and a channel shared with their workspace."""
 INVITATION = """
     1. Choose "Break something" and break a node, for example G07 on gpu-003.
     2. In #gpu-incidents write:  @rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]
@@ -59,9 +64,11 @@ class Sandbox:
 
 
 @contextlib.asynccontextmanager
-async def sandbox(directory: Path, nodes: int = NODES, port: int = 0, job: str = JOB, scheduler: str = "slurm") -> AsyncIterator[Sandbox]:
+async def sandbox(
+    directory: Path, nodes: int = NODES, port: int = 0, job: str = JOB, scheduler: str = "slurm", language: str = ""
+) -> AsyncIterator[Sandbox]:
     """Start cluster, control and Slack on loopback; stop them all afterwards. `job` runs on all nodes; empty: none does. `scheduler` is whom
-    the inventory names: the cluster's controller has the commands of both."""
+    the inventory names: the cluster's controller has the commands of both. `language`: that of the customer, where there is one."""
     cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job=job, controller="ctl-1")
     async with (
         SshCluster(cluster, directory / "cluster", scheduler=scheduler) as ssh,
@@ -69,15 +76,23 @@ async def sandbox(directory: Path, nodes: int = NODES, port: int = 0, job: str =
         SlackSandbox(port=port, cluster_url=control.url, manifest=yaml.safe_load(MANIFEST.read_text())) as slack,
     ):
         inventory = directory / "inventory.yaml"
-        inventory.write_text(yaml.safe_dump(ssh.inventory() | {"channels": CHANNELS}, sort_keys=False))
+        site = ssh.inventory() | {"channels": CHANNELS}
+        inventory.write_text(yaml.safe_dump(with_customer(site, language) if language else site, sort_keys=False))
         settings = {
             "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
             "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
             "RACKMEDIC_SLACK_API_URL": slack.api_url,
             "RACKMEDIC_INVENTORY": str(inventory),
             "RACKMEDIC_DATA_DIR": str(directory / "data"),
+            "RACKMEDIC_CUSTOMERS": str(bool(language)).lower(),
         }
         yield Sandbox(slack, cluster, ssh, settings)
+
+
+def with_customer(site: Mapping[str, Any], language: str) -> dict[str, Any]:
+    """The same inventory with a customer in it."""
+    channel = {**CUSTOMER["channel"], "language": language}
+    return {**site, "groups": {**site["groups"], **CUSTOMER["group"]}, "channels": [*site["channels"], channel]}
 
 
 @contextlib.asynccontextmanager

@@ -105,7 +105,10 @@ def _avoid(view: CustomerView) -> list[Block]:
 def _rest(view: CustomerView) -> list[Block]:
     lines: list[Line] = []
     if view.questions:
-        lines += [(bold(phrase("questions", view.language)),), *((f"{n}. {words}",) for n, words in enumerate(view.questions, 1))]
+        lines += [
+            (bold(phrase("questions", view.language)),),
+            *((f"{n}. {phrase(id_, view.language)}",) for n, id_ in enumerate(view.questions, 1)),
+        ]
     if view.stage in ("healthy", "people"):
         lines.append((phrase(f"{view.stage}_next", view.language),))
     lines += _unknown(view)

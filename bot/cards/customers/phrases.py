@@ -42,6 +42,18 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "avoid": {"en": "Until then start without:", "de": "Bis dahin starten Sie ohne:"},
     "ticket": {"en": "Ticket", "de": "Vorgang"},
     "questions": {"en": "Please answer here, as far as you know:", "de": "Bitte antworten Sie hier, soweit Sie es wissen:"},
+    "q_which": {
+        "en": "Which job is it, or on which machines does it run?",
+        "de": "Welcher Job ist es, oder auf welchen Maschinen läuft er?",
+    },
+    "q_log": {
+        "en": "Can you attach the log of the first process that failed, from its start to the error?",
+        "de": "Können Sie das Log des ersten Prozesses anhängen, der scheiterte, vom Start bis zum Fehler?",
+    },
+    "q_since": {
+        "en": "When did it last work, and what did you change since (image, data, settings, number of machines)?",
+        "de": "Wann lief es zuletzt, und was haben Sie seitdem geändert (Image, Daten, Einstellungen, Zahl der Maschinen)?",
+    },
     "again": {
         "en": "I asked a while ago and still need an answer.",
         "de": "Ich habe vor einer Weile gefragt und brauche noch eine Antwort.",

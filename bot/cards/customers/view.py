@@ -18,7 +18,7 @@ State = Literal["", "received", "taken", "repairing", "proved", "closed"]
 """How far our side is with what is ours: empty where nothing is."""
 Known = Callable[[str, Sequence[str]], Mapping[str, str]]
 """What a block of a cause may be filled with on these hosts: slot → value, of the site's profile or the driver."""
-MOST_CAUSES, MOST_LINES, MOST_QUESTIONS = 3, 2, 3
+MOST_CAUSES, MOST_LINES = 3, 2
 ALL_FAILED = "all"
 """The check of a row that says that nothing could be looked at on its host."""
 THEIRS = ("job.", "env.", "vers.")
@@ -47,6 +47,7 @@ class CustomerView:
     avoid: tuple[str, ...] = ()
     """Their hosts that a new job should not start on."""
     questions: tuple[str, ...] = ()
+    """Phrases' ids, at most three: what a customer can answer who knows nothing of the machines."""
     unknown_hosts: tuple[str, ...] = ()
     unknown_job: str = ""
     silent: tuple[str, ...] = ()
@@ -78,11 +79,11 @@ def customer_view(rows: IncidentRows, reader: Reader, *, begun: Collection[str] 
     causes = tuple(_cause(row, reader) for row in report.root_causes if row.label in reader.words.taxonomy.leaves)[:MOST_CAUSES]
     return CustomerView(
         rows.id,
-        _stage(rows, report, causes),
+        _stage(rows, report, causes, asks := _questions(rows, report)),
         _state(rows, causes, begun),
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
-        questions=report.questions[:MOST_QUESTIONS],
+        questions=() if causes else asks,
         unknown_hosts=tuple(row.name for row in report.unknown_hosts),
         unknown_job=report.unknown_job,
         silent=tuple(dict.fromkeys(row.host for row in report.could_not_look if row.host in own and row.check == ALL_FAILED)),
@@ -91,11 +92,20 @@ def customer_view(rows: IncidentRows, reader: Reader, *, begun: Collection[str] 
     )
 
 
-def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause]) -> Stage:
+def _questions(rows: IncidentRows, report: Report) -> tuple[str, ...]:
+    """What is missing, where our own side asks at all; its questions are about machines, and no customer's to answer."""
+    if not report.questions:
+        return ()
+    brief, attached = rows.brief, any(row.get("attachments") for row in rows.said)
+    missing = {"q_which": not (brief.hosts or brief.job), "q_log": not attached, "q_since": brief.since is None}
+    return tuple(id_ for id_, is_ in missing.items() if is_)
+
+
+def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause], asks: Sequence[str]) -> Stage:
     if causes:
         ours = {row.ours for row in causes}
         return "both" if len(ours) > 1 else "ours" if ours == {True} else "yours"
-    if report.questions:
+    if asks:
         return "asked"
     if report.outcome == "no_fault":
         return "healthy"

@@ -1,0 +1,170 @@
+"""A customer's card: made of what may cross and of nothing else, in every language, within Slack's limits."""
+
+import json
+import string
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import pytest
+
+from bot.cards.customers import inside, living
+from bot.cards.customers.phrases import PHRASES, phrase
+from bot.cards.customers.view import CustomerView, Reader, Stage, State, TheirCause, customer_view
+from graph.report import Report
+from graph.rows import IncidentRows
+from graph.state import Evidence, Hypothesis, Incident, Ladder, Ticket
+from kb.customers.words import load_customer_words
+from kb.taxonomy.reader import load_taxonomy
+
+WORDS = load_customer_words(load_taxonomy())
+LANGUAGES = WORDS.languages
+OWN = ("gpu-003", "gpu-004")
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+IFNAME, FALLEN, SWITCH = "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong", "GPU.BUS.Fallen_Off_Bus", "INTERCONNECT.SWITCH.Leaf_Degraded"
+SECRETS = ("globex", "gpu-001", "leaf-7", "scontrol", "priya", "0.99", "U0PRIYA", "Reason=", "because of the inside")
+
+
+def stored(
+    *causes: Hypothesis, ladders: Sequence[Ladder] = (), ticket: Ticket | None = None, lifecycle: str = "open", **report: Any
+) -> IncidentRows:
+    """An incident as it stands after a turn, with a good deal of the inside in it."""
+    told = Report(item="i", outcome="diagnosed" if causes else "no_fault", headline="leaf-7 at priya", root_causes=causes, **report)
+    state: dict[str, Any] = {
+        "id": "inc-aaaaaa",
+        "report": told.model_dump(mode="json"),
+        "lifecycle": lifecycle,
+        "ladders": [row.model_dump(mode="json") for row in ladders],
+        "said": [{"user": "U0PRIYA", "text": "globex has it too", "at": NOW.isoformat()}],
+        **({"ticket": ticket.model_dump(mode="json")} if ticket else {}),
+    }
+    return IncidentRows(Incident(**state))  # type: ignore[typeddict-item]  # as read from the store
+
+
+def cause(label: str, *hosts: str, evidence: Sequence[Evidence] = ()) -> Hypothesis:
+    return Hypothesis(
+        label=label, hosts=hosts, confidence=0.99, verdict="confirmed", because="because of the inside", evidence=tuple(evidence)
+    )
+
+
+def view_of(rows: IncidentRows, language: str = "en", **more: Any) -> CustomerView:
+    return customer_view(rows, Reader(OWN, WORDS, language), **more)
+
+
+def text_of(view: CustomerView) -> str:
+    card = living.render(view)
+    return json.dumps([card.text, card.blocks], ensure_ascii=False)
+
+
+def test_every_phrase_stands_in_every_language_with_the_same_slots() -> None:
+    for id_, row in PHRASES.items():
+        assert set(row) == set(LANGUAGES), id_
+        slots = {language: {name for _, name, _, _ in string.Formatter().parse(words) if name} for language, words in row.items()}
+        assert len(set(map(frozenset, slots.values()))) == 1, id_
+
+
+def test_every_stage_and_state_has_its_phrase_and_its_mark() -> None:
+    for stage in get_args(Stage):
+        assert phrase(stage)
+        assert living.MARKS[stage]
+    for state in filter(None, get_args(State)):
+        assert phrase(f"state_{state}")
+
+
+def test_a_customers_mistake_is_answered_with_their_line_the_change_and_how_to_see_it() -> None:
+    seen = [
+        Evidence(host="gpu-003", check="jobenv", key="env.NCCL_SOCKET_IFNAME", line="NCCL_SOCKET_IFNAME=docker0"),
+        Evidence(host="gpu-003", check="sched", key="sched.reason", line="Reason=globex scontrol"),
+        Evidence(host="gpu-001", check="joblog", key="job.error", line="globex: connection refused"),
+    ]
+    view = view_of(stored(cause(IFNAME, "gpu-003", "gpu-001", evidence=seen)))
+    assert (view.stage, view.state) == ("yours", "")
+    said = text_of(view)
+    assert "NCCL_SOCKET_IFNAME=docker0" in said
+    assert "unset NCCL_SOCKET_IFNAME" in said
+    assert "It worked when" in said
+    assert "--exclude" not in said
+    assert not [word for word in SECRETS if word in said]
+
+
+def test_a_fault_of_ours_names_their_node_and_the_line_to_start_without_it_and_nothing_else() -> None:
+    seen = [Evidence(host="gpu-003", check="dmesg", key="kernel.xid", line="Xid 79 on leaf-7 priya")]
+    view = view_of(stored(cause(FALLEN, "gpu-003", "gpu-001", evidence=seen)))
+    said = text_of(view)
+    assert (view.stage, view.state) == ("ours", "received")
+    assert "--exclude=gpu-003" in said
+    assert "Xid" not in said
+    assert not [word for word in SECRETS if word in said]
+
+
+def test_a_cause_above_the_nodes_names_no_place() -> None:
+    said = text_of(view_of(stored(cause(SWITCH, "leaf-7", "gpu-001"))))
+    assert "network team" in said
+    assert not [word for word in SECRETS if word in said]
+
+
+def ladder(**more: Any) -> Ladder:
+    return Ladder(id="l", label=FALLEN, target="gpu-003", approval="apr-1", **more)
+
+
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        (stored(cause(FALLEN, "gpu-003"), ladders=[ladder()]), "received"),
+        (stored(cause(FALLEN, "gpu-003"), ladders=[ladder()], ticket=Ticket(state="taken", taken_by="U0PRIYA")), "taken"),
+        (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(drained=True)]), "repairing"),
+        (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(waiting_for="proof")], lifecycle="watching"), "proved"),
+        (stored(ladders=[ladder(outcome="cured")], lifecycle="watching"), "proved"),
+        (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(outcome="cured")], lifecycle="closed"), "closed"),
+    ],
+)
+def test_our_side_is_told_by_how_far_it_is(rows: IncidentRows, state: str) -> None:
+    assert view_of(rows).state == state
+
+
+def test_an_approved_action_is_a_repair() -> None:
+    assert view_of(stored(cause(FALLEN, "gpu-003"), ladders=[ladder()]), begun={"apr-1"}).state == "repairing"
+
+
+def test_at_most_three_questions_are_asked_and_nobody_else_is_named() -> None:
+    view = view_of(stored(questions=("When can gpu-001 be without jobs?", "Did leaf-7 show it before?", "Which?", "What else?")))
+    assert view.stage == "asked"
+    assert view.questions == ("q_which", "q_log", "q_since")
+    said = text_of(view)
+    assert "Can you attach the log" in said
+    assert not [word for word in SECRETS if word in said]
+
+
+def test_unknown_names_of_others_and_of_nobody_read_alike() -> None:
+    view = CustomerView("inc-aaaaaa", "healthy", unknown_hosts=("gpu-001", "gpu-999"))
+    assert "I know no such machine of yours: gpu-001, gpu-999." in text_of(view)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("state", get_args(State))
+@pytest.mark.parametrize("stage", get_args(Stage))
+def test_every_card_fits_at_its_extreme(stage: Stage, state: State, language: str) -> None:
+    said = WORDS.cause(IFNAME, language)
+    hosts = tuple(f"gpu-{n:03d}" for n in range(0, 999, 2))
+    many = tuple(TheirCause(said, ours, hosts, ("x" * 5000, "`*_<!channel>" * 50), "y\n" * 8) for ours in (True, False, True))
+    view = CustomerView("inc-aaaaaa", stage, state, many, hosts, ("q_which", "q_log", "q_since"), hosts, "9" * 400, hosts, language)
+    card = living.render(view)
+    assert len(card.blocks) <= 50
+    assert "<!channel>" not in json.dumps(card.blocks)
+
+
+def test_a_button_carries_its_incident_and_is_read_back() -> None:
+    buttons = [element for block in living.render(view_of(stored())).blocks if block["type"] == "actions" for element in block["elements"]]
+    for button in buttons:
+        pressed = living.read({"actions": [{"action_id": button["action_id"], "value": button["value"]}]})
+        assert pressed.incident == "inc-aaaaaa"
+    assert {button["action_id"] for button in buttons} <= set(living.BUTTONS)
+
+
+def test_what_a_customer_wrote_is_quoted_and_mentions_nobody() -> None:
+    words = "<!channel> *bold* <@U0PRIYA> ```code``` " + "long " * 1000
+    for card in (inside.root("inc-aaaaaa", "acme", "C0ACME", words, ["a*b.log"]), inside.quoted("acme", words, [])):
+        said = json.dumps(card.blocks)
+        assert "<!channel>" not in said
+        assert "<@U0PRIYA>" not in said
+        assert all(len(block.get("text", {}).get("text", "")) <= 3000 for block in card.blocks)
