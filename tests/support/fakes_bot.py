@@ -15,6 +15,7 @@ from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
 from bot.slack.client import slack_client
 from bot.slack.context import Surface
+from bot.slack.incoming.listeners import Door
 from bot.slack.incoming.socket import listening
 from bot.slack.manifest import manifest
 from bot.slack.outgoing.living import LivingMessages
@@ -86,9 +87,12 @@ def living_messages(
 
 @asynccontextmanager
 async def slack_side(
-    dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface, app: Mapping[str, Any] | None = None
+    dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface,
+    app: Mapping[str, Any] | None = None,
+    door_of: Callable[[Surface, FakeAsyncRedis], Door | None] = lambda _, __: None,
 ) -> AsyncIterator[Behind]:
-    """The bot connected to a workspace that grants exactly what its manifest asks for (`app`: another one); `dress` puts more behind it."""
+    """The bot connected to a workspace that grants exactly what its manifest asks for (`app`: another one); `dress` puts more behind it, and
+    `door_of` makes the door of customers' channels."""
     patience = Patience(ack=5.0, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=dict(app or manifest()), patience=patience) as slack:
         client = slack_client(slack.bot_token, slack.api_url)
@@ -126,7 +130,7 @@ async def slack_side(
         surface = dress(surface, redis)
         made.append(Behind(slack, surface, inbox, server, redis, background))
         try:
-            async with listening(surface, slack.app_token):
+            async with listening(surface, slack.app_token, door_of(surface, redis)):
                 await slack.connected()
                 yield made[0]
         finally:

@@ -102,6 +102,7 @@ class CustomerCards:
             first = inside.root(item.incident, origin.tenant, came.channel, item.text, _files(item))
             ts = await post(self.client, origin.channel, "", first, marked)
         await cards.set(item.incident, "root", ts)
+        await cards.set(item.incident, f"said:{item.id}", ts)  # it quotes the item that it was begun for
         settled = origin.model_copy(update={"thread_ts": ts})
         await self.inbox.settle(item.incident, settled)
         return settled

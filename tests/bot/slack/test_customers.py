@@ -1,0 +1,215 @@
+"""A customer's channel as people live it: reports, replies and clicks of theirs, and what our own people tell them."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+
+from bot.cards.buttons import OldButton
+from bot.cards.customers import inside, living
+from bot.cards.customers.view import CustomerView
+from bot.slack.context import Surface
+from bot.slack.customers.door import CustomerDoor
+from bot.slack.outgoing.customers import CUSTOMER, SIDE, CustomerCards
+from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from graph.conversation.said import said_of
+from graph.state import Incident, Origin
+from kb.customers.words import load_customer_words
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+from tests.support.inventories import inventory
+from tools.inventory.hosts import ChannelRow
+
+SITE = inventory(
+    groups={"acme": {"hosts": "gpu-[017-018]", "tenant": "acme"}, "globex": {"hosts": "gpu-[019-020]", "tenant": "globex"}},
+    channels=[
+        {"channel": OPS, "kind": "operators", "approvers": "S0APPROVE"},
+        {"channel": ACME, "kind": "tenant", "tenant": "acme", "internal": OPS, "language": "de"},
+    ],
+)
+BOUND = {row.channel: row for row in SITE.channels}
+REPORT = "@rackmedic job 4711 hangs on gpu-[017-018]"
+
+
+def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
+    return replace(surface, bound=BOUND)
+
+
+def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
+    words = load_customer_words(load_taxonomy())
+    kept = KeptMessages(surface.client, PostedCards(redis), plans=False)
+    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, words, surface.bound)
+    cards.reads(state_of=surface.state_of)
+    return cards
+
+
+def door_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerDoor:
+    return CustomerDoor(surface, cards_of(surface, redis), SITE)
+
+
+@pytest.fixture
+async def bot() -> AsyncIterator[Behind]:
+    async with slack_side(dress, door_of=door_of) as behind:
+        yield behind
+
+
+async def reported(bot: Behind, text: str = REPORT, who: str = "carla") -> tuple[str, str]:
+    """An incident of a customer's: (its id, their thread)."""
+    ts = await bot.slack.say(who, ACME, text)
+    await bot.settled()
+    incident = await bot.inbox.find(TEAM, ACME, ts)
+    assert incident
+    return incident, ts
+
+
+async def begun(bot: Behind, incident: str) -> Origin:
+    """Where the incident lives, as its first turn finds it."""
+    [item] = (await bot.inbox.peek(incident))[:1]
+    origin = await cards_of(bot.surface, bot.redis).home(item)
+    assert origin
+    return origin
+
+
+def message_with(bot: Behind, channel: str, action: str) -> str:
+    """The latest message there that has this button."""
+    rows = [(row["ts"], block.get("elements", [])) for row in bot.slack.messages(channel) for block in row.get("blocks") or []]
+    return [str(ts) for ts, elements in rows if any(element.get("action_id") == action for element in elements)][-1]
+
+
+async def test_a_stranger_in_their_own_channel_opens_an_incident_that_lives_with_the_operators(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    [item] = await bot.items()
+    assert (item.kind, item.text, item.user, item.data[SIDE]) == ("mention", "job 4711 hangs on gpu-[017-018]", "U0CARLA", CUSTOMER)
+    origin = await bot.inbox.origin(incident)
+    assert origin
+    assert origin.customer
+    assert (origin.channel, origin.thread_ts, origin.tenant) == (OPS, "", "acme")
+    assert (origin.customer.channel, origin.customer.thread_ts, origin.customer.user_team) == (ACME, ts, "T0ACME")
+    assert bot.woken == [incident]
+    assert bot.news == []
+    assert bot.texts(OPS) == []
+
+
+async def test_they_are_answered_at_once_and_in_their_language(bot: Behind) -> None:
+    await reported(bot)
+    assert any("Ich sehe mir Ihre Maschinen an" in text for text in bot.texts(ACME))
+
+
+async def test_the_internal_thread_is_begun_once_and_quotes_them(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    first, again = await begun(bot, incident), await begun(bot, incident)
+    assert first == again
+    assert await bot.inbox.find(TEAM, OPS, first.thread_ts) == incident
+    assert len(bot.texts(OPS)) == 1
+    assert "acme reports" in bot.texts(OPS)[0]
+
+
+async def test_a_thread_that_was_begun_before_a_crash_is_found_and_not_begun_again(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    origin = await begun(bot, incident)
+    cards = PostedCards(bot.redis)
+    await cards.set(incident, "root", "posting")
+    await bot.inbox.settle(incident, origin.model_copy(update={"thread_ts": ""}))
+    assert (await begun(bot, incident)).thread_ts == origin.thread_ts
+    assert len(bot.texts(OPS)) == 1
+
+
+async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    for words in ("drain gpu-017", "approve", "close, it was the cable", "recheck gpu-019", "@rackmedic I need a person"):
+        await bot.slack.say("carla", ACME, f"@rackmedic {words}" if "@" not in words else words, thread_ts=ts)
+        await bot.settled()
+    items = (await bot.inbox.peek(incident))[1:]
+    assert [item.kind for item in items] == ["reply", "reply", "recheck", "recheck", "hand_off"]
+    assert {item.data[SIDE] for item in items} == {CUSTOMER}
+    said = [row for item in items if (row := said_of(item))]
+    assert {row.intent.value for row in said} <= {"new_facts", "fixed", "still_broken", "hand_off"}
+    assert not [row for row in said if row.remedy or row.hosts]
+
+
+async def test_what_they_say_to_each_other_is_quoted_to_our_people_and_looked_at_by_nobody(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    await begun(bot, incident)
+    await bot.slack.say("carla", ACME, "@olga lunch at noon?", thread_ts=ts)
+    await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 1
+    assert any("lunch at noon" in text for text in bot.texts(OPS))
+
+
+async def test_a_mention_that_says_nothing_is_told_what_to_say(bot: Behind) -> None:
+    await bot.slack.say("carla", ACME, "@rackmedic hi")
+    await bot.settled()
+    assert await bot.items() == []
+    assert any("Sagen Sie, was nicht geht" in text for text in bot.texts(ACME))
+
+
+async def test_their_buttons_count_in_their_thread_and_for_anybody_who_is_in_it(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    bot.states[incident] = healthy(incident)
+    await cards_of(bot.surface, bot.redis).paint(incident)
+    card = message_with(bot, ACME, living.BROKEN)
+    await bot.slack.click("carla", card, living.BROKEN)
+    await bot.slack.click("carla", card, living.PERSON)
+    await bot.settled()
+    assert [item.kind for item in (await bot.inbox.peek(incident))[1:]] == ["recheck", "hand_off"]
+
+
+async def test_a_button_of_another_thread_is_refused(bot: Behind) -> None:
+    first, _ = await reported(bot)
+    _, other_thread = await reported(bot, "@rackmedic job 4712 fails on gpu-017")
+    button = living.render(CustomerView(first, "healthy")).blocks[-1]["elements"][0]
+    carla = {"id": "U0CARLA", "team_id": "T0ACME"}
+    payload = {"actions": [button], "channel": {"id": ACME}, "container": {"thread_ts": other_thread}, "user": carla, "trigger_id": "t"}
+    with pytest.raises(OldButton):
+        await door_of(bot.surface, bot.redis).press(payload)
+    assert len(await bot.inbox.peek(first)) == 1
+
+
+async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    origin = await begun(bot, incident)
+    root = message_with(bot, OPS, inside.TELL)
+    await bot.slack.click("olga", root, inside.TELL)
+    await bot.settled()
+    view = modal(bot)
+    refused = await bot.slack.submit("olga", view, {inside.WORDS: {inside.WORDS: "globex on gpu-019 had it too, ask Priya"}})
+    assert "another customer (globex)" in refused["errors"][inside.WORDS]
+    assert "gpu-019" in refused["errors"][inside.WORDS]
+    assert "priya" in refused["errors"][inside.WORDS].lower()
+    assert not [text for text in bot.texts(ACME) if "globex" in text]
+    assert await bot.slack.submit("olga", view, {inside.WORDS: {inside.WORDS: "gpu-017 is repaired."}}) == {}
+    await bot.settled()
+    assert any("gpu-017 is repaired." in text for text in bot.texts(ACME))
+    assert origin.thread_ts
+
+
+async def test_a_guest_in_our_own_channel_cannot_tell_a_customer_anything(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    await begun(bot, incident)
+    await bot.slack.click("gus", message_with(bot, OPS, inside.TELL), inside.TELL)
+    await bot.settled()
+    assert bot.slack.view("gus") is None
+
+
+async def test_without_an_internal_channel_nothing_is_taken() -> None:
+    lone = ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal="C0NOWHERE")
+    async with slack_side(lambda surface, _: replace(surface, bound={ACME: lone}), door_of=door_of) as bot:
+        await bot.slack.say("carla", ACME, REPORT)
+        await bot.settled()
+        assert await bot.items() == []
+        assert any("do not answer in this channel yet" in text for text in bot.texts(ACME))
+
+
+def healthy(incident: str) -> Incident:
+    """A report of an incident in which nothing was found."""
+    row: Any = {"id": incident, "report": {"item": "i", "outcome": "no_fault"}}
+    return Incident(**row)  # type: ignore[typeddict-item]  # as read from the store
+
+
+def modal(bot: Behind) -> str:
+    """The id of the form that Olga has open."""
+    view = bot.slack.view("olga")
+    assert view
+    return str(view["id"])
