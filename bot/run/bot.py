@@ -117,6 +117,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
     courses, pulse = Courses(store.redis), Pulse(store.redis, world.ports.clock, most=settings.answers_per_thread)
     async with contextlib.aclosing(window.background), open_actions(needs, works=works) as acting:
         thinking.decided.reads(acting.ledger, acting.rights)
+        if window.customers is not None:
+            window.customers.reads(records_of=acting.ledger.of_incident)
         surface = _surface(settings, window, thinking, acting, wakeups, courses, pulse)
         door = customer_door(surface, window.customers, thinking.ports)
         if not works:
@@ -267,7 +269,17 @@ def _desk(
 ) -> Desk:
     leases = Leases(store.redis, clock, seconds=settings.lease_seconds)
     limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
-    return Desk(inbox, leases, turns, board, clock=clock, timers=timers_after, fetch=fetch, home=customers.home if customers else None, limits=limits)
+    return Desk(
+        inbox,
+        leases,
+        turns,
+        board,
+        clock=clock,
+        timers=timers_after,
+        fetch=fetch,
+        home=customers.home if customers else None,
+        limits=limits,
+    )
 
 
 @contextlib.asynccontextmanager

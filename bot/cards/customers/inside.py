@@ -9,6 +9,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, Stale, carry, form_text, read_press
 from bot.cards.text import bold, channel_name, code
+from kb.scan import lines_in
 
 TELL = "customer.tell"
 BUTTONS = {TELL: "tell"}
@@ -45,12 +46,12 @@ def noted(words: str) -> Card:
 
 def told(by: str, words: str) -> Card:
     """What the customer was told, and by whom."""
-    return blocks.card("The customer was told", [blocks.say(bold("Told the customer"), f" ({by}):"), blocks.quote(words.splitlines())])
+    return blocks.card("The customer was told", [blocks.say(bold("Told the customer"), f" ({by}):"), blocks.quote(lines_in(words))])
 
 
 def quoted_words(words: str, files: Sequence[str]) -> list[Block]:
     """Monospace, so that nothing in it is markup."""
-    made = [blocks.quote(words[:MOST_QUOTED].splitlines())] if words.strip() else []
+    made = [blocks.quote(lines_in(words[:MOST_QUOTED]))] if words.strip() else []
     names = [blocks.context(("Attached: ", *(part for name in files[:10] for part in (code(name), " "))))] if files else []
     return made + names
 

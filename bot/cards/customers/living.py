@@ -9,6 +9,7 @@ from bot.cards.buttons import Press, carry, read_press
 from bot.cards.customers.phrases import phrase
 from bot.cards.customers.view import CustomerView, TheirCause
 from bot.cards.text import Line, bold, code
+from kb.scan import lines_in
 from tools.inventory.ranges import fold
 
 BROKEN, WORKS, PERSON, WITHDRAW = "customer.broken", "customer.works", "customer.person", "customer.withdraw"
@@ -56,7 +57,7 @@ def said(words: str) -> Card:
 def from_people(words: str, language: str) -> Card:
     """What one of our people tells the customer, in the app's name: no person is named."""
     head = phrase("from_people", language)
-    return blocks.card(f"{head} {words}", [blocks.section((bold(head),), *((line,) for line in words.splitlines() if line.strip()))])
+    return blocks.card(f"{head} {words}", [blocks.section((bold(head),), *((line,) for line in lines_in(words) if line.strip()))])
 
 
 def _mark(view: CustomerView) -> str:
