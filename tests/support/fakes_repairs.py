@@ -12,7 +12,7 @@ from tests.support.clock import PATIENCE, SetClock
 from tools.acting.build import ActionWanted, HostSeen, build
 from tools.acting.kit import KitAnswer, ask
 from tools.action import Action
-from tools.inventory.hosts import Host
+from tools.inventory.hosts import Host, Scheduler
 from tools.nodekit.generate import ACT
 from tools.remedies import REMEDIES
 from tools.transport import Ran, Transport
@@ -42,6 +42,7 @@ class Repairs:
     of: Cluster
     transport: Transport
     seen: Mapping[str, HostSeen] = field(default_factory=dict)
+    scheduler: Scheduler = "slurm"
 
     async def boot(self, host: str = NODE) -> str:
         """The boot id it answers with."""
@@ -50,7 +51,7 @@ class Repairs:
     async def action(self, remedy: str, target: str = NODE, **args: str) -> Action:
         """The remedy as it would be put before people now."""
         via = CONTROL if REMEDIES[remedy].at == "controller" else target
-        row = Host(name=target, address="127.0.0.1", controller=CONTROL)
+        row = Host(name=target, address="127.0.0.1", controller=CONTROL, scheduler=self.scheduler)
         seen = self.seen.get(via) or HostSeen(await self.boot(via))
         wanted = ActionWanted(remedy, args, incident="inc-1")
         return build(wanted, row, Host(name=via, address="127.0.0.1"), seen, policy="p", catalogue="c")

@@ -1,0 +1,69 @@
+"""The simulated cluster where Kubernetes is asked: the node kit's own scripts on its controller, the product's conditions and its check."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.doors.inprocess import InProcess
+from tests.support.fakes_repairs import CONTROL, NODE, Repairs, faults_of, live, unsound
+from tools.acting.run import explain
+from tools.acting.scheduled import drained, drained_for
+from tools.checks import CHECKS
+from tools.inventory.hosts import Host
+from tools.remedies import WAYS
+
+HOST = Host(name=NODE, address="127.0.0.1", controller=CONTROL, scheduler="kubernetes")
+
+
+@contextlib.asynccontextmanager
+async def repairs(of: Cluster) -> AsyncIterator[Repairs]:
+    transport = InProcess(of)
+    try:
+        yield Repairs(of, transport, scheduler="kubernetes")
+    finally:
+        await transport.aclose()
+
+
+async def read(work: Repairs) -> dict[str, object]:
+    """What the check says of the node."""
+    asked = [command for command in CHECKS["sched"].commands if command.scheduler == "kubernetes"]
+    outputs = [(await work.read(CONTROL, *command.fill({"kube_node": NODE}))).text for command in asked]
+    return {fact.key: fact.value for text in outputs for fact in CHECKS["sched"].read(text)}
+
+
+async def test_the_whole_ladder_of_a_gpu_reset_from_cordon_to_uncordon() -> None:
+    of = live()
+    of.break_("G12", NODE, gpu=5)
+    async with repairs(of) as work:
+        assert await read(work) == {"sched.state": "Ready", "sched.gpus": 8, "sched.pods": [f"default/pretrain-{NODE}"]}
+        assert (await work.do("drain_node")).exit_status == 0
+        assert (await drained(HOST, work.transport)).saw == f"cordoned, with pods: default/pretrain-{NODE}"
+        assert (await drained_for(HOST, work.transport)).startswith("rackmedic:apr-")
+        assert (await work.do("evict_pods")).exit_status == 0
+        assert (await drained(HOST, work.transport)).ok
+        assert (await read(work))["sched.state"] == "Ready+SchedulingDisabled"
+        assert (await work.do("gpu_reset", bdf=work.bdf(5))).exit_status == 0
+        assert (faults_of(of), unsound(of)) == ([], [])
+        assert (await work.do("resume_node")).exit_status == 0
+        assert (await drained(HOST, work.transport)).saw == "schedulable"
+    assert [remedy for _, remedy, _ in of.executions] == ["cordon_node", "evict_pods", "gpu_reset", "uncordon_node"]
+    assert set(of.executions.values()) == {1}
+    assert not of.unsafe_commands
+
+
+async def test_what_another_admin_holds_stays_theirs() -> None:
+    of = live()
+    of.drain(NODE, "new DIMMs, Thursday")
+    async with repairs(of) as work:
+        for remedy in ("drain_node", "resume_node", "evict_pods"):
+            assert (await work.do(remedy)).word == "refused"
+    assert not of.executions
+
+
+async def test_a_right_that_is_missing_is_told_as_one() -> None:
+    of = live()
+    of.scheduler_refuses = 'User "rackmedic-acts" cannot patch resource "nodes"'
+    async with repairs(of) as work:
+        said = await work.do("drain_node")
+    assert said.exit_status == 1
+    assert "apply the role `rackmedic-acts`" in explain(WAYS["cordon_node"], said.output)
