@@ -5,6 +5,7 @@ Nothing is proposed that could not run: a condition that does not hold yet sends
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from bot.policy.approvals import STALLED, Rights, terms
 from graph.ladders.fault import guard_of
@@ -15,8 +16,10 @@ from tools.acting.conditions import ConditionSeen, filled, job_forgotten, proces
 from tools.acting.identity import boot_id, fingerprint
 from tools.acting.scheduled import DRAINED, drained, standing
 from tools.action import Action
-from tools.fact import Fact, Status
+from tools.clock import Clock
+from tools.fact import Fact, Status, Value
 from tools.inventory.hosts import Host, Inventory
+from tools.inventory.jobs import JobPlace
 from tools.ledger.record import Terms
 from tools.remedies import REMEDIES
 from tools.remedies.row import BadArgument
@@ -25,6 +28,9 @@ from tools.transport import Transport, Unreachable
 OURS = "rackmedic:"
 """How the reasons of our drains begin; the approval follows."""
 FactsOf = Callable[[str], Awaitable[list[Fact]]]
+PlaceOf = Callable[[str], Awaitable[JobPlace]]
+MEASURED = timedelta(minutes=30)
+"""How long ago a measurement may be that says what a job does now."""
 
 
 class Withheld(Exception):
@@ -52,6 +58,8 @@ class Proposer:
     rights: Rights
     catalogue: str
     facts_of: FactsOf
+    place: PlaceOf
+    clock: Clock
 
     async def make(self, incident: str, ladder: Ladder, approval: str, *, requested_by: str = "") -> Proposal:
         """The present rung of a ladder. Withheld where it cannot be proposed now."""
@@ -86,11 +94,15 @@ class Proposer:
         relaxing = drained and REMEDIES[rung.remedy].risk == "destructive"
         wanted = replace(wanted, args=await self._live(rung, target), needs_drained=relaxing)
         action = build(wanted, target, via, seen, policy=self.rights.policy(), catalogue=self.catalogue, approval=approval)
-        stalled = rung.remedy == "cancel_job" and is_stalled(await self.facts_of(wanted.incident), target.name)
+        stalled = rung.remedy == "cancel_job" and await self._stalled(wanted.incident, rung.args["job"], target)
         if stalled:
             action = replace(action, conditions=(*action.conditions, filled(STALLED, action.args)))
         self._stands(action, await unmet(action, self.transport, controller=target.controller))
         return Proposal(action, self._terms(action, target.group, drained=drained, stalled=stalled, approvers=approvers))
+
+    async def _stalled(self, incident: str, job: str, target: Host) -> bool:
+        hosts = (await self.place(job)).hosts
+        return target.name in hosts and is_stalled(await self.facts_of(incident), hosts, self.clock.now())
 
     async def _drained(self, target: Host) -> bool:
         return bool(target.controller) and (await drained(target, self.transport)).ok is True
@@ -124,10 +136,12 @@ class Proposer:
         return terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers)
 
 
-def is_stalled(facts: Sequence[Fact], host: str) -> bool:
-    """Whether the job on a host verifiably does nothing: its log says that a collective timed out, or none of its GPUs works."""
-    own = [fact for fact in facts if fact.host == host and not fact.stale and fact.status is Status.OK]
-    used = [fact.value for fact in own if fact.key == "gpu.util"]
-    return any(fact.key == "job.error" and fact.value == "nccl_timeout" for fact in own) or (
-        bool(used) and all(value == 0 for value in used)
-    )
+def is_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:
+    """Whether a job on these hosts verifiably does nothing: lately no GPU of any of them worked. What a log says counts for nothing here, as
+    any tenant can write one; where a host was not measured nobody knows."""
+    used: dict[str, list[Value]] = {host: [] for host in hosts}
+    for fact in facts:
+        if fact.key == "gpu.util" and fact.host in used:
+            recent = fact.status is Status.OK and not fact.stale and fact.time is not None and fact.time >= now - MEASURED
+            used[fact.host].append(fact.value if recent else None)
+    return bool(used) and all(values and all(value == 0 and value is not False for value in values) for values in used.values())

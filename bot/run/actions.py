@@ -106,7 +106,7 @@ async def _built(needs: ActingNeeds, works: bool) -> Acting:
     leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds)
     index = ActionIndex(store.redis, ports.clock)
     deliver = Delivery(needs.inbox, needs.wake, ports.clock)
-    proposer = Proposer(transport, ports.inventory, rights, outside.catalogue, outside.facts_of)
+    proposer = Proposer(transport, ports.inventory, rights, outside.catalogue, outside.facts_of, ports.job_place, ports.clock)
     tender = Tender(ledger, Looks(outside), leases, index, deliver, proposer, ports.evidence, state_of, wake, ports.clock)
     actions = None
     if works:

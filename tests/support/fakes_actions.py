@@ -47,6 +47,7 @@ from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import Ask, Seen, Wave
 from tools.inventory.hosts import Inventory
+from tools.inventory.jobs import JobPlace
 from tools.inventory.sku import Sku
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
@@ -153,6 +154,8 @@ class Site:
     jobs: dict[str, str] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
     """Hosts whose jobs go on after a drain."""
+    job_hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where the scheduler says that a job runs."""
     boots: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     ticks: dict[str, str] = field(default_factory=dict)
@@ -409,7 +412,7 @@ class Office:
         self.driver = Driver(
             self.ledger, self.threads, leases, self.index, delivery, self.wall, self.turns.state, self.rights.name, self.clock
         )
-        proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of)
+        proposer = Proposer(self.site, self.inventory, self.rights, self.acting.catalogue, self.facts_of, self.place_of, self.clock)
         self.tender = Tender(
             self.ledger, Looks(self.acting), leases, self.index, delivery, proposer, self.evidence, self.turns.state, self._wake, self.clock
         )
@@ -436,6 +439,9 @@ class Office:
 
     async def _wake(self, name: str) -> None:
         self.woken.append(name)
+
+    async def place_of(self, job: str) -> JobPlace:
+        return JobPlace(self.site.job_hosts.get(job, ()))
 
     async def facts_of(self, incident: str) -> list[Fact]:
         return await self.evidence.facts((await self.turns.state(incident)).get("facts", ""))

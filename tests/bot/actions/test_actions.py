@@ -19,7 +19,7 @@ from bot.actions.worker import Actions
 from bot.desk.wakeups import LocalWakeups
 from bot.policy.approvals import STALLED, can_still_be_decided, policy_hash, quorum, terms
 from bot.policy.channels import NotAllowed
-from tests.support.clock import SetClock
+from tests.support.clock import T0, SetClock
 from tests.support.fakes_actions import ANN, BDF, BOB, CID, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import SLOW_LINK, Killed, fact
 from tests.support.fakes_graph import TAXONOMY as EVERYDAY
@@ -147,7 +147,7 @@ async def test_a_node_that_others_returned_is_waited_for_no_more(store: Redis, m
 async def test_a_stuck_job_is_cancelled_by_its_own_approval_when_the_node_stays_busy(store: Redis) -> None:
     holder = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
     idle_gpus = [fact("n1", "smi", "gpu.util", 0, device) for device in BDF]
-    office = Office(store, site(hung("n1"), holder, *idle_gpus, busy={"n1"}, jobs={"4711": "RUNNING"}))
+    office = Office(store, site(hung("n1"), holder, *idle_gpus, busy={"n1"}, jobs={"4711": "RUNNING"}, job_hosts={"4711": ("n1",)}))
     incident = await office.mention("job 4711 hangs on n1, NCCL timeout")
     await office.approve(incident, "drain_node")
     assert await office.pending(incident) == []
@@ -802,11 +802,46 @@ async def test_nobody_may_approve_where_no_group_is_named(store: Redis) -> None:
         await office.click(row, ANN)
 
 
-def test_a_job_is_stalled_when_its_gpus_do_nothing_or_its_log_says_so() -> None:
-    assert is_stalled([fact("n1", "smi", "gpu.util", 0, "gpu0"), fact("n1", "smi", "gpu.util", 0, "gpu1")], "n1")
-    assert not is_stalled([fact("n1", "smi", "gpu.util", 0, "gpu0"), fact("n1", "smi", "gpu.util", 97, "gpu1")], "n1")
-    assert is_stalled([fact("n1", "joblog", "job.error", "nccl_timeout")], "n1")
-    assert not is_stalled([], "n1")
+def util(host: str, value: object, device: str = "gpu0", minutes: int = 12) -> Fact:
+    return replace(fact(host, "smi", "gpu.util", value, device), time=T0 - timedelta(minutes=minutes))  # type: ignore[arg-type]  # any value
+
+
+@pytest.mark.parametrize(
+    ("facts", "hosts", "stalled"),
+    [
+        ([util("n1", 0), util("n1", 0, "gpu1")], ("n1",), True),
+        ([util("n1", 0), util("n1", 97, "gpu1")], ("n1",), False),
+        ([util("n1", 0), util("n2", 0)], ("n1", "n2"), True),
+        ([util("n1", 0), util("n2", 60)], ("n1", "n2"), False),
+        ([util("n1", 0)], ("n1", "n2"), False),
+        ([util("n1", 0)], (), False),
+        ([util("n1", 0, minutes=45)], ("n1",), False),
+        ([util("n1", None)], ("n1",), False),
+        ([replace(util("n1", 0), stale=True)], ("n1",), False),
+        ([fact("n1", "joblog", "job.error", "nccl_timeout")], ("n1",), False),
+        ([fact("n1", "joblog", "job.error", "nccl_timeout"), util("n1", 97)], ("n1",), False),
+        ([], ("n1",), False),
+    ],
+)
+def test_a_job_is_stalled_when_no_gpu_of_all_its_hosts_worked_lately_whatever_a_log_says(
+    facts: list[Fact], hosts: tuple[str, ...], stalled: bool
+) -> None:
+    assert is_stalled(facts, hosts, T0) is stalled
+
+
+async def test_the_log_of_a_tenant_halves_no_quorum(store: Redis) -> None:
+    """Whose job it is, and what it prints, is nothing that was measured."""
+    holder = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
+    said = fact("n1", "joblog", "job.error", "nccl_timeout")
+    working = [fact("n1", "smi", "gpu.util", 97, device) for device in BDF]
+    office = Office(store, site(hung("n1"), holder, said, *working, busy={"n1"}, jobs={"4711": "RUNNING"}, job_hosts={"4711": ("n1",)}))
+    incident = await office.mention("job 4711 hangs on n1, NCCL timeout")
+    await office.approve(incident, "drain_node")
+    office.clock.go(minutes=11)
+    await office.settle(incident)
+    (cancel,) = await office.pending(incident)
+    assert (cancel.action.remedy, cancel.terms.quorum) == ("cancel_job", 2)
+    assert STALLED.says not in {condition.says for condition in cancel.action.conditions}
 
 
 def test_an_edit_keeps_to_what_the_host_shows() -> None:
