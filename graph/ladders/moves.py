@@ -152,6 +152,10 @@ def _failed(ladder: Ladder, news: News, yard: Yard) -> Ladder:
     if news.outcome in GOOD and present(ladder).part == "fix" and ladder.fault and ladder.fault.lasts == "read":
         return _done(ladder, news, yard)  # the host was read anew and is well: nothing heavier is done to it, whatever the command said
     why = news.says or "the command failed"
+    if (
+        present(ladder).remedy == "evict_pods"
+    ):  # pods that may not be evicted may still end: the node stays ours, and the fix waits for that
+        return next_rung(ladder, yard).model_copy(update={"says": why})
     return heavier(ladder, why, yard) if present(ladder).part == "fix" else ended(ladder, "ticket", why)
 
 

@@ -268,9 +268,12 @@ def test_pods_that_never_end_are_evicted_only_after_the_node_stayed_busy() -> No
     busy = after(ladder, where, News("busy"))
     assert (busy.now and busy.now.remedy, busy.waiting_for) == ("evict_pods", "approval")
     refused = after(busy, where, News("failed", says="a PodDisruptionBudget lets no more of those pods go now"))
-    assert (refused.outcome, refused.drained) == ("ticket", True)
-    assert refused.says.startswith("a PodDisruptionBudget")
-    assert "n1 stays drained" in refused.says
+    assert (refused.now and refused.now.remedy, refused.waiting_for, refused.drained) == ("gpu_reset", "idle", True)
+    assert "a PodDisruptionBudget lets no more of those pods go now" in describe(refused, "hung")
+    gone = after(refused, where, IDLE)
+    assert (gone.now and gone.now.remedy, gone.waiting_for) == ("gpu_reset", "approval"), "their owner ended them: the fix goes on"
+    not_begun = after(busy, where, News("failed", ran=False, says="the kit is older"))
+    assert (not_begun.now and not_begun.now.remedy, not_begun.attempt) == ("evict_pods", 2)
 
 
 def test_a_drain_for_people_evicts_nobody() -> None:
