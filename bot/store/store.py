@@ -9,7 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from redis import exceptions
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
@@ -17,6 +17,10 @@ from tools.ledger.reach import text_of
 
 Kind = Literal["server", "private", "memory"]
 OLDEST = (7, 0)
+CONNECTIONS, WAIT_SECONDS = 64, 20.0
+"""Connections of one process, and how long a caller waits for one of them."""
+UNBOUNDED = 1 << 20
+"""In memory a connection costs nothing."""
 
 
 class StoreUnavailable(Exception):
@@ -102,18 +106,24 @@ async def open_store(url: str | None, directory: Path | None, *, path: str | Non
     if directory is None or binary is None:
         from fakeredis import FakeAsyncRedis  # eight megabytes that a real store does not need
 
-        return Store(FakeAsyncRedis(), "memory", None)
+        return Store(FakeAsyncRedis(max_connections=UNBOUNDED), "memory", None)
     try:
         private = await start_private_redis(binary, directory)
     except (PrivateRedisFailed, OSError) as e:
         raise StoreUnavailable(f"{e}. Mend that, or name a Redis by URL.") from e
-    return Store(Redis(unix_socket_path=str(private.socket)), "private", private.url, private)
+    return Store(_patient(private.url), "private", private.url, private)
+
+
+def _patient(url: str, **settings: Any) -> Redis:
+    """A client whose callers wait for a free connection. redis-py's own pool refuses the hundred and first call of a moment: of 100 mentions
+    at once 73 and more were not stored at their first delivery."""
+    return Redis.from_pool(BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=WAIT_SECONDS, **settings))
 
 
 async def _connect(url: str) -> Store:
     shown = _without_password(url)
     try:
-        redis = Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
+        redis = _patient(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
     except ValueError as e:
         raise StoreUnavailable(f"{shown} is not a Redis URL ({e}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH") from e
     try:

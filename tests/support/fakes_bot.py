@@ -90,14 +90,15 @@ async def slack_side(
     dress: Callable[[Surface, FakeAsyncRedis], Surface] = lambda surface, _: surface,
     app: Mapping[str, Any] | None = None,
     door_of: Callable[[Surface, FakeAsyncRedis], Door | None] = lambda _, __: None,
+    ack: float = 5.0,
 ) -> AsyncIterator[Behind]:
-    """The bot connected to a workspace that grants exactly what its manifest asks for (`app`: another one); `dress` puts more behind it, and
-    `door_of` makes the door of customers' channels."""
-    patience = Patience(ack=5.0, retries=(0.0, 0.0, 0.0), offline=5.0)
+    """The bot connected to a workspace that grants exactly what its manifest asks for (`app`: another one); `dress` puts more behind it,
+    `door_of` makes the door of customers' channels, and `ack` is how long Slack waits."""
+    patience = Patience(ack=ack, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=dict(app or manifest()), patience=patience) as slack:
         client = slack_client(slack.bot_token, slack.api_url)
         server, background = FakeServer(), Background()
-        redis = FakeAsyncRedis(server=server)
+        redis = FakeAsyncRedis(server=server, max_connections=1000)
         inbox = Inbox(redis, WallClock())
         made: list[Behind] = []
 

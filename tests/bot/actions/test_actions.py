@@ -691,6 +691,17 @@ async def test_another_incidents_reboot_makes_our_reset_needless_without_running
     assert [row.action.remedy for row in await office.pending(second)] == []
 
 
+async def test_what_a_claim_made_needless_is_looked_at_at_once_so_that_its_card_loses_its_buttons(store: Redis) -> None:
+    office = Office(store, site(slurm={"n1": "drained"}, reasons={"n1": "rackmedic:apr-000000000000"}), alone=True)
+    office.site.fails["gpu_reset"] = 1
+    first = await office.mention()
+    await office.approve(first, "gpu_reset")
+    (reset,) = await office.pending(await office.mention("n1 hangs", thread="2.0"))
+    assert reset.approval not in await office.index.due(timedelta(0))
+    await office.approve(first, "reboot")
+    assert reset.approval in await office.index.due(timedelta(0))  # not when its time to decide is over
+
+
 async def test_another_incident_on_the_same_host_waits_its_turn(store: Redis) -> None:
     office = Office(store, site(slow("n1")), alone=True)
     first = await office.mention()

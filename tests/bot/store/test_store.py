@@ -44,6 +44,14 @@ async def test_without_url_and_server_it_is_memory_and_says_so(tmp_path: Path) -
     await store.aclose()
 
 
+async def test_five_hundred_calls_in_one_moment_wait_for_a_connection_instead_of_failing(redis_server: RealServer) -> None:
+    store = await open_store(redis_server.url, None)
+    await asyncio.gather(*(store.redis.set(f"storm:{n}", n) for n in range(500)))
+    assert len(await store.redis.keys("storm:*")) == 500
+    await store.redis.flushall()
+    await store.aclose()
+
+
 @needs_server
 async def test_a_private_server_is_durable_and_stops_with_us(tmp_path: Path) -> None:
     store = await open_store(None, tmp_path / "data")

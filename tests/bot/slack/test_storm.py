@@ -1,0 +1,19 @@
+"""A hundred people write in one moment: each is stored at its first delivery, whatever Slack's limits do to the cards meanwhile."""
+
+from tests.support.clock import PATIENCE
+from tests.support.fakes_bot import OPS, slack_side
+
+MOST = 100
+
+
+async def test_a_hundred_mentions_in_one_moment_are_stored_at_their_first_delivery() -> None:
+    async with slack_side(ack=PATIENCE) as bot:
+        for number in range(MOST):
+            bot.slack.acts.say(
+                "U0OLGA", OPS, f"<@U0RACKMED> training hangs on gpu-{number % 40 + 1:03} with NCCL timeout, number {number}", "", []
+            )
+        await bot.slack.quiet()
+        counts = bot.slack.hub.counts
+        assert counts["acked"] == counts["events_api"]  # nothing was sent twice
+        assert len({item.id for item in await bot.items()}) == MOST
+        assert bot.slack.api.calls["users.info"] == 1  # who all of them are was asked once

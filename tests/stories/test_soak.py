@@ -1,0 +1,59 @@
+"""The soak in short: twenty incidents, three kills, Redis killed, Slack refusing, a disk that fills; and that its judge can find fault."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from bot.cards.approvals import card as approval
+from tests.soak.disasters import Plan
+from tests.soak.promises import Seen, Thread, broken
+from tests.soak.soak import Sized, soaking
+from tests.support.clock import SetClock
+from tests.support.fakes_ledger import action
+from tools.ledger.record import Record, Terms
+from tools.ledger.states import State
+
+SHORT = Sized(20, at_once=10, plan=Plan(every=4.0, most_kills=3, redis_at=(0.3,), slack_seconds=5.0, disk_seconds=5.0))
+
+
+async def test_every_promise_is_kept_through_kills_and_refusals(tmp_path: Path) -> None:
+    async with soaking(tmp_path, SHORT, lambda _: None) as soak:
+        outcome = await soak.run()
+    assert outcome.broken == ()
+    assert outcome.figures["ended"] == SHORT.incidents
+    assert sum(outcome.figures["kills"].values()) == 4
+
+
+def record(state: State) -> Record:
+    """An action in this state."""
+    now, terms = SetClock().now(), Terms(frozenset({"T:ANN"}), 1, "h100", 100, 900, 300)
+    return Record(action(), terms, state, (), now, now + timedelta(minutes=15))
+
+
+def card_of(text: str, *buttons: str, about: str) -> dict[str, object]:
+    """A card of one action, as Slack keeps it."""
+    elements = [{"type": "button", "action_id": name} for name in buttons]
+    metadata = {"event_type": "rackmedic_approval", "event_payload": {"approval": about, "what": "card"}}
+    return {"text": text, "metadata": metadata, "blocks": [{"type": "actions", "elements": elements}] if buttons else []}
+
+
+def test_the_judge_sees_what_was_not_kept() -> None:
+    ended = record(State.SUPERSEDED)
+    name = ended.approval
+    false = card_of("✋ Approve? Reset", approval.APPROVE, approval.REJECT, about=name)
+    true = card_of("🔁 Superseded: Reset", about=name)
+
+    def said(*messages: dict[str, object], incident: str = "inc-1", ended_at_all: bool = True, **more: object) -> list[str]:
+        return broken(Seen([Thread(1, incident, messages, [ended], ended=ended_at_all)], **{"executions": {}, **more}))  # type: ignore[arg-type]
+
+    assert said(true) == []
+    assert any("a button is live" in row for row in said(false))
+    assert any("its card" in row for row in said(false))
+    assert any("did not end" in row for row in said(true, ended_at_all=False))
+    assert any("lost" in row for row in said(true, incident=""))
+    assert any("ran 2 times" in row for row in said(true, executions={("n1", "reboot", "d"): 2}))
+    assert any("a lease is stuck" in row for row in said(true, leases=["rm:incident:{inc-1}:lease"]))
+    assert any("set aside" in row for row in said(true, set_aside=1))
+    assert any("exited by itself" in row for row in said(true, ended_by_themselves={"worker-1": [1]}))
+    assert any("waits still" in row for row in said(true, waiting=["rm:incident:{inc-1}:inbox"]))
+    pending = record(State.PENDING)
+    assert any("still pending" in row for row in broken(Seen([Thread(1, "inc-1", [], [pending])], {})))
