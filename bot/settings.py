@@ -8,6 +8,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from kb.yaml import plain
+
 PREFIX = "RACKMEDIC_"
 
 
@@ -172,8 +174,8 @@ def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        raw = yaml.safe_load(path.read_text()) or {}
-    except (OSError, yaml.YAMLError) as why:
+        raw = plain(path.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
         raise BadSettings([f"{path}: cannot be read: {' '.join(str(why).split())}"]) from why
     if not isinstance(raw, dict):
         raise BadSettings([f"{path}: must be a mapping of settings"])

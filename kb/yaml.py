@@ -93,15 +93,53 @@ DEEPEST = 64
 """Levels that may lie in each other. Measured: libyaml's composer ends the whole process somewhere above 20,000."""
 
 
+MOST_REPEATED = 200_000
+"""Values that aliases may stand for, counted as often as they are repeated: nine lines of nine aliases each stand for a milliard."""
+
+
+@dataclass(slots=True)
+class _Size:
+    """What has been read of one container: its values, with what aliases repeat, and the levels below it."""
+
+    anchor: str | None = None
+    values: int = 1
+    levels: int = 0
+
+    def add(self, values: int, levels: int) -> None:
+        self.values += values
+        self.levels = max(self.levels, levels)
+
+
 def _bounded(text: str) -> str:
-    """The same text. Raises YAMLError at the line where it is nested too deeply."""
-    depth = 0
+    """The same text. Raises YAMLError at the line where it is nested too deeply, or where its aliases repeat too much."""
+    open_, known, repeated = [_Size()], dict[str, _Size](), 0
     for event in yaml.parse(text, Loader=_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            mark: Any = event.start_mark  # libyaml's own mark, which the stubs take for another
-            raise yaml.MarkedYAMLError(problem=f"nested more than {DEEPEST} levels deep", problem_mark=mark)
+        levels = len(open_) - 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append(_Size(event.anchor))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = open_.pop()
+            known |= {done.anchor: done} if done.anchor else {}
+            open_[-1].add(done.values, done.levels + 1)
+        elif isinstance(event, yaml.AliasEvent):
+            meant = known.get(str(event.anchor), _Size())
+            open_[-1].add(meant.values, meant.levels + 1)
+            levels, repeated = levels + meant.levels, repeated + meant.values
+        if max(levels, len(open_) - 1) > DEEPEST:
+            raise _marked(event, f"nested more than {DEEPEST} levels deep")
+        if repeated > MOST_REPEATED:
+            raise _marked(event, f"its aliases repeat more than {MOST_REPEATED} values")
     return text
+
+
+def _marked(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
+    mark: Any = event.start_mark  # libyaml's own mark, which the stubs take for another
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def plain(text: str) -> Any:
+    """What a text says, where nobody needs to know which line said it. Raises YAMLError, also for what is too deep or repeats too much."""
+    return yaml.load(_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
 
 
 def validated(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:

@@ -55,3 +55,15 @@ def test_a_default_folder_is_the_same_from_every_directory(name: str) -> None:
 
 def test_every_setting_says_what_it_is() -> None:
     assert all(field.description for field in Settings.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]), b"\xff"],
+    ids=["deep", "bomb", "bytes"],
+)
+def test_a_file_that_would_take_the_process_down_is_refused(text: str | bytes, tmp_path: Path) -> None:
+    file = tmp_path / "rackmedic.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(BadSettings, match="cannot be read"):
+        load(file, {})

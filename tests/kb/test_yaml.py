@@ -98,11 +98,21 @@ def test_a_problem_says_where_and_what_would_do(good: str, bad: str, told: str, 
         ("", "site.yaml:1: the file is empty"),
         ("just text", "site.yaml:1: expected a mapping of title, share, open, kind, words, racks, by_name"),
         ("[" * 100_000, "site.yaml:1: is not YAML: nested more than 64 levels deep"),
+        ("[" * 64 + "]" * 63 + "\n", "site.yaml:2: is not YAML"),
+        (
+            "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 5000))]),
+            "site.yaml:65: is not YAML: nested more than 64 levels deep",
+        ),
+        (
+            "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]),
+            "site.yaml:7: is not YAML: its aliases",
+        ),
+        ("a: &a {b: c}\n" + "".join(f"m{n}: {{<<: *a}}\n" for n in range(90_000)), "site.yaml:66668: is not YAML: its aliases repeat"),
         (b"title: \xff\xfe", "site.yaml:1: cannot be read: it is not UTF-8 text (byte 7 is 0xff)"),
         ("title: !!python/name:os.system x", "site.yaml:1: not a plain value: could not determine a constructor for the tag"),
         ("a: &a {b: *a}", "site.yaml:1: not a plain value: it contains itself"),
     ],
-    ids=["empty", "text", "deep", "bytes", "tag", "circle"],
+    ids=["empty", "text", "deep", "unclosed", "chain", "bomb", "merges", "bytes", "tag", "circle"],
 )
 def test_what_is_no_such_file_is_refused_in_words(text: str | bytes, told: str, tmp_path: Path) -> None:
     assert any(problem.startswith(told) for problem in problems_of(text, tmp_path)), problems_of(text, tmp_path)

@@ -182,7 +182,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             py("return JournalHead(text_of(head), max(own, mark))", "return JournalHead(text_of(head), own)", "ledger.journal"),
             lua(
-                "local function behind() return now < tonumber(redis.call('GET', P..'clock') or '0') end",
+                "local function behind() return now < stored('clock') end",
                 "local function behind() return false end",
             ),
         ),

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import pickle
 from collections.abc import AsyncIterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -916,3 +917,75 @@ def test_only_the_ledger_names_the_function_that_issues_claims() -> None:
 def test_a_short_key_is_refused() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         Desk(FakeAsyncRedis(server=FakeServer())).replica(key=b"short")
+
+
+# -- what a writer of Redis can put there ---------------------------------------------------------------------------------
+
+ABSURD = ("abc", "-99999", "1e400", "nan", "inf", "", " 1", "1_0", "١٢", "9" * 14, "9" * 5000, "0x10", "\0", "1.5")
+
+
+@pytest.mark.parametrize("value", ABSURD)
+async def test_a_number_that_is_none_refuses_and_never_breaks(desk: Desk, value: str) -> None:
+    card = await desk.approved()
+    for field in ("decide_by", "start_by", "proposed_at", "token", "beat_until", "exit_status", "outcome", "state"):
+        key, kept = desk.key("apr", card.approval), await desk.redis.hget(desk.key("apr", card.approval), field)
+        await desk.redis.hset(key, field, value)
+        with pytest.raises(desk.refusals.Refused) if value or field in ("decide_by", "start_by", "proposed_at", "state") else nullcontext():
+            await desk.ledger.record(card.approval)
+        await (desk.redis.hset(key, field, kept) if kept is not None else desk.redis.hdel(key, field))
+    assert await desk.claim(card)
+
+
+@pytest.mark.parametrize("value", [value for value in ABSURD if value])
+async def test_a_clock_that_is_none_refuses_and_the_brakes_still_work(desk: Desk, value: str) -> None:
+    card = await desk.approved()
+    await desk.redis.set(desk.key("clock"), value)
+    with pytest.raises(desk.refusals.Tampered):
+        await desk.claim(card)
+    await desk.ledger.stop("T1:BOB", "somebody writes into Redis")
+    with pytest.raises(desk.refusals.Stopped):
+        await desk.claim(card)
+
+
+async def test_a_clock_that_was_set_to_zero_gives_a_slow_replica_no_time_back(desk: Desk) -> None:
+    card = await desk.approved()
+    slow = desk.replica(SetClock(desk.clock.at))
+    desk.clock.go(seconds=301)
+    await desk.ask(desk.action("gpu-019"))  # the ledger sees that it is later
+    await desk.redis.set(desk.key("clock"), "0")
+    with pytest.raises(desk.refusals.TooLate):
+        await desk.claim(card, ledger=slow)
+
+
+async def test_the_newest_entry_cannot_be_set_back_with_the_clock(desk: Desk) -> None:
+    card = await desk.approved()
+    slow = desk.replica(SetClock(desk.clock.at))
+    earlier = desk.clock.at.isoformat().encode()
+    desk.clock.go(seconds=301)
+    await desk.ask(desk.action("gpu-019"))
+    newest = await desk.redis.lindex(desk.key("audit"), -1)
+    await desk.redis.lset(desk.key("audit"), -1, newest.replace(desk.clock.at.isoformat().encode(), earlier))
+    await desk.redis.set(desk.key("clock"), "0")
+    with pytest.raises(desk.refusals.Tampered, match="newest entry of the audit log is not signed with our key"):
+        await desk.claim(card, ledger=slow)
+    await desk.ledger.stop("T1:BOB", "somebody writes into Redis")
+    assert (await desk.ledger.status()).stopped
+
+
+@pytest.mark.parametrize("name", ["clock", "audit", "head", "brakes", "due", "held", "target:gpu-017", "blast:inc-1", "busy:h100"])
+async def test_a_key_of_another_kind_refuses_and_never_breaks(desk: Desk, name: str) -> None:
+    card = await desk.approved()
+    await desk.redis.delete(desk.key(name))
+    await (desk.redis.set if name in ("audit", "brakes", "due", "held", "blast:inc-1", "busy:h100") else desk.redis.rpush)(
+        desk.key(name), "abc"
+    )
+    for attempt in (desk.claim(card), desk.ledger.status(), desk.ledger.due(), desk.ledger.used("inc-1", "h100")):
+        with suppress(desk.refusals.Refused):
+            await attempt
+
+
+@pytest.mark.parametrize("score", ["inf", "-inf", "1e300", "-5"])
+async def test_a_moment_that_is_none_in_a_brake_is_refused(desk: Desk, score: str) -> None:
+    await desk.redis.zadd(desk.key("blast", "inc-1"), {"gpu-001": float(score)})
+    with pytest.raises(desk.refusals.Tampered):
+        await desk.ledger.used("inc-1", "h100")

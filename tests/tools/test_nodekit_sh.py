@@ -186,6 +186,21 @@ def test_a_condition_that_cannot_be_read_is_not_fulfilled(node: Node) -> None:
     assert node.calls == [QUERY]
 
 
+@pytest.mark.parametrize(
+    "prints", ["printf '\\000\\000'", "printf '\\000'; echo", "yes '' | head -c 90000; echo 4711"], ids=["zeros", "zero", "late"]
+)
+def test_a_condition_that_prints_what_looks_like_nothing_is_not_fulfilled(node: Node, prints: str) -> None:
+    node.stub("nvidia-smi", f"case $1 in --query*) {prints} ;; esac")
+    assert node.start(ONE, "gpu_reset", BDF).first.startswith("refused")
+    assert node.calls == [QUERY]
+
+
+def test_what_a_condition_prints_is_capped_on_disk(node: Node) -> None:
+    node.stub("nvidia-smi", "case $1 in --query*) yes 4711 | head -c 30000000 ;; esac")
+    assert "4711" in node.start(ONE, "gpu_reset", BDF).first
+    assert (node.root / "state/actions" / ONE / "seen").stat().st_size <= 65536
+
+
 def test_a_condition_that_hangs_is_given_up_and_lets_go_of_the_host(node: Node) -> None:
     node.short_waits()
     node.stub("nvidia-smi", node.stop_at("hung"))

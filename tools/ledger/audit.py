@@ -4,6 +4,7 @@ re-ordered entry breaks the chain; a cut end shows against any head that was pos
 import json
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from redis.asyncio import Redis
@@ -34,6 +35,15 @@ class AuditReport:
 def entry(event: str, approval: str, by: str, at: str, **more: Any) -> str:
     """One audit line: what is about to happen to which action, by whom. Never a secret, never an output."""
     return json.dumps({"event": event, "approval": approval, "by": by, "at": at, **more}, sort_keys=True, separators=(",", ":"))
+
+
+def moment_of(line: str) -> datetime | None:
+    """When an entry was written, as it says itself; None where it does not."""
+    try:
+        at = datetime.fromisoformat(str(row_of(line).get("at")))
+    except ValueError:
+        return None
+    return at if at.tzinfo else None
 
 
 def next_head(seal: Seal, head: str, line: str) -> str:

@@ -3,7 +3,7 @@ kill switch and breakers. What changes the state of an action is in `tools.ledge
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -16,9 +16,10 @@ from tools.ledger.brakes import Brakes, BrakeStatus, Used
 from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, in_words, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record, targets_of
-from tools.ledger.seal import Seal, milliseconds, moment, read_record
+from tools.ledger.seal import Seal, milliseconds, read_record
 
 MOST_WORDS = 500
+MOST_SCORE = 10**13
 
 
 def forget_head(length: int, head: str) -> None:
@@ -187,7 +188,15 @@ class Book:
 
 def _still(rows: Iterable[tuple[Any, float]], lasts: timedelta, now: datetime) -> dict[str, datetime]:
     """Hosts that still count, and until when."""
-    return {text_of(host): at + lasts for host, score in rows if (at := moment(score)) and at + lasts > now}
+    moments = {text_of(host): _moment_of(score) for host, score in rows}
+    return {host: at + lasts for host, at in moments.items() if at + lasts > now}
+
+
+def _moment_of(score: float) -> datetime:
+    """A moment in a sorted set. Tampered where it is none."""
+    if not 0 <= score < MOST_SCORE:
+        raise record.Tampered(f"{record.Tampered.__doc__} ({score!r} is no moment)")
+    return datetime.fromtimestamp(score / 1000, UTC)
 
 
 def parts(seen: Record) -> KeyParts:

@@ -7,7 +7,7 @@ how far the audit chain had come: a Redis that suddenly holds less went back in 
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
@@ -17,10 +17,10 @@ from redis.asyncio import Redis
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, record
-from tools.ledger.reach import text_of, within_reach
+from tools.ledger.reach import text_of, texts_of, within_reach
 from tools.ledger.record import Refused, targets_of
 from tools.ledger.scripts import SCRIPTS
-from tools.ledger.seal import Seal, milliseconds
+from tools.ledger.seal import Seal, milliseconds, moment
 
 ATTEMPTS = 200
 MOST_SKEW = timedelta(minutes=10)
@@ -40,6 +40,13 @@ REFUSALS: Mapping[str, type[Refused]] = {
     "lost": record.LostClaim,
 }
 DETAILS: Mapping[str, str] = {"not_open": "It is {}.", "busy": "Held by {}.", "stopped": "Stopped by {}"}
+
+
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+UNSIGNED = (
+    "The newest entry of the audit log is not signed with our key: it was altered, or the key was rotated and this process still has the old one"
+    " (restart it with the new one)."
+)
 
 
 class Rewound(Exception):
@@ -92,7 +99,8 @@ class Journal:
             pipe.get(f"{self._prefix}clock")
             pipe.llen(f"{self._prefix}audit")
             pipe.lindex(f"{self._prefix}audit", length - 1)
-            head, high, now_length, row = await pipe.execute()
+            pipe.lrange(f"{self._prefix}audit", -2, -1)
+            head, high, now_length, row, newest = await pipe.execute()
         if length and text_of(row).partition(" ")[0] != seen_head:
             self._seen = (0, "")
             raise Rewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
@@ -100,10 +108,29 @@ class Journal:
         own = self._clock.now()
         if clock == "ours":
             return JournalHead(text_of(head), own)
-        mark = datetime.fromtimestamp(int(high or 0) / 1000, UTC)
+        try:
+            mark = max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest)))
+        except record.Tampered:
+            if clock != "whatever":
+                raise
+            mark = own
         if mark - own > MOST_SKEW and clock != "whatever":
             raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
         return JournalHead(text_of(head), max(own, mark))
+
+    def _written(self, head: str, newest: Sequence[str]) -> datetime:
+        """The moment of the newest entry, which signs it: whoever sets the stored clock back cannot set this one back with it.
+        Tampered where the entry is not signed with our key."""
+        if not newest and not head:
+            return LONG_AGO
+        before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
+        said, _, line = newest[-1].partition(" ") if newest else ("", "", "")
+        if said != head or audit.next_head(self._seal, before, line) != said:
+            raise record.Tampered(f"{record.Tampered.__doc__} {UNSIGNED}")
+        at = audit.moment_of(line)
+        if at is None:
+            raise record.Tampered(f"{record.Tampered.__doc__} (the newest entry of the audit log says no time)")
+        return at
 
     def _saw(self, length: int, head: str) -> None:
         if length > self._seen[0]:
@@ -127,6 +154,14 @@ def in_words(name: str, more: str = "") -> str:
     """What a refusal by this name says."""
     detail = f" {DETAILS[name].format(more)}" if more and name in DETAILS else ""
     return f"{REFUSALS[name].__doc__}{detail}"
+
+
+def clock_of(stored: str) -> datetime:
+    """The stored high-water mark. Tampered where it is no moment."""
+    try:
+        return moment(stored) or LONG_AGO
+    except ValueError as why:
+        raise record.Tampered(f"{record.Tampered.__doc__} (the ledger's clock: {why})") from why
 
 
 async def insist(attempt: Callable[[], Awaitable[str]]) -> str:

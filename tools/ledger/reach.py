@@ -1,20 +1,28 @@
 """Reading from Redis: bytes to text, and no raw Redis error ever reaches people."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
-from tools.ledger.record import StoreDown
+from tools.ledger.record import StoreDown, Tampered
+
+_NOT_OURS = re.compile(r"WRONGTYPE|attempt to (?:compare|perform arithmetic|concatenate|index)|not a (?:valid )?(?:float|integer)")
+"""What Redis says of a value that only somebody else can have put there."""
 
 
 @asynccontextmanager
 async def within_reach() -> AsyncIterator[None]:
-    """StoreDown for whatever keeps Redis from answering."""
+    """StoreDown for whatever keeps Redis from answering; Tampered where what lies there is none of what we write."""
     try:
         yield
+    except ResponseError as why:
+        if not _NOT_OURS.search(str(why)):
+            raise StoreDown(f"{StoreDown.__doc__} ({type(why).__name__}: {why})") from why
+        raise Tampered(f"{Tampered.__doc__} ({str(why)[:120]})") from why
     except (RedisError, OSError) as why:
         raise StoreDown(f"{StoreDown.__doc__} ({type(why).__name__}: {why})") from why
 

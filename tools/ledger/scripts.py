@@ -15,7 +15,11 @@ local again = redis.call('GET', P..'did:'..nonce)
 if again then return again end
 local length = 0
 local function num(n) return string.format('%.0f', n) end
-local function behind() return now < tonumber(redis.call('GET', P..'clock') or '0') end
+local function stored(key)
+  local text = redis.call('GET', P..key) or '0'
+  return string.match(text, '^%d+$') and #text <= 13 and tonumber(text) or 0
+end
+local function behind() return now < stored('clock') end
 local function begin(rewinding)
   if (redis.call('GET', P..'head') or '') ~= prev or (behind() and not rewinding) then return false end
   redis.call('SET', P..'clock', num(now))
@@ -55,7 +59,7 @@ local function release()
   redis.call('SREM', P..'held', id)
 end
 local function next_token()
-  local token = math.max(now, 1 + tonumber(redis.call('GET', P..'fence') or '0'))
+  local token = math.max(now, 1 + stored('fence'))
   redis.call('SET', P..'fence', num(token))
   return num(token)
 end

@@ -7,9 +7,10 @@ heartbeat) is not: a writer of Redis can set it, and gains nothing by it that th
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast, get_args
 
 from tools.action import Action
 from tools.ledger import older
@@ -73,12 +74,12 @@ def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal:
         decide_by=cast(datetime, moment(row["decide_by"])),
         start_by=moment(row.get("start_by")),
         worker=row.get("worker", ""),
-        token=int(row.get("token") or 0),
+        token=whole(row.get("token") or "0"),
         beat_until=moment(row.get("beat_until")),
-        exit_status=int(row["exit_status"]) if row.get("exit_status") else None,
+        exit_status=_status(row["exit_status"]) if row.get("exit_status") else None,
         output=row.get("output", ""),
         says=row.get("says", ""),
-        outcome=cast(Outcome, row.get("outcome", "")),
+        outcome=_outcome(row.get("outcome", "")),
         ended_by=row.get("ended_by", ""),
         replaced_by=older.replaced_by(row),
         covered_by=older.covered_by(row),
@@ -110,6 +111,25 @@ def milliseconds(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def moment(stored: Any) -> datetime | None:
-    """A stored time, None where there is none."""
-    return datetime.fromtimestamp(int(stored) / 1000, UTC) if stored else None
+def moment(stored: str | None) -> datetime | None:
+    """A stored time, None where there is none. ValueError where it is none that we write."""
+    return datetime.fromtimestamp(whole(stored) / 1000, UTC) if stored else None
+
+
+def whole(stored: str) -> int:
+    """A number as the scripts write it: plain digits, and no more of them than a time in milliseconds has. ValueError for any other."""
+    if not re.fullmatch(r"[0-9]{1,13}", stored):
+        raise ValueError(f"{stored[:40]!r} is no number of ours")
+    return int(stored)
+
+
+def _status(stored: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,4}", stored):
+        raise ValueError(f"{stored[:40]!r} is no exit status")
+    return int(stored)
+
+
+def _outcome(stored: str) -> Outcome:
+    if stored not in get_args(Outcome):
+        raise ValueError(f"{stored[:40]!r} is no outcome")
+    return cast(Outcome, stored)

@@ -23,6 +23,7 @@ STATE=@STATE@
 PROC=@PROC@
 BOOT_FILE=$PROC/sys/kernel/random/boot_id
 MOST_OUTPUT=65536
+MOST_SEEN=65536 # of what a condition's command prints: so much is kept, and what printed more is not fulfilled
 NO_RECORD="no record can be kept: $STATE must be a directory of its own user alone (mode 0700) with room left"
 
 say() { printf '%s\n' "$*"; }
@@ -108,10 +109,11 @@ require() { # SAYS PATTERNS COMMAND...: it must succeed, and one of the patterns
   rm -f "$record/seen" "$record/ended"
   exec 6>"$record/asking"
   flock 6
-  ("$@" >"$record/seen" 2>&1; say "$?" >"$record/ended") 8>&- 9>&- &
+  ({ "$@"; say "$?" >"$record/ended"; } 2>&1 | { head -c "$MOST_SEEN"; cat >/dev/null; } >"$record/seen") 8>&- 9>&- &
   exec 6>&-
   flock -s -w 20 "$record/asking" true # a command that nothing can kill is left behind; it holds no other lock
-  seen=$(head -c 4096 "$record/seen" 2>/dev/null) ended=$(cat "$record/ended" 2>/dev/null)
+  seen=$(head -c "$MOST_SEEN" "$record/seen" 2>/dev/null | tr '\000' '?') ended=$(cat "$record/ended" 2>/dev/null)
+  [ "$(stat -c %s "$record/seen" 2>/dev/null)" -lt "$MOST_SEEN" ] || ended=
   [ "$ended" = 0 ] && allowed "$seen" "$patterns" && return 0
   [ "$ended" = 0 ] || seen="$seen (${ended:+exit status }${ended:-no answer})"
   forbid "$says: found '$(printf '%s' "$seen" | tr -c '[:print:]' ' ' | cut -c1-200)'"

@@ -19,6 +19,7 @@ from bot.terminal.examination.finding import Finding, findings_table
 from bot.terminal.setup.files import INVENTORY, SETTINGS, inventory_of, texts
 from bot.terminal.setup.questions import QUESTIONS, Answers, Question, default_of, is_source, problems_of, refused, unknown_sku
 from bot.terminal.setup.remaining import ToDo, remaining
+from kb.yaml import plain
 from tools.inventory.hosts import BadInventory, parse_inventory
 from tools.ssh.keys import public_line
 
@@ -46,8 +47,8 @@ async def begin(folder: Path, given: Path | None, ask: Ask, *, again: bool, atte
 def _read(file: Path, folder: Path) -> Answers:
     """Answers of a file. Raises Refusal with all that is wrong in it."""
     try:
-        raw = yaml.safe_load(file.read_text()) or {}
-    except (OSError, yaml.YAMLError) as why:
+        raw = plain(file.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
         raise Refusal(f"--answers {file}: cannot be read: {' '.join(str(why).split())}", 2) from why
     if not isinstance(raw, dict):
         raise Refusal(f"--answers {file}: must be a mapping of question ids to answers, like `hosts: gpu-[001-128]`", 2)
