@@ -69,10 +69,10 @@ async def open_world(
     skus = site_skus(settings.kb_dir)
     apart = Apart()
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir, apart=apart) if lasting else MemoryEvidence()
-    reach = transport or _reach(settings, fleet_rows, front)
+    reach, looks = (transport, transport) if transport else _reach(settings, fleet_rows, front)
     model, history = _model(settings, book), _history(settings)
     ports = Ports(
-        fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions),
+        fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions, looks=looks),
         inventory=fleet_rows,
         taxonomy=site_taxonomy(settings.kb_dir),
         history=history,
@@ -89,6 +89,8 @@ async def open_world(
     try:
         yield World(settings, ports, reach)
     finally:
+        if looks is not reach:
+            await looks.aclose()
         await reach.aclose()
         await history.close()
         if model is not None:
@@ -112,9 +114,15 @@ def _ssh(inventory: Inventory, settings: Settings | None = None) -> "Ssh":
     return Ssh(inventory, limits)
 
 
-def _reach(settings: Settings, inventory: Inventory, front: bool) -> Transport:
-    """How hosts are reached. A process that looks at them has its library before the first one is to be looked at."""
-    return LateSsh(lambda: _ssh(inventory, settings)) if front else _ssh(inventory, settings)
+def _reach(settings: Settings, inventory: Inventory, front: bool) -> tuple[Transport, Transport]:
+    """How hosts are reached, and how they are looked at. A process that looks has its library before the first host is to be looked at."""
+    if front:
+        late = LateSsh(lambda: _ssh(inventory, settings))
+        return late, late
+    from tools.ssh.looks import SshLooks
+
+    ssh = _ssh(inventory, settings)
+    return ssh, SshLooks(ssh)
 
 
 def _history(settings: Settings) -> History:

@@ -16,10 +16,11 @@ USUAL_GPUS = 8
 
 
 class Commands:
-    """Puts commands to hosts of the inventory. Raises Unreachable and BadSlot."""
+    """Puts commands to hosts of the inventory; passive ones by way of `looks`, which may run them one after another. Raises Unreachable and
+    BadSlot."""
 
-    def __init__(self, transport: Transport, skus: Mapping[str, Sku]) -> None:
-        self._transport, self._skus = transport, skus
+    def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
+        self._transport, self._looks, self._skus = transport, looks, skus
 
     def gpus(self, host: Host) -> int:
         """How many GPUs the host should have."""
@@ -53,14 +54,15 @@ class Commands:
         """One command. `more` slots never win over the inventory's."""
         slots = {**(more or {}), **self.slots(host)}
         argv = (*LOOK, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill(slots)
+        way = self._transport if check.exclusive else self._looks
         if command.scheduler == "kubernetes":
-            return await self._by_controller(host, check, argv)
-        return await self._transport.run(host.name, argv, timeout=check.timeout, cap=check.cap)
+            return await self._by_controller(host, check, argv, way)
+        return await way.run(host.name, argv, timeout=check.timeout, cap=check.cap)
 
-    async def _by_controller(self, host: Host, check: Check, argv: tuple[str, ...]) -> Ran:
+    async def _by_controller(self, host: Host, check: Check, argv: tuple[str, ...], way: Transport) -> Ran:
         """Asked where kubectl is. A controller that does not answer says nothing of the host, and not that this is away."""
         try:
-            return await self._transport.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
+            return await way.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
         except Unreachable as why:
             return Ran(b"", unasked(host.controller, why.why).encode(), 1)
 

@@ -18,6 +18,7 @@ from tools.fleet.holds import Holds, LocalHolds
 from tools.fleet.idle import Use
 from tools.fleet.memory import Memory
 from tools.fleet.permit import Looked, permit
+from tools.fleet.ramp import Ramp
 from tools.fleet.reading import OutputReader, boot_named, could_not, settled
 from tools.fleet.skipped import no_tool, nothing_there, skipped
 from tools.fleet.together import Hands, jointly
@@ -42,7 +43,7 @@ class Request:
 
 class Fleet:
     """Runs checks through a transport. `lifetime`: how long a passive answer may be re-used on the same boot of a host; `lanes`: commands
-    that the transport runs at once on one host, for the makespan."""
+    that the transport runs at once on one host, for the makespan; `looks`: the way of passive checks, where they have one of their own."""
 
     def __init__(
         self,
@@ -56,13 +57,14 @@ class Fleet:
         most_hosts: int = 256,
         holds: Holds | None = None,
         lanes: int = LANES,
+        looks: Transport | None = None,
     ) -> None:
         self._transport, self._inventory, self._checks = transport, inventory, checks
         self._evidence, self._clock, self._skus = evidence, clock, skus or {}
         self._holds = holds or LocalHolds()
-        self._commands, self._memory = Commands(transport, self._skus), Memory(clock, lifetime)
+        self._commands, self._memory = Commands(transport, looks or transport, self._skus), Memory(clock, lifetime)
         self._lanes = lanes
-        self._most_hosts, self._hosts_at_once = most_hosts, asyncio.Semaphore(most_hosts)
+        self._most_hosts, self._hosts_at_once = most_hosts, Ramp(most_hosts)
 
     @property
     def checks(self) -> Mapping[str, Check]:
@@ -134,7 +136,7 @@ class Fleet:
 
     async def _host(self, request: Request, host: str, checks: list[Check]) -> list[Answer]:
         """Passive checks at once, exclusive ones one after another."""
-        async with self._hosts_at_once:
+        async with self._hosts_at_once.slot():
             passive = [check for check in checks if not check.exclusive]
             answers = list(await asyncio.gather(*(self._tell(request, host, check) for check in passive)))
             for check in (check for check in checks if check.exclusive):

@@ -9,21 +9,24 @@ import asyncio
 import contextlib
 import random
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import monotonic
+from typing import Any, TypeVar
 
 import asyncssh
 
 from tools.fact import Status
 from tools.inventory.hosts import Host, Inventory
 from tools.ssh.admission import Admission
+from tools.ssh.batch import Answers, Look, batch_command, new_number
 from tools.ssh.connection import Connection, Line
+from tools.ssh.session import TIMED_OUT, Heard, RemoteProcess, SessionEnd, end, listened, read, rest
 from tools.transport import Barrier, Ran, Unreachable
 
-RemoteProcess = asyncssh.SSHClientProcess[bytes]
+T = TypeVar("T")
 
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Asked for first, the rest as asyncssh has it: ChaCha20-Poly1305 costs asyncssh three times the CPU of a packet sealed by AES-GCM."""
@@ -38,8 +41,10 @@ WHOLE_PATH = 'export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/b
 """Put before every argv, as the shell of the account may be any: Debian's sshd gives no sbin, where ibstat, modinfo and dkms live. What a site
 put on the account's own PATH comes first."""
 
-TIMED_OUT = frozenset({124, 137})
-"""What coreutils' `timeout -k` exits with when the limit ended the command (124) or the kill was needed (128+9)."""
+
+PLAIN: Mapping[str, Any] = {"stdin": asyncssh.DEVNULL, "env": {"LC_ALL": "C"}}
+PIPED: Mapping[str, Any] = {"stdin": asyncssh.PIPE}
+"""How sessions are opened: of one command, and of the script of several, which sets its own language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +81,44 @@ class Ssh:
         self._handshakes = asyncio.Semaphore(self._limits.handshakes)
         self._admissions: dict[str, Admission] = {}
 
+    @property
+    def sessions(self) -> int:
+        """How many commands may run at once on a host."""
+        return self._limits.sessions
+
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         """See `Transport.run`. BadRange-proof: a host that is not in the inventory is refused, not resolved."""
+        command = remote_command(argv, timeout)
+        return await self._in_session(host, command, lambda process: self._watch(process, timeout, cap))
+
+    async def run_several(self, host: str, asked: Sequence[Look], heard: Heard) -> SessionEnd:
+        """Several that only look, one after another in one session; `heard` is told of each as it ends, however that came. Those that it is
+        not told of were not begun. Raises Unreachable."""
+        number = new_number()
+
+        async def listen(process: RemoteProcess) -> SessionEnd:
+            process.stdin.write(f"{number}\n".encode())
+            return await listened(process, Answers(number), asked, self._limits.grace_seconds, heard)
+
+        return await self._in_session(host, batch_command(asked), listen, PIPED)
+
+    async def _in_session(
+        self, host: str, command: str, watch: Callable[[RemoteProcess], Awaitable[T]], options: Mapping[str, Any] = PLAIN
+    ) -> T:
+        """What `watch` makes of a command, once a session for it could be had."""
         row = self._inventory.hosts.get(host)
         if row is None:
             raise Unreachable(host, "not in the inventory")
-        line, command = self._line(host), remote_command(argv, timeout)
+        line = self._line(host)
         await self._connected(row, line)
         for attempt in range(REFUSALS):
             if attempt:
                 await asyncio.sleep(random.uniform(0.005, 0.015) * 2**attempt)  # noqa: S311  # jitter, not a secret
             async with line.sessions.slot() as slot:
                 connection = await self._connected(row, line)  # it may have been lost while we waited for a slot
-                process = await _session(connection, row.name, command)
+                process = await _session(connection, row.name, command, options)
                 if process is not None:
-                    return await self._watch(process, timeout, cap)
+                    return await watch(process)
                 slot.dropped = True
         raise Unreachable(row.name, f"sshd refused a session {REFUSALS} times; is its MaxSessions at least 1?")
 
@@ -162,27 +190,27 @@ class Ssh:
 
     async def _watch(self, process: RemoteProcess, limit: float, cap: int) -> Ran:
         began = monotonic()
-        errors = asyncio.create_task(_read(process.stderr, 64 * 1024))
+        errors = asyncio.create_task(read(process.stderr, 64 * 1024))
         out, cut, timed_out = b"", False, False
         try:
             async with asyncio.timeout(limit + self._limits.grace_seconds):
-                out, cut = await _read(process.stdout, cap)
+                out, cut = await read(process.stdout, cap)
                 if not cut:
                     await process.wait_closed()
         except TimeoutError:
             timed_out = True
         finally:
             if process.exit_status is None:
-                await _end(process)
-            err = await _rest(errors)
+                await end(process)
+            err = await rest(errors)
         status = process.exit_status
         return Ran(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMED_OUT)
 
 
-async def _session(connection: Connection, host: str, command: str) -> RemoteProcess | None:
+async def _session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
     """The command begun; None where sshd opened no session for it, so that nothing has run and it may be tried again."""
     try:
-        return await connection.create_process(command, encoding=None, stdin=asyncssh.DEVNULL, env={"LC_ALL": "C"})
+        return await connection.create_process(command, encoding=None, **options)
     except asyncssh.ChannelOpenError as why:
         if why.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
             return None
@@ -229,41 +257,10 @@ def _options(host: Host, limits: Limits) -> dict[str, object]:
     }
 
 
-async def _read(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[bytes, bool]:
-    """At most `cap` bytes, and whether there was more. A connection lost on the way ends the reading; the missing exit status tells of it."""
-    parts: list[bytes] = []
-    size = 0
-    with contextlib.suppress(asyncssh.Error, OSError):
-        while size <= cap and (part := await stream.read(64 * 1024)):
-            parts.append(part)
-            size += len(part)
-    return b"".join(parts)[:cap], size > cap
-
-
 async def _closed(connection: Connection) -> None:
     """A peer that does not answer is not waited for."""
     with contextlib.suppress(Exception):
         await asyncio.wait_for(connection.wait_closed(), 2)
-
-
-async def _rest(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
-    """What stderr held once the command is over; a channel that stays open is not waited for."""
-    done, _ = await asyncio.wait({errors}, timeout=0.5)
-    if not done:
-        errors.cancel()
-        return b""
-    return errors.result()[0]
-
-
-async def _end(process: RemoteProcess) -> None:
-    """Ask the remote process to stop, then make it, then let the channel go."""
-    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
-        process.terminate()
-        try:
-            await asyncio.wait_for(process.wait_closed(), 1)
-        except TimeoutError:
-            process.kill()
-    process.close()
 
 
 def _untrusted(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:

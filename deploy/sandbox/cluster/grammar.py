@@ -10,6 +10,7 @@ from tools.checks import job_files
 from tools.checks.exclusive import cuda, nccl_pairs, step
 from tools.checks.kernel import MATTERS
 from tools.checks.versions import PROBE
+from tools.ssh.batch import SCRIPT
 
 LOOK = ("sudo", "-n", "/usr/local/sbin/rackmedic-look")
 ACT = ("sudo", "-n", "/usr/local/sbin/rackmedic-act")
@@ -238,6 +239,27 @@ def unwrap(command: str) -> tuple[tuple[str, ...], float | None]:
         with_path = words[4:6] == ("sh", "-c") and words[7:8] == ("sh",) and _PATH.fullmatch(words[6])
         return words[8 if with_path else 4 :], float(words[3])
     return words, None
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A command of several that share a session: how much of its output is passed on, and how long it may take."""
+
+    most: int
+    limit: float
+    argv: tuple[str, ...]
+
+
+def several(command: str) -> tuple[Timed, ...]:
+    """The commands that a line runs one after another by the script for that; empty where it is another line."""
+    try:
+        words = shlex.split(command)
+        if words[:4] != ["sh", "-c", SCRIPT, "sh"]:
+            return ()
+        rows = [shlex.split(word) for word in words[4:]]
+        return tuple(Timed(int(most), float(limit), tuple(argv)) for most, limit, *argv in rows)
+    except ValueError:
+        return ()
 
 
 def kit_words(argv: Sequence[str]) -> tuple[str, ...]:

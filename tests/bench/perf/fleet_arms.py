@@ -26,6 +26,7 @@ from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.sku import Sku, load_skus
 from tools.ssh.client import CIPHERS, Ssh, remote_command
+from tools.ssh.looks import SshLooks
 from tools.transport import Ran
 
 ONE = ("uname", "-r")
@@ -110,9 +111,10 @@ async def bare(task: Task, **more: object) -> Found:
 async def transport(task: Task) -> Found:
     """The product's connections alone: the same commands, nothing read."""
     ssh = Ssh(task.inventory)
+    looks = SshLooks(ssh)
 
     async def one(name: str) -> int:
-        rans = await asyncio.gather(*(ssh.run(name, argv, timeout=SECONDS, cap=4 << 20) for argv in task.asked[name]))
+        rans = await asyncio.gather(*(looks.run(name, argv, timeout=SECONDS, cap=4 << 20) for argv in task.asked[name]))
         return sum(ran.exit_status is not None for ran in rans)
 
     try:
@@ -124,7 +126,7 @@ async def transport(task: Task) -> Found:
 async def product(task: Task) -> Found:
     """All of it: outputs redacted, kept and read into facts, hosts given out as they finish."""
     ssh = Ssh(task.inventory)
-    fleet = Fleet(ssh, task.inventory, CHECKS, MemoryEvidence(), Clock(), task.skus)
+    fleet = Fleet(ssh, task.inventory, CHECKS, MemoryEvidence(), Clock(), task.skus, looks=SshLooks(ssh))
     good, began, times = 0, time.perf_counter(), []
     try:
         async for answers in fleet.each("bench", [Ask(host, check.id) for host in task.asked for check in PASSIVE]):

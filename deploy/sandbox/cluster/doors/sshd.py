@@ -17,11 +17,13 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import GRAIN
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
 from deploy.sandbox.cluster.doors.wire import Wire
-from deploy.sandbox.cluster.grammar import TARGETS, kit_words, unwrap
+from deploy.sandbox.cluster.grammar import TARGETS, Timed, kit_words, several, unwrap
 
 USER = "rackmedic"
 KEY_TYPE = "ssh-ed25519"
 CONTROL_GROUP = "control"
+CUT = 141
+"""What a program exits with whose reader has had enough."""
 Process = asyncssh.SSHServerProcess[bytes]
 
 
@@ -181,22 +183,43 @@ class SshCluster:
         if not self.cluster.reachable(host):
             process.close()  # it went down a moment ago, and its wire is about to be cut
             return
-        argv, limit = unwrap(process.command)
         self.running += 1
         try:
-            answer = await self._answer(host, argv, limit)
-            if answer.hangs:
-                await asyncio.sleep(limit if limit is not None else 86400)
-            elif self._takes_time:
-                await asyncio.sleep(answer.seconds)
-            process.stdout.write(answer.stdout)
-            process.stderr.write(answer.stderr)
-            await process.stdout.drain()
-            process.exit(answer.status)
+            process.exit(await self._said(host, process, process.command))
         except (OSError, asyncssh.Error):
             process.close()  # the client went away; there is nobody to tell
         finally:
             self.running -= 1
+
+    async def _said(self, host: str, process: Process, command: str) -> int:
+        """Everything that the command line prints, its exit status."""
+        if rows := several(command):
+            return await self._one_by_one(host, process, rows)
+        answer = await self._in_time(host, *unwrap(command))
+        process.stdout.write(answer.stdout)
+        process.stderr.write(answer.stderr)
+        await process.stdout.drain()
+        return answer.status
+
+    async def _one_by_one(self, host: str, process: Process, rows: Sequence[Timed]) -> int:
+        """What the script prints that runs several (`tools.ssh.batch`)."""
+        number = (await process.stdin.readline()).strip()
+        process.stdout.write(number + b"\n")
+        for row in rows:
+            answer = await self._in_time(host, row.argv, row.limit)
+            status = answer.status if len(answer.stdout) < row.most else CUT
+            process.stdout.write(b"%b\n%b\n%b\n%b %d\n%b.\n" % (answer.stdout[: row.most], number, answer.stderr, number, status, number))
+            await process.stdout.drain()
+        return 0
+
+    async def _in_time(self, host: str, argv: Sequence[str], limit: float | None) -> ShellAnswer:
+        """The answer when it comes."""
+        answer = await self._answer(host, argv, limit)
+        if answer.hangs:
+            await asyncio.sleep(limit if limit is not None else 86400)
+        elif self._takes_time:
+            await asyncio.sleep(answer.seconds)
+        return answer
 
     async def _answer(self, host: str, argv: Sequence[str], limit: float | None) -> ShellAnswer:
         elapsed = 0.0 if self.cluster.live else (monotonic() - self._began) // GRAIN * GRAIN

@@ -1,0 +1,75 @@
+"""How many hosts are asked at once: few at first, so that the first of a thousand are whole in seconds, then as many as end in the time.
+
+Hosts that are slow to answer leave us idle, and more are asked beside them; where our own processor or theirs is the limit, hosts that
+are under way end before more are begun.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+
+FIRST = 32
+EVERY = 0.25
+"""Seconds of waiting after which one more is let in beside those under way."""
+
+
+class Ramp:
+    """First come, first served, between `first` and `most` at once: each that ends makes room for one more than before."""
+
+    def __init__(self, most: int, first: int = FIRST, every: float = EVERY) -> None:
+        self._most, self._width, self._every = most, min(first, most), every
+        self._busy = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def width(self) -> int:
+        """How many may be under way now."""
+        return self._width
+
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it."""
+        await self._enter()
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            self._widen()
+
+    async def _enter(self) -> None:
+        if self._busy < self._width and not self._waiting:
+            self._busy += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._wait()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._busy -= 1  # the turn was given just when nobody wanted it any more
+                self._wake()
+            raise
+
+    def _widen(self) -> None:
+        self._width = min(self._most, self._width + 1)
+        self._wake()
+
+    def _wait(self) -> None:
+        if self._timer is None and self._width < self._most:
+            self._timer = asyncio.get_running_loop().call_later(self._every, self._after_a_while)
+
+    def _after_a_while(self) -> None:
+        self._timer = None
+        self._widen()
+        if self._waiting:
+            self._wait()
+
+    def _wake(self) -> None:
+        while self._waiting and self._busy < self._width:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._busy += 1
+                turn.set_result(None)
