@@ -27,6 +27,7 @@ SlurmctldTimeout=30
 SlurmdTimeout=30
 KillWait=2
 AccountingStorageType=accounting_storage/none
+AccountingStorageHost={CONTROLLER.name}
 JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu
 """

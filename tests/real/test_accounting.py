@@ -1,0 +1,70 @@
+"""A job that the controller has forgotten, with and without Slurm's accounting: a real slurmdbd on a real MariaDB."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.lab.accounting import forget_jobs, start_accounting, stop_accounting
+from deploy.lab.layout import CONTROLLER, Rack
+from deploy.lab.settle import slurm_ready, until
+from tests.real.looking import fact, look, told
+from tests.real.nodes import calm, on, submit
+from tests.support.inventories import inventory_of
+from tools.fact import Status
+from tools.inventory.jobs import JobPlace, SlurmJobs
+from tools.ssh.client import Ssh
+
+pytestmark = pytest.mark.usefixtures("in_service")
+
+
+@pytest.fixture
+def accounts(rack: Rack) -> Iterator[None]:
+    start_accounting(rack)
+    slurm_ready(rack)
+    yield
+    calm(rack)
+    stop_accounting(rack)
+    slurm_ready(rack)
+
+
+def ended_job(rack: Rack) -> str:
+    """A job that ran on gpu-002, failed, and is over."""
+    job = submit(rack, "gpu-002", "exit 3")
+    until(lambda: "FAILED" in on(rack, CONTROLLER.name, "scontrol", "show", "job", job), "the job did not end")
+    return job
+
+
+async def place_of(rack: Rack, job: str) -> JobPlace:
+    inventory = inventory_of(rack.inventory)
+    ssh = Ssh(inventory)
+    try:
+        return await SlurmJobs(ssh, inventory).place(job)
+    finally:
+        await ssh.aclose()
+
+
+async def test_without_accounts_a_forgotten_job_is_nowhere_and_that_is_an_answer(rack: Rack) -> None:
+    job = ended_job(rack)
+    assert await place_of(rack, job) == JobPlace(("gpu-002",)), "the controller still knows it"
+    forget_jobs(rack)
+    assert await place_of(rack, job) == JobPlace(why="accounting_off")
+    answer = (await look(rack, ("gpu-002",), ("sched",)))["gpu-002", "sched"]
+    off = fact(answer, "sched.job")
+    assert (off.status, "accounting storage is disabled" in off.line) == (Status.ABSENT, True)
+    assert not answer.could_not
+
+
+@pytest.mark.usefixtures("accounts")
+async def test_the_accounts_know_a_job_that_the_controller_forgot_and_their_silence_is_no_answer(rack: Rack) -> None:
+    job = ended_job(rack)
+    until(lambda: "FAILED" in on(rack, CONTROLLER.name, "sacct", "-nPX", "-a", "-j", job, "-o", "State"), "it was not accounted")
+    forget_jobs(rack)
+    assert await place_of(rack, job) == JobPlace(("gpu-002",))
+    assert (await place_of(rack, "99999")).why == "not_known"
+    seen = fact((await look(rack, ("gpu-002",), ("sched",)))["gpu-002", "sched"], "sched.job")
+    assert (seen.value, seen.attrs["job"], seen.attrs["exit"]) == ("FAILED", job, "3:0")
+    on(rack, CONTROLLER.name, "systemctl", "stop", "slurmdbd")
+    assert (await place_of(rack, job)).why == "accounting_silent"
+    silent = (await look(rack, ("gpu-002",), ("sched",)))["gpu-002", "sched"]
+    assert "slurmdbd" in silent.could_not, told(silent)
+    assert fact(silent, "sched.state").value == "IDLE", "Slurm itself answers on"
