@@ -3,7 +3,7 @@
 from deploy.lab.container import done, inside
 from deploy.lab.layout import CONTROLLER, NODES, Rack, Role
 from deploy.lab.programs import LabRefusal
-from deploy.lab.settle import until
+from deploy.lab.settle import slurm_ready, until
 
 SMALL = """\
 [mariadbd]
@@ -59,7 +59,7 @@ def forget_jobs(rack: Rack) -> None:
     done(rack, CONTROLLER, "systemctl", "stop", "slurmctld")
     done(rack, CONTROLLER, "sh", "-c", "rm -f /var/lib/slurm/slurmctld/job_state*")
     done(rack, CONTROLLER, "systemctl", "start", "slurmctld")
-    until(lambda: inside(rack, CONTROLLER, "scontrol", "ping").returncode == 0, "slurmctld does not answer")
+    slurm_ready(rack)
 
 
 def _write(rack: Rack, path: str, text: str) -> None:

@@ -57,7 +57,8 @@ async def test_without_accounts_a_forgotten_job_is_nowhere_and_that_is_an_answer
 @pytest.mark.usefixtures("accounts")
 async def test_the_accounts_know_a_job_that_the_controller_forgot_and_their_silence_is_no_answer(rack: Rack) -> None:
     job = ended_job(rack)
-    until(lambda: "FAILED" in on(rack, CONTROLLER.name, "sacct", "-nPX", "-a", "-j", job, "-o", "State"), "it was not accounted")
+    listed = ("sacct", "-nPXa", "-N", "gpu-002", "-S", "now-1days", "-o", "JobID,State")
+    until(lambda: f"{job}|FAILED" in on(rack, CONTROLLER.name, *listed), "it was not accounted")
     forget_jobs(rack)
     assert await place_of(rack, job) == JobPlace(("gpu-002",))
     assert (await place_of(rack, "99999")).why == "not_known"

@@ -264,3 +264,9 @@ def test_a_bmc_with_nothing_to_say_is_no_trouble_and_one_that_fails_is_unreadabl
 def test_a_service_that_asks_for_credentials_answers_and_one_that_complains_does_not(text: str, word: str) -> None:
     assert values(read("store", text))["store.object", None] == word
     assert values(read("net", text))["net.tracker", None] == word
+
+
+def test_an_event_from_before_the_bmc_knew_the_time_is_an_event() -> None:
+    """As ipmitool 1.8.19 writes one: two blanks before the word, none around the seconds since the BMC began."""
+    (found,) = read("ipmi", "   1 |  Pre-Init  |0000027752| Power Supply #0x51 | Failure detected | Asserted\n")
+    assert (found.key, found.value, found.time) == ("ipmi.event", "psu", None)

@@ -1,6 +1,7 @@
 """The BMC of a node: its event log, and its temperature, fan and power sensors.
 
    7 | 05/20/2026 | 03:01:22 | Power Supply PSU2 Status | Failure detected | Asserted
+   1 |  Pre-Init  |0000027752| Power Supply #0x51 | Failure detected | Asserted
 Inlet Temp       | 05h | ok  |  7.1 | 43 degrees C
 """
 
@@ -14,7 +15,7 @@ from tools.fact import Fact, Status
 
 CHECK = "ipmi"
 _EVENT = re.compile(
-    r"\s*[0-9a-f]{1,5} \| ?(\d\d/\d\d/(?:\d\d){1,2}|Pre-Init *) ?\| ?(\d\d:\d\d:\d\d|\d{1,12})?(?: [A-Z]{2,5})? ?"
+    r"\s*[0-9a-f]{1,5} \| {0,2}(\d\d/\d\d/(?:\d\d){1,2}|Pre-Init *) ?\| ?(\d\d:\d\d:\d\d|\d{1,12})?(?: [A-Z]{2,5})? ?"
     r"\| (.{1,120}?) \| (.{1,120}?)(?: \| (Asserted|Deasserted))?(?: \|.{0,80})?\s*$"
 )
 _SENSOR = re.compile(r"(.{1,40}?) *\| ([0-9A-F]{2})h \| (\w{1,4}) *\| *[\d.]{1,8} \| *(.{0,80}?)\s*$")
