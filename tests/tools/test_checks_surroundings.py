@@ -270,3 +270,9 @@ def test_an_event_from_before_the_bmc_knew_the_time_is_an_event() -> None:
     """As ipmitool 1.8.19 writes one: two blanks before the word, none around the seconds since the BMC began."""
     (found,) = read("ipmi", "   1 |  Pre-Init  |0000027752| Power Supply #0x51 | Failure detected | Asserted\n")
     assert (found.key, found.value, found.time) == ("ipmi.event", "psu", None)
+
+
+def test_a_sensor_beyond_its_threshold_is_in_trouble_whichever_form_says_so() -> None:
+    rows = "Inlet Temp       | 01h | ucr |  7.1 | 47 degrees C\nFAN1             | 02h | lcr |  7.2 | 500 RPM\nFAN2 | 03h | cr |  7.3 | 0 RPM\n"
+    found = [fact for fact in read("ipmi", rows) if fact.key == "ipmi.sensor"]
+    assert [(fact.value, fact.attrs["sensor"]) for fact in found] == [("temperature", "Inlet Temp"), ("fan", "FAN1"), ("fan", "FAN2")]

@@ -19,6 +19,8 @@ _EVENT = re.compile(
     r"\| (.{1,120}?) \| (.{1,120}?)(?: \| (Asserted|Deasserted))?(?: \|.{0,80})?\s*$"
 )
 _SENSOR = re.compile(r"(.{1,40}?) *\| ([0-9A-F]{2})h \| (\w{1,4}) *\| *[\d.]{1,8} \| *(.{0,80}?)\s*$")
+_CROSSED = frozenset(f"{side}{how}" for side in ("", "u", "l") for how in ("nc", "cr", "nr"))
+"""A threshold that was crossed: `sdr list` says how far, `sdr type` also whether above or below."""
 _DEGREES = re.compile(r"(-?\d{1,3}(?:\.\d+)?) degrees C")
 _INLET = re.compile(r"(?i)inlet|ambient|intake|front ?panel temp|sys(?:tem)? in\b")
 _NO_BMC = re.compile(
@@ -95,7 +97,7 @@ def parse_sensors(text: str) -> Sequence[Fact]:
         hottest, line = max(inlets)
         found.append(Fact(CHECK, "ipmi.inlet", int(hottest), unit="C", line=line[:200]))
     for row in rows:
-        kind = _kind(f"{row[1]} {row[4]}") or (_sensor_kind(row[1]) if row[3] in ("cr", "nr", "nc") else "")
+        kind = _kind(f"{row[1]} {row[4]}") or (_sensor_kind(row[1]) if row[3] in _CROSSED else "")
         if kind in ("psu", "fan", "temperature") and row[3] != "ns":
             found.append(Fact(CHECK, "ipmi.sensor", kind, line=row[0].strip()[:200], attrs={"sensor": row[1].strip(), "text": row[4]}))
     return found or [Fact(CHECK, "ipmi.sensor", status=Status.ABSENT, line=f"{len(rows)} sensors, none in trouble")]
