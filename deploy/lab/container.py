@@ -75,9 +75,9 @@ def members(unit: str) -> set[int]:
     """Every process of the node, as seen from outside."""
     found: set[int] = set()
     for group in groups(unit):
-        for path in group.rglob("cgroup.procs"):
-            with contextlib.suppress(OSError):  # it may go while we look
-                found |= {int(pid) for pid in path.read_text().split()}
+        for folder, _, _ in os.walk(group):  # which passes over what goes while we look
+            with contextlib.suppress(OSError):
+                found |= {int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()}
     return found
 
 
