@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.lab.accounting import forget_jobs, start_accounting, stop_accounting
 from deploy.lab.layout import CONTROLLER, Rack
+from deploy.lab.parts.accounting import forget_jobs, start_accounting, stop_accounting
 from deploy.lab.settle import slurm_ready, until
 from tests.real.looking import fact, look, told
 from tests.real.nodes import calm, on, submit

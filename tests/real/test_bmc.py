@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.lab.bmc import FAN, PSU_FAILED, TEMPERATURE, WELL, Sensor, start_bmc, stop_bmc
 from deploy.lab.layout import Rack, node_of
+from deploy.lab.parts.bmc import FAN, PSU_FAILED, TEMPERATURE, WELL, Sensor, start_bmc, stop_bmc
 from deploy.lab.settle import until
 from tests.real.hands import hands
 from tests.real.looking import fact, look, told

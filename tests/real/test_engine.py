@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.lab.engine import start_engine, stop_engine
 from deploy.lab.furnish import ENGINE_HOST
 from deploy.lab.layout import Rack
+from deploy.lab.parts.engine import start_engine, stop_engine
 from deploy.lab.settle import until
 from tests.real.looking import fact, look, told
 from tests.real.nodes import job_state, submit
