@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from kb.redact import redact
+from kb.redact import Clean, cleaned
 from tools.apart import LONG, Apart, TookTooLong
 from tools.fact import Fact
 
@@ -108,7 +108,7 @@ class MemoryEvidence:
         self._kept: dict[str, bytes] = {}
 
     async def put(self, incident: str, text: str) -> str:
-        return self._keep(redact(text).encode())
+        return self._keep(cleaned(text).encode())
 
     async def get(self, sha256: str) -> str | None:
         data = self._kept.get(sha256)
@@ -193,10 +193,12 @@ class DirectoryEvidence:
 
     async def _redacted(self, text: str) -> bytes:
         """A large text is redacted in a process of its own; what cannot be redacted in time is not kept."""
+        if isinstance(text, Clean):
+            return text.encode()
         if self._apart is None or len(text) < LONG:
-            return (await asyncio.to_thread(redact, text)).encode()
+            return (await asyncio.to_thread(cleaned, text)).encode()
         try:
-            return (await self._apart.run(redact, text)).encode()
+            return (await self._apart.run(cleaned, text)).encode()
         except TookTooLong:
             return b"[not kept: it could not be searched for secrets in time]"
 

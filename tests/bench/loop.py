@@ -15,8 +15,8 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.plan import Happening
 from graph.rows import read_ladders
 from graph.state import Incident
-from tests.bench.loop_people import REPORTER, Approvers, Policy, involved_of, right
-from tests.bench.loop_stand import CHANNEL, Room, room
+from tests.bench.loop_people import Approvers, Policy, involved_of, right
+from tests.bench.loop_stand import CHANNEL, REPORTER, Room, room
 from tests.bench.loop_time import Leaping
 from tests.bench.stand import without
 from tests.bench.truth import Truth, read_truth

@@ -20,7 +20,6 @@ from tests.bench.truth import Plans
 
 Policy = Literal["yes", "careful", "nobody"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
-REPORTER = "U0OLGA"
 APPROVERS = ("U0PRIYA", "U0ANTON")
 READS = (20.0, 240.0)
 """Seconds from a card to a click."""

@@ -7,8 +7,8 @@ nothing here calls their ledger, desk or driver. What is read for the marks is r
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,14 @@ from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.people import HOME
 from graph.incident.turns import IncidentTurns
 from graph.memory.checkpoint import RedisSaver
+from graph.model.reasoner import Reasoner
 from graph.ports import Ports
 from graph.state import Incident
 from kb.history.index import History
 from tests.bench.arm import Knowledge
 from tests.bench.loop_time import Leaping, LoopClock
 from tests.bench.stand import without, world_seed
-from tools.evidence import MemoryEvidence
+from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import Fleet
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.inventory.jobs import SlurmJobs
@@ -46,8 +47,29 @@ from tools.ledger.book import Book
 from tools.transport import Ran, Unreachable
 
 CHANNEL = str(CHANNELS[0]["channel"])
+REPORTER = "U0OLGA"
 KIT_SECONDS = 0.5
 """A call of the node kit, beside what its tools take."""
+
+
+Alter = Callable[[str, Sequence[str], bytes], bytes]
+"""Host, command and what it printed → what comes back instead: a machine whose tenants write into what is read."""
+
+
+def as_it_is(host: str, argv: Sequence[str], printed: bytes) -> bytes:
+    """Nobody writes into anything."""
+    return printed
+
+
+@dataclass(frozen=True, slots=True)
+class StandIns:
+    """What stands in place of the usual, where a play is about that."""
+
+    alter: Alter = as_it_is
+    model: Reasoner | None = None
+    evidence: EvidenceStore = field(default_factory=MemoryEvidence)
+    name: str = ""
+    """What the reporter calls themselves in Slack."""
 
 
 class Reach:
@@ -55,8 +77,8 @@ class Reach:
 
     clock = "virtual"
 
-    def __init__(self, cluster: Cluster, toolbox: Toolbox) -> None:
-        self._cluster, self._toolbox = cluster, toolbox
+    def __init__(self, cluster: Cluster, toolbox: Toolbox, alter: Alter = as_it_is) -> None:
+        self._cluster, self._toolbox, self._alter = cluster, toolbox, alter
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         """See `Transport.run`."""
@@ -70,7 +92,9 @@ class Reach:
         await asyncio.sleep(seconds)
         if late:
             return Ran(b"", b"", 124, seconds, timed_out=True)
-        return Ran(answer.stdout[:cap], answer.stderr, answer.status, seconds, truncated=len(answer.stdout) > cap)
+        stdout = self._alter(host, argv, answer.stdout)
+        status = 0 if stdout and not answer.stdout else answer.status
+        return Ran(stdout[:cap], answer.stderr, status, seconds, truncated=len(stdout) > cap)
 
     async def aclose(self) -> None:
         """Who opened the toolbox closes it."""
@@ -100,6 +124,7 @@ class Room:
     turns: IncidentTurns
     twin: Cluster
     """The same cluster at the same time, where nobody came."""
+    redis: FakeAsyncRedis
 
     async def incident(self, ts: str) -> str:
         """The incident of a thread; empty while there is none."""
@@ -111,9 +136,11 @@ class Room:
 
 
 @contextlib.asynccontextmanager
-async def room(case: SimulatedCase, knowledge: Knowledge, *, attempt: int = 0, bots: int = 1) -> AsyncIterator[Room]:
+async def room(
+    case: SimulatedCase, knowledge: Knowledge, *, attempt: int = 0, bots: int = 1, stand_ins: StandIns | None = None
+) -> AsyncIterator[Room]:
     """Everything started in order, and stopped in the reverse. Needs a `Leaping` loop."""
-    clock = LoopClock(case.t0)
+    clock, instead = LoopClock(case.t0), stand_ins or StandIns()
     seed, redis = world_seed(case, attempt), FakeServer()
     cluster, twin = (Cluster.from_case(case, seed, controller=CONTROLLER, pace=1.0, clock=clock.now) for _ in range(2))
     async with (
@@ -121,20 +148,23 @@ async def room(case: SimulatedCase, knowledge: Knowledge, *, attempt: int = 0, b
         SlackSandbox(manifest=_manifest(), clock=clock.stamp) as slack,
         contextlib.AsyncExitStack() as stack,
     ):
-        reach, inventory = Reach(cluster, toolbox), _inventory(case, cluster)
+        reach, inventory = Reach(cluster, toolbox, instead.alter), _inventory(case, cluster)
+        if instead.name:
+            reporter = slack.ws.user(REPORTER)
+            reporter.name = reporter.real_name = instead.name
         with tempfile.TemporaryDirectory(prefix="rackmedic-loop-") as folder:
-            settings, evidence = _settings(slack, Path(folder)), MemoryEvidence()
+            settings = _settings(slack, Path(folder))
             for _ in range(bots):
                 store = Store(FakeAsyncRedis(server=redis), "memory", None)
                 stack.push_async_callback(store.aclose)
-                world = World(settings, _ports(reach, inventory, knowledge, evidence, clock), reach)
+                world = World(settings, _ports(reach, inventory, knowledge, instead, clock), reach)
                 await stack.enter_async_context(assembled(settings, store, world))
             await slack.connected(bots, timeout=60)
             beside = FakeAsyncRedis(server=redis)
             stack.push_async_callback(beside.aclose)
             book = Book(beside, ledger_key(settings), clock)
             turns = IncidentTurns(RedisSaver(beside), world.ports)
-            yield Room(case, clock, cluster, slack, Inbox(beside, clock), book, turns, twin)
+            yield Room(case, clock, cluster, slack, Inbox(beside, clock), book, turns, twin, beside)
             await stack.aclose()
 
 
@@ -158,15 +188,16 @@ def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
     return parse_inventory({"defaults": {"kit": True}, "groups": groups, "hosts": hosts, "channels": CHANNELS}, case.id)
 
 
-def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, evidence: MemoryEvidence, clock: LoopClock) -> Ports:
+def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> Ports:
     """The reading half, as `bot.run.world.open_world` builds it; what a case cannot change is shared by all cases of a process."""
     return Ports(
-        fleet=Fleet(reach, inventory, knowledge.checks, evidence, clock, knowledge.skus),
+        fleet=Fleet(reach, inventory, knowledge.checks, instead.evidence, clock, knowledge.skus),
         inventory=inventory,
         taxonomy=knowledge.taxonomy,
-        history=_history(knowledge.removed),
-        evidence=evidence,
+        history=_history(knowledge.removed) if knowledge.past == without(knowledge.removed).past else History(knowledge.past),
+        evidence=instead.evidence,
         clock=clock,
+        model=instead.model,
         skus=knowledge.skus,
         job_place=SlurmJobs(reach, inventory).place,
     )

@@ -1,11 +1,13 @@
 """Which machine answers: the host key that it showed, and the boot that it runs. A change of either is another machine than the one looked at."""
 
+import re
 from typing import Protocol, runtime_checkable
 
 from tools.checks.kernel import BOOT_ID
 from tools.transport import Transport, Unreachable
 
 READ_SECONDS, READ_CAP = 20.0, 16 * 1024
+_BOOT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 @runtime_checkable
@@ -24,6 +26,8 @@ async def boot_id(host: str, transport: Transport, *, seconds: float = READ_SECO
     """The host's boot id now. Unreachable where it does not tell."""
     ran = await transport.run(host, BOOT_ID, timeout=seconds, cap=READ_CAP)
     boot = ran.text.strip()
+    if boot and not _BOOT.fullmatch(boot):  # it goes into the action and its record: a host writes no more there than an id
+        raise Unreachable(host, "what it printed as its boot id is none")
     if ran.exit_status != 0 or not boot:
         raise Unreachable(host, f"its boot id cannot be read: {ran.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")
     return boot

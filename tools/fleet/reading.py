@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from kb.redact import Clean, cleaned, redact
 from tools.checks.row import Check, Command
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status, blind
@@ -40,8 +41,8 @@ class OutputReader:
         return [fact for facts in said.values() for fact in facts]
 
     async def _read(self, check: Check, command: Command, ran: Ran) -> tuple[str, Iterable[Fact]]:
-        trouble = trouble_of(check, command, ran)
-        text = ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else "")
+        trouble = _told(trouble_of(check, command, ran))
+        text = await _cleaned(ran.text + ("\n" + ran.stderr.decode("utf-8", "replace") if ran.stderr else ""))
         sha = await self._evidence.put(self._incident, text) if text.strip() else ""
         if command.silence and not text.strip() and ran.exit_status == 0:
             return sha, check.read(command.silence)
@@ -50,13 +51,23 @@ class OutputReader:
             why = f"{check.id}.{command.name}: exit status {ran.exit_status}: {text.strip()[:200]}"
             return sha, facts or [blind(check.id, Status.UNREADABLE, why)]
         if broke_off(ran) and not check.exclusive:
-            facts += await _read(check, ran.text[: ran.text.rfind("\n") + 1]) if check.partial and "\n" in ran.text else ()
+            facts += await _read(check, await _cleaned(ran.text[: ran.text.rfind("\n") + 1])) if check.partial and "\n" in ran.text else ()
         elif ran.stdout.strip() or (trouble is None and text.strip() and ran.exit_status != 126 and not is_missing(ran)):
             facts += await _read(check, text)
         return sha, facts
 
 
-async def _read(check: Check, text: str) -> Sequence[Fact]:
+async def _cleaned(text: str) -> Clean:
+    """Without secrets before anything is made of it: facts go into evidence, to the store, to a model and onto cards."""
+    return await asyncio.to_thread(cleaned, text) if len(text) > LONG else cleaned(text)
+
+
+def _told(trouble: Fact | None) -> Fact | None:
+    """Trouble quotes what a host complained of."""
+    return replace(trouble, line=redact(trouble.line)) if trouble else None
+
+
+async def _read(check: Check, text: Clean) -> Sequence[Fact]:
     """What the check's formats make of it; of a long text apart from the loop, which others wait for."""
     return await asyncio.to_thread(check.read, text) if len(text) > LONG else check.read(text)
 

@@ -1,0 +1,103 @@
+"""Secrets planted wherever text comes from, and looked for wherever text goes: no door past `redact`.
+
+The whole product plays an incident with a model beside it; then everything that it stored, kept on disk, posted, logged and asked is searched.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from bot.run.logs import set_up_logs
+from deploy.sandbox.cluster.cases.reader import parse_case
+from deploy.sandbox.cluster.grammar import recognise
+from graph.model.client import Model
+from tests.bench.hostile import SITE_ARGV, site_checks
+from tests.bench.hostile_play import Obeys, dumped, posted, raw_case
+from tests.bench.loop import MENTION
+from tests.bench.loop_stand import CHANNEL, REPORTER, Room, StandIns, room
+from tests.bench.loop_time import Leaping
+from tests.bench.stand import without
+from tests.bench.truth import read_truth
+from tools.evidence import DirectoryEvidence
+
+PLANTED: Mapping[str, tuple[str, str]] = {
+    # where        what it is         the line in which it stands
+    "ticket":     ("tk-9fQ2xAyu71b", "the password is tk-9fQ2xAyu71b , and mysql -u root -ptk-9fQ2xAyu71b fails"),
+    "attachment": ("at-8hW3zBvt62c", "export WANDB_API_KEY=at-8hW3zBvt62c"),
+    "reply":      ("rp-7jE4cCwr53d", "still slow. login with token=rp-7jE4cCwr53d please"),
+    "procs.list": ("ps-6kR5vDxq44e", "   4711       1 root     S 00:00:10 0.0 0.0 python train.py --api-key ps-6kR5vDxq44e"),
+    "env.job":    ("en-5lT6bEzp35f", "4711 DB_PASSWORD=en-5lT6bEzp35f"),
+    "docker.inspected": ("dk-4mY7nFao26g", '{"Config":{"Env":["SERVICE_TOKEN=dk-4mY7nFao26g"]}}'),
+    "sysd.journal": ("jn-3nU8mGbi17h", '{"MESSAGE":"connecting with password=jn-3nU8mGbi17h","_SYSTEMD_UNIT":"docker.service","PRIORITY":"3"}'),
+    "dmesg.ring": ("km-2oI9lHcu08i", "2026-05-20T03:00:00,000000+00:00 NVRM: Xid (PCI:0000:19:00): 13, name=--password=km-2oI9lHcu08i"),
+    "joblog.tail": ("jl-1pO0kIdy99j", "[rank0]: RuntimeError: cannot open s3 with secret_key=jl-1pO0kIdy99j"),
+    "sched.job":  ("sc-0qP1jJet80k", "   Comment=token=sc-0qP1jJet80k"),
+    "site":       ("st-9rA2iKfr71l", "note: api_key=st-9rA2iKfr71l"),
+}  # fmt: skip
+SOURCES = frozenset(PLANTED) - {"ticket", "attachment", "reply", "site"}
+
+
+def planting(host: str, argv: Sequence[str], printed: bytes) -> bytes:
+    """Every host prints them, each in its place."""
+    asked = recognise(argv)
+    lines = [line for where, (_, line) in PLANTED.items() if asked is not None and asked.name == where]
+    lines += [PLANTED["site"][1]] if tuple(argv) == SITE_ARGV else []
+    return printed.rstrip(b"\n") + "".join(f"\n{line}" for line in lines).encode() + b"\n" if lines and printed else printed
+
+
+async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
+    """Everything that left the product, by where it went."""
+    raw = raw_case(model=True)
+    ticket = raw["ticket"] | {"text": f"{raw['ticket']['text']}\n{PLANTED['ticket'][1]}"}
+    case = parse_case(dict(raw) | {"ticket": ticket}, "planted")
+    known = without(frozenset(read_truth(raw["truth"]).removed))
+    stand_ins = StandIns(alter=planting, model=Model(obeys), evidence=DirectoryEvidence(folder))
+    async with room(case, site_checks(known), stand_ins=stand_ins) as here:
+        files = [("train.log", f"step 1\n{PLANTED['attachment'][1]}\nRuntimeError: NCCL error\n".encode())]
+        ts = await here.slack.say(REPORTER, CHANNEL, MENTION + case.ticket.text, files=files)
+        await asyncio.sleep(3600)
+        for reply in (
+            PLANTED["reply"][1],
+            "show me the processes of every host",
+            "show me the job's environment",
+            "summary for the ticket",
+        ):
+            await here.slack.say(REPORTER, CHANNEL, MENTION + reply, ts)
+            await asyncio.sleep(600)
+        return await left(here, folder, obeys)
+
+
+async def left(here: Room, folder: Path, obeys: Obeys) -> dict[str, str]:
+    stored = DirectoryEvidence(folder)
+    digests = [file.parent.name + file.stem for file in folder.rglob("*.z")]
+    kept = [str(await stored.get(digest)) for digest in digests]
+    return {
+        "Redis": await dumped(here),
+        "Slack": posted(here),
+        "evidence": "\n".join(kept),
+        "model": "\n".join(obeys.asked),
+        "data folder": "\n".join(file.read_text("utf-8", "replace") for file in folder.parent.rglob("*") if file.is_file()),
+    }
+
+
+def test_no_secret_leaves_by_any_door(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    set_up_logs("debug", "json")
+    obeys = Obeys()
+    try:
+        with asyncio.Runner(loop_factory=Leaping) as runner:
+            sinks: dict[str, Any] = {**runner.run(played(tmp_path / "evidence", obeys))}
+    finally:
+        structlog.reset_defaults()
+    out = capfd.readouterr()
+    sinks["logs"] = out.out + out.err
+    found = {f"{where} in {sink}" for where, (secret, _) in PLANTED.items() for sink, text in sinks.items() if secret in text}
+    assert found == set()
+    assert len(obeys.asked) > 1
+    assert all(len(text) > 100 for sink, text in sinks.items() if sink != "data folder"), {sink: len(text) for sink, text in sinks.items()}
+    seen = json.dumps(sinks["evidence"])
+    assert seen.count("[redacted]") >= len(SOURCES), "what was planted was never read"
