@@ -14,7 +14,7 @@ from aiohttp import ClientSession, ClientTimeout
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.client import SLACK_TROUBLE
-from bot.slack.incoming.payloads import Sent
+from bot.slack.incoming.payloads import Sent, read_files
 from bot.slack.incoming.thread import Earlier, earlier, short
 from graph.reading.files import as_text
 from graph.state import Attachment, Item, Unread
@@ -63,8 +63,10 @@ class Fetch:
     async def _files(self, incident: str, files: Sequence[Sent]) -> list[Attachment]:
         attachments = []
         room = MOST_TOGETHER * self._largest
-        for file in files:
+        for given in files:
+            file = given
             try:
+                file = await self._whole(given)
                 size, text = await self._read(file, room)
                 room -= len(text)
                 attachments.append(Attachment(name=file.name, sha256=await self._evidence.put(incident, text), size=size))
@@ -74,6 +76,14 @@ class Fetch:
                 log.warning("files.not_handed_out", incident=incident, trouble=short(trouble))
                 attachments.append(Attachment(name=file.name, size=file.size, unread="refused"))
         return attachments
+
+    async def _whole(self, file: Sent) -> Sent:
+        """A file of another workspace comes as its id alone, to be asked for (docs.slack.dev/reference/objects/file-object, `check_file_info`);
+        Slack may refuse."""
+        if file.url or not file.id:
+            return file
+        row = (await self._client.files_info(file=file.id))["file"]
+        return read_files({"files": [row]})[0]
 
     async def _read(self, file: Sent, room: int) -> tuple[int, str]:
         """Its size as it lies with Slack, and its text."""

@@ -14,7 +14,7 @@ from bot.slack.incoming.payloads import MOST_FILES
 from bot.slack.incoming.thread import MOST_TEXT, MOST_WORDS, told
 from deploy.sandbox.slack import SlackSandbox
 from graph.state import Item
-from tests.support.fakes_bot import OPS
+from tests.support.fakes_bot import ACME, OPS
 from tools.evidence import MemoryEvidence
 
 
@@ -153,3 +153,16 @@ def test_an_archive_is_unpacked_as_far_as_the_limit() -> None:
     assert unpack(gzip.compress(b"x" * 10_000), 100) == b"x" * 100
     with pytest.raises(NotRead, match="broken"):
         unpack(b"\x1f\x8b broken", 100)
+
+
+async def test_a_file_of_another_workspace_comes_as_an_id_and_is_asked_for(slack: SlackSandbox) -> None:
+    ts = await slack.say("carla", ACME, "see", files=[("rank0.log", b"NCCL WARN")])
+    whole = next(m for m in slack.messages(ACME) if m["ts"] == ts)["files"][0]
+    got, evidence = await fetched(slack, item(files=[{"id": whole["id"], "name": "file", "size": 0, "url": ""}]))
+    [read] = got.attachments
+    assert (read.name, await evidence.get(read.sha256)) == ("rank0.log", "NCCL WARN")
+
+
+async def test_a_file_that_slack_does_not_hand_out_is_said_to_be_refused(slack: SlackSandbox) -> None:
+    got, _ = await fetched(slack, item(files=[{"id": "F0NOWHERE", "name": "file", "size": 0, "url": ""}]))
+    assert [(row.name, row.unread) for row in got.attachments] == [("file", "refused")]
