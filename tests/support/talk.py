@@ -48,6 +48,7 @@ class Talk:
     """(host, check) pairs that the hosts were asked in the latest turn."""
     graph: IncidentGraph = field(default_factory=lambda: build_incident_graph(InMemorySaver()))
     turns: int = 0
+    origin: Origin = HERE
 
     @classmethod
     async def about(cls, *faults: dict[str, Any], **more: Any) -> "Talk":
@@ -57,13 +58,23 @@ class Talk:
     @classmethod
     async def of(cls, case: SimulatedCase) -> "Talk":
         """A thread in which the case was reported and looked at."""
-        stage = staged(case, controller="slurm-controller")
+        talk = cls.over(staged(case, controller="slurm-controller"))
+        await talk.reports(talk.stage.text)
+        return talk
+
+    @classmethod
+    def over(cls, stage: Stage, origin: Origin = HERE) -> "Talk":
+        """A thread in which nothing was said yet."""
         evidence, skus = MemoryEvidence(), load_skus()
         fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
-        talk = cls(stage, Ports(fleet, stage.inventory, load_taxonomy(), History(load_seeds()), evidence, stage.clock, skus=skus))
+        ports = Ports(fleet, stage.inventory, load_taxonomy(), History(load_seeds()), evidence, stage.clock, skus=skus)
+        talk = cls(stage, ports, origin=origin)
         talk.ports = replace(talk.ports, progress=talk._watch)
-        await talk._turn(Item(id="first", kind="mention", incident="inc-1", at=stage.clock.now(), user="U1", text=stage.text))
         return talk
+
+    async def reports(self, text: str) -> Report:
+        """The first message."""
+        return await self._turn(Item(id="first", kind="mention", incident="inc-1", at=self.stage.clock.now(), user="U1", text=text))
 
     async def says(self, text: str, user: str = "U1") -> str:
         """What is answered to a text."""
@@ -101,4 +112,4 @@ class Talk:
 
     async def _turn(self, item: Item) -> Report:
         self.ran.clear()
-        return await run_turn(self.graph, self.ports, item, HERE)
+        return await run_turn(self.graph, self.ports, item, self.origin)

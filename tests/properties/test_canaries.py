@@ -1,0 +1,98 @@
+"""Nothing of tenant B reaches tenant A. B is planted with canaries in all that a look reads: machines, jobs, users, logs, faults, tickets. Then A
+asks for B in every way that people name things, and all that A can see is searched.
+
+A name of B's and a name of nobody's take the same path and give the same text.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from bot.cards.customers import living
+from bot.cards.customers.view import CustomerView, Reader, customer_view
+from deploy.sandbox.cluster.doors.stage import staged
+from graph.state import CustomerThread, Origin
+from kb.customers.words import load_customer_words
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.talk import Talk, case_of
+from tools.inventory.hosts import ChannelRow, Inventory
+
+WORDS = load_customer_words(load_taxonomy())
+OURS, THEIRS = ("gpu-003", "gpu-004"), ("canary-b1", "canary-b2")
+CAME = CustomerThread(team="T1", channel="C0ACME", thread_ts="1.0", user="U0CARLA", user_team="T0ACME")
+ORIGIN = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="2.0", user="U0CARLA", tenant="acme", customer=CAME)
+CHANNELS = (
+    ChannelRow(channel="C0OPS", kind="operators"),
+    ChannelRow(channel="C0ACME", kind="tenant", tenant="acme", internal="C0OPS"),
+    ChannelRow(channel="C0BETA", kind="tenant", tenant="canary-tenant", internal="C0OPS"),
+)
+CANARIES = ("canary", "slurm-controller", "G07", "fallen off", "4711-canary")
+FAULTS_OF_B = ("G07", "G17", "S08")
+NAMES = ("canary-b1", "canary-b[1-2]", "CANARY-B1", "canary-b1.example", "canary_job", "canary-tenant", "slurm-controller")
+NOBODYS = ("phantom-b1", "phantom-b[1-2]", "PHANTOM-B1", "phantom-b1.example", "phantom_job", "phantom-tenant", "phantom-controller")
+ASKS = (
+    "job 4711 hangs on {}",
+    "{} is slow since this morning, and so is gpu-003",
+    "compare gpu-003 with {}",
+    "what about {}? we share a switch",
+    "all hosts hang",
+    "show dmesg of {}",
+    "check {} too",
+)
+
+
+def shared(inventory: Inventory) -> Inventory:
+    """The case's machines as two tenants have them."""
+    tenants = {**dict.fromkeys(OURS, "acme"), **dict.fromkeys(THEIRS, "canary-tenant")}
+    hosts = {name: row.model_copy(update={"tenant": tenants.get(name, "")}) for name, row in inventory.hosts.items()}
+    groups = {**inventory.groups, "acme": OURS, "canary-tenant": THEIRS}
+    return inventory.model_copy(update={"hosts": hosts, "groups": groups, "channels": CHANNELS})
+
+
+async def asked(text: str, *faults: dict[str, Any]) -> tuple[Talk, CustomerView]:
+    """What A sees after this report, and how it was found."""
+    case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
+    stage = staged(case, controller="slurm-controller")
+    told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
+    await told.reports(text)
+    reader = Reader(frozenset(OURS), WORDS)
+    return told, customer_view(await told.rows(), reader)
+
+
+def seen(view: CustomerView) -> str:
+    card = living.render(view)
+    return json.dumps([card.text, card.blocks, living.moved(view).blocks], ensure_ascii=False)
+
+
+def faults_of(nodes: Sequence[str], ids: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"id": id_, "node": node} for node, id_ in product(nodes, ids)]
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_B)
+@pytest.mark.parametrize("ask", ["training hangs on gpu-[003-004]", "all our hosts hang", "job 4711 hangs"])
+async def test_what_befalls_b_is_neither_looked_at_nor_told(ask: str, fault: str) -> None:
+    told, view = await asked(ask, *faults_of(THEIRS[:1], [fault]))
+    assert {host for host, _ in told.ran} <= {*OURS, "slurm-controller"}
+    assert not [word for word in CANARIES if word.lower() in seen(view).lower()]
+    assert not view.causes
+
+
+PAIRS = [(ASKS[(n + turn) % len(ASKS)], *pair) for turn in (0, 3) for n, pair in enumerate(zip(NAMES, NOBODYS, strict=True))]
+"""Each name asked for in two ways."""
+
+
+@pytest.mark.parametrize(("ask", "name", "nobodys"), PAIRS)
+async def test_a_name_of_bs_and_a_name_of_nobodys_give_the_same_text(ask: str, name: str, nobodys: str) -> None:
+    told, view = await asked(ask.format(name), *faults_of(THEIRS, ["G07"]))
+    assert {host for host, _ in told.ran} <= {*OURS, "slurm-controller"}
+    _, other = await asked(ask.format(nobodys), *faults_of(THEIRS, ["G07"]))
+    marks = {name: "NAME", nobodys: "NAME", name.lower(): "NAME", nobodys.lower(): "NAME"}
+    texts = [seen(view), seen(other)]
+    for word, mark in marks.items():
+        texts = [text.replace(word, mark) for text in texts]
+    assert texts[0] == texts[1]
+    assert not [word for word in CANARIES if word.lower() in texts[0].lower()]
