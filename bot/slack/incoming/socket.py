@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
@@ -22,7 +22,7 @@ TRIES, PAUSE = 24, 5.0
 """How often we ask to be let in while Slack has no turn for us, and how many seconds apart."""
 
 
-async def _let_in(surface: Surface, door: Door | None) -> AsyncApp:
+async def let_in(surface: Surface, door: Door | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> AsyncApp:
     """Slack refuses everybody for a minute now and then: a front end that starts then waits."""
     for left in range(TRIES, -1, -1):
         try:
@@ -32,7 +32,7 @@ async def _let_in(surface: Surface, door: Door | None) -> AsyncApp:
             if not crowded or not left:
                 raise
             log.warning("slack.waiting", why=str(why)[:200])
-            await asyncio.sleep(PAUSE)
+            await pause(PAUSE)
     raise AssertionError("the last try ends it")
 
 
@@ -40,7 +40,7 @@ async def _let_in(surface: Surface, door: Door | None) -> AsyncApp:
 async def listening(surface: Surface, app_token: str, door: Door | None = None) -> AsyncIterator[None]:
     """Connected. Raises Refusal, naming the setting to mend, where Slack does not let us in or cannot be reached."""
     try:
-        app = await _let_in(surface, door)
+        app = await let_in(surface, door)
     except SlackApiError as why:
         raise Refusal(f"{PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token") from why
     except (OSError, SlackCrowded) as why:

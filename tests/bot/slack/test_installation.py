@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from slack_sdk.errors import SlackApiError
 
 from bot.refusal import Refusal
 from bot.slack.client import slack_client
-from bot.slack.incoming.socket import listening
+from bot.slack.incoming.socket import let_in, listening
 from bot.slack.installation import Installation, NotInstalled, SlackAway, installation
 from bot.slack.manifest import SCOPES, manifest
 from deploy.sandbox.slack import SlackSandbox
@@ -47,3 +48,20 @@ async def test_what_keeps_us_from_listening_names_the_setting_to_mend() -> None:
         with pytest.raises(Refusal, match="SLACK_API_URL: Slack cannot be reached"):
             async with listening(nowhere, bot.slack.app_token):
                 pass
+
+
+async def test_a_front_end_that_starts_while_slack_has_no_turn_for_it_waits() -> None:
+    paused: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    async with slack_side() as bot:
+        bot.slack.rates.fail_next("auth.test", 2, 1)
+        once = replace(bot.surface, client=slack_client(bot.slack.bot_token, bot.slack.api_url, tries=0))
+        assert await let_in(once, pause=pause)
+        assert len(paused) == 2
+        bot.slack.api.refuse["auth.test"] = "account_inactive"
+        with pytest.raises(SlackApiError, match="account_inactive"):
+            await let_in(once, pause=pause)
+        assert len(paused) == 2
