@@ -49,5 +49,5 @@ def test_a_name_is_a_module_or_what_stands_in_it() -> None:
     assert there_is("bot.slack.client.slack_client")
     assert there_is("tools.checks.CHECKS")
     assert not there_is("bot.slack.nowhere")
-    assert not there_is("bot.slack.client.Pace")
+    assert not there_is("bot.slack.client.Nothing")
     assert PATH.findall("see bot/slack/client.py, tests/ or tools/checks/*.py and /usr/bot/x") == ["bot/slack/client.py", "tools/checks"]
