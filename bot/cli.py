@@ -98,11 +98,19 @@ def manifest() -> None:
 
 
 @app.command(name="node-kit", rich_help_panel=BEGIN)
-def node_kit(out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write into.")] = Path("rackmedic-kit")) -> None:
-    """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer."""
+def node_kit(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write into.")] = Path("rackmedic-kit"),
+    sign: Annotated[
+        Path | None, typer.Option("--sign", metavar="KEY", help="The site's SSH key (or its .pub, with an agent) that signs the kit.")
+    ] = None,
+) -> None:
+    """Write the two scripts that may run as root on a node, with sudoers and sshd snippets and an installer.
+
+    Nodes with /etc/rackmedic/allowed_signers install only what that key signed.
+    """
     from bot.terminal.node_kit import write_kit
 
-    for path in answer(lambda: write_kit(out)):
+    for path in answer(lambda: write_kit(out, sign)):
         typer.echo(path)
 
 

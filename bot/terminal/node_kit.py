@@ -1,5 +1,9 @@
-"""`rackmedic node-kit`: the kit's files in a folder, to be copied to the nodes and installed there by a human."""
+"""`rackmedic node-kit`: the kit's files in a folder, to be copied to the nodes and installed there by a human. With the site's key they are signed:
+a list of their digests, and OpenSSH's signature over it, which `install.sh` verifies before it writes anything."""
 
+import hashlib
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from bot.refusal import Refusal
@@ -8,18 +12,44 @@ from tools.nodekit.generate import kit_files
 from tools.remedies import REMEDIES
 
 RUNNABLE = ("rackmedic-look", "rackmedic-act", "install.sh")
+SIGNER = "rackmedic-kit"
+"""Who signs, in allowed_signers, and what for: a signature that the same key made for something else is none of the kit."""
+
+LIST = "SHA256SUMS"
+SIGNATURE = f"{LIST}.sig"
 
 
-def write_kit(directory: Path) -> list[Path]:
-    """Write the kit of today's catalogues into `directory`, made if it is not there. The files' paths, scripts first. Raises Refusal."""
+def write_kit(directory: Path, sign: Path | None = None) -> list[Path]:
+    """Write the kit of today's catalogues into `directory`, made if it is not there, and sign it. The files' paths, scripts first. Raises Refusal."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        return [_write(directory / name, text) for name, text in kit_files(CHECKS, REMEDIES).items()]
+        for stale in (LIST, SIGNATURE):
+            (directory / stale).unlink(missing_ok=True)
+        paths = [_write(directory / name, text) for name, text in kit_files(CHECKS, REMEDIES).items()]
     except OSError as why:
         raise Refusal(f"--out {directory}: cannot be written ({why.strerror}); name a folder that is yours", 2) from why
+    return [*paths, *sign_kit(directory, paths, sign)] if sign else paths
 
 
 def _write(path: Path, text: str) -> Path:
     path.write_text(text)
     path.chmod(0o755 if path.name in RUNNABLE else 0o644)
     return path
+
+
+def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
+    """The list of these files and its signature, in their folder. ssh-keygen may ask for a passphrase or an agent. Raises Refusal."""
+    if others := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
+        raise Refusal(
+            f"--out {directory}: holds {others[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2
+        )
+    rows = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths]
+    listed = _write(directory / LIST, "".join(rows))
+    try:
+        words = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", SIGNER, str(listed)]
+        said = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603  # words of ours and one path; no shell
+    except OSError as why:
+        raise Refusal(f"--sign: ssh-keygen cannot be run ({why.strerror}); install OpenSSH's client") from why
+    if said.returncode:
+        raise Refusal(f"--sign {key}: {' '.join(said.stderr.split())[:200] or 'ssh-keygen did not sign'}", 2)
+    return [listed, directory / SIGNATURE]

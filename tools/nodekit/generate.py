@@ -49,6 +49,7 @@ class KitPaths:
     search: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     proc: str = "/proc"
     user: str = "rackmedic"
+    signers: str = "/etc/rackmedic/allowed_signers"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -71,6 +72,7 @@ def kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy], paths
         "STATE": paths.state,
         "PROC": paths.proc,
         "USER": paths.user,
+        "SIGNERS": paths.signers,
         "DIRECTORY": paths.directory,
     }
     templates = {"rackmedic-look": "look.sh", "rackmedic-act": "act.sh"} | {name: name for name in ("sudoers", "sshd_config", "install.sh")}
