@@ -38,6 +38,7 @@ SLOW = ("wave/clush",)
 PAIRS = (
     ("wave/asyncssh-gcm", "wave/asyncssh"),
     ("wave/transport", "wave/asyncssh"),
+    ("wave/transport", "wave/asyncssh-gcm"),
     ("wave/rackmedic", "wave/asyncssh"),
     ("wave/rackmedic", "wave/asyncssh-gcm"),
     ("wave/parallel-ssh", "wave/rackmedic"),
