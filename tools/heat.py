@@ -1,15 +1,31 @@
 """A number of every GPU, hosts × GPUs, or of every pair of hosts, hosts × hosts. What is not known is not known, never zero."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 from kb.keys import find
 from tools.fact import Fact, Status, Value
 
 MOST_ROWS = 40
 """Hosts that are shown: those that stand out most."""
+
+WORSE: Mapping[str, Literal["more", "less"]] = {
+    "gpu.temp.core": "more",
+    "gpu.temp.memory": "more",
+    "gpu.ecc.dram_uncorrectable_total": "more",
+    "gpu.ecc.dram_correctable_total": "more",
+    "nvlink.crc_errors": "more",
+    "nvlink.speed": "less",
+    "pcie.width": "less",
+    "pcie.speed": "less",
+    "gpu.clock.sm": "less",
+    "nccl.pair_busbw": "less",
+}
+"""Of numbers that are worse in one direction alone: nobody looks for the coolest GPU. Any other stands out in both."""
+ALIKE, LEAST, WIDTHS = 8, 0.5, 4
+"""A value stands out that is an eighth of the median away from it, and so much at least, and four times as far as half of the values are."""
 
 GREATEST = 10**18
 """Above it a number is none that a GPU counts or measures."""
@@ -69,13 +85,19 @@ class Heat:
         return (min(values), median(values), max(values)) if values else None
 
     def farthest(self) -> tuple[str, str, float] | None:
-        """Host, column and value that stand out most; None where nothing is known."""
+        """Host, column and value that stand out most, on the side that is worse; None where none does."""
         if (spread := self.spread()) is None:
             return None
-        hosts = set(self.hosts)
+        hosts, middle = set(self.hosts), spread[1]
         shown = sorted((place, value) for place, value in self._values.items() if place[0] in hosts)
-        (host, column), value = max(shown, key=lambda one: abs(one[1] - spread[1]))
-        return host, column, value
+        (host, column), value = max(shown, key=lambda one: self._off(one[1], middle))
+        usual = median(abs(other - middle) for _, other in shown)
+        return (host, column, value) if self._off(value, middle) > max(abs(middle) / ALIKE, LEAST, WIDTHS * usual) else None
+
+    def _off(self, value: float, middle: float) -> float:
+        """How far from the median, as far as that is worth a word."""
+        sides = {"more": value - middle, "less": middle - value}
+        return sides[WORSE[self.key]] if self.key in WORSE else abs(value - middle)
 
     def telling(self, most: int = MOST_ROWS) -> list[str]:
         """The hosts that stand out most, in their own order."""
@@ -99,13 +121,10 @@ def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
 def in_words(heat: Heat) -> str:
     """The same in a line, for the words beside a picture and for who cannot see it; empty where nothing is known."""
     spread, far = heat.spread(), heat.farthest()
-    if spread is None or far is None:
+    if spread is None:
         return ""
     unit = f" {heat.unit}" if heat.unit else ""
     low, middle, high = spread
     hosts = len(heat.known())
-    place = "/".join(part for part in far[:2] if part)
-    return (
-        f"{heat.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; "
-        f"{place} with {far[2]:g} stands out most"
-    )
+    one = f"{'/'.join(part for part in far[:2] if part)} with {far[2]:g} stands out most" if far else "none stands out"
+    return f"{heat.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; {one}"

@@ -10,9 +10,11 @@ from graph.conversation.commands import commanded
 from graph.conversation.cues import Clause, fits, nearest
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.news import brings_news
+from graph.conversation.rules import RULES
 from graph.conversation.said import ALL, OTHERS, Said, Vocabulary
 from graph.conversation.spelling import LONGEST
 from graph.reading.hosts import with_full_names
+from graph.reading.numbers import number_of
 from graph.reading.times import window
 
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
@@ -25,6 +27,11 @@ A_PART = 0.9
 MOST_LABELS = 8
 _PLAINLY: Final = frozenset({"stop", "halt", "abort", "quit"})
 """Whoever says so is heard before anything else that the message asks."""
+_TAKEN_BACK = re.compile(
+    r"(?i)\S[\s,;:.!…()–—-]+(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
+    r"|(?:hold on|never ?mind|forget (?:it|that)|(?:no,? )?(?:please )?(?:don'?t|do not)|no)[\s.!…]*$)"
+)
+"""What somebody says who thinks better of what they have just asked for."""
 _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inute|our)?s?\b")
 
 
@@ -52,7 +59,9 @@ def _read(text: str, names: Vocabulary, now: datetime) -> Said:
     partly = best is not None and best.clause.part and best.intent is Intent.CORRECT
     if news and (best is None or best.intent in POLITE or best.intent in SOFT or partly):
         return _said(Intent.NEW_FACTS, text, parts, now)
-    if best is None:
+    if (best is None or best.intent is Intent.RUN_CHECK) and _draws(text, parts):
+        return _said(Intent.SHOW_OUTPUT, text, parts, now)
+    if best is None or (RULES[best.intent].unless and _TAKEN_BACK.search(text)):
         return _not_understood(text, parts, now)
     if best.intent is Intent.STATUS and {"thing", "machine"} & best.clause.ideas.keys() and any(part.named.hosts for part in parts):
         return _said(Intent.HOST_STATE, text, [best.clause, *parts], now)  # “I worry about gpu-003. Is it alive?”
@@ -66,6 +75,12 @@ def _best(parts: Iterable[Clause]) -> Candidate | None:
     return max(enough, key=lambda row: (_stops(row), row.intent not in POLITE, row.score), default=None)
 
 
+def _draws(text: str, parts: Sequence[Clause]) -> bool:
+    """Whether a number of GPUs is wanted as a picture; a test is run where it is said to be, not where its result is to be drawn."""
+    drawn = any("picture" in clause.ideas for clause in parts) and not any(clause.denies or clause.quotes for clause in parts)
+    return drawn and bool(number_of(text, ""))
+
+
 def _stops(row: Candidate) -> bool:
     return row.intent is Intent.STOP and not _PLAINLY.isdisjoint(row.clause.words)
 
@@ -74,7 +89,7 @@ def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> Said:
     near = sorted((fit for clause in parts for fit in nearest(clause)), key=lambda fit: -fit.score)
     meant = [fit.intent for fit in near if INTENTS[fit.intent].form]
     found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*meant, Intent.STATUS, Intent.HELP]))[:2]}
-    if any(clause.denies or clause.depends or clause.quotes for clause in parts):
+    if any(clause.denies or clause.depends or clause.quotes for clause in parts) or _TAKEN_BACK.search(text):
         found |= {"remedy": "", "check": "", "person": ""}  # nobody asked for these
     return _said(Intent.NOT_UNDERSTOOD, text, parts, now).model_copy(update=found)
 

@@ -241,11 +241,11 @@ IDEAS: Final[Mapping[str, str]] = {
         "customers non_technical layman plain_english supervisor chief head_of mgmt upper_management managers bosses"
     ),
     "file": "file attachment download txt attached snippet",
-    "picture": "picture image plot chart graph screenshot heatmap heat_map diagram png visual visualise visualize graphically drawing",
+    "picture": "picture image plot chart graph screenshot heatmap heat_map diagram png visual visualise visualize graphically drawing draw drawn",
     "well": "good fine okay healthy better normal running up back green alive over right clean alright great",
     "odd": "odd weird strange unusual abnormal wrong off suspicious",
     "verb": (
-        "show print paste post send give display view share dump cat attach upload get fetch find explain elaborate clarify compare diff tell "
+        "draw plot show print paste post send give display view share dump cat attach upload get fetch find explain elaborate clarify compare diff tell "
         "take assign reassign hand pass delegate escalate page open create make raise file bring call summarise summarize summary recap write "
         "brief draft recheck rescan retry refresh verify look check scan examine inspect test run start launch perform execute kick try limit "
         "focus ignore skip forget leave concentrate include add widen extend broaden expand also undo revert roll reverse undrain uncordon "

@@ -60,6 +60,12 @@ def nothing_said() -> Card:
     return blocks.card(f"{words}{example}; status lists what is open, help what I understand.", [shown])
 
 
+def not_read_again() -> Card:
+    """To whoever edits a message that was read already."""
+    words = "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own."
+    return blocks.card(words, [blocks.say(f"✏️ {words}")])
+
+
 def enough(most: timedelta) -> Card:
     """A thread got more answers than one gets; `most` is how long it waits."""
     words = "I have answered a lot here in the last minutes, so I am quiet for a little"

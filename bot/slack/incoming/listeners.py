@@ -33,6 +33,7 @@ from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface, refusal
 from bot.slack.incoming import approval_clicks, clicks, commands, feedback, forms, home
+from bot.slack.incoming.edits import Edit, hear_edit, read_edit
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import Arrival, read_message
 from bot.slack.manifest import SHORTCUT
@@ -91,14 +92,13 @@ class Listeners:
         app.error(self.bug)
 
     async def message(self, body: Body, context: AsyncBoltContext, ack: AsyncAck) -> BoltResponse:
-        arrival = read_message(body, context.bot_user_id or "", self._surface.alert_bots)
+        us = context.bot_user_id or ""
+        edit, arrival = read_edit(body, us), read_message(body, us, self._surface.alert_bots)
+        arrival = edit.now if edit else arrival
         if arrival is None:
             return await ack()
         try:
-            if self._door is not None and self._door.serves(arrival.place):
-                await self._door.hear(arrival)
-            else:
-                await hear(self._surface, arrival)
+            await self._hear(arrival, edit)
         except Refusal as no:
             if arrival.mention and not arrival.twin and not arrival.alert:
                 self._say(arrival, refusal(no))
@@ -108,6 +108,16 @@ class Listeners:
                 self._say(arrival, notes.not_stored(will_retry=True))
             return BoltResponse(status=AGAIN)
         return await ack()
+
+    async def _hear(self, arrival: Arrival, edit: Edit | None) -> None:
+        """To whoever answers in that channel. What a customer edits is read where it becomes a mention, and else left as it was."""
+        if self._door is not None and self._door.serves(arrival.place):
+            if edit is None or not edit.called_before:
+                await self._door.hear(arrival)
+        elif edit:
+            await hear_edit(self._surface, edit, self._first)
+        else:
+            await hear(self._surface, arrival)
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> BoltResponse:
         event = body["event"]

@@ -101,6 +101,14 @@ class SlackSandbox:
         """A person writes; the ts of what they wrote. `files` are (name, content). `@rackmedic` becomes a mention."""
         return self.acts.say(user, channel, text, thread_ts or "", files, raw=raw).ts
 
+    async def edit(self, user: str, channel: str, ts: str, text: str) -> None:
+        """A person writes a message of theirs anew."""
+        self.acts.edit(user, channel, ts, text)
+
+    async def delete(self, user: str, channel: str, ts: str) -> None:
+        """A person deletes a message of theirs."""
+        self.acts.delete(user, channel, ts)
+
     async def click(
         self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
     ) -> SocketDelivery:

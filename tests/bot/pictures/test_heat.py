@@ -34,6 +34,20 @@ def test_the_hosts_that_stand_out_are_shown_and_the_others_counted() -> None:
     assert in_words(heat) == "core temperature of 60 hosts: 40 to 88 C, median 40; gpu-055/gpu3 with 88 stands out most"
 
 
+def temperatures(*degrees: float, key: str = "gpu.temp.core") -> str:
+    heat = Heat(key, ["n1"])
+    heat.add(Fact("smi", key, value, f"gpu{gpu}", host="n1") for gpu, value in enumerate(degrees))
+    return in_words(heat).rpartition("; ")[2]
+
+
+def test_where_all_are_well_none_stands_out_and_the_coolest_never_does() -> None:
+    assert temperatures(31, 34, 33, 35, 34, 36, 33, 34) == "none stands out"
+    assert temperatures(20, 60, 61, 62, 60, 61, 59, 60) == "none stands out"
+    assert temperatures(20, 60, 61, 62, 60, 61, 59, 79) == "n1/gpu7 with 79 stands out most"
+    assert temperatures(0, 0, 0, 1, key="gpu.ecc.dram_uncorrectable_total") == "n1/gpu3 with 1 stands out most"
+    assert temperatures(1980, 1980, 1980, 1200, key="gpu.clock.sm") == "n1/gpu3 with 1200 stands out most"
+
+
 @pytest.mark.parametrize("printed", [10**400, float("inf"), float("nan"), -1e308])
 def test_what_no_scale_holds_is_not_known(printed: float) -> None:
     heat = heat_of(["n1", "n2"], gpus=1)
