@@ -38,7 +38,9 @@ def test_what_is_not_taken_back_is_wanted(text: str) -> None:
     assert (said(text).intent, said(text).remedy, said(text).hosts) == (Intent.WISH_REMEDY, "drain_node", ("gpu-002",))
 
 
-@pytest.mark.parametrize("text", ["nccl heatmap", "heatmap of nccl", "draw nccl bandwidth", "nccl matrix as a picture", "draw the temperatures"])
+@pytest.mark.parametrize(
+    "text", ["nccl heatmap", "heatmap of nccl", "draw nccl bandwidth", "nccl matrix as a picture", "draw the temperatures"]
+)
 def test_a_number_is_drawn_on_a_word(text: str) -> None:
     assert (said(text).intent, said(text).form) == (Intent.SHOW_OUTPUT, "picture")
 

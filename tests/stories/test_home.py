@@ -46,6 +46,7 @@ async def test_a_drained_node_is_found_on_the_home_tab_and_asked_for_there(tmp_p
 
         await page.get_by_test_id("app-rackmedic").click()
         await page.set_viewport_size(PHONE)
+        assert await page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
         await expect(home).to_contain_text("approved by priya")
         await home.get_by_test_id("button-held.ask_return").click()
         await expect(home).to_contain_text("It cannot be proposed now: the fault is there")

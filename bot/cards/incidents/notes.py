@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from bot.cards import blocks
 from bot.cards.blocks import Card
+from bot.cards.incidents.home import OpenIncident
 from bot.cards.text import SLACK_ID, Line, bold, channel_name, code, thread_link
 
 A_MESSAGE: Line = (
@@ -64,6 +65,18 @@ def not_read_again() -> Card:
     """To whoever edits a message that was read already."""
     words = "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own."
     return blocks.card(words, [blocks.say(f"✏️ {words}")])
+
+
+def thread_deleted(row: OpenIncident) -> Card:
+    """To those who are on call: somebody deleted the message that the incident's thread hangs on."""
+    words = f"The first message of {row.id} was deleted"
+    what = f": {row.headline}." if row.headline else "."
+    lines = [f"Still held: {held.in_words()}" for held in row.held]
+    lines += ["It is not closed." if row.lifecycle != "closed" else ""]
+    rest = "My Home tab lists it with a button to ask for a node's return; " if row.held else "My Home tab lists it; "
+    link = thread_link(row.team, row.channel, row.thread_ts, "the thread") if row.thread_ts else "the thread"
+    shown = [blocks.say("⚠️ ", bold(words), what), *(blocks.say(line) for line in lines if line)]
+    return blocks.card(f"{words}{what} {' '.join(lines)}".strip(), [*shown, blocks.say(rest, "what was found stands in ", link, ".")])
 
 
 def enough(most: timedelta) -> Card:

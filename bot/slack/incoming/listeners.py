@@ -33,6 +33,7 @@ from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface, refusal
 from bot.slack.incoming import approval_clicks, clicks, commands, feedback, forms, home
+from bot.slack.incoming.deletions import hear_deletion, read_deletion
 from bot.slack.incoming.edits import Edit, hear_edit, read_edit
 from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import Arrival, read_message
@@ -93,6 +94,9 @@ class Listeners:
 
     async def message(self, body: Body, context: AsyncBoltContext, ack: AsyncAck) -> BoltResponse:
         us = context.bot_user_id or ""
+        if deleted := read_deletion(body):
+            await self._refused(hear_deletion(self._surface, deleted, self._first))
+            return await ack()
         edit, arrival = read_edit(body, us), read_message(body, us, self._surface.alert_bots)
         arrival = edit.now if edit else arrival
         if arrival is None:

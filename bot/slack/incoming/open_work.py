@@ -39,6 +39,12 @@ async def all_work(surface: Surface) -> list[OpenIncident]:
         return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
 
 
+async def open_work(surface: Surface, incident: str) -> OpenIncident:
+    """One incident, and what it holds."""
+    async with storing():
+        return await _row(surface, incident, surface.clock.now())
+
+
 async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
     rows = IncidentRows(await surface.state_of(incident))
     origin = await surface.inbox.origin(incident) or Origin()

@@ -1,0 +1,85 @@
+"""Somebody deletes the message that an incident hangs on: whoever is on call still learns which node is held, and where to go on."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bot.slack.incoming.deletions import Deletion, read_deletion
+from graph.rows import write_ladders
+from graph.state import Ladder
+from tests.support.clock import T0
+from tests.support.fakes_bot import OPS, Behind, slack_side
+
+HELD = Ladder(
+    id="lad-1", label="GPU.BUS.Fallen_Off_Bus", target="gpu-018", drained=True, drained_at=T0, drained_by="Priya", outcome="denied",
+    says="nobody wants it rebooted",
+)  # fmt: skip
+
+
+@pytest.fixture
+async def bot() -> AsyncIterator[Behind]:
+    async with slack_side() as behind:
+        yield behind
+
+
+async def reported(bot: Behind, channel: str, user: str, *, held: bool) -> str:
+    """The message that begins an incident."""
+    ts = await bot.slack.say(user, channel, "@rackmedic gpu-018 hangs")
+    await bot.settled()
+    if held:
+        bot.states[bot.woken[-1]] = {"ladders": write_ladders([HELD])}
+    return ts
+
+
+async def deleted(bot: Behind, channel: str, user: str, ts: str) -> list[str]:
+    """What is said in the operators' channel after it."""
+    before = len(bot.texts(OPS))
+    await bot.slack.delete(user, channel, ts)
+    await bot.settled()
+    return bot.texts(OPS)[before:]
+
+
+async def test_the_node_that_is_held_is_told_where_people_read(bot: Behind) -> None:
+    ts = await reported(bot, OPS, "olga", held=True)
+    [words] = await deleted(bot, OPS, "olga", ts)
+    assert words.startswith(f"The first message of {bot.woken[-1]} was deleted")
+    assert "Still held: gpu-018: drained by RackMedic since" in words
+    assert "approved by Priya" in words
+    note = bot.slack.messages(OPS)[-1]
+    assert "thread_ts" not in note
+    assert "My Home tab lists it" in str(note["blocks"])
+
+
+async def test_an_open_incident_without_a_held_node_is_told_too(bot: Behind) -> None:
+    ts = await reported(bot, OPS, "olga", held=False)
+    [words] = await deleted(bot, OPS, "olga", ts)
+    assert "It is not closed." in words
+    assert "Still held" not in words
+
+
+async def test_of_a_closed_incident_that_holds_nothing_nobody_needs_to_hear(bot: Behind) -> None:
+    ts = await reported(bot, OPS, "olga", held=False)
+    await bot.redis.hset(f"rm:incident:{{{bot.woken[-1]}}}", "lifecycle", "closed")
+    assert await deleted(bot, OPS, "olga", ts) == []
+
+
+async def test_other_messages_may_go(bot: Behind) -> None:
+    ts = await reported(bot, OPS, "olga", held=True)
+    reply = await bot.slack.say("olga", OPS, "lunch?", thread_ts=ts)
+    chat = await bot.slack.say("olga", OPS, "good morning")
+    await bot.settled()
+    assert await deleted(bot, OPS, "olga", reply) == []
+    assert await deleted(bot, OPS, "olga", chat) == []
+
+
+def test_slack_leaves_a_tombstone_where_there_are_replies() -> None:
+    tombstone = {"subtype": "tombstone", "user": "USLACKBOT", "ts": "1.5", "thread_ts": "1.5", "text": "This message was deleted."}
+    event = {
+        "type": "message",
+        "subtype": "message_changed",
+        "channel": "C1",
+        "message": tombstone,
+        "previous_message": {"ts": "1.5", "thread_ts": "1.5"},
+    }
+    assert read_deletion({"team_id": "T1", "event": event}) == Deletion("T1", "C1", "1.5")
+    assert read_deletion({"team_id": "T1", "event": event | {"message": {"ts": "1.5", "text": "edited"}}}) is None
