@@ -125,12 +125,27 @@ def _wished(asked: Asked, remedy: str, host: str, ladders: list[Ladder]) -> tupl
         )
     known = of_host(asked, host)
     if known.dark:
-        return ladders, f"No card for {called(remedy)}: a fix is put up only for a fault that a look has shown. {not_looked(asked, known)}"
+        why = f"No card for {called(remedy)}: a fix is put up only for a fault that a look has shown. {not_looked(asked, known)}"
+        return ladders, f"{why} {_instead(remedy, host, yard)}"
     causes = [row for row in asked.roots if host in row.hosts]
     fitting = [row for row in causes if remedy in _remedies(asked, row.label)]
     if not fitting:
         return ladders, _why_not(asked, remedy, host, causes)
     return _begun(asked, remedy, host, fitting[0], ladders, yard)
+
+
+def _instead(remedy: str, host: str, yard: Yard) -> str:
+    """What people can do about a host that does not let us look."""
+    row = yard.inventory.hosts.get(host)
+    controller = row.controller if row else ""
+    if remedy == "drain_node" and controller:
+        how = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
+        return f"To keep jobs off it until somebody has seen to it, drain it yourselves: {how}. Whoever does returns it, too; I do not."
+    if remedy == "drain_node":
+        return "To keep jobs off it until somebody has seen to it, take it out of service where they are scheduled."
+    if remedy in ("reboot", "power_cycle"):
+        return f"I come in by SSH alone: ask its BMC from outside, or go there. Once it answers, say `recheck {host}`."
+    return f"Once it answers, say `recheck {host}`."
 
 
 def _begun(asked: Asked, remedy: str, host: str, cause: Hypothesis, ladders: list[Ladder], yard: Yard) -> tuple[list[Ladder], str]:
