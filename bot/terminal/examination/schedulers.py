@@ -1,10 +1,10 @@
 """Whether what schedules jobs can be asked, and knows the hosts by the names that the inventory gives them: without that nothing is drained.
 
-A scheduler is one row of SCHEDULERS: which machine is asked for a host, and what it is asked.
+A scheduler is one row of SCHEDULERS.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from bot.terminal.examination.finding import Finding
@@ -14,64 +14,80 @@ from tools.inventory.ranges import fold
 from tools.transport import Ran, Transport, Unreachable
 
 SECONDS, CAP = 15.0, 1 << 20
-NODE_NAMES = ("sinfo", "--noheader", "--Node", "--format", "%N")
-ASK_CONTROLLER = "`scontrol ping` there, `systemctl status slurmctld munge` on the machine that runs it"
-
-Probe = Callable[[Transport, str, Sequence[str]], Awaitable[list[Finding]]]
-"""(how to reach it, the machine that is asked, hosts of ours that it schedules) → what was found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
-    """One kind of scheduler. `asked_for`: the machine of the inventory that is asked for this host; "" where it has no such scheduler."""
+class SchedulerProbe:
+    """One kind of scheduler: how its machine is asked for the names of all its nodes, one a line behind `prefix`, and what to do where it fails."""
 
     part: str
-    asked_for: Callable[[Host], str]
-    probe: Probe
+    """As the inventory calls that kind."""
+    called: str
+    argv: tuple[str, ...]
+    prefix: str
+    install: str
+    """Where the machine has no such command."""
+    mend: str
+    """Where the command fails."""
+
+    def asked_for(self, host: Host) -> str:
+        """The machine of the inventory that is asked for this host; empty where it has no such scheduler."""
+        return host.controller if host.scheduler == self.part else ""
+
+
+SCHEDULERS: tuple[SchedulerProbe, ...] = (
+    SchedulerProbe(
+        part="slurm",
+        called="Slurm",
+        argv=("sinfo", "--noheader", "--Node", "--format", "%N"),
+        prefix="",
+        install="install Slurm's commands on the `controller` of the inventory, or name another host",
+        mend="`scontrol ping` there, `systemctl status slurmctld munge` on the machine that runs it",
+    ),
+    SchedulerProbe(
+        part="kubernetes",
+        called="Kubernetes",
+        argv=("kubectl", "get", "nodes", "-o", "name", "--request-timeout=10s"),
+        prefix="node/",
+        install="install kubectl on the `controller` of the inventory, or name another host",
+        mend="`kubectl get nodes` there as the account that RackMedic logs in with: a kubeconfig, and leave to read nodes",
+    ),
+)
 
 
 async def scheduler_findings(transport: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
     """Every scheduler of these hosts, each asked once."""
-    asked: list[Awaitable[list[Finding]]] = []
-    for scheduler in SCHEDULERS:
-        hosts: dict[str, list[str]] = {}
-        for name in names:
-            if machine := scheduler.asked_for(inventory.hosts[name]):
-                hosts.setdefault(machine, []).append(name)
-        asked += [scheduler.probe(transport, machine, own) for machine, own in hosts.items()]
-    return [finding for rows in await asyncio.gather(*asked) for finding in rows]
+    asked: list[Awaitable[Finding]] = []
+    for probe in SCHEDULERS:
+        hosts: dict[str, list[Host]] = {}
+        for host in (inventory.hosts[name] for name in names):
+            if machine := probe.asked_for(host):
+                hosts.setdefault(machine, []).append(host)
+        asked += [_ask(probe, transport, machine, own) for machine, own in hosts.items()]
+    return list(await asyncio.gather(*asked))
 
 
-async def _slurm(transport: Transport, controller: str, hosts: Sequence[str]) -> list[Finding]:
+async def _ask(probe: SchedulerProbe, transport: Transport, machine: str, hosts: Sequence[Host]) -> Finding:
     try:
-        ran = await transport.run(controller, NODE_NAMES, timeout=SECONDS, cap=CAP)
+        ran = await transport.run(machine, probe.argv, timeout=SECONDS, cap=CAP)
     except Unreachable as why:
-        return [Finding("slurm", "fail", f"{controller} could not be asked: {why.why}", "without it nothing is drained or returned")]
+        return Finding(probe.part, "fail", f"{machine} could not be asked: {why.why}", "without it nothing is drained or returned")
     if ran.exit_status != 0 or ran.timed_out or ran.truncated:
-        return [Finding("slurm", "fail", f"sinfo on {controller}: {_complaint(ran)}", _mend(ran))]
-    return slurm_findings(controller, hosts, [line.strip() for line in lines_in(ran.text) if line.strip()])
+        mend = probe.install if ran.exit_status == 127 else probe.mend
+        return Finding(probe.part, "fail", f"{probe.argv[0]} on {machine}: {_complaint(ran)}", mend)
+    return _known(probe, machine, hosts, {line.strip().removeprefix(probe.prefix) for line in lines_in(ran.text) if line.strip()})
 
 
-def slurm_findings(controller: str, hosts: Sequence[str], known: Sequence[str]) -> list[Finding]:
-    """Which of our hosts Slurm knows by that name. `known` may name one several times, once a partition."""
-    ours, theirs = set(hosts), set(known)
+def _known(probe: SchedulerProbe, machine: str, hosts: Sequence[Host], theirs: set[str]) -> Finding:
+    """Which of our hosts it knows by the name that the inventory says it gives them."""
+    ours = {host.node_name for host in hosts}
     if strangers := ours - theirs:
-        says = f"Slurm ({controller}) knows no node {fold(strangers)}" + (f"; it knows {fold(theirs - ours)}" if theirs - ours else "")
-        return [
-            Finding("slurm", "fail", says[:600], "the inventory names hosts as Slurm's NodeName does; where they live goes into `address`")
-        ]
-    return [Finding("slurm", "ok", f"{controller} answers and knows {fold(ours)}"[:600])]
+        others = f"; it knows {fold(theirs - ours)}" if theirs - ours else ""
+        says = f"{probe.called} ({machine}) knows no node {fold(strangers)}{others}"
+        return Finding(probe.part, "fail", says[:600], f"name hosts as {probe.called} does, or give a host its name there with `node:`")
+    return Finding(probe.part, "ok", f"{machine} answers and knows {fold(ours)}"[:600])
 
 
 def _complaint(ran: Ran) -> str:
     said = next((line.strip() for line in lines_in(ran.stderr.decode("utf-8", "replace")) if line.strip()), "")
     return said[:300] or ("no answer in time" if ran.timed_out or ran.exit_status is None else f"exit status {ran.exit_status}")
-
-
-def _mend(ran: Ran) -> str:
-    return (
-        "install Slurm's commands on the `controller` of the inventory, or name another host" if ran.exit_status == 127 else ASK_CONTROLLER
-    )
-
-
-SCHEDULERS: tuple[Scheduler, ...] = (Scheduler("slurm", lambda host: host.controller, _slurm),)

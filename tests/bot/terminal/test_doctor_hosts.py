@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from bot.terminal.examination.hosts import host_findings
-from bot.terminal.examination.schedulers import NODE_NAMES, SCHEDULERS, scheduler_findings
+from bot.terminal.examination.schedulers import SCHEDULERS, scheduler_findings
 from tools.fact import Status
 from tools.inventory.hosts import Inventory, parse_inventory
 from tools.transport import Barrier, Ran, Unreachable
 
 NAMES = [f"gpu-{n:03d}" for n in range(1, 17)]
+ASKED = {row.argv for row in SCHEDULERS}
+NODE_NAMES = SCHEDULERS[0].argv
 SITE = {
     "defaults": {"user": "rackmedic", "key": "/etc/rackmedic/id_ed25519", "known_hosts": "/etc/rackmedic/known_hosts"},
     "groups": {"train": {"hosts": "gpu-[001-016]", "controller": "ctl"}, "mgmt": {"hosts": "ctl"}},
@@ -25,7 +27,7 @@ class Reach:
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
         self.asked.append((host, *argv))
-        said = self.slurm if argv == NODE_NAMES else self.refused.get(host)
+        said = self.slurm if tuple(argv) in ASKED else self.refused.get(host)
         if isinstance(said, Unreachable):
             raise said
         return said or Ran(b"0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f\n", exit_status=0)
@@ -85,7 +87,7 @@ async def test_hosts_that_slurm_does_not_know_by_that_name_are_named(fleet: Inve
     reach = Reach(slurm=Ran("\n".join([*NAMES[:14], "node15", "node16"]).encode(), exit_status=0))
     (row,) = await scheduler_findings(reach, fleet, NAMES)
     assert (row.state, row.says) == ("fail", "Slurm (ctl) knows no node gpu-[015-016]; it knows node[15-16]")
-    assert "NodeName" in row.mend
+    assert "`node:`" in row.mend
 
 
 @pytest.mark.parametrize(
@@ -112,6 +114,15 @@ async def test_a_fleet_without_a_scheduler_is_asked_nothing(fleet: Inventory) ->
     reach = Reach()
     assert await scheduler_findings(reach, fleet, ["ctl"]) == []
     assert reach.asked == []
+
+
+async def test_kubernetes_is_asked_with_kubectl_and_a_host_may_have_another_name_there() -> None:
+    groups = {"pool": {"hosts": "gpu-[001-002]", "controller": "ctl", "scheduler": "kubernetes"}, "mgmt": {"hosts": "ctl"}}
+    fleet = parse_inventory({"groups": groups, "hosts": {"gpu-002": {"node": "ip-10-0-0-2"}}})
+    reach = Reach(slurm=Ran(b"node/gpu-001\nnode/ip-10-0-0-2\n", exit_status=0))
+    (row,) = await scheduler_findings(reach, fleet, ["gpu-001", "gpu-002"])
+    assert (row.part, row.state, row.says) == ("kubernetes", "ok", "ctl answers and knows gpu-001,ip-10-0-0-2")
+    assert reach.asked[0][1] == "kubectl"
 
 
 def test_each_scheduler_is_one_row() -> None:

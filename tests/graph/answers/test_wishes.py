@@ -47,6 +47,8 @@ async def test_a_drain_of_a_host_that_could_not_be_looked_at_is_refused_with_the
     await talk.says("recheck gpu-002")
     answer = await talk.says("drain gpu-002")
     assert answer.startswith("No card for a drain: a fix is put up only for a fault that a look has shown. gpu-002: could not be looked at")
+    assert "drain it yourselves: `scontrol update NodeName=gpu-002 State=DRAIN" in answer
+    assert "ask its BMC from outside" in await talk.says("reboot gpu-002")
 
 
 async def test_what_is_up_for_decision_already_is_not_put_up_twice() -> None:
