@@ -33,10 +33,8 @@ from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
 from bot.slack.context import StoreAway, Surface, refusal
 from bot.slack.incoming import approval_clicks, clicks, commands, feedback, forms, home
-from bot.slack.incoming.deletions import hear_deletion, read_deletion
-from bot.slack.incoming.edits import Edit, hear_edit, read_edit
-from bot.slack.incoming.messages import hear
-from bot.slack.incoming.payloads import Arrival, read_message
+from bot.slack.incoming.messages import hear, hear_deletion, hear_edit
+from bot.slack.incoming.payloads import Arrival, Rewritten, read_deletion, read_edit, read_message
 from bot.slack.manifest import SHORTCUT
 
 log = structlog.get_logger()
@@ -113,7 +111,7 @@ class Listeners:
             return BoltResponse(status=AGAIN)
         return await ack()
 
-    async def _hear(self, arrival: Arrival, edit: Edit | None) -> None:
+    async def _hear(self, arrival: Arrival, edit: Rewritten | None) -> None:
         """To whoever answers in that channel. What a customer edits is read where it becomes a mention, and else left as it was."""
         if self._door is not None and self._door.serves(arrival.place):
             if edit is None or not edit.called_before:

@@ -4,6 +4,7 @@ What people say to each other in an incident's thread goes nowhere: no turn, no 
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -16,12 +17,13 @@ from bot.desk.pulse import MUTED, Before, May
 from bot.policy import channels as policy
 from bot.refusal import Refusal
 from bot.slack.client import post
+from bot.slack.client import said as blocks_of
 from bot.slack.context import Surface, refusal, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.commands import direct
 from bot.slack.incoming.intake import take_in
-from bot.slack.incoming.open_work import open_incidents
-from bot.slack.incoming.payloads import Arrival
+from bot.slack.incoming.open_work import open_incidents, open_work
+from bot.slack.incoming.payloads import Arrival, Deletion, Rewritten
 from bot.slack.pane.pane import DirectAnswer
 from bot.slack.pane.unanswered import DirectQuestion
 from graph.conversation.addressed import Heed, Situation, as_answer, called, heed, mentions
@@ -74,6 +76,41 @@ async def hear(surface: Surface, arrival: Arrival) -> Heard:
     """Store it, answer it, or pass it over. Raises Refusal (to be said) and StoreAway (not to be acknowledged)."""
     async with surface.in_order.of(f"{arrival.channel} {arrival.root}"):
         return await _hear(surface, arrival)
+
+
+async def hear_edit(surface: Surface, edit: Rewritten, first: Callable[[str], bool]) -> Heard:
+    """Read it where it became a message for us, or began nothing yet; else say to its author that it is not read again, where `first` calls
+    that said for the first time. What was asked first stands: others answered it, and an approval may rest on it. Raises as `hear` does."""
+    async with storing():
+        incident = await surface.inbox.find(edit.now.team, edit.now.channel, edit.now.root)
+    if incident is None or not edit.called_before:
+        return await hear(surface, edit.now)
+    policy.serve(edit.now.place, surface.bound)
+    if first(f"{edit.now.key} is not read again"):
+        surface.tasks.spawn("not_read_again", _not_read_again(surface, edit.now))
+    return Heard(incident)
+
+
+async def _not_read_again(surface: Surface, arrival: Arrival) -> None:
+    thread = arrival.root if arrival.in_thread else None
+    told = blocks_of(notes.not_read_again())
+    await surface.client.chat_postEphemeral(channel=arrival.channel, user=arrival.user, thread_ts=thread, **told)
+
+
+async def hear_deletion(surface: Surface, gone: Deletion, first: Callable[[str], bool]) -> None:
+    """The first message of an incident was deleted, and with it the way to its thread: those who are on call are told once, where they read,
+    what still goes on there, such as a node that we hold."""
+    async with storing():
+        incident = await surface.inbox.find(gone.team, gone.channel, gone.ts)
+    row = surface.bound.get(gone.channel)
+    if incident is None or row is None:
+        return
+    work = await open_work(surface, incident)
+    if (work.lifecycle == "closed" and not work.held) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
+        return
+    where = row.internal if row.kind == "tenant" else gone.channel
+    if where:
+        surface.tasks.spawn("thread_deleted", post(surface.client, where, "", notes.thread_deleted(work)))
 
 
 async def _hear(surface: Surface, arrival: Arrival) -> Heard:

@@ -4,7 +4,7 @@ A mention comes twice, as `app_mention` and as `message`; both give the same `ke
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -107,6 +107,50 @@ def read_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[
         us=bot_user,
         user_team=str(event.get("user_team") or ""),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A message with a mention, as it reads now; `called_before`: it mentioned us before it was edited, too."""
+
+    now: Arrival
+    called_before: bool
+
+
+def read_edit(body: Mapping[str, Any], bot_user: str) -> Rewritten | None:
+    """An Events API payload of an edit, where a person changed words that mention us, or that do now. Slack tells of unfurled links in
+    the same way: no word changed, nobody wrote. It comes once, so no other event is to be waited for."""
+    event: Mapping[str, Any] = body.get("event") or {}
+    if event.get("subtype") != "message_changed":
+        return None
+    message, before = event.get("message") or {}, event.get("previous_message") or {}
+    same = {key: event.get(key) for key in ("channel", "channel_type")} | {"type": "message"}
+    now = read_message({**body, "event": {**message, **same}}, bot_user)
+    if now is None or not now.mention or now.place.type == "im" or message.get("text") == before.get("text"):
+        return None
+    return Rewritten(replace(now, twin=False), f"<@{bot_user}>" in str(before.get("text") or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The first message of a thread that is no more."""
+
+    team: str
+    channel: str
+    ts: str
+
+
+def read_deletion(body: Mapping[str, Any]) -> Deletion | None:
+    """Slack tells of it as a deletion, or, where there are replies, as a change into a tombstone. Of a reply it is nobody's business."""
+    event: Mapping[str, Any] = body.get("event") or {}
+    message = event.get("message") or {}
+    buried = event.get("subtype") == "message_changed" and message.get("subtype") == "tombstone"
+    if not (buried or event.get("subtype") == "message_deleted"):
+        return None
+    ts, root = str(message.get("ts") or event.get("deleted_ts") or ""), (event.get("previous_message") or {}).get("thread_ts")
+    if not ts or (root and root != ts):
+        return None
+    return Deletion(str(body.get("team_id") or event.get("team") or ""), str(event.get("channel") or ""), ts)
 
 
 def read_files(message: Mapping[str, Any]) -> tuple[Sent, ...]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.slack.incoming.deletions import Deletion, read_deletion
+from bot.slack.incoming.payloads import Deletion, read_deletion
 from graph.rows import write_ladders
 from graph.state import Ladder
 from tests.support.clock import T0
