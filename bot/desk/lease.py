@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from bot.desk import lua as scripts
+from bot.desk.beside import Beside
 from bot.store.keys import Names
 from bot.tasks import end
 from graph.memory.fence import Fence, LostLease, fenced
@@ -33,7 +34,8 @@ def this_worker() -> str:
 
 
 class Leases:
-    """Where leases are taken. `seconds` is how long an incident of a dead process stays untouched."""
+    """Where leases are taken. `seconds` is how long an incident of a dead process stays untouched; `url` where a thread finds the same Redis
+    to renew them however busy the loop is."""
 
     def __init__(
         self,
@@ -44,7 +46,9 @@ class Leases:
         seconds: float = 30.0,
         names: Names | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        url: str | None = None,
     ) -> None:
+        self.beside = Beside(url, scripts.RENEW, seconds) if url else None
         self.seconds = seconds
         self.names = names or Names()
         self.clock = clock
@@ -81,9 +85,9 @@ class Lease:
 
     async def guard(self, work: Coroutine[Any, Any, T], stopping: Callable[[], bool] = lambda: False) -> T:
         """Run `work` inside the fence while renewing; when the lease is lost, cancel it and raise `LostLease`."""
+        keeper = asyncio.create_task(self._keep_beside(self._leases.beside) if self._leases.beside else self._keep())
         with fenced(Fence(self._key, self.token, stopping)):
-            task = asyncio.create_task(work)
-        keeper = asyncio.create_task(self._keep())
+            task = asyncio.create_task(work)  # after its keeper: it may be the work that holds up the loop
         try:
             await asyncio.wait({task, keeper}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
@@ -115,7 +119,14 @@ class Lease:
             else:
                 shown = time.monotonic()
 
+    async def _keep_beside(self, beside: Beside) -> None:
+        await beside.keep(self.incident, self._keys(), self._args)
+
     async def _renewed(self) -> bool:
-        leases = self._leases
-        args: list[str | int] = [self.token, leases.milliseconds, self.incident, leases.when_stale()]
-        return bool(await leases.renew(keys=[self._key, leases.names.due], args=args))
+        return bool(await self._leases.renew(keys=self._keys(), args=self._args()))
+
+    def _keys(self) -> list[str]:
+        return [self._key, self._leases.names.due]
+
+    def _args(self) -> list[str | int]:
+        return [self.token, self._leases.milliseconds, self.incident, self._leases.when_stale()]

@@ -103,7 +103,7 @@ async def _built(needs: ActingNeeds, works: bool) -> Acting:
     rights = Rights(needs.people, ports.inventory, needs.settings.approvers, needs.inbox.origin)
     cards = needs.show(ledger, rights, warning)
     outside = _outside(needs, ledger, rights, cards)
-    leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds)
+    leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds, url=store.url)
     index = ActionIndex(store.redis, ports.clock)
     deliver = Delivery(needs.inbox, needs.wake, ports.clock)
     proposer = Proposer(transport, ports.inventory, rights, outside.catalogue, outside.facts_of, ports.job_place, ports.clock)

@@ -267,7 +267,7 @@ def _wakeups(store: Store, role: Role, name: str, stream: str) -> Wakeups:
 def _desk(
     settings: Settings, store: Store, inbox: Inbox, turns: Turns, board: Board, fetch: Fetch, clock: Clock, customers: CustomerCards | None
 ) -> Desk:
-    leases = Leases(store.redis, clock, seconds=settings.lease_seconds)
+    leases = Leases(store.redis, clock, seconds=settings.lease_seconds, url=store.url)
     limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
     return Desk(
         inbox,

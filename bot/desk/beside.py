@@ -1,0 +1,79 @@
+"""A lease renewed by a thread with a connection of its own: whatever holds up the loop, its leases are kept, and no other worker begins the
+same turn.
+
+A loop that stands still for good keeps nothing: its leases run out as if the process had died.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+from redis import Redis
+from redis.exceptions import RedisError
+
+log = structlog.get_logger()
+STUCK = 300.0
+"""Seconds for which a loop may stand still. Bounded work is over long before."""
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The loop whose lease it is, and when it last moved."""
+
+    loop: asyncio.AbstractEventLoop
+    moved: float = field(default_factory=time.monotonic)
+
+    def asked(self) -> bool:
+        """Whether it moved lately; asks it to move once more."""
+        self.loop.call_soon_threadsafe(self._moves)
+        return time.monotonic() - self.moved < STUCK
+
+    def _moves(self) -> None:
+        self.moved = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """How a thread renews. `script` answers 0 where the lease is another's; `seconds` is how long a lease lives without."""
+
+    url: str
+    script: str
+    seconds: float
+
+    async def keep(self, incident: str, keys: Sequence[str], args: Callable[[], Sequence[str | int]]) -> None:
+        """Renew until the lease is lost, or until nobody could show any more that it is held."""
+        mine = _Loop(asyncio.get_running_loop())
+        stop, over = threading.Event(), asyncio.Event()
+
+        def work() -> None:
+            try:
+                self._renew(incident, keys, args, mine, stop)
+            finally:
+                if not stop.is_set():
+                    mine.loop.call_soon_threadsafe(over.set)
+
+        threading.Thread(target=work, name=f"lease of {incident}", daemon=True).start()
+        try:
+            await over.wait()
+        finally:
+            stop.set()
+
+    def _renew(
+        self, incident: str, keys: Sequence[str], args: Callable[[], Sequence[str | int]], mine: _Loop, stop: threading.Event
+    ) -> None:
+        shown = time.monotonic()
+        with Redis.from_url(self.url, socket_timeout=self.seconds / 4, socket_connect_timeout=self.seconds / 4) as client:
+            while time.monotonic() - shown < self.seconds * 0.8 and not stop.wait(self.seconds / 4):
+                if not mine.asked():
+                    log.error("lease.loop_stands_still", incident=incident)
+                    return
+                try:
+                    if not client.eval(self.script, len(keys), *keys, *args()):
+                        return
+                except RedisError as e:
+                    log.warning("lease.renewal_failed", incident=incident, error=str(e))
+                else:
+                    shown = time.monotonic()
