@@ -38,6 +38,10 @@ _TAGGED = re.compile(r"\[rank(\d{1,6})\]")
 _BY_TYPE = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
 
 
+MOST_LOST = 8192
+"""Errors left out after which the lines that follow are only counted: such a log is no job's."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobLog:
     """What a job's logs say: errors, the ranks seen, the rank that failed first, and the NCCL versions in use with the ranks that print them.
@@ -96,6 +100,9 @@ class JobReader:
         self._times = _TimesBefore(text, self._now)
         for number, (start, end) in enumerate(spans):
             if start in taken:
+                continue
+            if self._left_out >= MOST_LOST:
+                self._left_out += 1
                 continue
             line = text[start : min(end, start + LONGEST)].rstrip("\r").rpartition("\r")[2]
             if path := file_of(line):

@@ -42,6 +42,8 @@ NEEDED = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTES, *_AER_NAMES, *_NVRM, *NEED
 
 MOST_NAMED = 4096
 """Kinds of event by value and device that are told apart. No machine has so many: of more only the number is kept."""
+MOST_LOST = 8192
+"""Events left out after which the lines that follow are only counted: such a log is no machine's."""
 MOST_ALIKE = 1024
 """Events of one kind, value and device that are kept one by one; later ones are counted with the last of them."""
 
@@ -73,7 +75,10 @@ class KernelReader:
         self._booted |= "Linux version " in text
         self._nvidia |= "NVRM" in text or "nvidia" in text
         for _, line in lines_of(text, candidates(text, NEEDED) if spans is None else spans):
-            self._line(line)
+            if self.left_out < MOST_LOST:
+                self._line(line)
+            else:
+                self.left_out += 1
 
     def finish(self) -> list[Event]:
         """All events; consequences are marked with what they follow."""

@@ -228,7 +228,8 @@ class Compressor:
                 job.append(span)
             if kind.xid:
                 place = self._done + len(text[:start].encode("utf-8", "replace")) if wide else self._done + start
-                self._add(mask_around_xid(_start_of(lines[at])), 1, place, place, lines[at], lines[at], fixed=True)
+                many = len(self._groups) >= 2 * _TEMPLATES
+                self._add("Xid …" if many else mask_around_xid(_start_of(lines[at])), 1, place, place, lines[at], lines[at], fixed=True)
         if kernel:
             self._kernel.feed(text, kernel)
         if job or self._job.waiting:
