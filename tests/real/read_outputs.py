@@ -1,0 +1,89 @@
+"""Which checks have read a real output of today's tools: `python -m tests.real.read_outputs` brings a rack up with all its parts, asks every
+passive check of it, reads the published captures, and prints the table of docs/real-outputs.md."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from deploy.lab.fabric import FabricPlan, start_fabric
+from deploy.lab.furnish import ENGINE_HOST
+from deploy.lab.image import cache_folder, image
+from deploy.lab.layout import Rack, node_of
+from deploy.lab.parts.accounting import start_accounting
+from deploy.lab.parts.bmc import PSU_FAILED, WELL, start_bmc
+from deploy.lab.parts.engine import start_engine
+from deploy.lab.settle import slurm_ready
+from deploy.lab.started import start
+from tests.conftest import CAPTURES
+from tests.real.looking import PASSIVE, look
+from tests.real.nodes import submit
+from tools.checks import CHECKS
+from tools.fact import Fact, Status
+
+HOSTS = ("gpu-001", ENGINE_HOST)
+MOCK = "MOCK"
+"""Captures that their authors invented say so in their names."""
+
+
+def tells(facts: Iterable[Fact]) -> bool:
+    """Whether something was read of it: a value, and not that there was nothing to look at."""
+    return any(fact.status is Status.OK and fact.key and not fact.key.startswith("check.") and fact.value is not False for fact in facts)
+
+
+async def on_a_rack() -> Mapping[str, str]:
+    """Check → the nodes of a rack on which it read something."""
+    with start(f"outputs-{os.getpid()}", image(cache_folder(os.environ), dict(os.environ))) as started:
+        furnish(started.rack)
+        answers = await look(started.rack, HOSTS)
+    seen: dict[str, list[str]] = {}
+    for (host, check), answer in answers.items():
+        if tells(answer.facts):
+            seen.setdefault(check, []).append(host)
+    return {check: ", ".join(hosts) for check, hosts in seen.items()}
+
+
+def furnish(rack: Rack) -> None:
+    """Everything real that a rack can have, and a job at work."""
+    start_accounting(rack)
+    slurm_ready(rack)
+    start_fabric(rack, FabricPlan())
+    start_engine(rack)
+    start_bmc(rack, node_of(HOSTS[0]), WELL, (PSU_FAILED,))
+    submit(rack, HOSTS[0], "echo 'rank 0: step 1'; export NCCL_DEBUG=INFO WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500; sleep 600")
+
+
+def of_captures() -> Mapping[str, int]:
+    """Check → how many published captures it read something of. A job's log may be any text, so only what says what it is counts there."""
+    files = [path for path in sorted(CAPTURES.rglob("*")) if path.is_file() and not path.name.startswith((MOCK, "INDEX"))]
+    found: dict[str, int] = {}
+    for path in files:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for check in CHECKS.values():
+            if tells(fact for fact in check.read(text) if fact.key not in ("job.ranks", "job.log")):
+                found[check.id] = found.get(check.id, 0) + 1
+    return found
+
+
+def table(rack: Mapping[str, str], captures: Mapping[str, int]) -> str:
+    """A row for each check of the catalogue, and what it comes to."""
+    rows = ["| check | on the rack | captures | not yet |", "|---|---|---|---|"]
+    for check in CHECKS.values():
+        here, there = rack.get(check.id, ""), captures.get(check.id, 0)
+        missing = "" if here or there else "needs GPUs for itself" if check.exclusive else "nothing of it in the rack or the captures"
+        rows.append(f"| `{check.id}` | {here} | {there or ''} | {missing} |")
+    read = sum(bool(rack.get(check) or captures.get(check)) for check in CHECKS)
+    passive = sum(bool(rack.get(check) or captures.get(check)) for check in PASSIVE)
+    return "\n".join([*rows, "", f"{read} of {len(CHECKS)} checks, {passive} of the {len(PASSIVE)} passive ones."])
+
+
+def main() -> int:
+    """Print the page's table."""
+    captures = of_captures() if Path(CAPTURES).is_dir() else {}
+    sys.stdout.write(table(asyncio.run(on_a_rack()), captures) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
