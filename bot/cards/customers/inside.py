@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
-from bot.cards.buttons import Press, Stale, carry, form_text, read_press
+from bot.cards.buttons import MALFORMED, Press, Stale, carry, form_text, read_press
 from bot.cards.text import bold, channel_name, code
 from kb.scan import lines_in
 
@@ -77,6 +77,6 @@ def read_form(payload: Mapping[str, Any]) -> tuple[str, str]:
     try:
         kept = json.loads(payload["view"]["private_metadata"])
         incident = str(kept["incident"])
-    except (KeyError, TypeError, ValueError) as wrong:
+    except MALFORMED as wrong:
         raise Stale from wrong
     return incident, form_text(payload, WORDS)
