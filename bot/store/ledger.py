@@ -3,8 +3,9 @@
 import contextlib
 import ipaddress
 import os
+import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
@@ -28,7 +29,16 @@ STRANGE = (
 async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock) -> Ledger:
     """The ledger on this store. Refusal where it was begun with another key: one more entry would break its chain for good."""
     distrust = why_not(await store.durability(), inventory, accept=settings.accept_forgetful_ledger)
-    ledger = Ledger(store.redis, ledger_key(settings), clock, brakes=brakes_of(settings), distrust=distrust, anchor=_to_the_log)
+    kept = None if store.forgets else head_file(settings)
+    ledger = Ledger(
+        store.redis,
+        ledger_key(settings),
+        clock,
+        brakes=brakes_of(settings),
+        distrust=distrust,
+        anchor=_kept_in(kept),
+        seen=kept_head(kept),
+    )
     if not await ledger.ours():
         raise Refusal(f"{PREFIX}LEDGER_KEY: {STRANGE.format(store=store.describe(), file=key_file(settings))}", 2)
     return ledger
@@ -45,9 +55,37 @@ def brakes_of(settings: Settings) -> Brakes:
     )
 
 
-def _to_the_log(length: int, head: str) -> None:
-    """A head in the log is what a cut audit chain is later held against: `rackmedic audit verify --head`."""
-    log.info("audit.head", entries=length, head=head)
+def head_file(settings: Settings) -> Path:
+    """Where the newest audit head is kept outside Redis: what a Redis that was restored from an older copy does not hold."""
+    return settings.data_dir / "ledger.head"
+
+
+def kept_head(file: Path | None) -> tuple[int, str]:
+    """The length and the head that were kept last; of a file that is not there, or none of ours, nothing."""
+    try:
+        found = re.fullmatch(r"([0-9]{1,13}) ([0-9a-f]{64})\n", file.read_text()) if file else None
+    except (OSError, UnicodeDecodeError):
+        found = None
+    return (int(found[1]), found[2]) if found else (0, "")
+
+
+def _kept_in(file: Path | None) -> Callable[[int, str], None]:
+    """A head in the log is what a cut audit chain is later held against: `rackmedic audit verify --head`. The newest is kept in a file beside."""
+
+    def keep(length: int, head: str) -> None:
+        log.info("audit.head", entries=length, head=head)
+        if file is None:
+            return
+        draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            draft.write_text(f"{length} {head}\n")
+            draft.replace(file)
+        except OSError as why:
+            draft.unlink(missing_ok=True)
+            log.warning("audit.head not kept", file=str(file), why=why.strerror)
+
+    return keep
 
 
 def ledger_key(settings: Settings) -> bytes:

@@ -238,3 +238,35 @@ async def test_when_redis_lost_everything_no_old_card_does_anything(desk: Desk, 
     with pytest.raises(Refused):
         await run_it(fresh, held, node)
     assert (await fresh.record((await fresh.propose(replace(row.action, approval="apr-00"), row.terms)).approval)).state == "pending"
+
+
+async def test_after_a_restore_from_an_older_copy_everything_stops_until_people_looked(
+    desk: Desk, durable_server: RealServer, node: Node, tmp_path: Path
+) -> None:
+    """Stop, look, resume: the copy holds an approval that has run since."""
+    heads: list[tuple[int, str]] = []
+    ledger = Ledger(desk.redis, KEY, SetClock(desk.clock.at), anchor=lambda length, head: heads.append((length, head)))
+    card = await approved(desk)
+    copy = {key: await desk.redis.dump(key) for key in await desk.redis.keys("*")}
+    await run_it(ledger, await desk.claim(card, ledger=ledger), node)
+    assert resets(node) == 1
+    await desk.redis.flushall()
+    for key, value in copy.items():
+        await desk.redis.restore(key, 0, value)
+    durable_server.kill()
+    durable_server.start()
+    fresh = Ledger(desk.redis, KEY, SetClock(desk.clock.at), seen=heads[-1])  # a process that starts now, and what was kept outside Redis
+    with pytest.raises(Stopped, match="went back in time"):
+        await desk.claim(card, ledger=fresh)
+    assert not (await fresh.verify([head for _, head in heads])).good, "the heads in the log are not in the copy"
+    await fresh.resume("T1:BOB")
+    again = await run_it(fresh, await desk.claim(card, ledger=fresh), node)
+    assert (again.state, resets(node)) == ("done", 1), "the host's own record says what became of it"
+
+
+async def test_what_was_approved_before_an_older_copy_was_made_starts_no_more(desk: Desk, node: Node) -> None:
+    card = await approved(desk)
+    hours_later = Ledger(desk.redis, KEY, SetClock(desk.clock.at + timedelta(hours=2)))
+    with pytest.raises(Refused):
+        await desk.claim(card, ledger=hours_later)
+    assert resets(node) == 0

@@ -28,7 +28,8 @@ def forget_head(length: int, head: str) -> None:
 
 class Book:
     """`distrust` says why no remedy may run on this store (it forgets), empty when it may; a function is asked at every claim.
-    `anchor` gets the length and the head of the audit chain whenever it grows."""
+    `anchor` gets the length and the head of the audit chain whenever it grows; `seen` is what was kept of it outside Redis: a chain that does not
+    hold that any more was restored from an older copy, and everything stops until a human looked."""
 
     def __init__(
         self,
@@ -39,11 +40,12 @@ class Book:
         brakes: Brakes | None = None,
         distrust: str | Callable[[], Awaitable[str]] = "",
         anchor: Callable[[int, str], None] = forget_head,
+        seen: tuple[int, str] = (0, ""),
         prefix: str = "rm:ledger:",
     ) -> None:
         self._redis, self._seal, self._clock = redis, Seal(key), clock
         self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
-        self._journal = Journal(redis, self._seal, clock, anchor, prefix)
+        self._journal = Journal(redis, self._seal, clock, anchor, prefix, seen)
 
     @property
     def brakes(self) -> Brakes:

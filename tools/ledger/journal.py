@@ -82,12 +82,14 @@ def key_parts(action: Action, group: str) -> KeyParts:
 
 
 class Journal:
-    """`anchor` gets every new audit head and the chain's length with it."""
+    """`anchor` gets every new audit head and the chain's length with it; `seen` is the last that was kept so, from before this process."""
 
-    def __init__(self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str) -> None:
+    def __init__(
+        self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str, seen: tuple[int, str] = (0, "")
+    ) -> None:
         self._redis, self._seal, self._clock, self._anchor, self._prefix = redis, seal, clock, anchor, prefix
         self._scripts = {name: redis.register_script(text) for name, text in SCRIPTS.items()}
-        self._seen = (0, "")
+        self._seen = seen
 
     async def look(self, clock: Whose = "the later") -> JournalHead:
         """Where things stand now, by the later of our clock and the high-water mark. Rewound, once, when the chain lost its end;

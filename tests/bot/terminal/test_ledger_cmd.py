@@ -10,7 +10,7 @@ from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
 from bot.settings import BadSettings, load
-from bot.store.ledger import brakes_of, ledger_key, open_ledger, why_not
+from bot.store.ledger import brakes_of, head_file, kept_head, ledger_key, open_ledger, why_not
 from bot.store.store import Durability, Store, open_store
 from tests.support.clock import T0, SetClock
 from tests.support.terminal import rackmedic
@@ -154,3 +154,21 @@ async def test_a_ledger_begun_with_another_key_is_refused_with_the_mend_and_left
 def test_a_short_key_is_refused_with_the_mend() -> None:
     with pytest.raises(BadSettings, match="openssl rand"):
         load(None, {"RACKMEDIC_LEDGER_KEY": "short"})
+
+
+async def test_the_newest_head_is_kept_outside_redis_and_an_older_copy_is_noticed_by_the_next_process(tmp_path: Path) -> None:
+    settings = load(None, {"RACKMEDIC_DATA_DIR": str(tmp_path)})
+    async with FakeAsyncRedis() as redis:
+        store = Store(redis, "server", "redis://one")
+        first = await open_ledger(settings, store, HERE, SetClock())
+        await first.stop("ANN", "power work")
+        older = [(key, await redis.dump(key)) for key in ("rm:ledger:audit", "rm:ledger:head")]
+        await first.resume("ANN")
+        length, head = kept_head(head_file(settings))
+        assert (length, head) == (2, (await first.verify()).head)
+        for key, value in older:
+            await redis.restore(key, 0, value or b"", replace=True)
+        await (await open_ledger(settings, store, HERE, SetClock())).let_go("inc-1", "X", [], "T1:ANN")
+        assert "went back in time" in (await first.status()).stopped
+    head_file(settings).write_text("rubbish")
+    assert kept_head(head_file(settings)) == (0, "")
