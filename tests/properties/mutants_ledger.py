@@ -188,6 +188,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
+        "setting the stored clock back gives time back",
+        "I6",
+        (
+            py(
+                "mark = max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest)))",
+                "mark = clock_of(text_of(high))",
+                "ledger.journal",
+            ),
+        ),
+        "test_a_clock_that_was_set_to_zero_gives_a_slow_replica_no_time_back",
+    ),
+    Mutant(
         "actions expire before their time",
         "I6",
         (lua("if until_ms and now <= until_ms then return 'early' end\n"),),
