@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bot.cards.customers import living
-from bot.cards.customers.view import CustomerView, Reader, customer_view
+from bot.cards.customers.view import CustomerReader, CustomerView, customer_view
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.state import CustomerThread, Origin
 from kb.customers.words import load_customer_words
@@ -59,7 +59,7 @@ async def asked(text: str, *faults: dict[str, Any]) -> tuple[Talk, CustomerView]
     stage = staged(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
     await told.reports(text)
-    reader = Reader(frozenset(OURS), WORDS)
+    reader = CustomerReader(frozenset(OURS), WORDS)
     return told, customer_view(await told.rows(), reader)
 
 

@@ -62,7 +62,7 @@ def nothing_known(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class CustomerReader:
     """For whom a view is made: the tenant's hosts, the words, the language, what blocks may be filled with."""
 
     own: Collection[str]
@@ -71,7 +71,7 @@ class Reader:
     known: Known = nothing_known
 
 
-def customer_view(rows: IncidentRows, reader: Reader, *, begun: Collection[str] = (), withdrawn: bool = False) -> CustomerView:
+def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collection[str] = (), withdrawn: bool = False) -> CustomerView:
     """Of a stored incident. `begun`: the actions that somebody has approved."""
     report, own = rows.report, reader.own
     if report is None:
@@ -131,7 +131,7 @@ def _under_way(ladder: Ladder, begun: Collection[str]) -> bool:
     return ladder.open and (ladder.drained or ladder.rung > 0 or ladder.approval in begun or ladder.waiting_for in ("node_back", "proof"))
 
 
-def _cause(row: Hypothesis, reader: Reader) -> TheirCause:
+def _cause(row: Hypothesis, reader: CustomerReader) -> TheirCause:
     leaf, said = reader.words.taxonomy.leaf(row.label), reader.words.cause(row.label, reader.language)
     hosts = tuple(host for host in row.hosts if host in reader.own)
     if leaf.owner != "customer":

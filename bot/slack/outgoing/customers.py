@@ -13,7 +13,7 @@ import structlog
 
 from bot.cards.blocks import Card
 from bot.cards.customers import inside, living
-from bot.cards.customers.view import CustomerView, Known, Reader, customer_view, nothing_known
+from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
 from bot.slack.client import SLACK_TROUBLE, SlackClient, post
@@ -164,7 +164,7 @@ class CustomerCards:
 
     async def _view(self, incident: str, origin: Origin, state: Incident) -> CustomerView:
         own = frozenset(visible_hosts(self.inventory, origin))
-        reader = Reader(own, self.words, self.language(origin), self.known)
+        reader = CustomerReader(own, self.words, self.language(origin), self.known)
         withdrawn = bool(await self.kept.cards.get(incident, "customer_withdrawn"))
         return customer_view(IncidentRows({**state, "id": incident}), reader, begun=await self._begun(incident), withdrawn=withdrawn)
 

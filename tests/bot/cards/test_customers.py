@@ -10,7 +10,7 @@ import pytest
 
 from bot.cards.customers import inside, living
 from bot.cards.customers.phrases import PHRASES, phrase
-from bot.cards.customers.view import CustomerView, Reader, Stage, State, TheirCause, customer_view
+from bot.cards.customers.view import CustomerReader, CustomerView, Stage, State, TheirCause, customer_view
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Evidence, Hypothesis, Incident, Ladder, Ticket
@@ -48,7 +48,7 @@ def cause(label: str, *hosts: str, evidence: Sequence[Evidence] = ()) -> Hypothe
 
 
 def view_of(rows: IncidentRows, language: str = "en", **more: Any) -> CustomerView:
-    return customer_view(rows, Reader(OWN, WORDS, language), **more)
+    return customer_view(rows, CustomerReader(OWN, WORDS, language), **more)
 
 
 def text_of(view: CustomerView) -> str:
