@@ -335,7 +335,7 @@ async def test_what_is_wrong_beside_it_on_the_host_keeps_a_node_held(store: Redi
     office.site.sick(down("active"))
     with pytest.raises(CannotAsk, match="the fault is there"):
         await asks_back(office, incident)
-    office.site.boots["n1"] = "another boot"
+    office.site.boots["n1"] = "another-boot"
     await asks_back(office, incident)
     await office.settle(incident)
     assert [row.action.remedy for row in await office.pending(incident)] == ["resume_node"]
