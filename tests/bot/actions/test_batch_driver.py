@@ -131,7 +131,7 @@ async def test_more_than_the_window_trips_the_breaker_and_the_rest_wait(store: R
 async def test_one_that_changed_is_refused_and_the_others_run(store: Redis) -> None:
     office = office_of(store, "n1", "n2", "n3")
     incident, rows = await asked(office)
-    office.site.boots["n2"] = "another boot"
+    office.site.boots["n2"] = "another-boot"
     await press(office, rows)
     await office.settle(incident)
     assert [row.state for row in await now(office, rows)] == [State.DONE, State.SUPERSEDED, State.DONE]
@@ -143,7 +143,7 @@ async def test_one_that_changed_is_refused_and_the_others_run(store: Redis) -> N
 async def test_one_that_was_refused_is_not_asked_again_where_the_fault_has_gone_by_itself(store: Redis) -> None:
     office = office_of(store, "n1", "n2")
     incident, rows = await asked(office, "n1 n2")
-    office.site.boots["n2"] = "another boot"
+    office.site.boots["n2"] = "another-boot"
     office.site.sick(replace(slow("n2"), value=False))
     await press(office, rows)
     await office.settle(incident)
@@ -156,7 +156,7 @@ async def test_one_that_was_refused_is_not_asked_again_where_the_fault_has_gone_
 async def test_an_old_line_of_the_kernel_is_no_sign_that_the_fault_has_gone(store: Redis) -> None:
     office = Office(store, site(hung("m1")))
     incident, [row] = await asked(office, "m1")
-    office.site.boots["m1"] = "another boot"
+    office.site.boots["m1"] = "another-boot"
     for who in (ANN, BOB):
         await press(office, [row], who, delivery=who)
     await office.settle(incident)

@@ -40,7 +40,15 @@ def test_card_terminal_and_document_say_the_same_of_each_file(reply: str) -> Non
     assert all(words in printed(state, report) for words in SAID)
     rows = document(state, report)["files"]
     assert [row["says"] for row in rows] == SAID
-    assert rows[0] == {"name": "rank0.log", "size": 1_200_000, "kinds": 1, "at": "2026-05-20T02:41:00Z", "unread": "", "says": SAID[0]}
+    assert rows[0] == {
+        "name": "rank0.log",
+        "size": 1_200_000,
+        "kinds": 1,
+        "at": "2026-05-20T02:41:00Z",
+        "unread": "",
+        "left_out": 0,
+        "says": SAID[0],
+    }
 
 
 def test_ten_files_of_the_longest_names_fit_a_card() -> None:

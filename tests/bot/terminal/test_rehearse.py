@@ -57,7 +57,17 @@ async def tried(
     return code, document
 
 
-@pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet"])
+OF_KUBERNETES = ("evict_pods",)
+"""Slurm's nodes have no pods."""
+
+
+async def test_a_remedy_of_another_scheduler_is_refused_in_words(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    for remedy in OF_KUBERNETES:
+        with pytest.raises(Refusal, match="is Kubernetes's, and gpu-001 is scheduled by Slurm"):
+            await tried(world, capsys, remedy)
+
+
+@pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet" and row.id not in OF_KUBERNETES])
 async def test_every_remedy_can_be_tried_and_nothing_changes(
     world: World, staged: Stage, capsys: pytest.CaptureFixture[str], remedy: str
 ) -> None:
@@ -110,7 +120,7 @@ async def test_what_is_no_remedy_for_a_host_is_refused_before_any_host_is_asked(
     [
         (DryRunRequest("reboot", "gpu-009"), "gpu-009 is not in the inventory"),
         (DryRunRequest("gpu_reset", "gpu-001", ("bdf=x; reboot",)), "bdf='x; reboot': must be a PCI address"),
-        (DryRunRequest("drain_node", "slurm-controller"), "runs via a Slurm controller"),
+        (DryRunRequest("drain_node", "slurm-controller"), "runs via a scheduler.s controller"),
     ],
 )
 async def test_what_cannot_be_asked_is_refused_in_words(world: World, asked: DryRunRequest, says: str) -> None:
