@@ -225,7 +225,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the claim is not audited",
         "I8",
-        (lua("local token = next_token()\nfor target", "redis.call('RPOP', P..'audit')\nlocal token = next_token()\nfor target"),),
+        (
+            lua(
+                "if not begin() then return 'retry' end\nlocal token = next_token()\nfor target",
+                "if behind() then return 'retry' end\nlocal token = next_token()\nfor target",
+            ),
+        ),
     ),
     Mutant(
         "a human's leave for the next wave is not audited",
