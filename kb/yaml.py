@@ -5,6 +5,7 @@ place of what it is about.
 """
 
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -93,6 +94,8 @@ DEEPEST = 64
 """Levels that may lie in each other. Measured: libyaml's composer ends the whole process somewhere above 20,000."""
 
 
+MOST_TOLD = 200
+"""Problems of one file that are told; the rest is told once these are mended."""
 MOST_REPEATED = 200_000
 """Values that aliases may stand for, counted as often as they are repeated: nine lines of nine aliases each stand for a milliard."""
 
@@ -125,6 +128,8 @@ def _bounded(text: str) -> str:
             meant = known.get(str(event.anchor), _Size())
             open_[-1].add(meant.values, meant.levels + 1)
             levels, repeated = levels + meant.levels, repeated + meant.values
+        elif isinstance(event, yaml.ScalarEvent):
+            open_[-1].add(1, 0)
         if max(levels, len(open_) - 1) > DEEPEST:
             raise _marked(event, f"nested more than {DEEPEST} levels deep")
         if repeated > MOST_REPEATED:
@@ -147,7 +152,7 @@ def validated(document: Document, model: type[AnyModel], problems: Problems, con
     try:
         return model.model_validate(document.plain, context=context)
     except ValidationError as why:
-        for loc, what in complaints(why, model):
+        for loc, what in islice(complaints(why, model), MOST_TOLD):  # finding a place costs as much as its mapping is long
             problems.note(document.place(*loc), what)
         return None
 

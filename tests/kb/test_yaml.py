@@ -105,7 +105,7 @@ def test_a_problem_says_where_and_what_would_do(good: str, bad: str, told: str, 
         ),
         (
             "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]),
-            "site.yaml:7: is not YAML: its aliases",
+            "site.yaml:6: is not YAML: its aliases",
         ),
         ("a: &a {b: c}\n" + "".join(f"m{n}: {{<<: *a}}\n" for n in range(90_000)), "site.yaml:66668: is not YAML: its aliases repeat"),
         (b"title: \xff\xfe", "site.yaml:1: cannot be read: it is not UTF-8 text (byte 7 is 0xff)"),
