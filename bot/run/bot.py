@@ -171,7 +171,7 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
     )
     unanswered = Unanswered(store.redis, world.ports.clock)
     pane = Pane(client, unanswered, StreamedAnswers(client, unanswered, settings.pane_streams), background)
-    customers = customer_cards(client, cards, inbox, world.ports) if settings.customers else None
+    customers = customer_cards(client, cards, inbox, people, world.ports) if settings.customers else None
     return Window(client, background, people, cards, inbox, titles, living, board, pane, customers)
 
 

@@ -10,14 +10,16 @@ from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
 from bot.slack.outgoing.customers import CustomerCards
 from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.slack.people import People
 from graph.ports import Ports
 from kb.customers.words import load_customer_words
 
 
-def customer_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, ports: Ports) -> CustomerCards:
+def customer_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, ports: Ports) -> CustomerCards:
     """What customers are shown. Streaming and agent blocks stay off in channels that are shared."""
     words, bound = load_customer_words(ports.taxonomy), bindings(ports.inventory.channels)
-    return CustomerCards(client, KeptMessages(client, cards, plans=False), inbox, ports.inventory, words, bound, known_at(ports))
+    kept = KeptMessages(client, cards, plans=False)
+    return CustomerCards(client, kept, inbox, ports.inventory, words, bound, people, known_at(ports))
 
 
 def customer_door(surface: Surface, cards: CustomerCards | None, ports: Ports) -> CustomerDoor | None:

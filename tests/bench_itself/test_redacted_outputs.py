@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
-from kb.redact import redact
 from tests.bench.generate import cases
 from tests.bench.stand import world_seed
+from tests.support.redacted import MOST, facts_that_differ
 from tools.checks import CHECKS
 
-MOST = 0.005
 EVERY = 9
 """Of the easy cases, which hold every fault once, each so-many-th."""
 
@@ -27,11 +26,6 @@ def outputs() -> Iterator[tuple[str, str]]:
 
 
 def test_facts_are_the_same_with_and_without_secrets() -> None:
-    before = after = 0
-    for check, text in outputs():
-        raw, clean = (
-            {(fact.key, fact.device, str(fact.value), fact.status) for fact in CHECKS[check].read(said)} for said in (text, redact(text))
-        )
-        before, after = before + len(raw), after + len(raw ^ clean)
+    before, after = facts_that_differ(outputs())
     assert before > 2000
     assert after <= MOST * before

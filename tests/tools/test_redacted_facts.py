@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 from kb.redact import redact
 from tests.conftest import CAPTURES
+from tests.support.redacted import MOST, facts_that_differ
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-
-MOST = 0.005
-"""Of all facts, those that may differ: an argument of a process that was a secret."""
 
 
 def outputs() -> Iterator[tuple[str, str]]:
@@ -19,11 +17,6 @@ def outputs() -> Iterator[tuple[str, str]]:
 
 
 def test_facts_are_the_same_with_and_without_secrets() -> None:
-    before = after = 0
-    for check, text in outputs():
-        raw, clean = (
-            {(fact.key, fact.device, str(fact.value), fact.status) for fact in CHECKS[check].read(said)} for said in (text, redact(text))
-        )
-        before, after = before + len(raw), after + len(raw ^ clean)
+    before, after = facts_that_differ(outputs())
     assert before > 100
     assert after <= MOST * before

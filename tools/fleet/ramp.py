@@ -6,8 +6,9 @@ are under way end before more are begun.
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator
+
+from tools.turns import Turns
 
 FIRST = 32
 EVERY = 0.25
@@ -19,8 +20,7 @@ class Ramp:
 
     def __init__(self, most: int, first: int = FIRST, every: float = EVERY) -> None:
         self._most, self._width, self._every = most, min(first, most), every
-        self._busy = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._turns = Turns(lambda: self._width)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -31,31 +31,18 @@ class Ramp:
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Wait for a turn, and have it."""
-        await self._enter()
+        if self._turns.full:
+            self._wait()
+        await self._turns.enter()
         try:
             yield
         finally:
-            self._busy -= 1
+            self._turns.leave()
             self._widen()
-
-    async def _enter(self) -> None:
-        if self._busy < self._width and not self._waiting:
-            self._busy += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._wait()
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._busy -= 1  # the turn was given just when nobody wanted it any more
-                self._wake()
-            raise
 
     def _widen(self) -> None:
         self._width = min(self._most, self._width + 1)
-        self._wake()
+        self._turns.wake()
 
     def _wait(self) -> None:
         if self._timer is None and self._width < self._most:
@@ -64,12 +51,5 @@ class Ramp:
     def _after_a_while(self) -> None:
         self._timer = None
         self._widen()
-        if self._waiting:
+        if self._turns.waited_for:
             self._wait()
-
-    def _wake(self) -> None:
-        while self._waiting and self._busy < self._width:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._busy += 1
-                turn.set_result(None)

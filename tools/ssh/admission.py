@@ -5,11 +5,11 @@ A door is a bastion or an sshd where connections are opened (sshd drops them at 
 little. All who go through a door share what was learnt.
 """
 
-import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+
+from tools.turns import Turns
 
 
 @dataclass(slots=True)
@@ -28,8 +28,8 @@ class Admission:
 
     def __init__(self, most: int, gain: float = 1.0) -> None:
         self._most, self._width, self._gain = float(most), float(most), gain
-        self._busy, self._epoch = 0, 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._epoch = 0
+        self._turns = Turns(lambda: self.width)
 
     @property
     def width(self) -> int:
@@ -39,7 +39,7 @@ class Admission:
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[Attempt]:
         """Wait for a turn; what happened to the connection is learnt at the end."""
-        await self._enter()
+        await self._turns.enter()
         attempt = Attempt(self._epoch)
         try:
             yield attempt
@@ -48,32 +48,10 @@ class Admission:
             raise
         self._leave(attempt, opened=not attempt.dropped)
 
-    async def _enter(self) -> None:
-        if self._busy < self.width and not self._waiting:
-            self._busy += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._busy -= 1  # the turn was given just when nobody wanted it any more
-                self._wake()
-            raise
-
     def _leave(self, attempt: Attempt, *, opened: bool) -> None:
-        self._busy -= 1
         if opened:
             self._width = min(self._most, self._width + self._gain / self._width)
         elif attempt.dropped and attempt.epoch == self._epoch:
             self._width = max(1.0, self._width / 2)
             self._epoch += 1
-        self._wake()
-
-    def _wake(self) -> None:
-        while self._waiting and self._busy < self.width:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._busy += 1
-                turn.set_result(None)
+        self._turns.leave()

@@ -16,7 +16,6 @@ BROKEN, WORKS, PERSON, WITHDRAW = "customer.broken", "customer.works", "customer
 BUTTONS = {BROKEN: "broken", WORKS: "works", PERSON: "person", WITHDRAW: "withdraw"}
 MARKS: Mapping[str, str] = {
     "received": "🔎",
-    "looking": "🔎",
     "yours": "🛠",
     "ours": "🔴",
     "both": "🔴",
@@ -127,7 +126,7 @@ def _unknown(view: CustomerView) -> list[Line]:
 
 
 def _buttons(view: CustomerView) -> list[Block]:
-    if view.stage in ("received", "looking"):
+    if view.stage == "received":
         return []
     value, words = carry(view.incident), view.language
     again = blocks.button(phrase("button_broken", words), BROKEN, value)

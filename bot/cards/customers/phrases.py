@@ -9,7 +9,6 @@ ENGLISH = "en"
 
 PHRASES: Mapping[str, Mapping[str, str]] = {
     "received": {"en": "Received. I am looking at your machines.", "de": "Angekommen. Ich sehe mir Ihre Maschinen an."},
-    "looking": {"en": "I am looking at your machines.", "de": "Ich sehe mir Ihre Maschinen an."},
     "yours": {"en": "You can mend this yourselves", "de": "Das können Sie selbst beheben"},
     "ours": {"en": "A fault on our side", "de": "Ein Fehler auf unserer Seite"},
     "both": {
@@ -54,10 +53,6 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "When did it last work, and what did you change since (image, data, settings, number of machines)?",
         "de": "Wann lief es zuletzt, und was haben Sie seitdem geändert (Image, Daten, Einstellungen, Zahl der Maschinen)?",
     },
-    "again": {
-        "en": "I asked a while ago and still need an answer.",
-        "de": "Ich habe vor einer Weile gefragt und brauche noch eine Antwort.",
-    },
     "button_broken": {"en": "Still broken", "de": "Geht noch immer nicht"},
     "button_works": {"en": "It works again", "de": "Geht wieder"},
     "button_person": {"en": "Ask a person", "de": "Einen Menschen fragen"},
@@ -77,10 +72,6 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "could_not_look": {
         "en": "Some of your machines did not answer me: {names}.",
         "de": "Einige Ihrer Maschinen haben mir nicht geantwortet: {names}.",
-    },
-    "too_many": {
-        "en": "You have reported a lot in a short time. I go on with this at {time} UTC; nothing is lost.",
-        "de": "Sie haben in kurzer Zeit viel gemeldet. Damit mache ich um {time} UTC weiter; nichts geht verloren.",
     },
     "say_more": {
         "en": "Say what is wrong and on which machines or in which job, for example: job 4711 hangs on gpu-[017-020].",

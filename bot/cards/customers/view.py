@@ -13,11 +13,11 @@ from graph.rows import IncidentRows
 from graph.state import Evidence, Hypothesis, Ladder
 from kb.customers.words import CauseWords, CustomerWords
 
-Stage = Literal["received", "looking", "yours", "ours", "both", "healthy", "asked", "people"]
+Stage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
 State = Literal["", "received", "taken", "repairing", "proved", "closed"]
 """How far our side is with what is ours: empty where nothing is."""
 Known = Callable[[str, Sequence[str]], Mapping[str, str]]
-"""What a block of a cause may be filled with on these hosts: slot → value, of the site's profile or the driver."""
+"""What a block of a cause may be filled with on these hosts: slot → value, of the site's profile."""
 MOST_CAUSES, MOST_LINES = 3, 2
 ALL_FAILED = "all"
 """The check of a row that says that nothing could be looked at on its host."""
@@ -109,7 +109,7 @@ def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause], ask
         return "asked"
     if report.outcome == "no_fault":
         return "healthy"
-    return "people" if rows.ticket is not None or report.outcome in ("abstained", "handed_off", "diagnosed") else "looking"
+    return "people"
 
 
 def _state(rows: IncidentRows, causes: Sequence[TheirCause], begun: Collection[str]) -> State:

@@ -7,6 +7,7 @@ is never a command: of all intents they have four, and the rest of it is evidenc
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from bot.cards.blocks import Card
@@ -20,13 +21,12 @@ from bot.policy.leaks import Inside
 from bot.slack.client import post
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
-from bot.slack.incoming.messages import LONGEST_READ, heeded
-from bot.slack.incoming.payloads import Arrival, Payload
+from bot.slack.incoming.messages import heeded, item_of, understood
+from bot.slack.incoming.payloads import Arrival, Payload, thread_of
 from bot.slack.outgoing.customers import CUSTOMER, SIDE, CustomerCards, place_of
 from graph.conversation.addressed import Heed
 from graph.conversation.intents import Intent
 from graph.conversation.news import tells_nothing
-from graph.conversation.read import read
 from graph.conversation.said import Said
 from graph.state import CustomerThread, Item, Origin
 from tools.inventory.hosts import ChannelRow, Inventory
@@ -43,19 +43,19 @@ ASKS: Final[Mapping[Intent, Intent]] = {
     Intent.SUMMARY: Intent.STATUS,
 }
 """What a customer may ask for, by what was understood; everything else is news."""
-PRESSED: Final[Mapping[str, tuple[Intent, str]]] = {
-    "broken": (Intent.STILL_BROKEN, "heard_broken"),
-    "works": (Intent.FIXED, "heard_works"),
-    "person": (Intent.HAND_OFF, "heard_person"),
-}
-"""What a button does → what is stored, and what is answered."""
+PRESSED: Final[Mapping[str, Intent]] = {"broken": Intent.STILL_BROKEN, "works": Intent.FIXED, "person": Intent.HAND_OFF}
+"""What a button does → what is stored."""
 HEARD: Final[Mapping[Intent, str]] = {
     Intent.STILL_BROKEN: "heard_broken",
     Intent.FIXED: "heard_works",
     Intent.HAND_OFF: "heard_person",
     Intent.NEW_FACTS: "heard_broken",
 }
-BUTTONS = frozenset({*living.BUTTONS, *inside.BUTTONS})
+"""What is stored → the phrase that answers it."""
+MOST_PEOPLE = 60
+"""Members of the operators' channel whose names are looked for; each is asked of Slack once a minute at most."""
+LONGEST_COMPLAINT = 900
+"""Characters of what Slack shows under a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,14 @@ class CustomerDoor:
     # -- messages -----------------------------------------------------------------------------------------------------
 
     async def _begin(self, arrival: Arrival, row: ChannelRow) -> None:
-        said = await self._understood(arrival, self._origin(arrival, row))
+        origin = self._origin(arrival, row)
+        said = await understood(self.surface, arrival, origin)
         if not (arrival.files or arrival.in_thread) and (not said.text or tells_nothing(said, arrival.at)):
             self._say(arrival, living.said(phrase("say_more", row.language)))
             return
-        origin = self._origin(arrival, row)
         async with storing():
-            received = await self.surface.inbox.open(origin, arrival.key, lambda incident: _item(arrival, said.text, incident, "mention"))
+            make = partial(item_of, arrival, said, kind="mention", data={SIDE: CUSTOMER})
+            received = await self.surface.inbox.open(origin, arrival.key, make)
         if not received.duplicate:
             self.surface.stored(received.incident)
             self.surface.tasks.spawn("customer_card", self.cards.paint_quietly(received.incident))
@@ -104,7 +105,7 @@ class CustomerDoor:
             origin = await self.surface.inbox.origin(incident)
         if origin is None or origin.customer is None:
             raise policy.NotServed("tenant")
-        said = await self._understood(arrival, origin)
+        said = await understood(self.surface, arrival, origin)
         async with storing():
             before = await self.surface.pulse.heard(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
         if await heeded(self.surface, arrival, said, before) is Heed.SILENCE:
@@ -119,21 +120,13 @@ class CustomerDoor:
         if intent is Intent.STATUS:
             self.surface.tasks.spawn("customer_card", self.cards.again(incident))
             return
-        told = Said(intent=intent)
-        item = _item(arrival, said.text, incident, told.kind, told.data())
+        told = Said(intent=intent, text=said.text)
+        item = item_of(arrival, told, incident, kind=told.kind, data={**told.data(), SIDE: CUSTOMER})
         async with storing():
             new = await self.surface.inbox.enqueue(item, arrival.key)
         if new:
             self.surface.stored(incident)
             self._say(arrival, living.said(phrase(HEARD[intent], row.language)))
-
-    async def _understood(self, arrival: Arrival, origin: Origin) -> Said:
-        """What it asks for, by rules alone, with no names but the tenant's own."""
-        text = grammar.people_see(grammar.without_us(arrival.raw, arrival.us))
-        if not text and not arrival.files:
-            return Said(intent=Intent.STATUS)
-        said = await asyncio.to_thread(read, text[:LONGEST_READ], self.surface.vocabulary_of(origin), arrival.at)
-        return said.model_copy(update={"text": text})
 
     def _origin(self, arrival: Arrival, row: ChannelRow) -> Origin:
         came = CustomerThread(
@@ -168,7 +161,7 @@ class CustomerDoor:
         if pressed.does == "withdraw":
             self.surface.tasks.spawn("customer_withdraws", self._withdraw(origin, pressed.incident))
             return
-        intent, words = PRESSED[pressed.does]
+        intent = PRESSED[pressed.does]
         action, user = payload["actions"][0], payload["user"]
         key = (
             f"{user.get('team_id')}.{row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
@@ -181,7 +174,7 @@ class CustomerDoor:
         if new:
             self.surface.stored(pressed.incident)
             where = place_of(origin.customer) if origin.customer else origin
-            shown = living.said(phrase(words, row.language))
+            shown = living.said(phrase(HEARD[intent], row.language))
             self.surface.tasks.spawn("customer_answer", post(self.surface.client, where.channel, where.thread_ts, shown))
 
     async def tell(self, payload: Payload) -> None:
@@ -216,7 +209,11 @@ class CustomerDoor:
         row = policy.serve_customer(Place("", channel), self.surface.bound)
         async with storing():
             origin = await self.surface.inbox.origin(incident)
-        if origin is None or origin.customer is None or (origin.customer.channel, origin.customer.thread_ts) != (channel, _thread(payload)):
+        if (
+            origin is None
+            or origin.customer is None
+            or (origin.customer.channel, origin.customer.thread_ts) != (channel, thread_of(payload))
+        ):
             raise OldButton
         return origin, row
 
@@ -244,22 +241,3 @@ class CustomerDoor:
     def _said_by(said: Any, origin: Origin) -> set[str]:
         theirs = origin.customer.user if origin.customer else ""
         return {str(row.get("user") or "") for row in said} - {theirs}
-
-
-MOST_PEOPLE = 60
-"""Members of the operators' channel whose names are looked for; each is asked of Slack once a minute at most."""
-LONGEST_COMPLAINT = 900
-"""Characters of what Slack shows under a field."""
-
-
-def _item(arrival: Arrival, text: str, incident: str, kind: Any, data: Mapping[str, Any] | None = None) -> Item:
-    more: dict[str, Any] = {"files": [file.to_json() for file in arrival.files]} if arrival.files else {}
-    if kind == "mention" and arrival.in_thread:
-        more["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
-    whole = {**(data or {}), **more, SIDE: CUSTOMER}
-    return Item(id=arrival.key, kind=kind, incident=incident, at=arrival.at, user=arrival.user, text=text, data=whole)
-
-
-def _thread(payload: Payload) -> str:
-    container, message = payload.get("container") or {}, payload.get("message") or {}
-    return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")

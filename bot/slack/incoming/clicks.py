@@ -17,7 +17,7 @@ from bot.slack.incoming import grammar
 from bot.slack.incoming.feedback import vote
 from bot.slack.incoming.forms import open_form, sender
 from bot.slack.incoming.intake import take_in
-from bot.slack.incoming.payloads import Payload, moment, read_files, whole_text
+from bot.slack.incoming.payloads import Payload, moment, read_files, thread_of, whole_text
 from graph.rows import IncidentRows
 from graph.state import Item, Origin, Ticket
 from tools.inventory.ranges import fold
@@ -44,7 +44,7 @@ async def press(surface: Surface, payload: Payload) -> None:
     team, channel, user = _where(payload)
     await surface.admit(Place(team, channel), user)
     async with storing():
-        if await surface.inbox.find(team, channel, _thread(payload)) != pressed.incident:
+        if await surface.inbox.find(team, channel, thread_of(payload)) != pressed.incident:
             raise OldButton
     if action.get("action_id") == feedback.VOTE:
         await vote(surface, payload, team, channel, user)
@@ -62,7 +62,7 @@ async def press(surface: Surface, payload: Payload) -> None:
         await open_form(surface, pressed, str(payload["trigger_id"]))
         return
     ts = str(action.get("action_ts") or payload.get("trigger_id"))
-    key = f"{team}.{channel}.{_thread(payload)}.{action['action_id']}.{user}.{ts}"
+    key = f"{team}.{channel}.{thread_of(payload)}.{action['action_id']}.{user}.{ts}"
     await _store(surface, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {}, pressed.chosen)
 
 
@@ -136,8 +136,3 @@ async def _store(surface: Surface, key: str, kind: str, incident: str, user: str
 
 def _where(payload: Payload) -> tuple[str, str, str]:
     return str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
-
-
-def _thread(payload: Payload) -> str:
-    container, message = payload.get("container") or {}, payload.get("message") or {}
-    return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")

@@ -124,7 +124,7 @@ async def _hear(surface: Surface, arrival: Arrival) -> Heard:
     if arrival.alert:
         said = Said(intent=Intent.NEW_FACTS, text=grammar.people_see(arrival.raw))
         return await (_store(surface, arrival, said, incident) if incident else _open(surface, arrival, said))
-    said = await _understood(surface, arrival)
+    said = await understood(surface, arrival, _origin(arrival))
     if incident is not None:
         return await _reply(surface, arrival, said, incident)
     policy.colleague(await surface.people.person(arrival.user), arrival.team)
@@ -151,12 +151,12 @@ async def _personal(surface: Surface, arrival: Arrival) -> Heard:
     return Heard()
 
 
-async def _understood(surface: Surface, arrival: Arrival) -> Said:
-    """What it asks for, by rules alone, read beside the loop. A bare mention asks how things stand."""
+async def understood(surface: Surface, arrival: Arrival, origin: Origin) -> Said:
+    """What it asks for, by rules alone, read beside the loop, with the names that its place may speak of. A bare mention asks how things stand."""
     text = grammar.people_see(grammar.without_us(arrival.raw, arrival.us))
     if not text and not arrival.files:
         return Said(intent=Intent.STATUS)
-    said = await asyncio.to_thread(read, text[:LONGEST_READ], surface.vocabulary_of(_origin(arrival)), arrival.at)
+    said = await asyncio.to_thread(read, text[:LONGEST_READ], surface.vocabulary_of(origin), arrival.at)
     return said.model_copy(update={"text": text})
 
 
@@ -205,7 +205,7 @@ async def heeded(surface: Surface, arrival: Arrival, said: Said, before: Before)
 async def _store(surface: Surface, arrival: Arrival, said: Said, incident: str) -> Heard:
     data = {} if arrival.alert else said.data()
     async with storing():
-        new = await surface.inbox.enqueue(_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
+        new = await surface.inbox.enqueue(item_of(arrival, said, incident, kind=said.kind, data=data), arrival.key)
     if new:
         surface.stored(incident)
     return Heard(incident)
@@ -234,7 +234,7 @@ def asks_only(said: Said) -> bool:
 
 
 async def _open(surface: Surface, arrival: Arrival, said: Said) -> Heard:
-    make = partial(_item, arrival, said, kind="mention", data={})
+    make = partial(item_of, arrival, said, kind="mention", data={})
     received = await take_in(surface, _origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
     return Heard(received.incident, received.opened)
 
@@ -243,7 +243,8 @@ def _origin(arrival: Arrival) -> Origin:
     return Origin(kind="slack", team=arrival.team, channel=arrival.channel, thread_ts=arrival.root, user=arrival.user)
 
 
-def _item(arrival: Arrival, said: Said, incident: str, *, kind: ItemKind, data: dict[str, Any]) -> Item:
+def item_of(arrival: Arrival, said: Said, incident: str, *, kind: ItemKind, data: dict[str, Any]) -> Item:
+    """A message as the inbox holds it, with pointers to its files and to what its thread said before."""
     more: dict[str, Any] = {"files": [file.to_json() for file in arrival.files]} if arrival.files else {}
     if kind == "mention" and arrival.in_thread:
         more["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}

@@ -74,6 +74,12 @@ class Arrival:
         return moment(self.ts)
 
 
+def thread_of(payload: Payload) -> str:
+    """The thread that a click was made in; of a message that is no reply, its own."""
+    container, message = payload.get("container") or {}, payload.get("message") or {}
+    return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")
+
+
 def moment(ts: str) -> datetime:
     """A Slack timestamp as a time."""
     return datetime.fromtimestamp(float(ts), UTC)

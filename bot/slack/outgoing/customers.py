@@ -14,11 +14,14 @@ import structlog
 from bot.cards.blocks import Card
 from bot.cards.customers import inside, living
 from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
+from bot.cards.incidents import notes
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
+from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, SlackClient, post
-from bot.slack.outgoing.living import no_records, no_state
+from bot.slack.outgoing.living import BeingPainted, no_records, no_state
 from bot.slack.outgoing.posts import POSTING, KeptMessages, Once
+from bot.slack.people import People
 from graph.incident.visible import visible_hosts
 from graph.ports import Progress
 from graph.report import Report
@@ -34,7 +37,7 @@ SIDE, CUSTOMER = "side", "customer"
 """Of an item's data: who said it."""
 ROOT, QUOTE, LIVING, MOVED = "rackmedic_customer_root", "rackmedic_customer_said", "rackmedic_customer", "rackmedic_customer_moved"
 PATIENCE = timedelta(seconds=12)
-QUIET_STAGES = frozenset({"received/", "looking/"})
+QUIET = "received/"
 """What is shown on the message and told by no other."""
 HISTORY = 200
 """Messages of the internal channel among which a thread is looked for that was begun before a crash."""
@@ -56,6 +59,7 @@ class CustomerCards:
     inventory: Inventory
     words: CustomerWords
     bound: Mapping[str, ChannelRow]
+    people: People
     known: Known = nothing_known
     _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
     _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
@@ -83,13 +87,15 @@ class CustomerCards:
         return origin
 
     async def quote(self, origin: Origin, incident: str, key: str, words: str, files: Sequence[str]) -> None:
-        """What a customer wrote, in the internal thread, once."""
+        """What a customer wrote, in the internal thread, once; nothing where others can read that by now."""
+        if await self.people.shared(origin.channel):
+            return
         marked = {"event_type": QUOTE, "event_payload": {"item": key}}
         await Once(self.client, self.kept.cards).post(origin, incident, f"said:{key}", inside.quoted(origin.tenant, words, files), marked)
 
     async def note(self, origin: Origin, card: Card) -> None:
         """A message in the internal thread, which is there by the first turn."""
-        if origin.thread_ts:
+        if origin.thread_ts and not await self.people.shared(origin.channel):
             await post(self.client, origin.channel, origin.thread_ts, card)
 
     async def _begin(self, item: Item, origin: Origin, came: CustomerThread) -> Origin:
@@ -99,7 +105,9 @@ class CustomerCards:
         if ts == POSTING:
             ts = await self._found(origin.channel, marked)
         if not ts:
-            first = inside.root(item.incident, origin.tenant, came.channel, item.text, _files(item))
+            shared = await self.people.shared(origin.channel)
+            ours = inside.root(item.incident, origin.tenant, came.channel, item.text, _files(item))
+            first = notes.refused(policy.WHY_NOT["shared"]) if shared else ours
             ts = await post(self.client, origin.channel, "", first, marked)
         await cards.set(item.incident, "root", ts)
         await cards.set(item.incident, f"said:{item.id}", ts)  # it quotes the item that it was begun for
@@ -121,8 +129,7 @@ class CustomerCards:
         where = place_of(origin.customer)
         async with self.kept.cards.alone(incident, "customer", wait=PATIENCE) as alone:
             if not alone:
-                log.info("customers.painted_elsewhere", incident=incident)
-                return
+                raise BeingPainted(BeingPainted.__doc__)
             view = await self._view(incident, origin, state or await self._state_of(incident))
             marked = {"event_type": LIVING, "event_payload": {"incident": incident}}
             await self.kept.put(where, incident, "customer", living.render(view), marked)
@@ -132,7 +139,7 @@ class CustomerCards:
         """The same between turns, where Slack's trouble is written down and no more."""
         try:
             await self.paint(incident)
-        except SLACK_TROUBLE as trouble:
+        except (*SLACK_TROUBLE, BeingPainted) as trouble:
             log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200])
 
     async def again(self, incident: str) -> None:
@@ -154,9 +161,9 @@ class CustomerCards:
         """A message of its own for what is news; each once."""
         stands = f"{view.stage}/{view.state}"
         before = await self.kept.cards.get(view.incident, "customer_told")
-        if stands == before or (stands in QUIET_STAGES and not before):
+        if stands == before or (stands == QUIET and not before):
             return
-        if stands not in QUIET_STAGES:
+        if stands != QUIET:
             await post(
                 self.client, where.channel, where.thread_ts, living.moved(view), {"event_type": MOVED, "event_payload": {"stands": stands}}
             )

@@ -40,7 +40,7 @@ def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
 def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
     words = load_customer_words(load_taxonomy())
     kept = KeptMessages(surface.client, PostedCards(redis), plans=False)
-    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, words, surface.bound)
+    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, words, surface.bound, surface.people)
     cards.reads(state_of=surface.state_of)
     return cards
 
@@ -114,6 +114,18 @@ async def test_a_thread_that_was_begun_before_a_crash_is_found_and_not_begun_aga
     await bot.inbox.settle(incident, origin.model_copy(update={"thread_ts": ""}))
     assert (await begun(bot, incident)).thread_ts == origin.thread_ts
     assert len(bot.texts(OPS)) == 1
+
+
+async def test_where_the_operators_channel_is_shared_by_now_nothing_of_a_customer_is_written_there(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    bot.slack.share(OPS)
+    await begun(bot, incident)
+    await bot.slack.say("carla", ACME, "@olga we lost job 4711 for good", thread_ts=ts)
+    await bot.slack.say("carla", ACME, "@rackmedic and gpu-018 too", thread_ts=ts)
+    await bot.settled()
+    for item in await bot.inbox.peek(incident):
+        await cards_of(bot.surface, bot.redis).home(item)
+    assert not [text for text in bot.texts(OPS) if "4711" in text or "gpu-018" in text or "acme" in text]
 
 
 async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None:

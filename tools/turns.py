@@ -1,0 +1,51 @@
+"""A line of those who wait until there is room: first come, first served. How wide the room is, is its owner's to say."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+
+class Turns:
+    """`width()` may be busy at once. Whoever entered leaves; whoever widens the room wakes those who wait."""
+
+    def __init__(self, width: Callable[[], int]) -> None:
+        self._width = width
+        self._busy = 0
+        self._line: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._line)
+
+    @property
+    def full(self) -> bool:
+        """Whether who comes now has to wait."""
+        return self._busy >= self._width() or self.waited_for
+
+    async def enter(self) -> None:
+        """Wait for a turn."""
+        if not self.full:
+            self._busy += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave()  # the turn was given just when nobody wanted it any more
+            raise
+
+    def leave(self) -> None:
+        """A turn is over."""
+        self._busy -= 1
+        self.wake()
+
+    def wake(self) -> None:
+        """Give turns to those who wait, as far as there is room."""
+        while self._line and self._busy < self._width():
+            turn = self._line.popleft()
+            if not turn.done():
+                self._busy += 1
+                turn.set_result(None)
