@@ -46,9 +46,12 @@ def test_four_times_the_text_costs_four_times_the_work(read: Reader) -> None:
 
 def test_quadratic_work_would_be_seen() -> None:
     def pairs(text: str) -> int:
-        return sum(text.count(one) for one in text)
+        return sum(1 for _ in text for _ in text)  # a count in C is so quick that what surrounds it weighs as much
 
-    assert growth(pairs, "a" * SMALL, "a" * SMALL * TIMES) > MOST
+    short = "a" * 500
+    assert any(
+        growth(pairs, short, short * TIMES) > MOST for _ in range(10)
+    )  # `growth` believes the kindest reading, and a machine may be busy
 
 
 def test_functions_of_every_room_that_reads_strangers_are_among_them() -> None:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from tools.turns import Turns
+from tools.limiter import Limiter
 
 FIRST = 32
 EVERY = 0.25
@@ -20,7 +20,7 @@ class Ramp:
 
     def __init__(self, most: int, first: int = FIRST, every: float = EVERY) -> None:
         self._most, self._width, self._every = most, min(first, most), every
-        self._turns = Turns(lambda: self._width)
+        self._limiter = Limiter(lambda: self._width)
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -31,18 +31,18 @@ class Ramp:
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Wait for a turn, and have it."""
-        if self._turns.full:
+        if self._limiter.full:
             self._wait()
-        await self._turns.enter()
+        await self._limiter.enter()
         try:
             yield
         finally:
-            self._turns.leave()
+            self._limiter.leave()
             self._widen()
 
     def _widen(self) -> None:
         self._width = min(self._most, self._width + 1)
-        self._turns.wake()
+        self._limiter.wake()
 
     def _wait(self) -> None:
         if self._timer is None and self._width < self._most:
@@ -51,5 +51,5 @@ class Ramp:
     def _after_a_while(self) -> None:
         self._timer = None
         self._widen()
-        if self._turns.waited_for:
+        if self._limiter.waited_for:
             self._wait()

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from tools.turns import Turns
+from tools.limiter import Limiter
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Admission:
     def __init__(self, most: int, gain: float = 1.0) -> None:
         self._most, self._width, self._gain = float(most), float(most), gain
         self._epoch = 0
-        self._turns = Turns(lambda: self.width)
+        self._limiter = Limiter(lambda: self.width)
 
     @property
     def width(self) -> int:
@@ -39,7 +39,7 @@ class Admission:
     @contextlib.asynccontextmanager
     async def slot(self) -> AsyncIterator[Attempt]:
         """Wait for a turn; what happened to the connection is learnt at the end."""
-        await self._turns.enter()
+        await self._limiter.enter()
         attempt = Attempt(self._epoch)
         try:
             yield attempt
@@ -54,4 +54,4 @@ class Admission:
         elif attempt.dropped and attempt.epoch == self._epoch:
             self._width = max(1.0, self._width / 2)
             self._epoch += 1
-        self._turns.leave()
+        self._limiter.leave()

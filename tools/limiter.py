@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Turns:
+class Limiter:
     """`width()` may be busy at once. Whoever entered leaves; whoever widens the room wakes those who wait."""
 
     def __init__(self, width: Callable[[], int]) -> None:
