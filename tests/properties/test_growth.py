@@ -4,11 +4,12 @@ Functions are found by their signature (`strangers.readers`), so that a new one 
 one thread for the same text at two sizes, the best of some readings where the first is suspect.
 """
 
+import re
 import time
 
 import pytest
 
-from tests.properties.strangers import LEFT_OUT, TEXTS, Reader, readers
+from tests.properties.strangers import LEFT_OUT, OWN, TEXTS, WITHIN, Reader, readers
 
 SMALL, TIMES = 2_000, 4
 MOST = 8.0
@@ -66,4 +67,7 @@ def test_functions_of_every_room_that_reads_strangers_are_among_them() -> None:
         "kb.logs.kernel",
         "tools.checks",
     } <= rooms
-    assert not LEFT_OUT.keys() & {where for where, _ in EVERY}
+    called = {where for where, _ in EVERY}
+    assert not LEFT_OUT.keys() & called
+    assert all(named <= called for why in LEFT_OUT.values() if (named := {*re.findall(r"`([\w.]+)`", why)})), "reads with what is not here"
+    assert (OWN.keys() | WITHIN.keys()) <= called, "a function that is no longer there"

@@ -238,6 +238,7 @@ def test_a_path_in_front_changes_nothing(argv: list[str], folder: str) -> None:
         ({"facts": [{"key": "site.x", "kind": "str", "regex": "x", "json": "y"}]}, "either regex or json"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": "("}]}, "no regular expression"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": "(a+)+$"}]}, "can take for ever"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": "[ab]" * 501}]}, "is longer than 2000 characters"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": "(a|aa)+$"}]}, "can take for ever"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": r"(a+)\1"}]}, "refers back"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": ".*a" * 9}]}, "more than 6"),

@@ -18,6 +18,8 @@ from tools.fact import Fact, Status, Value
 KINDS = ("bool", "int", "float", "str")
 LONGEST_LINE, MOST_FACTS, LONGEST_VALUE = 500, 512, 200
 MOST_REPEATS = 6
+LONGEST_PATTERN = 2_000
+"""Characters. Python's own compiler takes four times as long for a pattern of twice the classes."""
 _UNBOUNDED = 64
 """A repetition that may go on longer than this counts as endless."""
 
@@ -47,7 +49,9 @@ def json_path(text: str) -> tuple[str | int, ...]:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """The compiled pattern. Refused: what is nested or repeated so that a hostile line could keep it busy."""
+    """The compiled pattern. Refused: what is nested or repeated so that a hostile line could keep it busy, and what is very long."""
+    if len(text) > LONGEST_PATTERN:
+        raise BadPattern(f"is longer than {LONGEST_PATTERN} characters")
     try:
         tree, compiled = sre.parse(text), re.compile(text)
     except (re.error, RecursionError, OverflowError) as why:
