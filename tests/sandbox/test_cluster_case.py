@@ -96,6 +96,18 @@ def test_a_missing_file_is_refused_too(tmp_path: Path) -> None:
         load_case(tmp_path / "absent.yaml")
 
 
+REPEATS = "a0: &a0 [0, 0]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+"""A few lines that stand for milliards of values."""
+
+
+@pytest.mark.parametrize(("text", "why"), [("[" * 60_000, "nested more than"), (REPEATS, "aliases repeat")], ids=["brackets", "aliases"])
+def test_a_file_made_to_end_the_process_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "bomb.yaml"
+    file.write_text(text)
+    with pytest.raises(BadCase, match=why):
+        load_case(file)
+
+
 def test_the_truth_changes_nothing() -> None:
     told, untold = Cluster.from_case(parse_case(GOOD)), Cluster.from_case(parse_case({k: v for k, v in GOOD.items() if k != "truth"}))
     assert told.state_hash() == untold.state_hash()

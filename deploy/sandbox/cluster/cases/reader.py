@@ -16,6 +16,7 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Happening, Modifier
+from kb.yaml import plain
 from tools.inventory.ranges import NAME
 
 DEFAULT_T = -620.0
@@ -35,7 +36,7 @@ def load_case(path: Path | str) -> SimulatedCase:
     """Read a case file; BadCase with all problems at once."""
     path = Path(path)
     try:
-        raw = yaml.safe_load(path.read_text())
+        raw = plain(path.read_text())
     except OSError as why:
         raise BadCase(str(path), [f"cannot be read: {why.strerror}"]) from why
     except (yaml.YAMLError, UnicodeDecodeError) as why:
