@@ -6,6 +6,7 @@ one that dies is started again; one that cannot start at all stops the start.
 
 import asyncio
 import contextlib
+import json
 import signal
 import socket
 import sys
@@ -18,6 +19,9 @@ from bot.tasks import end
 
 log = structlog.get_logger()
 READY = b"ready\n"
+REFUSED = b"refused "
+LONGEST_REFUSAL = 1 << 20
+"""Bytes of a refusal that go from a worker to whoever started it; files of a site have two hundred problems told at most."""
 READY_WITHIN = 120.0
 STOP_WITHIN = 30.0
 """Seconds for a worker to bring its turns to a stored step."""
@@ -45,16 +49,18 @@ class Worker:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = await asyncio.create_subprocess_exec(*self._command, stdin=theirs.fileno())
-        self._said, self._line = await asyncio.open_connection(sock=ours)
+        self._said, self._line = await asyncio.open_connection(sock=ours, limit=2 * LONGEST_REFUSAL)
 
     async def ready(self) -> None:
-        """Wait until it works. Raises Refusal when it does not come so far; its own words are on stderr."""
-        with contextlib.suppress(TimeoutError, OSError):
+        """Wait until it works. Raises Refusal when it does not come so far: its own, else its words are on stderr."""
+        said = b""
+        with contextlib.suppress(TimeoutError, OSError, ValueError):  # a line that is too long is a ValueError
             async with asyncio.timeout(READY_WITHIN):
-                if self._said is not None and await self._said.readline() == READY:
-                    return
+                said = await self._said.readline() if self._said is not None else b""
+        if said == READY:
+            return
         await self.stop()
-        raise Refusal("the worker process did not start; what it said stands above")
+        raise _refusal(said) or Refusal("the worker process did not start; what it said stands above")
 
     async def keep(self) -> None:
         """Start it again whenever it has died, until cancelled."""
@@ -113,7 +119,8 @@ async def workers(command: Sequence[str], count: int) -> AsyncIterator[Callable[
 
 @contextlib.asynccontextmanager
 async def tied(stop: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
-    """For a worker started by `workers`: set `stop` when whoever started it is gone. Yields how to say that it is ready."""
+    """For a worker started by `workers`: set `stop` when whoever started it is gone. Yields how to say that it is ready. What is refused before
+    that is told to them and ends here: several workers and their front end refuse the same, and it is to be read once."""
     line = socket.socket(fileno=sys.stdin.fileno())
     said, back = await asyncio.open_connection(sock=line)
 
@@ -122,12 +129,38 @@ async def tied(stop: asyncio.Event) -> AsyncIterator[Callable[[], None]]:
             await said.read()
         stop.set()
 
+    is_ready = False
+
+    def ready() -> None:
+        nonlocal is_ready
+        is_ready = True
+        back.write(READY)
+
     listening = asyncio.create_task(listen())
     try:
-        yield lambda: back.write(READY)
+        yield ready
+    except Refusal as why:
+        if is_ready:
+            raise
+        back.write(_told(why))
+        with contextlib.suppress(OSError):
+            await back.drain()
     finally:
         await end(listening)
         back.close()
+
+
+def _told(why: Refusal) -> bytes:
+    return REFUSED + json.dumps({"says": str(why)[: LONGEST_REFUSAL // 8], "code": why.code}).encode() + b"\n"
+
+
+def _refusal(said: bytes) -> Refusal | None:
+    """What a worker refused, by the line that it wrote."""
+    try:
+        row = json.loads(said.removeprefix(REFUSED)) if said.startswith(REFUSED) else None
+        return Refusal(str(row["says"]), int(row["code"])) if row else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def own_command(*words: str) -> tuple[str, ...]:

@@ -48,6 +48,24 @@ async def test_a_worker_that_cannot_start_stops_the_start(tmp_path: Path) -> Non
             await ready()
 
 
+async def test_what_a_worker_refuses_is_told_once_by_whoever_started_it(tmp_path: Path) -> None:
+    told = """{"says": "line one\\nline two", "code": 2}"""
+    says = f"import socket; socket.socket(fileno=0).sendall(b'refused ' + {told.encode()!r} + b'\\n')"
+    async with workers(script(tmp_path, says), 1) as ready:
+        with pytest.raises(Refusal) as refused:
+            await ready()
+    assert (str(refused.value), refused.value.code) == ("line one\nline two", 2)
+
+
+@pytest.mark.parametrize("said", [b"refused", b"refused {}", b"refused [1", b"x" * (2 << 20)])
+async def test_what_is_no_refusal_is_a_worker_that_did_not_start(tmp_path: Path, said: bytes) -> None:
+    (tmp_path / "said").write_bytes(said + b"\n")
+    says = f"import socket, contextlib\nwith contextlib.suppress(OSError): socket.socket(fileno=0).sendall(open({str(tmp_path / 'said')!r}, 'rb').read())"
+    async with workers(script(tmp_path, says), 1) as ready:
+        with pytest.raises(Refusal, match="did not start"):
+            await ready()
+
+
 async def pauses(worker: Worker, most: int) -> list[float]:
     """How long it waits before the next few starts."""
     waited: list[float] = []

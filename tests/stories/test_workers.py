@@ -63,6 +63,24 @@ async def test_a_front_end_that_is_killed_takes_its_worker_along(tmp_path: Path)
             await world.slack.connected()
 
 
+async def test_an_inventory_that_cannot_be_used_is_told_once(tmp_path: Path, redis_server: RealServer) -> None:
+    (tmp_path / "inventory.yaml").write_text("groups: {g: {hosts: '-bad'}}\n")
+    given = {"SLACK_BOT_TOKEN": "xoxb-1-a", "SLACK_APP_TOKEN": "xapp-1-a", "INVENTORY": str(tmp_path / "inventory.yaml")}
+    given |= {"REDIS_URL": redis_server.url, "DATA_DIR": str(tmp_path / "data"), "HEALTH_PORT": "0", "WORKERS": "1"}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RACKMEDIC_")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot.cli", "serve"),
+        env=environ | {f"RACKMEDIC_{name}": value for name, value in given.items()},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = (part.decode() for part in await asyncio.wait_for(process.communicate(), PATIENCE))
+    assert process.returncode == 2, err
+    assert (out + err).count("cannot be used") == 1, out + err
+    assert "Traceback" not in out + err
+
+
 async def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     async with sandbox(tmp_path / "n") as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
         await world.slack.connected()
