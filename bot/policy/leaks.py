@@ -117,7 +117,9 @@ class Inside:
         """Hosts of others and of ourselves, what they are reached by, and the switches above all of them."""
         foreign = [host for host in self.inventory.hosts.values() if host.tenant != self.tenant]
         shared = {name for host in self.inventory.hosts.values() for name in (host.leaf, host.controller, host.jump) if name}
-        return tuple({*(host.name for host in foreign), *(host.address for host in foreign), *shared})
+        theirs = {name for host in self.inventory.hosts.values() if host.tenant == self.tenant for name in (host.name, host.called)}
+        named = {name for host in foreign for name in (host.name, host.address, host.alias) if name}
+        return tuple((named | shared) - theirs)
 
 
 def _plain(text: str) -> str:

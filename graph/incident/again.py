@@ -139,7 +139,7 @@ def brings_news(case: Case) -> bool:
 def what_is_new(case: Case, now: Assessment) -> list[tuple[str, str]]:
     """(host, check) pairs that the news point to: everything cheap that was never asked, as on hosts that are named now or where a look ended
     early; and elsewhere what shows the causes that the words sound like and what people say they changed, unless it was read just now."""
-    new = understand(case.item.text, case.visible, case.item.at)
+    new = understand(case.item.text, case.names, case.item.at)
     seen, asked = {fact.host for fact in case.facts}, {(fact.host, fact.check) for fact in case.facts}
     asked -= {(fact.host, fact.check) for fact in case.facts if fact.status.blind and fact.host in new.hosts}  # may be seen by now
     first = [pair for pair in first_wave(now.lens, dict.fromkeys((*new.hosts, *case.hosts))) if pair not in asked]

@@ -11,7 +11,7 @@ from graph.conversation.said import Said, said_of
 from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens, Place, profiles, strangers
 from graph.engine.walk import Walk
-from graph.incident.visible import visible_groups, visible_hosts
+from graph.incident.visible import visible_groups, visible_hosts, visible_names
 from graph.ports import Ports
 from graph.rows import IncidentRows, read_ladders
 from graph.state import Incident, ItemKind, Ladder, Origin
@@ -102,6 +102,8 @@ class Case(IncidentRows):
     turn: Turn
     visible: tuple[str, ...]
     """Hosts that the place where the incident lives may speak of."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Every name under which people speak of them → the host."""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Groups that it may speak of, each with those of its hosts that it may."""
     snapshot: str = ""
@@ -178,7 +180,8 @@ async def read_case(state: Incident, ports: Ports) -> Case:
     visible = visible_hosts(ports.inventory, IncidentRows(state).origin or Origin())
     groups = visible_groups(ports.inventory, visible)
     late = await ports.late(state.get("id", "")) if len(state.get("ladders", ())) > 1 else frozenset[str]()
-    return Case(state, Turn.read(state), visible, groups, sha256, await _facts(sha256, ports), late)
+    names = visible_names(ports.inventory, visible)
+    return Case(state, Turn.read(state), visible, names, groups, sha256, await _facts(sha256, ports), late)
 
 
 async def _facts(sha256: str, ports: Ports) -> list[Fact]:

@@ -139,7 +139,7 @@ async def _near(case: Case, ports: Ports) -> tuple[str, ...]:
     queued = {job for fact in case.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
     jobs = sorted(shown or queued)
     mates = [host for job in jobs[:MOST_JOBS] for host in (await ports.job_place(job)).hosts]
-    named = (*hosts_in(said, case.visible).hosts[:MOST_BESIDE], *hosts_in(" ".join(mates), case.visible).hosts[:MOST_UNNAMED])
+    named = (*hosts_in(said, case.names).hosts[:MOST_BESIDE], *hosts_in(" ".join(mates), case.visible).hosts[:MOST_UNNAMED])
     return tuple(dict.fromkeys(named))
 
 

@@ -109,12 +109,12 @@ def _brings_files(case: Case) -> bool:
 def _read(case: Case, ports: Ports) -> Understanding:
     """What the item says. The names of a command may be groups' names; so may be what somebody answers with a single name."""
     domains = ports.inventory.domains(case.visible)
-    new = understand(case.item.text, case.visible, case.item.at, domains)
+    new = understand(case.item.text, case.names, case.item.at, domains)
     given = str(case.item.data.get("hosts") or group_called(case.item.text.strip().removeprefix("@"), case.groups) or "")
     if case.message.intent is Intent.WIDEN and case.message.group in (ALL, OTHERS) and not given and len(case.visible) <= MOST_UNNAMED:
         return replace(new, hosts=case.visible)
     exact = case.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
-    named = hosts_named(given, case.visible, case.groups, domains, strict=exact)
+    named = hosts_named(given, case.names, case.groups, domains, strict=exact)
     return replace(new, hosts=named.hosts, unknown_hosts=named.unknown) if named.hosts or named.unknown else new
 
 

@@ -1,5 +1,6 @@
 """Who may see which hosts, and what may be named where they live. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from graph.conversation.said import Vocabulary
@@ -29,11 +30,19 @@ def visible_groups(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, t
     return {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in seen))}
 
 
+def visible_names(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, str]:
+    """Every name under which people may speak of these hosts, theirs and what their tenants call them → the host. What two tenants call their
+    own hosts means neither where both are seen."""
+    own = {name: inventory.hosts[name] for name in hosts}
+    aliases = Counter(host.alias.lower() for host in own.values() if host.alias)
+    return {name: name for name in own} | {host.alias: name for name, host in own.items() if aliases[host.alias.lower()] == 1}
+
+
 def vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[str], origin: Origin) -> Vocabulary:
     """What a message may name in the place where an incident lives."""
     hosts = visible_hosts(inventory, origin)
     return Vocabulary(
-        hosts=hosts,
+        hosts=visible_names(inventory, hosts),
         domains=inventory.domains(hosts),
         groups=visible_groups(inventory, hosts),
         titles={label: leaf.title for label, leaf in taxonomy.leaves.items()},

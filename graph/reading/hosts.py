@@ -122,20 +122,21 @@ def job_in(text: str) -> str:
 
 class HostBook:
     """The known hosts under the spellings people use: any case, short or full name, a number without its zeros where that is unambiguous.
-    Written once for each inventory: its cost is that of all hosts."""
+    `known`: hosts, or every name of theirs and the host that it is of. Written once for each inventory: its cost is that of all hosts."""
 
     def __init__(self, known: Collection[str], domains: Collection[str] | None = None) -> None:
+        host_of = known if isinstance(known, Mapping) else {host: host for host in known}
         self._domains = domains
-        self._exact = {host.lower(): host for host in known}
-        self._short = _unique((host.partition(".")[0].lower(), host) for host in known)
-        self._numbered = _unique((key, host) for host in known if (key := _key(host.partition(".")[0])))
+        self._exact = {name.lower(): host for name, host in host_of.items()}
+        self._short = _unique((name.partition(".")[0].lower(), host) for name, host in host_of.items())
+        self._numbered = _unique((key, host) for name, host in host_of.items() if (key := _key(name.partition(".")[0])))
         self.stems = {stem for host in known if (stem := _stem(host))}
         self._letters = {_letters(stem) for stem in self.stems}
         self._numbers = {number for host in known if (number := _digits(host))}
         self._widths = {len(number) for number in self._numbers}
         self.wordy = {name: host for name, host in self._exact.items() if not any(letter.isdigit() for letter in name)}
         """Hosts whose names are words."""
-        self._of_number = _unique((digits, host) for host in known if (digits := _digits(host.partition(".")[0])))
+        self._of_number = _unique((digits, host) for name, host in host_of.items() if (digits := _digits(name.partition(".")[0])))
 
     def __bool__(self) -> bool:
         return bool(self._exact)

@@ -13,7 +13,7 @@ SITE = inventory(
         "globex": {"hosts": "gpu-[001-002]", "tenant": "globex"},
         "ctl": {"hosts": "ctl"},
     },
-    hosts={"gpu-003": {"leaf": "leaf-sw-7"}},
+    hosts={"gpu-003": {"leaf": "leaf-sw-7", "alias": "train-01"}, "gpu-001": {"alias": "render-a"}, "gpu-002": {"alias": "train-01"}},
     channels=[
         {"channel": "C0OPS", "kind": "operators", "approvers": "S0APPROVE"},
         {"channel": "C0ACME", "kind": "tenant", "tenant": "acme", "internal": "C0OPS"},
@@ -30,6 +30,7 @@ INSIDE = Inside(SITE, "acme", "inc-aaaaaa", ("priya", "Anton Weber"))
         ("like INITECH's", "another customer"),
         ("glo\u200bbex had it too", "another customer"),
         ("it is the same as on gpu-001", "a machine that is not theirs"),
+        ("render-a is fine", "a machine that is not theirs"),
         ("GPU-002 is fine", "a machine that is not theirs"),
         ("all of gpu-[001-004] were slow", "a machine that is not theirs"),
         ("ctl says so", "a machine that is not theirs"),

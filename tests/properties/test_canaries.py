@@ -30,10 +30,32 @@ CHANNELS = (
     ChannelRow(channel="C0ACME", kind="tenant", tenant="acme", internal="C0OPS"),
     ChannelRow(channel="C0BETA", kind="tenant", tenant="canary-tenant", internal="C0OPS"),
 )
+ALIASES = {"gpu-003": "train-01", "gpu-004": "train-02", "canary-b1": "train-canary-1", "canary-b2": "train-03"}
+"""What both call their hosts: some of B's as A might."""
 CANARIES = ("canary", "slurm-controller", "G07", "fallen off", "4711-canary")
 FAULTS_OF_B = ("G07", "G17", "S08")
-NAMES = ("canary-b1", "canary-b[1-2]", "CANARY-B1", "canary-b1.example", "canary_job", "canary-tenant", "slurm-controller")
-NOBODYS = ("phantom-b1", "phantom-b[1-2]", "PHANTOM-B1", "phantom-b1.example", "phantom_job", "phantom-tenant", "phantom-controller")
+NAMES = (
+    "canary-b1",
+    "canary-b[1-2]",
+    "CANARY-B1",
+    "canary-b1.example",
+    "canary_job",
+    "canary-tenant",
+    "slurm-controller",
+    "train-canary-1",
+    "train-03",
+)
+NOBODYS = (
+    "phantom-b1",
+    "phantom-b[1-2]",
+    "PHANTOM-B1",
+    "phantom-b1.example",
+    "phantom_job",
+    "phantom-tenant",
+    "phantom-controller",
+    "train-phantom-1",
+    "train-04",
+)
 ASKS = (
     "job 4711 hangs on {}",
     "{} is slow since this morning, and so is gpu-003",
@@ -48,7 +70,10 @@ ASKS = (
 def shared(inventory: Inventory) -> Inventory:
     """The case's machines as two tenants have them."""
     tenants = {**dict.fromkeys(OURS, "acme"), **dict.fromkeys(THEIRS, "canary-tenant")}
-    hosts = {name: row.model_copy(update={"tenant": tenants.get(name, "")}) for name, row in inventory.hosts.items()}
+    hosts = {
+        name: row.model_copy(update={"tenant": tenants.get(name, ""), "alias": ALIASES.get(name, "")})
+        for name, row in inventory.hosts.items()
+    }
     groups = {**inventory.groups, "acme": OURS, "canary-tenant": THEIRS}
     return inventory.model_copy(update={"hosts": hosts, "groups": groups, "channels": CHANNELS})
 
@@ -59,7 +84,7 @@ async def asked(text: str, *faults: dict[str, Any]) -> tuple[Talk, CustomerView]
     stage = staged(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
     await told.reports(text)
-    reader = CustomerReader(frozenset(OURS), WORDS)
+    reader = CustomerReader(frozenset(OURS), WORDS, names=ALIASES)
     return told, customer_view(await told.rows(), reader)
 
 
@@ -96,3 +121,11 @@ async def test_a_name_of_bs_and_a_name_of_nobodys_give_the_same_text(ask: str, n
         texts = [text.replace(word, mark) for text in texts]
     assert texts[0] == texts[1]
     assert not [word for word in CANARIES if word.lower() in texts[0].lower()]
+
+
+@pytest.mark.parametrize("ask", ["training hangs on {}", "job 4711 hangs on {} since 10:00", "{}: nccl time-out", "compare {}"])
+async def test_both_names_of_a_host_of_their_own_are_understood_and_one_is_shown(ask: str) -> None:
+    views = [(await asked(ask.format(name), {"id": "G07", "node": "gpu-003"}))[1] for name in ("gpu-003", "train-01")]
+    assert seen(views[0]) == seen(views[1])
+    assert [cause.hosts for cause in views[0].causes] == [("train-01",)]
+    assert "gpu-003" not in seen(views[0])

@@ -197,3 +197,35 @@ def test_all_problems_are_told_at_once_also_those_between_rows() -> None:
         assert [row for row in told if start in row], (start, told)
     assert [row for row in told if "'head' is not a host" in row]
     assert len([row for row in told if "channels.1" in row]) == 1, "a field that cannot be read is not missing as well"
+
+
+ALIASED = {
+    "groups": {
+        "acme": {"hosts": "gpu-[001-002]", "tenant": "acme"},
+        "globex": {"hosts": "gpu-[003-004]", "tenant": "globex"},
+        "ours": {"hosts": "ctl"},
+    },
+}
+
+
+def test_tenants_call_their_hosts_as_they_like_each_by_a_name_of_its_own() -> None:
+    site = parse_inventory({**ALIASED, "hosts": {"gpu-001": {"alias": "train-01"}, "gpu-003": {"alias": "train-01"}}})
+    assert [site.hosts[name].called for name in ("gpu-001", "gpu-002", "gpu-003")] == ["train-01", "gpu-002", "train-01"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "says"),
+    [
+        ({"gpu-001": {"alias": "t1"}, "gpu-002": {"alias": "T1"}}, "is what acme calls gpu-001 already"),
+        ({"gpu-001": {"alias": "t1.a.example"}, "gpu-002": {"alias": "t1.b.example"}}, "is what acme calls gpu-001 already"),
+        ({"gpu-001": {"alias": "GPU-002"}}, "is a host of this inventory"),
+        ({"gpu-001": {"alias": "gpu-003"}}, "is a host of this inventory"),
+        ({"ctl": {"alias": "t1"}}, "it is no tenant's"),
+        ({"gpu-001": {"alias": "train 1"}}, "hosts.gpu-001.alias"),
+    ],
+)
+def test_an_alias_that_could_mean_another_host_is_refused(hosts: dict[str, dict[str, str]], says: str) -> None:
+    with pytest.raises(BadInventory) as refused:
+        parse_inventory({**ALIASED, "hosts": hosts})
+    [problem] = refused.value.problems
+    assert says in problem

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kb.shapes import Loc, complaints
 from kb.yaml import Document, Problems, read
 from tools.checks.row import SLOTS, URL
+from tools.inventory.aliases import ALIAS, Aliased, alias_problems
 from tools.inventory.nearest import in_words, unknown_names
 from tools.inventory.ranges import BadRange, expand
 from tools.inventory.schedulers import Scheduled, scheduling_problems
@@ -82,6 +83,8 @@ class HostRow(Reach):
     host_key_alias: str | None = None
     node: str | None = None
     """What its scheduler calls it, where that is not its name here."""
+    alias: str | None = Field(default=None, pattern=ALIAS)
+    """What its tenant calls it; shown on their side instead of its name here, and understood there beside it."""
 
 
 class GroupRow(Reach):
@@ -146,6 +149,7 @@ class Host(BaseModel):
     controller: str = ""
     scheduler: Scheduler = "slurm"
     node: str = ""
+    alias: str = ""
     group: str = ""
     tenant: str = ""
 
@@ -153,6 +157,11 @@ class Host(BaseModel):
     def node_name(self) -> str:
         """What its scheduler calls it."""
         return self.node or self.name
+
+    @property
+    def called(self) -> str:
+        """What its tenant calls it."""
+        return self.alias or self.name
 
 
 class Inventory(BaseModel):
@@ -235,6 +244,7 @@ def _settled(file: _File) -> tuple[dict[str, list[str]], dict[str, list[str]], l
             groups_of.setdefault(name, []).append(group)
     problems += [*_unknown(groups_of.keys(), file), *_channel_problems(file), *_tenant_problems(groups_of, file)]
     problems += scheduling_problems(_scheduled(groups_of, file))
+    problems += alias_problems(_aliased(groups_of, file), groups_of)
     return members, groups_of, problems
 
 
@@ -294,6 +304,16 @@ def _scheduled(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterator[
         yield from (Scheduled(h.name, h.group, h.scheduler, h.controller, h.node_name, bool(h.node)) for h in hosts)
 
 
+def _aliased(groups_of: Mapping[str, Sequence[str]], file: _File) -> Iterator[Aliased]:
+    for name, row in file.hosts.items():
+        if row.alias and name in groups_of:
+            yield Aliased(name, row.alias, _tenant(groups_of[name], file))
+
+
+def _tenant(groups: Iterable[str], file: _File) -> str:
+    return next((tenant for group in groups if (tenant := file.groups[group].tenant)), "")
+
+
 def _channel_problems(file: _File) -> Iterator[Problem]:
     for i, row in enumerate(file.channels):
         for group in row.groups:
@@ -323,7 +343,8 @@ def _host(name: str, groups: Sequence[str], file: _File) -> Host:
         address=row.address or name,
         host_key_alias=row.host_key_alias or "",
         node=row.node or "",
+        alias=row.alias or "",
         group=groups[-1],
-        tenant=next((tenant for group in groups if (tenant := file.groups[group].tenant)), ""),
+        tenant=_tenant(groups, file),
         **settings.model_dump(exclude_none=True),
     )

@@ -4,8 +4,8 @@ Only this crosses: the catalogue's own words for a cause, names of the tenant's 
 Never a command, a person, another host, a scheduler's reason, a confidence or a word of the internal thread.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from graph.report import Report
@@ -69,6 +69,12 @@ class CustomerReader:
     words: CustomerWords
     language: str = "en"
     known: Known = nothing_known
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Host → what the tenant calls it, where that is another name."""
+
+    def called(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """The hosts by the tenant's names, each once."""
+        return tuple(dict.fromkeys(self.names.get(host, host) for host in hosts))
 
 
 def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collection[str] = (), withdrawn: bool = False) -> CustomerView:
@@ -86,7 +92,7 @@ def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collecti
         questions=() if causes else asks,
         unknown_hosts=tuple(row.name for row in report.unknown_hosts),
         unknown_job=report.unknown_job,
-        silent=tuple(dict.fromkeys(row.host for row in report.could_not_look if row.host in own and row.check == ALL_FAILED)),
+        silent=reader.called(row.host for row in report.could_not_look if row.host in own and row.check == ALL_FAILED),
         language=reader.language,
         withdrawn=withdrawn,
     )
@@ -134,10 +140,11 @@ def _under_way(ladder: Ladder, begun: Collection[str]) -> bool:
 def _cause(row: Hypothesis, reader: CustomerReader) -> TheirCause:
     leaf, said = reader.words.taxonomy.leaf(row.label), reader.words.cause(row.label, reader.language)
     hosts = tuple(host for host in row.hosts if host in reader.own)
+    named = reader.called(hosts)
     if leaf.owner != "customer":
-        return TheirCause(said, True, hosts)
+        return TheirCause(said, True, named)
     lines = tuple(dict.fromkeys(found.line for found in row.evidence if _theirs(found, reader.own)))[:MOST_LINES]
-    return TheirCause(said, False, hosts, lines, said.fix.block(reader.known(row.label, hosts)) if said.fix else "")
+    return TheirCause(said, False, named, lines, said.fix.block(reader.known(row.label, hosts)) if said.fix else "")
 
 
 def _theirs(found: Evidence, own: Collection[str]) -> bool:

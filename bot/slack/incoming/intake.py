@@ -17,7 +17,7 @@ from graph.state import Item, Origin
 
 async def take_in(surface: Surface, origin: Origin, key: str, text: str, make: Callable[[str], Item], *, alert: bool = False) -> Received:
     """Store what `make` makes for the incident it goes to, and wake somebody. `text` is what was written."""
-    about = concern_of(text, surface.hosts_of(origin), alert=alert)
+    about = concern_of(text, surface.vocabulary_of(origin).hosts, alert=alert)
 
     async def joins(incident: str) -> bool:
         other = await surface.inbox.origin(incident)

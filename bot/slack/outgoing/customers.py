@@ -171,7 +171,8 @@ class CustomerCards:
 
     async def _view(self, incident: str, origin: Origin, state: Incident) -> CustomerView:
         own = frozenset(visible_hosts(self.inventory, origin))
-        reader = CustomerReader(own, self.words, self.language(origin), self.known)
+        names = {host: self.inventory.hosts[host].called for host in own}
+        reader = CustomerReader(own, self.words, self.language(origin), self.known, names)
         withdrawn = bool(await self.kept.cards.get(incident, "customer_withdrawn"))
         return customer_view(IncidentRows({**state, "id": incident}), reader, begun=await self._begun(incident), withdrawn=withdrawn)
 

@@ -168,3 +168,12 @@ def test_what_a_customer_wrote_is_quoted_and_mentions_nobody() -> None:
         assert "<!channel>" not in said
         assert "<@U0PRIYA>" not in said
         assert all(len(block.get("text", {}).get("text", "")) <= 3000 for block in card.blocks)
+
+
+def test_a_customer_reads_the_names_that_they_gave_their_hosts() -> None:
+    silent = [{"host": "gpu-004", "check": "all", "why": "no answer"}]
+    rows = stored(cause(FALLEN, "gpu-003", "gpu-001"), could_not_look=silent)
+    view = customer_view(rows, CustomerReader(OWN, WORDS, names={"gpu-003": "train-01", "gpu-004": "train-02"}))
+    assert (view.causes[0].hosts, view.avoid, view.silent) == (("train-01",), ("train-01",), ("train-02",))
+    assert "--exclude=train-01" in text_of(view)
+    assert "gpu-0" not in text_of(view)

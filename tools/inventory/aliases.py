@@ -1,0 +1,42 @@
+"""What tenants call their hosts: a name of its own for each, or a report of theirs would be read as one about another host. Pure."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from kb.shapes import Loc
+
+ALIAS = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
+
+
+class Aliased(NamedTuple):
+    """A host that its tenant calls otherwise."""
+
+    host: str
+    alias: str
+    tenant: str
+
+
+def alias_problems(rows: Iterable[Aliased], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
+    """Two tenants may have the same name for hosts of theirs, since neither hears of the other's."""
+    names = {spelling for host in hosts for spelling in _spellings(host)}
+    taken: dict[tuple[str, str], str] = {}
+    for row in rows:
+        where: Loc = ("hosts", row.host, "alias")
+        said = f"hosts.{row.host}.alias: {row.alias!r}"
+        if not row.tenant:
+            yield where, f"{said} is what a tenant calls it, and it is no tenant's; give its group a `tenant:`"
+        if names & _spellings(row.alias) - _spellings(row.host):
+            yield where, f"{said} is a host of this inventory; choose another"
+        first = next((taken[key] for key in _keys(row) if key in taken), "")
+        if first:
+            yield where, f"{said} is what {row.tenant} calls {first} already; choose another"
+        taken |= dict.fromkeys(_keys(row), row.host)
+
+
+def _keys(row: Aliased) -> list[tuple[str, str]]:
+    return [(row.tenant, spelling) for spelling in _spellings(row.alias)]
+
+
+def _spellings(name: str) -> set[str]:
+    """As people write it: in any case, with its domain or without."""
+    return {name.lower(), name.lower().partition(".")[0]}
