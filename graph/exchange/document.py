@@ -1,0 +1,143 @@
+"""The document `rackmedic-ticket/1`: its fields, their bounds and what each means. `docs/provider-link.md` is generated from here.
+
+What was added within a version has a default, so that an older writer is read; a field that changes its meaning makes a new version.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from graph.state import Outcome, Verdict
+
+FORMAT = "rackmedic-ticket/1"
+MOST_BYTES = 256 << 10
+"""Of a document, however it comes."""
+MOST_HOSTS, MOST_FACTS, MOST_LOGS, MOST_TEMPLATES = 1024, 120, 4, 60
+
+Word = Annotated[str, Field(max_length=80)]
+Sentence = Annotated[str, Field(max_length=400)]
+Hosts = Annotated[tuple[Word, ...], Field(max_length=MOST_HOSTS)]
+Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63), Strict()]
+Scalar = Annotated[bool, Strict()] | Whole | Annotated[float, Strict()] | Sentence
+Outcomes = Literal["", "cured", "recurred", "looked", "ticket", "denied", "undecided", "unknown", "stopped", "withdrawn"]
+FactStatus = Literal["ok", "absent", "timeout", "denied", "unreadable", "unreachable"]
+SignedKind = Literal["model", "data", "code", "other"]
+
+
+class ToldRow(BaseModel):
+    """A row of the document. What a newer writer added is passed over, and said (`graph.exchange.read`)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class ToldHypothesis(ToldRow):
+    """A cause that was tried."""
+
+    label: Word = Field(description="label of the taxonomy; a site's own label is a signature")
+    verdict: Verdict = Field(description="confirmed, rejected, inconclusive or open")
+    confidence: float = Field(0.0, ge=0, le=1, description="0 to 1")
+    because: Sentence = Field("", description="what settled it, in words")
+    hosts: Hosts = Field((), description="hosts that it accuses")
+    devices: Hosts = Field((), description="devices that it accuses, as `host/gpu5`")
+
+
+class ToldFact(ToldRow):
+    """One thing that a look established."""
+
+    host: Word = Field("", description="empty for what somebody handed in")
+    check: Word = Field(description="id of the check")
+    key: Word = Field(description="key of the fact")
+    device: Word = Field("", description="gpu5, mlx5_1, a mount")
+    status: FactStatus = Field("ok", description="ok, absent, or why it could not be looked at")
+    value: Scalar | Annotated[tuple[Sentence, ...], Field(max_length=40)] | None = Field(None, description="the value")
+    unit: Word = Field("", description="of the value")
+    line: Sentence = Field("", description="the line that shows it")
+    time: datetime | None = Field(None, description="when it happened, or was seen")
+    attrs: Annotated[dict[Word, Scalar], Field(max_length=16)] = Field(default_factory=dict, description="what belongs to the value")
+
+
+class ToldBlind(ToldRow):
+    """A check that could not look."""
+
+    host: Word = Field(description="where")
+    check: Word = Field(description="id of the check; `all` where nothing could be asked")
+    why: Sentence = Field("", description="why not")
+
+
+class ToldVersion(ToldRow):
+    """Hosts that run the same version of something."""
+
+    what: Word = Field(description="key of the fact: `driver.version`, `ib.firmware`")
+    value: Word = Field(description="the version")
+    hosts: Hosts = Field(description="hosts that have it")
+
+
+class ToldTemplate(ToldRow):
+    """Lines of a log that differ in numbers and names alone."""
+
+    text: Sentence = Field(description="the line, its numbers and names masked")
+    count: Whole = Field(description="how many lines")
+    first: datetime | None = Field(None, description="time of the first")
+    last: datetime | None = Field(None, description="time of the last")
+
+
+class ToldLog(ToldRow):
+    """A long log that was handed in."""
+
+    name: Word = Field("", description="its name; a name of the workload is a signature")
+    lines: Whole = Field(0, description="how many lines it has")
+    templates: tuple[ToldTemplate, ...] = Field((), max_length=MOST_TEMPLATES, description="its most telling lines")
+
+
+class ToldAttempt(ToldRow):
+    """A remedy that was put up for decision or run."""
+
+    remedy: Word = Field(description="id of the remedy")
+    target: Word = Field(description="host")
+    outcome: Outcomes = Field("", description="how it ended; empty while it goes on")
+
+
+class ToldWords(ToldRow):
+    """What a person said."""
+
+    at: datetime | None = Field(None, description="when")
+    text: Sentence = Field(description="the words, names of the workload as signatures")
+
+
+class ToldSignature(ToldRow):
+    """A name that did not leave: the same name has the same signature in every ticket of that site, and nobody else can compute it."""
+
+    kind: SignedKind = Field(description="what it looks like a name of: model, data, code, other")
+    signature: Word = Field(description="~ and twelve hexadecimal digits of HMAC-SHA256 under a salt that stays at the site")
+
+
+class TicketDocument(ToldRow):
+    """A ticket with the investigation already done."""
+
+    format: Word = Field(default=FORMAT, description="`rackmedic-ticket/1`; another number is refused")
+    incident: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = Field(
+        description="the incident's id at the site that writes it"
+    )
+    made: datetime = Field(description="when the document was made")
+    opened: datetime | None = Field(None, description="when the incident was opened")
+    outcome: Outcome | Literal[""] = Field("", description="what the investigation came to")
+    hosts: Hosts = Field((), description="hosts in question, as the site calls them")
+    job: Word = Field("", description="the scheduler's id of the job")
+    symptoms: Annotated[tuple[Word, ...], Field(max_length=24)] = Field((), description="what was understood")
+    since: datetime | None = Field(None, description="since when, as people say")
+    said: tuple[ToldWords, ...] = Field((), max_length=8, description="what people said")
+    hypotheses: tuple[ToldHypothesis, ...] = Field((), max_length=40, description="causes that were tried, with their verdicts")
+    facts: tuple[ToldFact, ...] = Field((), max_length=MOST_FACTS, description="what was seen: what decided, then what is abnormal")
+    could_not_look: tuple[ToldBlind, ...] = Field(
+        (), max_length=60, description="where nobody could look, which is neither found nor not found"
+    )
+    versions: tuple[ToldVersion, ...] = Field((), max_length=60, description="versions, hosts alike together")
+    logs: tuple[ToldLog, ...] = Field((), max_length=MOST_LOGS, description="logs as templates")
+    tried: tuple[ToldAttempt, ...] = Field((), max_length=40, description="remedies and how they ended")
+    signatures: tuple[ToldSignature, ...] = Field((), max_length=120, description="names that did not leave, by what they look like")
+    left_out: Whole = Field(0, ge=0, description="rows that had no room")
+
+    def canonical(self) -> bytes:
+        """The bytes that are shown, kept and sent."""
+        return self.model_dump_json(exclude_defaults=False, exclude_none=True).encode()

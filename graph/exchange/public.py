@@ -1,0 +1,47 @@
+"""Chunks that everybody may read: what stands in the packaged catalogues. A site's own causes and checks are no part of it."""
+
+from collections.abc import Iterator
+
+from graph.exchange.signing_away import public_chunks
+from kb.catalogues.table import rows
+from kb.keys import KEYS
+from kb.readable import WORDS
+from kb.taxonomy.labels import Leaf
+from kb.taxonomy.reader import load_taxonomy
+from tools.checks import CHECKS
+from tools.remedies import REMEDIES
+
+CATALOGUES = ("nccl", "nvlink5", "sxid", "xid")
+PRODUCTS = (
+    "NVIDIA Corporation GH100 GA100 AD102 prog-if 3D controller Tesla A100 A100-SXM4-40GB A100-SXM4-80GB A100-PCIE-40GB H100 H100-SXM5-80GB "
+    "H200 B200 GB200 L4 L40 L40S HBM2 HBM2e HBM3 HBM3e PCIe SXM"
+)
+"""What GPUs are sold as."""
+
+
+def packaged() -> frozenset[str]:
+    """All of them. Reads the catalogues' files, so once a process."""
+    return public_chunks(_texts())
+
+
+def _texts() -> Iterator[str]:
+    yield PRODUCTS
+    for leaf in load_taxonomy().leaves.values():
+        yield from _of_leaf(leaf)
+    for key in KEYS:
+        yield f"{key.name} {key.means} {key.unit} {key.scope}"
+    for words in WORDS.values():
+        yield " ".join(words)
+    for check in CHECKS.values():
+        yield " ".join((check.id, check.asks, *(word for command in check.commands for word in command.argv)))
+    for remedy in REMEDIES.values():
+        yield f"{remedy.id} {remedy.does}"
+    for name in CATALOGUES:
+        for row in rows(name):
+            yield " ".join(row.values())
+
+
+def _of_leaf(leaf: Leaf) -> Iterator[str]:
+    yield " ".join((leaf.label, leaf.title, leaf.description, leaf.customer_words, leaf.next_step, *leaf.words, *leaf.symptoms))
+    for clue in leaf.evidence:
+        yield f"{clue.key} {clue.when} {clue.says}"

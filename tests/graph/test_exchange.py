@@ -1,0 +1,193 @@
+"""What leaves a customer's site: the document of an incident holds what helps, and no name of the workload, of another machine or a secret."""
+
+import asyncio
+import contextlib
+import json
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph.exchange.build import Secrecy, build_ticket
+from graph.exchange.document import FORMAT, MOST_BYTES, FactStatus, Outcomes, TicketDocument
+from graph.exchange.public import packaged
+from graph.exchange.read import BadTicket, read_ticket
+from graph.exchange.signing_away import SigningAway
+from graph.rows import IncidentRows
+from graph.state import Incident, LadderOutcome
+from tests.support.talk import Talk
+from tools.fact import Fact, Status
+
+NOW = datetime(2026, 5, 20, 4, 0, tzinfo=UTC)
+SALT = b"s" * 32
+public = cache(packaged)
+HOSTS = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
+
+
+def secrecy(**more: Any) -> Secrecy:
+    return Secrecy(SALT, public(), **more)
+
+
+@cache
+def known() -> tuple[IncidentRows, list[Fact]]:
+    """The incident that everybody knows, diagnosed: a GPU fell off the bus."""
+
+    async def diagnosed() -> tuple[IncidentRows, list[Fact]]:
+        talk = await Talk.about()
+        rows = await talk.rows()
+        return rows, await talk.ports.evidence.facts(rows.stored["facts"])
+
+    return asyncio.run(diagnosed())
+
+
+def told(*, words: str = "job 4711 hangs on gpu-[001-004]", facts: tuple[Fact, ...] = (), **more: Any) -> TicketDocument:
+    """Its document, where people said this and these facts were seen too."""
+    rows, seen = known()
+    stored: Incident = {**rows.stored, "said": [{**rows.said[0], "text": words}]}
+    return build_ticket(IncidentRows(stored), [*seen, *facts], secrecy(**more), NOW)
+
+
+def fact(**row: Any) -> Fact:
+    return Fact(**{"check": "joblog", "key": "job.error", "value": "cuda_oom", "host": "gpu-003", "time": NOW, **row})
+
+
+def test_a_ticket_holds_the_investigation_and_is_read_as_it_was_written() -> None:
+    ticket = told()
+    assert (ticket.format, ticket.incident, ticket.job, ticket.hosts) == (FORMAT, "inc-1", "4711", HOSTS)
+    best = ticket.hypotheses[0]
+    assert (best.label, best.verdict, best.devices) == ("GPU.BUS.Fallen_Off_Bus", "confirmed", ("gpu-003/gpu5",))
+    assert {"rejected"} <= {row.verdict for row in ticket.hypotheses}
+    assert ("gpu-003", "kernel.xid", 79) in {(row.host, row.key, row.value) for row in ticket.facts}
+    assert ("driver.version", HOSTS) in {(row.what, row.hosts) for row in ticket.versions}
+    assert ticket.said[0].text == "job 4711 hangs on gpu-[001-004]"
+    assert len(ticket.canonical()) < MOST_BYTES / 4
+    assert read_ticket(ticket.canonical()).document == ticket
+
+
+def test_words_of_everybody_stay_readable() -> None:
+    said = "training hangs since yesterday after we changed the image, watchdog caught collective operation timeout: NCCL WARN on gpu-003"
+    assert told(words=said).said[0].text == said
+
+
+@pytest.mark.parametrize(
+    "leaks",
+    [
+        "/lustre/acme/projects/moonshot/train.py", "moonshot-70b-instruct", "acme/moonshot", "s3://acme-corpus/shard-0001.tar", "priya@acme.example",
+        "10.20.30.41", "moonshot_v2.safetensors", "MoonshotDecoderLayer", "gpu-777", "bastion-7.dc.example", "fe80::1ff:fe23:4567:890a", "日本語モデル",
+    ],
+)  # fmt: skip
+def test_no_name_of_the_workload_and_no_address_leaves(leaks: str) -> None:
+    rows = (
+        fact(line=f"RuntimeError in {leaks}: out of memory", attrs={"detail": f"loading {leaks}", "name": leaks}),
+        fact(key="env.WANDB_PROJECT", check="env", value=leaks),
+        fact(key="site.loader", check=leaks[:20], value=leaks, attrs={"wrong": True}),
+    )
+    ticket = told(words=f"{leaks} hangs on gpu-003", facts=rows)
+    assert leaks not in (sent := json.dumps(json.loads(ticket.canonical()), ensure_ascii=False))
+    assert not [part for part in leaks.replace("/", ".").split(".") if len(part) > 7 and part in sent]
+    assert ticket.signatures
+
+
+def test_a_name_that_was_learnt_is_signed_though_it_is_a_word_of_everybody() -> None:
+    learnt = fact(key="container.status", check="docker", value="running", attrs={"name": "training", "image": "image"})
+    ticket = told(words="training hangs", facts=(learnt,))
+    away = SigningAway(SALT, public(), HOSTS, {"training"})
+    assert ticket.said[0].text == f"{away.sign('training')} hangs"
+
+
+def test_the_same_name_has_the_same_signature_and_another_salt_another() -> None:
+    one, two = SigningAway(SALT, public()), SigningAway(b"t" * 32, public())
+    assert one.text("Moonshot-70B") == one.text("moonshot-70b") != two.text("moonshot-70b")
+    assert one.signed(["moonshot-70b"]) == {one.sign("moonshot-70b"): "model"}
+
+
+def test_a_secret_leaves_neither_as_it_is_nor_signed() -> None:
+    ticket = told(words="export HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 and it hangs")
+    assert "hf_abc" not in ticket.canonical().decode()
+    assert "redacted" in ticket.said[0].text
+
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz", min_size=6, max_size=14).filter(lambda word: word not in public())
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=NAMES,
+    frame=st.sampled_from(
+        ["{}", "/data/{}/x", "{}-7b", "x_{}.py", "--model={}", "({})", "{}:", "a.{}.b", "{}@x", "{}[1]", "“{}”", "gpu-003/{}", "{}\n"]
+    ),
+)
+def test_whatever_name_stands_wherever_in_a_text_it_does_not_leave(name: str, frame: str) -> None:
+    away = SigningAway(SALT, public(), HOSTS)
+    said = f"NCCL WARN before {frame.format(name)} after gpu-003"
+    made = away.text(said)
+    assert name not in made.lower()
+    assert "NCCL WARN before" in made
+    assert away.text(made) == away.text(away.text(made))
+
+
+def written(**changed: Any) -> bytes:
+    plain = {"format": FORMAT, "incident": "inc-1", "made": "2026-05-20T04:00:00Z"}
+    return json.dumps({**plain, **changed}).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"\xff", "UTF-8"),
+        (b"{", "no JSON"),
+        (b"[]", "mapping"),
+        (b"[" * 100_000, "no JSON"),
+        (b'{"format":"rackmedic-ticket/1","incident":NaN}', "NaN"),
+        (b" " * (MOST_BYTES + 1), "at most"),
+        (written(format="rackmedic-ticket/2"), "format: version 2 is not known"),
+        (written(format="something"), "format"),
+        (written(incident="../../etc"), "incident"),
+        (written(made="yesterday"), "made"),
+        (written(hosts="gpu-001"), "hosts must be a list"),
+        (written(hosts=["x" * 81]), "hosts"),
+        (written(left_out=1 << 70), "left_out"),
+        (written(facts=[{"check": "smi", "key": "gpu.count", "value": {"a": 1}}]), "value"),
+        (written(hypotheses=[{"label": "GPU.X.Y", "verdict": "sure"}]), "verdict"),
+        (written(facts=[{"check": "smi"}]), "key is missing"),
+        (written(facts=[{"check": "smi", "key": "k"}] * 121), "facts"),
+        (written(x={"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": 1}}}}}}}}}}}}), "deeper"),
+    ],
+)
+def test_what_is_no_ticket_is_refused_by_the_name_of_the_field(raw: bytes, says: str) -> None:
+    with pytest.raises(BadTicket, match=says):
+        read_ticket(raw)
+
+
+def test_fields_of_a_newer_writer_are_passed_over_and_named() -> None:
+    raw = written(colour="red", facts=[{"check": "smi", "key": "gpu.count", "value": 7, "mood": 1}])
+    read = read_ticket(raw)
+    assert read.ignored == ("colour", "facts.mood")
+    assert read.document.facts[0].value == 7
+
+
+def test_what_is_read_holds_no_secret() -> None:
+    read = read_ticket(written(said=[{"text": "password=hunter2hunter2 hangs"}]))
+    assert "hunter2" not in read.document.said[0].text
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(max_size=8), inside, max_size=4),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ANYTHING)
+def test_no_document_of_a_stranger_breaks_the_reader(value: Any) -> None:
+    for raw in (json.dumps(value).encode(), written(facts=value), written(hypotheses=[value]), written(hosts=value, logs=value)):
+        with contextlib.suppress(BadTicket):
+            assert read_ticket(raw).document.format == FORMAT
+
+
+def test_the_documents_lists_are_those_of_the_product() -> None:
+    assert set(get_args(FactStatus)) == {status.value for status in Status}
+    assert set(get_args(Outcomes)) == set(get_args(LadderOutcome))
