@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import app
 from bot.settings import PREFIX, Settings
 from kb.taxonomy.reader import load_taxonomy
 from tests.project.generated import PARTS, ROOT, marks, rendered
+from tests.support.terminal import commands
 from tools.checks import CHECKS
 from tools.checks.site.reader import load_site_checks
 
@@ -24,8 +24,7 @@ def test_the_generated_parts_are_current(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_command_that_is_named_exists(document: str) -> None:
-    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    known |= {str(group.name or (group.typer_instance and group.typer_instance.info.name)) for group in app.registered_groups}
+    known = commands().keys()
     named = set(re.findall(r"(?<![@/])\brackmedic ([a-z][a-z-]+)", "\n".join(_code((ROOT / document).read_text()))))
     assert named <= known, named - known
 

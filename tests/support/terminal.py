@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
+import typer
 from typer.testing import CliRunner
 
 from bot.cli import app
@@ -21,6 +22,11 @@ class Ran(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
+
+
+def commands() -> dict[str, Any]:
+    """Every command and group of commands by its name, with its `help` and the `rich_help_panel` that it stands in."""
+    return dict(typer.main.get_group(app).commands)
 
 
 def rackmedic(*words: str, stdin: str = "", environ: dict[str, str] | None = None) -> Ran:

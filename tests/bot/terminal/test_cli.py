@@ -5,13 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.cli import app
-from tests.support.terminal import ROOT, environment, rackmedic, rackmedic_process
+from tests.support.terminal import ROOT, commands, environment, rackmedic, rackmedic_process
 
 CASE = """
 id: t1
@@ -162,13 +162,14 @@ def test_settings_are_listed_even_where_they_cannot_be_used() -> None:
 
 
 def test_every_command_stands_in_a_group_of_the_help_and_says_what_it_does() -> None:
-    pages = [("",), *((command.name or str(command.callback and command.callback.__name__),) for command in app.registered_commands)]
-    for words in pages:
-        shown = rackmedic(*filter(None, words), "--help").stdout
+    for name in ("", *commands()):
+        shown = rackmedic(*filter(None, (name,)), "--help").stdout
         assert "Usage: rackmedic" in shown
-    groups = [row.rich_help_panel for row in app.registered_commands] + [row.rich_help_panel for row in app.registered_groups]
-    assert all(isinstance(group, str) for group in groups), groups
-    assert all(command.help or (command.callback and command.callback.__doc__) for command in app.registered_commands)
+    assert all(command.rich_help_panel and command.help for command in commands().values())
+
+
+def test_the_version_is_told() -> None:
+    assert rackmedic("--version") == (0, f"rackmedic {metadata.version('rackmedic')}\n", "")
 
 
 def test_an_interrupted_look_says_what_it_did_not_get_to(tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""The commands that ask from a terminal and change nothing on any host."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bot.terminal.edge import answer, fail, run
+from bot.terminal.edge import settings as settings_of
+from bot.terminal.options import Config, Inventory, Json, Sandbox
+
+PANEL = "Ask from a terminal; changes nothing on any host"
+commands = typer.Typer()
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004] -i inventory.yaml")
+def diagnose(
+    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
+    hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
+    inventory: Inventory = None,
+    attach: Annotated[
+        list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")
+    ] = None,
+    sandbox: Sandbox = None,
+    replies: Annotated[
+        Path | None, typer.Option("--replies", metavar="FILE", help="What is said in the thread: a YAML list of {after, by, text}.")
+    ] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
+    from bot.terminal.requests import DiagnoseRequest, read_logs, replies_of
+
+    said = sys.stdin.read() if text == "-" else text
+    request = answer(lambda: DiagnoseRequest(said, hosts, inventory, read_logs(attach or ()), sandbox, replies_of(replies)))
+    settings = settings_of(config)
+    from bot.terminal.diagnose import diagnose_once
+
+    run(lambda: diagnose_once(settings, request, as_json=json))
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic look gpu-[001-128] smi dmesg")
+def look(
+    hosts: Annotated[
+        str, typer.Argument(metavar="HOSTS", help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")
+    ],
+    checks: Annotated[list[str] | None, typer.Argument(metavar="[CHECK]...", help="Checks to run; default: all passive ones.")] = None,
+    inventory: Inventory = None,
+    heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heat map as .png or .svg.")] = None,
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="Allow checks that take whole GPUs, on hosts where nobody uses them.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", show_default=False, help="Ask the hosts anew; from the terminal that is always so.")
+    ] = True,
+    sandbox: Sandbox = None,
+    config: Config = None,
+    json: Annotated[bool, typer.Option("--json", help="Facts as JSON lines on stdout, as hosts answer.")] = False,
+) -> None:
+    """Run checks on hosts and show what differs: identical answers folded, what could not be looked at apart. Changes nothing."""
+    from bot.terminal.requests import LookRequest
+
+    request = answer(lambda: LookRequest(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json))
+    settings = settings_of(config)
+    from bot.terminal.look import look_once
+
+    run(lambda: look_once(settings, request))
+
+
+@commands.command(rich_help_panel=PANEL)
+def job(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", help="A Slurm job id such as 4711 or 4711_3.")],
+    inventory: Inventory = None,
+    sandbox: Sandbox = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """What the scheduler says of a job: its hosts, ranks, state and environment."""
+    settings = settings_of(config)
+    from bot.terminal.job import job_once
+
+    run(lambda: job_once(settings, job_id, inventory, sandbox, as_json=json))
+
+
+@commands.command(rich_help_panel=PANEL)
+def classify(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A report, with or without log lines; `-` reads stdin.")],
+    most: Annotated[int, typer.Option("--most", min=1, help="Labels to print.")] = 10,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Which root causes a text sounds like, from the text alone: a ranking, never a diagnosis."""
+    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    if not said.strip():
+        fail("there is no text to classify: write it, or pipe it in with `-`", 2)
+    settings = settings_of(config)
+    from bot.terminal.classify import classify_text
+
+    run(lambda: classify_text(settings, said, most, as_json=json))
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: dmesg | rackmedic parse dmesg")
+def parse(
+    check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: Config = None
+) -> None:
+    """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
+    from bot.run.site import site_checks
+    from bot.terminal.catalogues import parse_lines
+    from tools.checks import CHECKS
+
+    known = CHECKS if check in CHECKS else answer(lambda: site_checks(settings_of(config)))
+    if check not in known:
+        fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    for line in parse_lines(known[check], text):
+        typer.echo(line)
+
+
+@commands.command(
+    name="dry-run", rich_help_panel=PANEL, epilog="Example: rackmedic dry-run gpu_reset gpu-017 bdf=0000:9b:00.0 -i inventory.yaml"
+)
+def dry_run(
+    remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="A remedy's id, see `rackmedic remedies`.")],
+    host: Annotated[str, typer.Argument(metavar="HOST", help="The host that would be changed.")],
+    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Its arguments: bdf=0000:9b:00.0.")] = None,
+    inventory: Inventory = None,
+    sandbox: Sandbox = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """What a remedy would run, where, and what would stop it now. Reads only. Exit 1 where something that must be true is not."""
+    from bot.terminal.requests import DryRunRequest
+
+    request = answer(lambda: DryRunRequest(remedy, host, tuple(values or ()), inventory, sandbox, json))
+    settings = settings_of(config)
+    from bot.terminal.dry_run import dry_run_once
+
+    run(lambda: dry_run_once(settings, request))
