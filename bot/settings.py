@@ -105,6 +105,9 @@ class Settings(BaseModel):
     customers: bool = Field(
         False, description="serve channels that the inventory binds to tenants; without it they are refused, as every unbound one"
     )
+    policy: Path | None = Field(
+        None, description="YAML file of who may do what and how much each customer may ask (docs/roles.md); empty: as built in"
+    )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
@@ -115,7 +118,7 @@ class Settings(BaseModel):
         """Where raw outputs are kept."""
         return self.data_dir / "evidence"
 
-    @field_validator("data_dir", "inventory", "kb_dir", mode="after")
+    @field_validator("data_dir", "inventory", "kb_dir", "policy", mode="after")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else None

@@ -7,10 +7,11 @@ waited out.
 """
 
 import asyncio
+import contextlib
 import json
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -19,6 +20,7 @@ import structlog
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from bot.desk.concern import concern_after
+from bot.desk.fair import OURS, FairPlaces
 from bot.desk.inbox import Inbox
 from bot.desk.known import known
 from bot.desk.lease import Lease, Leases
@@ -42,6 +44,18 @@ class Board(Protocol):
     async def progress(self, p: Progress) -> None: ...
 
     async def report(self, incident: str, state: Incident, report: Report) -> None: ...
+
+
+class TurnGate(Protocol):
+    """Whether an item may begin now (`bot.desk.shares` is the real one)."""
+
+    async def until(self, item: Item) -> datetime | None:
+        """When to ask again, whoever waits having been told; None where it may begin."""
+        ...
+
+    async def looked(self, item: Item, seconds: float) -> None:
+        """A turn took so long."""
+        ...
 
 
 class Turns(Protocol):
@@ -100,6 +114,8 @@ class Desk:
         fetch: Callable[[Item], Awaitable[Item]] = as_it_is,
         home: Home | None = None,
         limits: TurnLimits | None = None,
+        gate: TurnGate | None = None,
+        weight: Callable[[str], int] = lambda _: 1,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._inbox = inbox
@@ -112,20 +128,32 @@ class Desk:
         self._home = home or (lambda item: inbox.origin(item.incident))
         self._limits = limits or TurnLimits()
         self._pause = pause
-        self._room = asyncio.Semaphore(self._limits.at_once)
+        self._gate = gate
+        self._places = FairPlaces(self._limits.at_once, weight)
         self._running: set[asyncio.Task[None]] = set()
+        self._waiting: set[str] = set()
+        """Incidents that wait for a place of this process."""
         self._stopping = False
         self._owed: Counter[str] = Counter()
         """Beginnings that ended by no fault of the turn, to be taken off its count once Redis is back."""
 
     async def advance(self, incident: str) -> None:
         """Work through the incident's inbox, unless another worker is at it. Never raises for a turn's or Redis's sake."""
-        if self._stopping:
-            return
-        task = asyncio.create_task(self._patiently(incident))
+        if not self._stopping:
+            await self._begun(incident)
+
+    async def accept(self, incident: str) -> None:
+        """The same, without waiting for it: whoever wakes us is free at once to bring the next one, of another customer perhaps. One that waits
+        for its place already will see the new item too."""
+        if not self._stopping and incident not in self._waiting:
+            self._waiting.add(incident)
+            self._begun(incident).add_done_callback(_logged)
+
+    def _begun(self, incident: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._patiently(incident), name=incident)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        await task
+        return task
 
     async def drain(self, grace: float = 20.0) -> None:
         """Stop at the next step boundary of every running turn; cut off what takes longer than `grace`. All of it resumes."""
@@ -138,7 +166,7 @@ class Desk:
     async def _patiently(self, incident: str) -> None:
         for seconds in BACKOFF:
             try:
-                async with self._room:
+                async with self._place(incident):
                     await self._under_lease(incident)
             except Exception as e:
                 if not _away(e):
@@ -150,6 +178,17 @@ class Desk:
             if self._stopping:
                 return
         log.error("desk.redis_away_for_long", incident=incident)
+
+    @contextlib.asynccontextmanager
+    async def _place(self, incident: str) -> AsyncIterator[None]:
+        """One of our places, in the turn of the incident's customer."""
+        try:
+            origin = await self._inbox.origin(incident)
+            async with self._places.of(origin.tenant if origin else OURS):
+                self._waiting.discard(incident)
+                yield
+        finally:
+            self._waiting.discard(incident)
 
     async def _under_lease(self, incident: str) -> None:
         lease = await self._leases.take(incident) if not self._stopping else None
@@ -179,11 +218,13 @@ class Desk:
         return None
 
     async def _one(self, lease: Lease, item: Item) -> datetime | None:
+        if self._gate is not None and (again_at := await self._gate.until(item)) is not None:
+            return again_at
         tries = await self._inbox.begin(item.incident, item.id, owed=self._owed.pop(item.id, 0))
         if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises:
             return await self._give_up(lease, item, f"a turn was begun {tries.begun} times and raised {tries.raised} times")
         try:
-            report = await lease.guard(self._turn(item), lambda: self._stopping)
+            report = await lease.guard(self._timed(item), lambda: self._stopping)
         except (LostLease, Drained, asyncio.CancelledError):
             await self._inbox.count(item.incident, item.id, "begun", -1)
             raise
@@ -193,6 +234,15 @@ class Desk:
                 raise
             return await self._raised(lease, item, e)
         return await self._tell(lease, item, report)
+
+    async def _timed(self, item: Item) -> Report:
+        """The turn, and how long it took for whom."""
+        begun = self._clock.now()
+        try:
+            return await self._turn(item)
+        finally:
+            if self._gate is not None:
+                await self._gate.looked(item, max(0.0, (self._clock.now() - begun).total_seconds()))
 
     async def _turn(self, item: Item) -> Report:
         """What the item points to is fetched as part of its turn: an acknowledged message waits with its pointers in the inbox. So is the
@@ -268,6 +318,11 @@ class Desk:
             await self._board.progress(progress)
         except Exception as e:
             log.warning("desk.progress_not_shown", error=str(e))
+
+
+def _logged(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("desk.failed", incident=task.get_name(), exc_info=error)
 
 
 def _away(error: Exception) -> bool:

@@ -30,7 +30,7 @@ from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.policy.channels import bindings, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
-from bot.run.customers import customer_cards, customer_door
+from bot.run.customers import customer_cards, customer_door, customer_shares
 from bot.run.keeping import Keeping
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
@@ -63,7 +63,6 @@ from graph.incident.visible import visible_hosts, vocabulary
 from graph.ports import Ports
 from graph.state import Origin
 from graph.stored import StoredIncidents
-from tools.clock import Clock
 from tools.evidence import DirectoryEvidence
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         counting = counted(acting.watching(shown), courses, world.ports.clock)
         board = BoardWithPulse(RememberingBoard(counting, earlier, world.ports.clock), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
-        desk = _desk(settings, store, window.inbox, _turns(store, thinking.ports), board, fetch, world.ports.clock, window.customers)
+        desk = _desk(settings, store, window, _turns(store, thinking.ports), board, fetch, world)
         closed = ClosedIncidents(store.redis)
         catch_up = CatchingUp(earlier, closed, thinking.stored.state)
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
@@ -264,9 +263,8 @@ def _wakeups(store: Store, role: Role, name: str, stream: str) -> Wakeups:
     return wakeups_for(store.url, alone=alone, receive=role != "front", name=consumer, stream=stream)
 
 
-def _desk(
-    settings: Settings, store: Store, inbox: Inbox, turns: Turns, board: Board, fetch: Fetch, clock: Clock, customers: CustomerCards | None
-) -> Desk:
+def _desk(settings: Settings, store: Store, window: Window, turns: Turns, board: Board, fetch: Fetch, world: World) -> Desk:
+    inbox, clock, customers, shares = window.inbox, world.ports.clock, window.customers, world.policy.shares
     leases = Leases(store.redis, clock, seconds=settings.lease_seconds, url=store.url)
     limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
     return Desk(
@@ -279,13 +277,15 @@ def _desk(
         fetch=fetch,
         home=customers.home if customers else None,
         limits=limits,
+        gate=customer_shares(shares, store, inbox, clock, customers) if customers else None,
+        weight=lambda tenant: shares.of(tenant).turns if tenant else 1,
     )
 
 
 @contextlib.asynccontextmanager
 async def _working(desk: Desk, wakeups: Wakeups, chores: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> AsyncIterator[None]:
     """Wake-ups, the sweep and other chores; on the way down running turns reach a stored step."""
-    await wakeups.start(desk.advance)
+    await wakeups.start(desk.accept)
     doing = [asyncio.create_task(chore()) for chore in chores]
     try:
         yield

@@ -4,15 +4,21 @@ from collections.abc import Mapping, Sequence
 
 from bot.cards.customers.view import Known
 from bot.desk.inbox import Inbox
+from bot.desk.shares import TenantShares
 from bot.policy.channels import bindings
+from bot.policy.shares import Shares
 from bot.slack.client import SlackClient
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
 from bot.slack.outgoing.customers import CustomerCards
 from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.slack.outgoing.waiting import CustomerWaits
 from bot.slack.people import People
+from bot.store.shares import RedisShares
+from bot.store.store import Store
 from graph.ports import Ports
 from kb.customers.words import load_customer_words
+from tools.clock import Clock
 
 
 def customer_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, ports: Ports) -> CustomerCards:
@@ -25,6 +31,11 @@ def customer_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, people
 def customer_door(surface: Surface, cards: CustomerCards | None, ports: Ports) -> CustomerDoor | None:
     """None where customers are not served."""
     return CustomerDoor(surface, cards, ports.inventory) if cards else None
+
+
+def customer_shares(shares: Shares, store: Store, inbox: Inbox, clock: Clock, cards: CustomerCards) -> TenantShares:
+    """What lets a customer over their share wait, and tells them."""
+    return TenantShares(shares, RedisShares(store.redis, clock), inbox, clock, CustomerWaits(cards).tell)
 
 
 def known_at(ports: Ports) -> Known:

@@ -5,6 +5,7 @@ A module of its own, not a part of `world`: the commands that only list are spar
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bot.policy.file import BadPolicy, SitePolicy, load_policy
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
 from kb.scan import lines_in
@@ -14,6 +15,7 @@ from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.checks.site.reader import BadChecks, load_site_checks
 from tools.checks.site.readonly import folder_refused
+from tools.inventory.hosts import Inventory
 from tools.inventory.sku import BadSku, Sku, load_skus
 
 
@@ -55,6 +57,16 @@ def site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
         return load_skus(*site_folder(kb_dir, "sku"))
     except BadSku as why:
         raise BadSite("the SKU profiles", lines_in(str(why))) from why
+
+
+def site_policy(settings: Settings, inventory: Inventory | None = None) -> SitePolicy:
+    """Who may do what and how much; what the file names is looked for in the inventory, where one is given. Raises Refusal."""
+    if settings.policy is None:
+        return SitePolicy()
+    try:
+        return load_policy(settings.policy, inventory)
+    except BadPolicy as why:
+        raise Refusal("\n".join([f"{PREFIX}POLICY: the policy cannot be used:", *why.problems]), 2) from why
 
 
 def site_folder(kb_dir: Path | None, part: str) -> tuple[Path, ...]:

@@ -2,13 +2,14 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from bot.policy.file import SitePolicy
 from bot.refusal import Refusal
 from bot.run.reader import ReaderApart
-from bot.run.site import site_checks, site_skus, site_taxonomy
+from bot.run.site import site_checks, site_policy, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from graph.ports import Ports, Waits
 from kb.history.incidents import load_seeds
@@ -44,6 +45,7 @@ class World:
     settings: Settings
     ports: Ports
     transport: Transport
+    policy: SitePolicy = field(default_factory=SitePolicy)
 
 
 @contextlib.asynccontextmanager
@@ -66,7 +68,7 @@ async def open_world(
     """
     fleet_rows = inventory or await site_inventory(settings)
     clock = clock or WallClock()
-    skus = site_skus(settings.kb_dir)
+    policy, skus = site_policy(settings, fleet_rows), site_skus(settings.kb_dir)
     apart = Apart()
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir, apart=apart) if lasting else MemoryEvidence()
     reach, looks = (transport, transport) if transport else _reach(settings, fleet_rows, front)
@@ -87,7 +89,7 @@ async def open_world(
     if lasting and not front and settings.qdrant_url:
         await history.start()
     try:
-        yield World(settings, ports, reach)
+        yield World(settings, ports, reach, policy)
     finally:
         if looks is not reach:
             await looks.aclose()

@@ -69,6 +69,9 @@ class Names:
     def treated(self, host: str) -> str:
         return f"{self._prefix}:actions:treated:{host}"
 
+    def share(self, tenant: str, part: str) -> str:
+        return f"{self._prefix}:share:{tenant}:{part}"
+
     def gpus(self, host: str) -> str:
         return f"{self._prefix}:gpus:{host}"
 
@@ -125,6 +128,10 @@ TABLE = (
     KeyForm("rm:act:fence",                  "counter behind the tokens of those leases"),
     KeyForm("rm:act:incident:{*}:lease",     "who drives an action or tends an incident's ladders", "as other leases"),
     KeyForm("rm:ledger:*",                   "the approval ledger and its audit chain"),
+    KeyForm("rm:share:*:incidents",          "set: a customer's incidents that were begun and have not ended", "30 days after the last of them began"),
+    KeyForm("rm:share:*:mentions",           "zset: what a customer asked for that was begun, by when", "an hour after the last"),
+    KeyForm("rm:share:*:looks",              "zset: `SECONDS ITEM` of looks for a customer, by when they ended", "an hour after the last"),
+    KeyForm("rm:share:*:usd:*",              "what a model cost for a customer on a day", "after two days"),
     KeyForm("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
     KeyForm("rm:courses",                    "hash: how each incident went", "with the ten thousandth after it"),
     KeyForm("rm:courses:age",                "zset: these incidents, by when they were opened", "likewise"),

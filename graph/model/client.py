@@ -220,7 +220,8 @@ class Model:
     async def _over_budget(self, incident: str, tokens: int) -> str:
         if incident not in self._spent:
             await self.load(incident)
-        return self._budget.refuses(self._spent[incident], self._price.of(tokens, MOST_OUT), tokens)
+        price = self._price.of(tokens, MOST_OUT)
+        return self._budget.refuses(self._spent[incident], price, tokens) or await self._book.refuses(incident, price)
 
     async def _pay(self, incident: str, spent: Spent) -> None:
         self._spent[incident] = await self._book.add(incident, spent)

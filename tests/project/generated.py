@@ -11,6 +11,7 @@ import yaml
 
 from bot.cards.personal.direct import KNOWN, wish
 from bot.cards.personal.suggestions import PROMPTS
+from bot.policy.shares import WORDS, Share
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
 from bot.slack.manifest import SCOPES
@@ -101,6 +102,12 @@ def direct() -> str:
     return "\n".join(rows + [f"| `{say}` | {suggested[wish(say)]} | {means} |" for say, means in KNOWN])
 
 
+def shares() -> str:
+    """What a customer may have of us, where the site says nothing else."""
+    rows = ["| limit | unless said otherwise | |", "|---|---|---|"]
+    return "\n".join(rows + [f"| `{name}` | {getattr(Share(), name):g} | {means} |" for name, means in WORDS.items()])
+
+
 def scopes() -> str:
     """What the manifest asks Slack for."""
     rows = ["| scope | to |", "|---|---|"]
@@ -124,6 +131,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/remedies.md": {"remedies": remedies},
     "docs/settings.md": {"settings": settings},
     "docs/conversation.md": {"intents": intents, "direct": direct},
+    "docs/roles.md": {"shares": shares},
     "SECURITY.md": {"scopes": scopes},
 }
 

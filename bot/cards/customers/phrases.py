@@ -73,6 +73,22 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "Some of your machines did not answer me: {names}.",
         "de": "Einige Ihrer Maschinen haben mir nicht geantwortet: {names}.",
     },
+    "wait_incidents": {
+        "en": "Your report is kept. I work on {most} reports of yours at once; this one begins as soon as one of those is done.",
+        "de": "Ihre Meldung ist da. Ich bearbeite {most} Ihrer Meldungen zugleich; diese beginnt, sobald eine davon erledigt ist.",
+    },
+    "wait_mentions": {
+        "en": "Your message is kept. You have had {most} looks within an hour; it goes on by itself at {when}.",
+        "de": "Ihre Nachricht ist da. Ich habe für Sie {most} Mal in einer Stunde nachgesehen; es geht um {when} von selbst weiter.",
+    },
+    "wait_looking": {
+        "en": "Your message is kept. I have looked at your machines for {most} minutes of the last hour; it goes on by itself at {when}.",
+        "de": "Ihre Nachricht ist da. Ich habe in der letzten Stunde {most} Minuten nachgesehen; es geht um {when} von selbst weiter.",
+    },
+    "wait_model": {
+        "en": "I go on, by fixed rules alone until {when}: the budget of today for a language model is used up.",
+        "de": "Ich mache weiter, bis {when} nur nach festen Regeln: Das heutige Budget für ein Sprachmodell ist verbraucht.",
+    },
     "say_more": {
         "en": "Say what is wrong and on which machines or in which job, for example: job 4711 hangs on gpu-[017-020].",
         "de": "Sagen Sie, was nicht geht, und auf welchen Maschinen oder in welchem Job, zum Beispiel: job 4711 hängt auf gpu-[017-020].",

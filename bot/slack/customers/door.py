@@ -15,6 +15,7 @@ from bot.cards.buttons import BadForm, OldButton
 from bot.cards.customers import inside, living
 from bot.cards.customers.phrases import phrase
 from bot.desk.pulse import May
+from bot.desk.shares import CUSTOMER, SIDE
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.policy.leaks import Inside
@@ -23,7 +24,7 @@ from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.messages import heeded, item_of, understood
 from bot.slack.incoming.payloads import Arrival, Payload, thread_of
-from bot.slack.outgoing.customers import CUSTOMER, SIDE, CustomerCards, place_of
+from bot.slack.outgoing.customers import CustomerCards, place_of
 from graph.conversation.addressed import Heed
 from graph.conversation.intents import Intent
 from graph.conversation.news import tells_nothing

@@ -17,6 +17,7 @@ from bot.cards.customers.view import CustomerReader, CustomerView, Known, custom
 from bot.cards.incidents import notes
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
+from bot.desk.shares import CUSTOMER, SIDE
 from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, SlackClient, post
 from bot.slack.outgoing.living import BeingPainted, no_records, no_state
@@ -33,8 +34,6 @@ from tools.ledger.record import Record, Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()
-SIDE, CUSTOMER = "side", "customer"
-"""Of an item's data: who said it."""
 ROOT, QUOTE, LIVING, MOVED = "rackmedic_customer_root", "rackmedic_customer_said", "rackmedic_customer", "rackmedic_customer_moved"
 PATIENCE = timedelta(seconds=12)
 QUIET = "received/"

@@ -10,9 +10,10 @@ from fakeredis import FakeAsyncRedis
 from bot.cards.buttons import OldButton
 from bot.cards.customers import inside, living
 from bot.cards.customers.view import CustomerView
+from bot.desk.shares import CUSTOMER, SIDE
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
-from bot.slack.outgoing.customers import CUSTOMER, SIDE, CustomerCards
+from bot.slack.outgoing.customers import CustomerCards
 from bot.slack.outgoing.posts import KeptMessages, PostedCards
 from graph.conversation.said import said_of
 from graph.state import Incident, Origin

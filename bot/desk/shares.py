@@ -1,0 +1,54 @@
+"""Whether a customer's item may begin: their share is asked once an item, before its turn; whoever must wait is told, once an item."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from bot.desk.inbox import Inbox
+from bot.policy.shares import Over, Share, ShareAsked, Shares, over
+from bot.store.shares import RedisShares
+from graph.state import Item, Origin
+from tools.clock import Clock
+
+SIDE, CUSTOMER = "side", "customer"
+"""Of an item's data: who said it."""
+Tell = Callable[[Origin, Item, Over, Share], Awaitable[None]]
+"""Say it in the customer's thread, once an item. Never raises for Slack's sake."""
+A_PERSON: Final = "hand_off"
+"""The kind of item that asks for a person: nobody waits for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantShares:
+    """The gate before turns, where customers are served."""
+
+    table: Shares
+    used: RedisShares
+    inbox: Inbox
+    clock: Clock
+    tell: Tell
+
+    async def until(self, item: Item) -> datetime | None:
+        """None: its turn may begin, which is noted. Else when to ask again."""
+        origin = await self._origin(item)
+        if origin is None or item.data.get(SIDE) != CUSTOMER:
+            return None
+        waiting = await self.inbox.peek(item.incident)
+        ours = any(one.kind == A_PERSON or one.data.get(SIDE) != CUSTOMER for one in waiting)
+        asked, share, now = ShareAsked(item.kind == "mention", ours), self.table.of(origin.tenant), self.clock.now()
+        no = await self.used.begin(origin.tenant, item.incident, item.id, lambda used: over(share, used, asked, now))
+        if no is None:
+            return None
+        await self.tell(origin, item, no, share)
+        return no.again_at(now) if no.waits else None
+
+    async def looked(self, item: Item, seconds: float) -> None:
+        """A turn of one of theirs took so long, whoever asked for it."""
+        if (origin := await self._origin(item)) is not None:
+            await self.used.looked(origin.tenant, item.id, seconds)
+
+    async def _origin(self, item: Item) -> Origin | None:
+        """Of a customer's incident; None for our own."""
+        origin = await self.inbox.origin(item.incident)
+        return origin if origin and origin.customer and origin.tenant else None

@@ -1,0 +1,54 @@
+"""The policy file of a site (settings: `policy`): who has how much, as a value. Read once at the start, refused whole with every problem."""
+
+from pathlib import Path
+
+from bot.policy.shares import Share, Shares
+from kb.shapes import StrictModel
+from kb.yaml import Problems, read, validated
+from tools.inventory.hosts import Inventory
+
+
+class BadPolicy(ValueError):
+    """A file that is refused; `problems` are `file:line: reason`, all of them."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class SitePolicy(StrictModel):
+    """What a site says of people. Without a file everything is as it stands here."""
+
+    shares: Shares = Shares()
+
+
+def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
+    """The file's policy; what it names must be in the inventory, where one is given. Raises BadPolicy."""
+    problems = Problems()
+    document = read(path, problems)
+    policy = validated(document, SitePolicy, problems) if document else None
+    if document and policy and inventory:
+        for tenant in sorted(set(policy.shares.tenants) - tenants_of(inventory)):
+            problems.note(document.place("shares", "tenants", tenant), f"no host and no channel of the inventory is of a tenant {tenant!r}")
+    if policy is None or problems.found:
+        raise BadPolicy(tuple(problems.found))
+    return policy
+
+
+def tenants_of(inventory: Inventory) -> frozenset[str]:
+    """Everybody whose hosts or channels the inventory names."""
+    rows = (*(host.tenant for host in inventory.hosts.values()), *(row.tenant for row in inventory.channels))
+    return frozenset(name for name in rows if name)
+
+
+def in_words(policy: SitePolicy) -> tuple[str, ...]:
+    """The policy as people read it, a line a subject."""
+    rows = [("every customer", policy.shares.every), *sorted(policy.shares.tenants.items())]
+    return tuple(_share(name, share) for name, share in rows)
+
+
+def _share(name: str, share: Share) -> str:
+    looks = f"{share.look_seconds_per_hour / 60:g} minutes of looking an hour"
+    model = f"${share.model_usd_per_day:.2f} of a model a day"
+    turns = "" if share.turns == 1 else f", {share.turns} turns to one of others"
+    return f"{name}: {share.incidents} incidents at once, {share.mentions_per_hour} mentions an hour, {looks}, {model}{turns}"

@@ -1,0 +1,375 @@
+"""Fair shares: places are given in turns between customers, whoever is over a limit waits and is told, and nothing is lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from bot.cards.customers.phrases import PHRASES
+from bot.desk.desk import Desk, TurnLimits
+from bot.desk.fair import FairPlaces
+from bot.desk.inbox import Inbox
+from bot.desk.lease import Leases
+from bot.desk.shares import CUSTOMER, SIDE, TenantShares
+from bot.desk.sweeper import Sweeper, timers_after
+from bot.desk.wakeups import LocalWakeups, StreamWakeups
+from bot.policy.shares import HOUR, WORDS, Limit, Over, Share, ShareAsked, Shares, ShareUsed, over, tomorrow
+from bot.slack.outgoing.waiting import words
+from bot.store.shares import RedisShares, TenantBook
+from graph.model.reasoner import Spent
+from graph.report import Report
+from graph.state import CustomerThread, Incident, Item, Origin
+from tests.support.clock import PATIENCE, T0, SetClock
+from tests.support.fakes_desk import BoardOfList, TinyTurns, item
+from tests.support.redis_server import RealServer
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+
+
+def customer(tenant: str, ts: str) -> Origin:
+    came = CustomerThread(team="T", channel=f"C0{tenant.upper()}", thread_ts=ts, user="U1")
+    return Origin(kind="slack", team="T", channel="C0OPS", user="U1", tenant=tenant, customer=came)
+
+
+class Office:
+    """A desk that serves customers, and what they were told."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        shares: Shares | None = None,
+        at_once: int = 32,
+        turns: TinyTurns | None = None,
+        board: BoardOfList | None = None,
+    ) -> None:
+        self.redis, self.clock, self.shares = redis, SetClock(), shares or Shares()
+        self.inbox, self.turns, self.board = Inbox(redis, self.clock), turns or TinyTurns(redis), board or BoardOfList()
+        self.told: list[tuple[str, Over]] = []
+        gate = TenantShares(self.shares, RedisShares(redis, self.clock), self.inbox, self.clock, self._tell)
+        leases = Leases(redis, self.clock, owner="me")
+        self.desk = Desk(
+            self.inbox,
+            leases,
+            self.turns,
+            self.board,
+            clock=self.clock,
+            timers=timers_after,
+            limits=TurnLimits(at_once=at_once),
+            gate=gate,
+            weight=lambda tenant: self.shares.of(tenant).turns,
+        )
+
+    async def _tell(self, origin: Origin, item: Item, no: Over, share: Share) -> None:
+        self.told.append((item.id, no))
+
+    async def reports(self, tenant: str, n: int, count: int = 1) -> list[str]:
+        """So many incidents of a customer's, each in a thread of its own."""
+        return [(await self._one(tenant, f"{tenant}.{k}")) for k in range(n, n + count)]
+
+    async def _one(self, tenant: str, id_: str) -> str:
+        return (await self.inbox.open(customer(tenant, id_), id_, lambda i: said_by_customer(i, id_))).incident
+
+    async def go_on(self, **span: float) -> None:
+        """Time passes, and whoever looks what came due looks."""
+        self.clock.go(**span)
+        wakeups = LocalWakeups()
+        await wakeups.start(self.desk.advance)
+        await Sweeper(self.inbox, wakeups).sweep()
+        await wakeups.idle()
+
+
+def said_by_customer(incident: str, id_: str, kind: str = "mention") -> Item:
+    return item(incident, id_).model_copy(update={"kind": kind, "data": {SIDE: CUSTOMER}})
+
+
+@pytest.fixture
+def office(redis: Redis) -> Office:
+    return Office(redis, shares=Shares(tenants={"acme": Share(mentions_per_hour=2), "small": Share(incidents=1)}))
+
+
+# -- one customer's storm ---------------------------------------------------------------------------------------------
+
+
+PLENTY = Shares(every=Share(mentions_per_hour=1000, incidents=1000))
+
+
+@dataclass
+class WatchedBoard(BoardOfList):
+    """Says when the incident that is waited for was told."""
+
+    waited_for: str = ""
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def report(self, incident: str, state: Incident, report: Report) -> None:
+        await super().report(incident, state, report)
+        if incident == self.waited_for:
+            self.told.set()
+
+
+class Storm:
+    """Two hundred mentions of one customer, then one of another."""
+
+    def __init__(self, redis: Redis, turns: TinyTurns, at_once: int) -> None:
+        self.board = WatchedBoard()
+        self.office = Office(redis, shares=PLENTY, at_once=at_once, turns=turns, board=self.board)
+
+    async def breaks(self, wake: Callable[[str], Awaitable[None]]) -> list[str]:
+        """Incidents in the order in which they were told, up to the other customer's."""
+        flood = await self.office.reports("acme", 0, 200)
+        [self.board.waited_for] = await self.office.reports("globex", 0)
+        for incident in (*flood, self.board.waited_for):
+            await wake(incident)
+        async with asyncio.timeout(PATIENCE):
+            await self.board.told.wait()
+        await self.office.desk.drain(grace=0)
+        return [incident for incident, _ in self.board.posts]
+
+
+class StandingTurns(TinyTurns):
+    """The first customer's turns never end."""
+
+    async def run(self, item: Item, origin: Origin | None) -> Report:
+        if origin and origin.tenant == "acme":
+            await asyncio.Event().wait()
+        return await super().run(item, origin)
+
+
+@pytest.mark.parametrize("at_once", [1, 5])
+async def test_after_two_hundred_mentions_of_one_the_other_waits_for_one_turn_at_most(at_once: int) -> None:
+    async with FakeAsyncRedis() as redis:
+        storm = Storm(redis, TinyTurns(redis), at_once)
+        told = await storm.breaks(storm.office.desk.accept)
+        assert told.index(storm.board.waited_for) <= at_once
+
+
+async def test_while_every_turn_of_one_takes_for_ever_the_others_begin_at_once() -> None:
+    async with FakeAsyncRedis() as redis:
+        storm = Storm(redis, StandingTurns(redis), at_once=8)
+        assert await storm.breaks(storm.office.desk.accept) == [storm.board.waited_for]
+
+
+async def test_a_worker_that_is_woken_two_hundred_times_hears_the_next_customer_too(redis_server: RealServer, real_redis: Redis) -> None:
+    storm, wakeups = Storm(real_redis, StandingTurns(real_redis), at_once=4), StreamWakeups(redis_server.url, at_once=4)
+    await wakeups.start(storm.office.desk.accept)
+    assert await storm.breaks(wakeups.wake) == [storm.board.waited_for]
+    await wakeups.aclose()
+
+
+async def served(parties: Sequence[str], weights: dict[str, int], places: int = 1) -> list[str]:
+    """In which order these get their places, all of them waiting from the beginning."""
+    fair, order, first = FairPlaces(places, lambda party: weights.get(party, 1)), list[str](), asyncio.Event()
+
+    async def one(party: str) -> None:
+        async with fair.of(party):
+            order.append(party)
+            await asyncio.sleep(0)
+
+    async with fair.of("first"):
+        tasks = [asyncio.create_task(one(party)) for party in parties]
+        await asyncio.sleep(0)
+        first.set()
+    await asyncio.gather(*tasks)
+    return order
+
+
+async def test_places_go_round() -> None:
+    assert await served(["a", "a", "a", "b", "b", "c"], {}) == ["a", "b", "c", "a", "b", "a"]
+
+
+async def test_who_has_two_turns_comes_twice_as_often() -> None:
+    order = await served(["a"] * 30 + ["b"] * 30, {"b": 2})
+    assert order[:30].count("b") == 20
+
+
+async def test_whoever_gives_up_waiting_takes_no_place_with_them() -> None:
+    fair = FairPlaces(1)
+
+    async def one() -> None:
+        async with fair.of("a"):
+            pass
+
+    async with fair.of("b"):
+        waiting = asyncio.create_task(one())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    given = asyncio.create_task(one())
+    async with fair.of("b"):
+        await asyncio.sleep(0)
+        given.cancel()
+    await asyncio.gather(given, return_exceptions=True)
+    await one()
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.integers(1, 6))
+async def test_everybody_is_served_and_nobody_waits_for_two_turns_of_another(parties: list[str], places: int) -> None:
+    order = await served(parties, {}, places)
+    assert sorted(order) == sorted(parties)
+    if places == 1:
+        for party in set(parties):
+            between = "".join(order).split(party)[: parties.count(party)]
+            assert all(gap.count(other) <= 1 for gap in between for other in set("abc") - {party})
+
+
+# -- over a limit -----------------------------------------------------------------------------------------------------
+
+
+async def test_over_the_mentions_of_an_hour_a_message_waits_is_told_once_and_goes_on_by_itself(office: Office) -> None:
+    incidents = await office.reports("acme", 0, 3)
+    for incident in incidents:
+        await office.desk.advance(incident)
+        await office.desk.advance(incident)
+    assert office.board.posted == ["acme.0", "acme.1"]
+    assert set(office.told) == {("acme.2", Over(Limit.MENTIONS, T0 + HOUR))}
+    assert [one.id for one in await office.inbox.peek(incidents[2])] == ["acme.2"]
+    await office.go_on(minutes=59)
+    assert office.board.posted == ["acme.0", "acme.1"]
+    await office.go_on(minutes=2)
+    assert office.board.posted == ["acme.0", "acme.1", "acme.2"]
+
+
+async def test_another_customer_has_a_share_of_their_own(office: Office) -> None:
+    for incident in [*await office.reports("acme", 0, 3), *await office.reports("globex", 0, 3)]:
+        await office.desk.advance(incident)
+    assert office.board.posted == ["acme.0", "acme.1", "globex.0", "globex.1", "globex.2"]
+
+
+async def test_one_incident_more_begins_when_another_ends(office: Office) -> None:
+    first, second = await office.reports("small", 0, 2)
+    for incident in (first, second):
+        await office.desk.advance(incident)
+    assert office.board.posted == ["small.0"]
+    assert office.told == [("small.1", Over(Limit.INCIDENTS))]
+    await office.inbox.enqueue(item(first, "close", "close"), "close")
+    await office.desk.advance(first)
+    await office.go_on(minutes=1)
+    assert office.board.posted == ["small.0", "close", "small.1"]
+
+
+async def test_seconds_of_looking_are_counted_and_bind(redis: Redis) -> None:
+    clocks: list[SetClock] = []
+
+    async def at(point: str) -> None:
+        if point.endswith(":begin"):
+            clocks[0].go(seconds=30)
+
+    office = Office(redis, shares=Shares(every=Share(look_seconds_per_hour=100)), turns=TinyTurns(redis, at))
+    clocks.append(office.clock)
+    first, second = await office.reports("acme", 0, 2)
+    for incident in (first, second):
+        await office.desk.advance(incident)
+    assert office.board.posted == ["acme.0"]
+    assert office.told == [("acme.1", Over(Limit.LOOKING, T0 + timedelta(seconds=150) + HOUR))]
+    await office.go_on(minutes=61)
+    assert office.board.posted == ["acme.0", "acme.1"]
+
+
+async def test_who_asks_for_a_person_and_our_own_people_wait_for_no_limit(office: Office) -> None:
+    incidents = await office.reports("acme", 0, 4)
+    for incident in incidents:
+        await office.desk.advance(incident)
+    person = said_by_customer(incidents[2], "please", "hand_off")
+    await office.inbox.enqueue(person, "please")
+    await office.inbox.enqueue(item(incidents[3], "ours", "reply"), "ours")
+    for incident in incidents:
+        await office.desk.advance(incident)
+    assert office.board.posted == ["acme.0", "acme.1", "acme.2", "please", "acme.3", "ours"]
+
+
+async def test_a_turn_that_was_cut_off_is_not_counted_again(office: Office) -> None:
+    shares = RedisShares(office.redis, office.clock)
+    no = Over(Limit.MENTIONS, T0 + HOUR)
+    assert await shares.begin("acme", "inc-1", "one", lambda _: None) is None
+    assert await shares.begin("acme", "inc-1", "one", lambda _: no) is None
+    assert await shares.begin("acme", "inc-1", "two", lambda _: no) == no
+
+
+async def test_two_processes_do_not_both_give_the_last_place(redis: Redis) -> None:
+    clock, share = SetClock(), Share(mentions_per_hour=5)
+    processes = [RedisShares(redis, clock) for _ in range(4)]
+
+    async def one(n: int) -> bool:
+        return (
+            await processes[n % 4].begin("acme", f"inc-{n}", f"item-{n}", lambda used: over(share, used, ShareAsked(), clock.now())) is None
+        )
+
+    assert sum(await asyncio.gather(*(one(n) for n in range(20)))) == 5
+
+
+async def test_what_is_kept_of_shares_goes_by_itself(office: Office) -> None:
+    shares = RedisShares(office.redis, office.clock)
+    await shares.begin("acme", "inc-1", "one", lambda _: None)
+    await shares.looked("acme", "one", 3.0)
+    found: Any = await office.redis.keys("rm:share:*")
+    keys = [key.decode() for key in found]
+    assert len(keys) == 3
+    assert all([await office.redis.ttl(key) > 0 for key in keys])
+
+
+# -- the decision -----------------------------------------------------------------------------------------------------
+
+SHARE = Share(incidents=2, mentions_per_hour=3, look_seconds_per_hour=60, model_usd_per_day=1)
+
+
+@pytest.mark.parametrize(
+    ("used", "asked", "expected"),
+    [
+        (ShareUsed(), ShareAsked(opens=True), None),
+        (ShareUsed(incidents=2), ShareAsked(opens=True), Over(Limit.INCIDENTS)),
+        (ShareUsed(incidents=2), ShareAsked(), None),
+        (ShareUsed(mentions=[T0 - HOUR, T0, T0]), ShareAsked(), None),
+        (ShareUsed(mentions=[T0 - 0.5 * HOUR, T0, T0]), ShareAsked(), Over(Limit.MENTIONS, T0 + 0.5 * HOUR)),
+        (ShareUsed(mentions=[T0] * 3), ShareAsked(ours=True), None),
+        (ShareUsed(looks=[(T0, 60.0)]), ShareAsked(), Over(Limit.LOOKING, T0 + HOUR)),
+        (ShareUsed(looks=[(T0 - 0.5 * HOUR, 30.0), (T0, 40.0)]), ShareAsked(), Over(Limit.LOOKING, T0 + 0.5 * HOUR)),
+        (ShareUsed(looks=[(T0, 59.0)]), ShareAsked(), None),
+        (ShareUsed(incidents=2, mentions=[T0] * 3), ShareAsked(opens=True), Over(Limit.MENTIONS, T0 + HOUR)),
+        (ShareUsed(usd=1.0), ShareAsked(), Over(Limit.MODEL, tomorrow(T0), waits=False)),
+    ],
+)
+def test_the_limit_that_stands_against_it(used: ShareUsed, asked: ShareAsked, expected: Over | None) -> None:
+    assert over(SHARE, used, asked, T0) == expected
+
+
+@given(st.lists(st.tuples(st.integers(-4000, 0), st.floats(0, 50)), max_size=30))
+def test_whoever_comes_back_when_they_were_told_finds_room(spent: list[tuple[int, float]]) -> None:
+    rows = [(T0 + timedelta(seconds=at), size) for at, size in spent]
+    used = ShareUsed(mentions=[at for at, _ in rows], looks=rows)
+    no = over(SHARE, used, ShareAsked(), T0)
+    if no is not None and no.until is not None:
+        assert no.until > T0
+        assert over(SHARE, used, ShareAsked(), no.until) is None
+
+
+def test_each_limit_has_its_words_in_each_language_and_each_field_its_meaning() -> None:
+    assert set(WORDS) == set(Share.model_fields)
+    until: datetime = T0
+    for limit in Limit:
+        said = {language: words(Over(limit, until), Share(), language) for language in PHRASES["received"]}
+        assert len(set(said.values())) == len(said)
+        assert all("{" not in text for text in said.values())
+        assert limit is Limit.INCIDENTS or all("03:10 UTC" in text for text in said.values())
+
+
+# -- the model's budget -----------------------------------------------------------------------------------------------
+
+
+async def test_a_customers_day_of_the_model_is_used_up_by_all_their_incidents_and_binds_nobody_else(redis: Redis) -> None:
+    office = Office(redis)
+    [one, two], [other] = await office.reports("acme", 0, 2), await office.reports("globex", 0)
+    book = TenantBook(redis, office.clock, lambda _: 1.0)
+    for incident in (one, two):
+        assert await book.add(incident, Spent(1, 10, 10, 0.5)) == Spent(1, 10, 10, 0.5)
+    assert "acme has used its $1.00" in await book.refuses(one, 0.01)
+    assert not await book.refuses(other, 0.01)
+    assert not await book.refuses("inc-of-our-own", 0.01)
+    office.clock.go(days=1)
+    assert not await book.refuses(one, 0.01)
