@@ -26,7 +26,7 @@ def fold(events: Iterable[Event]) -> list[Event]:
     """Repeats of one event as one, in order of first sight: `count`, `first` and `last` (ISO times) join its attributes."""
     groups: dict[tuple[object, ...], list[Event]] = {}
     for event in events:
-        key = (event.kind, event.value, event.device, event.boot_id, *(str(event.attrs.get(name)) for name in SAME))
+        key = (event.kind, event.value, event.device, event.boot_id, *map(str, map(event.attrs.get, SAME)))
         groups.setdefault(key, []).append(event)
     return [_folded(group) for group in groups.values()]
 

@@ -36,8 +36,26 @@ _SYSLOG = re.compile(rf"({_MONTH}) +(\d{{1,2}}) (\d\d:\d\d:\d\d)(?:\.(\d{{1,9}})
 _WEEKDAY = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d{4}-\d\d-\d\d )")
 _WRITER = re.compile(r"([^\s:\[\]]{1,255}) ([^\s:\[\]]{1,128})(?:\[\d+\])?: ")
 _KERNEL = re.compile(r"(?:[^\s:\[\]]{1,255} )?kernel: ")
+_FARTHEST = 264
+"""Where `kernel: ` ends at the latest, behind a host's name."""
 _GLOG = re.compile(r"\[?[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
 _SOMEWHERE = re.compile(r"(?<![\d-])(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z\b|UTC\b|[+-]\d\d:?\d\d)?")
+_DAY = r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_TO_END = r"(?:[.,][0-9]{1,9})? ?(?:Z\b|UTC\b|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9]|(?! ?[+-]\d\d:?\d\d))\]?:?\s+"
+_HEAD = re.compile(
+    rf"(?P<ring>\[(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}{_TO_END}|(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}(?=,){_TO_END})"
+    rf"|(?P<iso>(?!0000)[0-9]{{4}}-{_DAY}[T ]{_CLOCK}{_TO_END})"
+    rf"|(?P<uptime>\[ *[0-9]{{1,10}}\.[0-9]{{1,9}}(?:\] *\[ *[TC][0-9]+)?\]:? ?)"
+    rf"|(?P<syslog>(?:{_MONTH}) +[0-9]{{1,2}} {_CLOCK}(?:\.[0-9]{{1,9}})? (?![0-9]{{4}}\b))"
+)
+"""The heads of most lines, and of valid days and hours alone: whatever one such head precedes, `split` reads it as behind any other of its kind."""
+
+
+def headed(line: str) -> tuple[str, str] | None:
+    """The kind of a line's head and what stands behind it. Lines alike in both differ in their time alone."""
+    found = _HEAD.match(line)
+    return (found.lastgroup or "", line[found.end() :]) if found else None
 
 
 def split(line: str, now: datetime | None = None) -> Prefix:
@@ -46,7 +64,7 @@ def split(line: str, now: datetime | None = None) -> Prefix:
         return _json(line)
     line = _WEEKDAY.sub("", line, count=1) if line[:1] in "MTWFS" else line
     facility, rest, peeled = _facility(line)
-    if raw := _KMSG.match(rest):
+    if "," in rest[:6] and (raw := _KMSG.match(rest)):
         source = "kernel" if int(raw[1]) >> 3 == 0 else "user"
         return Prefix(None, "", rest[raw.end() :], source, int(raw[2]) / 1e6, True)
     time, end, ring = _time(rest, now)
@@ -55,9 +73,9 @@ def split(line: str, now: datetime | None = None) -> Prefix:
 
 
 def _facility(line: str) -> tuple[str, str, bool]:
-    if prio := _PRIORITY.match(line):
+    if line.startswith("<") and (prio := _PRIORITY.match(line)):
         return ("kernel" if int(prio[1]) >> 3 == 0 else "user"), line[prio.end() :], True
-    if decoded := _DECODED.match(line):
+    if line[:1].isalpha() and (decoded := _DECODED.match(line)):
         return ("kernel" if decoded[1] == "kern" else decoded[1]), line[decoded.end() :], True
     return "", line, False
 
@@ -66,7 +84,7 @@ def _time(line: str, now: datetime | None) -> tuple[datetime | None, int, bool]:
     """The time, where the message begins, and whether the format is dmesg's own (which names no host and no program)."""
     if iso := _ISO.match(line):
         time = moment(iso[1], iso[3], iso[5], iso[6])
-        return time, iso.end() if time else 0, iso[4] == "," or iso[0].startswith("[")
+        return time, iso.end() if time else 0, iso[4] == "," or line.startswith("[")
     if ctime := _CTIME.match(line):
         return moment(f"{ctime[4]}-{MONTHS[ctime[1]]:02}-{int(ctime[2]):02}", ctime[3]), ctime.end(), True
     if syslog := _SYSLOG.match(line):
@@ -77,9 +95,9 @@ def _time(line: str, now: datetime | None) -> tuple[datetime | None, int, bool]:
 def _writer(rest: str, facility: str, *, named: bool) -> tuple[str, str, float | None]:
     source, uptime = facility, None
     for _ in range(3):
-        if up := _UPTIME.match(rest):
+        if rest.startswith("[") and (up := _UPTIME.match(rest)):
             uptime, rest, named = float(up[1]), rest[up.end() :], False
-        elif kernel := _KERNEL.match(rest):
+        elif "kernel: " in rest[:_FARTHEST] and (kernel := _KERNEL.match(rest)):
             source, rest, named = facility or "kernel", rest[kernel.end() :], False
         elif named and (writer := _WRITER.match(rest)):
             source, rest, named = writer[2], rest[writer.end() :], False

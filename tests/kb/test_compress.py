@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kb.logs.templates.compress import Compressor, Source, compress
 from kb.logs.templates.filters import FilterRule, regular
-from kb.logs.templates.masks import mask, mask_around_xid, one_hex, zeroed
+from kb.logs.templates.masks import _MASKS, mask, mask_around_xid, one_hex
+from kb.scan import zeroed
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 METRIC = (
@@ -223,3 +224,18 @@ def test_a_log_with_more_kinds_of_line_than_are_remembered_is_counted_whole() ->
         compressor.feed("".join(f"{line}\n" for line in ("something odd", *(f"shard {name} moved" for name in some))).encode())
     digest = compressor.finish()
     assert {(template.text, template.count) for template in digest.templates} == {("something odd", 2), ("shard <hex> moved", 210_000)}
+
+
+def test_an_xid_is_placed_in_bytes_whatever_stands_before_it() -> None:
+    xid = b"[    1.000000] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."
+    data = "█ héllo\n".encode() + b"\xff\xfe broken\n" + xid + b"\n"
+    (template,) = [template for template in compress(data, now=NOW).templates if "Xid" in template.text]
+    assert data[template.offset :].startswith(xid)
+
+
+@given(st.text(alphabet="0a-f:./ |<nx[]TZ+%e\u2588", max_size=80))
+def test_a_mask_is_tried_wherever_it_could_match(line: str) -> None:
+    expected = line
+    for _, pattern, name in _MASKS:
+        expected = pattern.sub(name, expected)
+    assert mask(line) == expected.strip()

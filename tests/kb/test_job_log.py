@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kb.logs.event import Event
 from kb.logs.job.ranks import rank_of_file, untag
 from kb.logs.job.reader import JobReader, job_events, read_job
-from kb.logs.job.rows import HINTS, ROWS
+from kb.logs.job.rows import HINTS, ROWS, ErrorRow, eligible
+from kb.scan import zeroed
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 
@@ -451,3 +452,16 @@ def test_published_nccl_warnings_are_understood() -> None:
         "test_nccl": "nccl_invalid_usage",
     }
     assert {name: job_events(rows[name])[0].value for name in expected} == expected
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.cause} {row.needles[0]}")
+def test_a_row_is_eligible_for_its_lines_whatever_their_digits(row: ErrorRow) -> None:
+    for needle in row.needles:
+        assert row in eligible(zeroed(f"[rank7]: {needle} 123"))
+
+
+def test_an_error_that_comes_again_is_counted_with_all_that_its_lines_told() -> None:
+    one = "[rank0]: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=600000) ran"
+    other = "[rank0]: WorkNCCL(OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=1800000) ran"
+    (event,) = job_events("\n".join((other, *[one] * 3, *[other] * 4)))
+    assert (event.attrs["count"], event.attrs["seq"], event.attrs["timeout_ms"]) == (8, 1, 1800000)

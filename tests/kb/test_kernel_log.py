@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kb.keys import BY_NAME
 from kb.logs.event import Event, fold
-from kb.logs.kernel.reader import KernelReader, kernel_events
+from kb.logs.kernel.reader import MOST_ALIKE, KernelReader, kernel_events
 from kb.logs.kernel.rows import ROWS
-from kb.logs.timestamps import split
+from kb.logs.timestamps import headed, split
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 AT = datetime(2026, 5, 20, 3, 9, tzinfo=UTC)
@@ -417,3 +417,54 @@ def test_an_nvlink5_error_is_decoded_however_its_columns_are_spaced(text: str) -
     found = kernel_events(f"[1.0] NVRM: Xid (PCI:0018:01:00): 149, {text}\n", NOW)
     assert [(event.kind, event.value) for event in found] == [("kernel.xid", 149), ("kernel.nvlink5", "NETIR_LINK_EVT")]
     assert (found[1].attrs["link"], found[1].attrs["severity"]) == (8, "fatal")
+
+
+HEADS = [
+    ("2026-05-20T03:09:00,000000+00:00 ", "2026-05-20T04:10:01,500000+00:00 "),
+    ("2026-05-20T03:09:00+0200 gpu-017 kernel: ", "2026-01-31T23:59:59+0200 gpu-017 kernel: "),
+    ("[2026-05-20 03:09:00] ", "[2026-05-19 03:09:09] "),
+    ("May 20 03:09:00 gpu-017 kernel: ", "Feb  3 13:09:00 gpu-017 kernel: "),
+    ("[ 5203.123456] ", "[    1.000000][ T12] "),
+]
+
+
+@pytest.mark.parametrize(("one_time", "other"), HEADS)
+def test_lines_alike_behind_their_time_are_read_alike(one_time: str, other: str) -> None:
+    text = "mlx5_core 0000:63:00.0: Link down"
+    kind, rest = headed(one_time + text) or ("", "")
+    assert headed(other + text) == (kind, rest)
+    first, second = split(one_time + text, NOW), split(other + text, NOW)
+    assert first._replace(time=None, uptime=None) == second._replace(time=None, uptime=None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-02-30T03:09:00+00:00 gpu-017 kernel: x",
+        "2026-05-20T25:09:00+00:00 gpu-017 kernel: x",
+        "2026-05-20T03:09:00 +9960 x",
+        "0000-05-20T03:09:00 x",
+        "<4>[ 1.0] x",
+        "kern  :err   : 2026-05-20T03:09:00,000000+00:00 x",
+        "{}",
+        "x",
+    ],
+)
+def test_a_head_that_no_clock_shows_is_left_to_the_reader_of_prefixes(line: str) -> None:
+    assert headed(line) is None
+
+
+@pytest.mark.parametrize(("one_time", "other"), HEADS)
+def test_a_message_of_every_second_is_counted_to_the_last_one(one_time: str, other: str) -> None:
+    lines = [f"{one_time}mlx5_core 0000:63:00.0: Link down"] * (MOST_ALIKE + 7) + [f"{other}mlx5_core 0000:63:00.0: Link down"]
+    events = kernel_events("\n".join(lines), NOW)
+    assert len(events) == MOST_ALIKE
+    assert (events[-1].attrs["count"], events[-1].time) == (9, split(lines[-1], NOW).time or split(lines[0], NOW).time)
+
+
+def test_a_known_message_belongs_to_the_boot_it_was_written_in() -> None:
+    down = "[    1.000000] mlx5_core 0000:63:00.0: Link down"
+    boots = [f"-- Boot {n:032x} --" for n in range(2)]
+    events = kernel_events("\n".join((boots[0], *[down] * (MOST_ALIKE + 1), boots[1], down)), NOW)
+    assert [event.boot_id[-1] for event in (events[0], events[-1])] == ["0", "1"]
+    assert "count" not in events[-1].attrs

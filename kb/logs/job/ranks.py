@@ -2,10 +2,11 @@
 
 import re
 
-_TAG = re.compile(
+TAG = re.compile(
     r"\s{0,8}(?:\[rank ?(\d{1,6})\]:?|\[Rank (\d{1,6})\]:?|\[default(\d{1,4})\]:|\[\d{1,4},(\d{1,6})\](?:<std(?:err|out)>)?:|"
     r"\[(\d{1,6})\]:? |Rank (\d{1,6})\]?:|rank ?(\d{1,6}):|(\d{1,5}): (?=\S))"
 )
+"""What a launcher puts before a rank's lines. One group is set, and nothing depends on which digits there are."""
 _INSIDE = re.compile(
     r"(?:\[PG [^\]]{0,60}Rank (\d{1,6})\]|\[[Rr]ank (\d{1,6})\]|\bGlobal rank (\d{1,6})\b|\b[Rr]ank[ =:]{1,2}(\d{1,6})\b(?! and\b))"
 )
@@ -19,7 +20,7 @@ _FILE = re.compile(
 
 def file_of(line: str) -> str | None:
     """The path in a `tail -v` header, or None."""
-    found = _HEADER.match(line)
+    found = _HEADER.match(line) if line.startswith("==> ") else None
     return found[1] if found else None
 
 
@@ -31,17 +32,10 @@ def rank_of_file(path: str) -> str | None:
 
 def untag(line: str) -> tuple[str | None, str]:
     """The rank a launcher put before the line, and the line without its tag."""
-    found = _TAG.match(line)
+    found = TAG.match(line)
     if not found:
         return None, line
-    rank = next(group for group in found.groups() if group is not None)
-    return str(int(rank)), line[found.end() :].removeprefix(" ")
-
-
-def tag_at(text: str, start: int, end: int) -> str | None:
-    """The rank a launcher put before the line that stands there."""
-    found = _TAG.match(text, start, end)
-    return str(int(found[found.lastindex or 1])) if found else None
+    return str(int(found[found.lastindex or 1])), line[found.end() :].removeprefix(" ")
 
 
 def rank_within(line: str) -> str | None:

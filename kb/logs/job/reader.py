@@ -15,10 +15,10 @@ from kb.logs.job import tracebacks
 from kb.logs.job.details import details
 from kb.logs.job.order import ordered
 from kb.logs.job.ranks import file_of, nccl_device, rank_of_file, rank_within, untag
-from kb.logs.job.rows import EXPLODING, HINTS, NEEDLES, classify
+from kb.logs.job.rows import EXPLODING, HINTS, NEEDLES, ErrorRow, classify, eligible
 from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import LONGEST, Span, candidates
+from kb.scan import LONGEST, Span, candidates, zeroed
 
 NEEDED = ("==> ", "Traceback (most", "NCCL version ", *NEEDLES)
 _LAUNCHERS = frozenset(
@@ -29,6 +29,8 @@ _VAGUE = frozenset(
     {"RuntimeError", "DistBackendError", "OSError", "AcceleratorError", "DistStoreError", "XlaRuntimeError", "InternalError"}
 )
 """Exceptions whose first line may leave the reason to the lines below."""
+_MOST_KINDS = 1024
+"""Kinds of line of which it is remembered what they may be."""
 _CONTEXT = 8192
 """Characters before a line that are searched for the time it was written."""
 MOST_ERRORS = 4096
@@ -63,6 +65,9 @@ class JobReader:
         self._carried: list[Span] = []
         self._rank: str | None = None
         self._events: dict[tuple[object, ...], Event] = {}
+        self._again: dict[tuple[object, ...], tuple[tuple[str, ...], int]] = {}
+        """Which attributes an error had when it came last, and how often it came with the same ones since."""
+        self._eligible: dict[str, tuple[ErrorRow, ...]] = {}
         self._ranks: set[str] = set()
         self._versions: dict[str, set[str]] = {}
         self._left_out = 0
@@ -80,6 +85,9 @@ class JobReader:
     def finish(self) -> JobLog:
         """Everything read so far."""
         self._read(*self._resumed("", []), final=True)
+        for key, (_, times) in self._again.items():
+            self._count(key, times)
+        self._again = {}
         events = tuple(ordered(list(self._events.values())))
         first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
         return JobLog(
@@ -94,7 +102,7 @@ class JobReader:
         return text, spans
 
     def _read(self, text: str, spans: list[Span], *, final: bool) -> None:
-        self._ranks |= {str(int(rank)) for rank in {found[1] for found in _TAGGED.finditer(text)}}
+        self._ranks |= {str(int(rank)) for rank in set(_TAGGED.findall(text))}
         taken: set[int] = set()
         lines = tracebacks.Lines(text)
         self._times = _TimesBefore(text, self._now)
@@ -125,12 +133,22 @@ class JobReader:
             self._ranks.add(self._rank)
 
     def _line(self, text: str, start: int, line: str) -> None:
-        if version := _VERSION.search(line):
+        if "NCCL version " in line and (version := _VERSION.search(line)):
             self._versions.setdefault(version[1], set()).add(self._whose(line) or "")
-        found = classify(line)
+        found = classify(line, self._rows(line))
         if found:
             cause, attrs = found
             self._add(text, start, line, cause, details(cause, attrs, line))
+
+    def _rows(self, line: str) -> tuple[ErrorRow, ...]:
+        """The rows that may have it, looked for once a kind of line."""
+        kind = zeroed(line)
+        rows = self._eligible.get(kind)
+        if rows is None:
+            if len(self._eligible) >= _MOST_KINDS:
+                self._eligible = {}
+            rows = self._eligible[kind] = eligible(kind)
+        return rows
 
     def _raised(self, text: str, tail: tracebacks.Traceback) -> None:
         """One error a traceback: the most telling exception of its chain, oldest first, else the last."""
@@ -140,25 +158,44 @@ class JobReader:
         cause: str = "python_exception"
         attrs: dict[str, Any] = {}
         for raised in tail.chain:
-            if found := _exception(raised):
+            if found := self._exception(raised):
                 cause, attrs = found
                 break
         else:
             if last.type.rpartition(".")[2] in _LAUNCHERS:
                 return
-            if found := _below(last, tail):
+            if found := self._below(last, tail):
                 cause, attrs = found
         said = f"{last.type}: {last.detail}" if last.detail else last.type
         chain = {"chain": tuple(raised.type for raised in tail.chain)} if len(tail.chain) > 1 else {}
         self._add(text, tail.start, tail.line or said, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank)
 
+    def _exception(self, raised: tracebacks.Raised) -> tuple[str, dict[str, Any]] | None:
+        line = f"{raised.type}: {raised.detail}"
+        name = raised.type.rpartition(".")[2]
+        if name in _BY_TYPE:
+            return _BY_TYPE[name], {}
+        found = classify(line, self._rows(line))
+        return (found[0], details(found[0], found[1], line)) if found else None
+
+    def _below(self, last: tracebacks.Raised, tail: tracebacks.Traceback) -> tuple[str, dict[str, Any]] | None:
+        """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
+        if last.type.rpartition(".")[2] not in _VAGUE:
+            return None
+        for at, line in tail.more[:6]:
+            if line.startswith("[") or find_time(line):
+                break
+            tail.lines.add(at)
+            if found := classify(line, self._rows(line)):
+                return found[0], details(found[0], found[1], line)
+        return None
+
     def _add(self, text: str, start: int, line: str, cause: str, attrs: dict[str, Any], rank: str | None = None) -> None:
         named = attrs.pop("rank", None) if cause == "collective_desync" else None
         rank = named or rank or self._whose(line)
         key = (cause, rank, self._file, attrs.get("type"), attrs.get("device"))
-        if known := self._events.get(key):
-            merged = {**attrs, **known.attrs, "count": known.attrs["count"] + 1}
-            self._events[key] = replace(known, attrs=merged)
+        if key in self._events:
+            self._seen_again(key, attrs)
             return
         if len(self._events) >= MOST_ERRORS:
             self._left_out += 1
@@ -172,6 +209,20 @@ class JobReader:
         base["detail"] = redact(str(base["detail"]))[:400]
         device = str(attrs["device"]) if "device" in attrs else None
         self._events[key] = Event("job.error", cause, device, time, "", redact(line[:2000]), base)
+
+    def _seen_again(self, key: tuple[object, ...], attrs: Mapping[str, Any]) -> None:
+        names, (last, times) = tuple(attrs), self._again.get(key, ((), 0))
+        if last == names and times:
+            self._again[key] = (names, times + 1)
+            return
+        self._count(key, times)
+        known = self._events[key]
+        self._events[key] = replace(known, attrs={**attrs, **known.attrs})
+        self._again[key] = (names, 1)
+
+    def _count(self, key: tuple[object, ...], times: int) -> None:
+        known = self._events[key]
+        self._events[key] = replace(known, attrs={**known.attrs, "count": known.attrs["count"] + times})
 
     def _whose(self, line: str) -> str | None:
         return untag(line)[0] or self._rank or rank_within(line) or nccl_device(line)
@@ -229,25 +280,3 @@ def _spans(text: str) -> list[Span]:
         end = text.find("\n", found.start())
         spans[text.rfind("\n", 0, found.start()) + 1] = len(text) if end < 0 else end
     return sorted(spans.items())
-
-
-def _exception(raised: tracebacks.Raised) -> tuple[str, dict[str, Any]] | None:
-    line = f"{raised.type}: {raised.detail}"
-    name = raised.type.rpartition(".")[2]
-    if name in _BY_TYPE:
-        return _BY_TYPE[name], {}
-    found = classify(line)
-    return (found[0], details(found[0], found[1], line)) if found else None
-
-
-def _below(last: tracebacks.Raised, tail: tracebacks.Traceback) -> tuple[str, dict[str, Any]] | None:
-    """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
-    if last.type.rpartition(".")[2] not in _VAGUE:
-        return None
-    for at, line in tail.more[:6]:
-        if line.startswith("[") or find_time(line):
-            break
-        tail.lines.add(at)
-        if found := classify(line):
-            return found[0], details(found[0], found[1], line)
-    return None

@@ -4,9 +4,11 @@ Named groups become attributes. A row's needles are cheap necessary conditions; 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from kb.scan import zeroed
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,8 @@ class ErrorRow:
     cause: str
     needles: tuple[str, ...]
     pattern: re.Pattern[str] | None = None
+    zeroed: tuple[str, ...] = ()
+    """The needles as they stand in a line whose digits are zeros."""
 
     def read(self, line: str) -> Mapping[str, Any] | None:
         """The attributes of the error, or None when the line is not this one."""
@@ -31,7 +35,7 @@ class ErrorRow:
 
 
 def _row(cause: str, *needles: str, pattern: str = "") -> ErrorRow:
-    return ErrorRow(cause, needles, re.compile(pattern) if pattern else None)
+    return ErrorRow(cause, needles, re.compile(pattern) if pattern else None, tuple(map(zeroed, needles)))
 
 
 _PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"
@@ -173,9 +177,14 @@ HINTS = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})
 """What NCCL chose: evidence, but nobody failed."""
 
 
-def classify(line: str) -> tuple[str, Mapping[str, Any]] | None:
-    """The class of an error line and what it carries, or None."""
-    for row in ROWS:
+def eligible(line: str) -> tuple[ErrorRow, ...]:
+    """The rows that may have a line whose digits are zeros, and every other line that becomes the same."""
+    return tuple(row for row in ROWS if any(needle in line for needle in row.zeroed))
+
+
+def classify(line: str, rows: Iterable[ErrorRow] = ROWS) -> tuple[str, Mapping[str, Any]] | None:
+    """The class of an error line and what it carries, or None. `rows`: those that may have it, where they are known."""
+    for row in rows:
         found = row.read(line)
         if found is not None:
             return row.cause, found

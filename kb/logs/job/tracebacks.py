@@ -7,10 +7,11 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
-from kb.logs.job.ranks import file_of, tag_at, untag
+from kb.logs.job.ranks import TAG, file_of, untag
 
 START = "Traceback (most recent call last)"
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
@@ -70,7 +71,7 @@ class Traceback:
             self.lines |= {at, *map(abs, self._pending)} if self._inside else set()
             self._pending = []
             return self._inside
-        if any(words in body for words in CHAINED):
+        if CHAINED[0] in body or CHAINED[1] in body:
             self._pending.append(-at)
         elif not self._pending or self._pending[-1] >= 0 or body.strip():
             self._pending.append(at)
@@ -83,10 +84,16 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._starts: list[int] = []
+        self._lines: list[str] = []
+        self._ends: list[int] = []
+        """Characters of all lines up to each, ends of lines apart."""
+        self._files = False
         self._headers: list[int] = []
         self._ranks: dict[str | None, list[int]] = {}
-        self._next = 0
+        self._tags: dict[int, tuple[str, int]] = {}
+        """Of the lines that were looked at and have a tag: its rank, and where it ends."""
+        self._first = self._next = 0
+        """Numbers of the first line that was looked at, and of the first behind it that was not."""
 
     def at(self, start: int) -> str:
         """One line."""
@@ -102,37 +109,49 @@ class Lines:
             until = min(place + _CHUNK, most)
             self._look(until)
             headers = self._headers[bisect_left(self._headers, place) :]
-            own = self._ranks.get(rank, [])
-            for number in own[bisect_left(own, place) : bisect_left(own, min(headers[0], until) if headers else until)]:
-                line = self.at(self._starts[number])
-                yield self._starts[number], line, untag(line)[1]
+            for number in self._of(rank, place, min(headers[0], until) if headers else until):
+                line, end = self._lines[number][:_LONGEST].rstrip("\r"), self._tags.get(number, (None, 0))[1]
+                yield self._start(number), line, line[end:].removeprefix(" ") if end else line
             if headers and headers[0] < until:
                 return
-            if len(self._starts) < until:
+            if self._next < until:
                 yield None
                 return
             place = until
 
+    def _of(self, rank: str | None, first: int, until: int) -> Sequence[int]:
+        """The numbers of the rank's lines."""
+        if rank is None:
+            return [number for number in range(first, min(until, self._next)) if number not in self._tags]
+        own = self._ranks.get(rank, [])
+        return own[bisect_left(own, first) : bisect_left(own, until)]
+
+    def _start(self, number: int) -> int:
+        return self._ends[number - 1] + number if number else 0
+
     def _place(self, start: int) -> int:
         """The line's number. What lies before it is of no use any more when nobody has looked so far."""
-        if not self._starts or not self._starts[0] <= start < self._next:
-            self._starts, self._headers, self._ranks, self._next = [], [], {}, start
-            self._look(1)
-        return bisect_left(self._starts, start)
+        if not self._ends:
+            self._lines = self._text.split("\n")
+            if not self._lines[-1]:
+                self._lines.pop()
+            self._ends = list(accumulate(map(len, self._lines)))
+            self._files = "==> " in self._text
+        place = bisect_left(range(len(self._lines)), start, key=self._start)
+        if not self._first <= place < self._next:
+            self._headers, self._ranks, self._tags, self._first, self._next = [], {}, {}, place, place
+        return place
 
     def _look(self, until: int) -> None:
-        text, at = self._text, self._next
-        for number in range(len(self._starts), until):
-            if at >= len(text):
-                break
-            end = text.find("\n", at)
-            end = len(text) if end < 0 else end
-            self._starts.append(at)
-            if text.startswith("==> ", at) and file_of(self.at(at)):
-                self._headers.append(number)
-            self._ranks.setdefault(tag_at(text, at, end), []).append(number)
-            at = end + 1
-        self._next = at
+        first, lines = self._next, self._lines[self._next : until]
+        for number, found in enumerate(map(TAG.match, lines), first):
+            if found:
+                rank = str(int(found[found.lastindex or 1]))
+                self._tags[number] = (rank, found.end())
+                self._ranks.setdefault(rank, []).append(number)
+        if self._files:
+            self._headers += [at for at, line in enumerate(lines, first) if file_of(line[:_LONGEST].rstrip("\r"))]
+        self._next = first + len(lines)
 
 
 def read(lines: Lines, start: int) -> Traceback:

@@ -6,7 +6,7 @@ a user's `logger` line or a user unit that prints `NVRM: Xid` is no event.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from kb.logs.event import Event
 from kb.logs.kernel.causes import once_killed, with_causes
 from kb.logs.kernel.rows import NEEDLES, ROWS, MessageRow
 from kb.logs.kernel.xid_text import nvlink5, sxid, xid
-from kb.logs.timestamps import Prefix, split
+from kb.logs.timestamps import Prefix, headed, split
 from kb.scan import Span, candidates, lines_of
 
 BOOT = re.compile(r"-- Boot ([0-9a-f]{32}) --")
@@ -50,6 +50,27 @@ MOST_ALIKE = 1024
 _SEVERITY = {"Corrected": "corrected", "Correctable": "corrected"}
 
 
+@dataclass(slots=True)
+class _More:
+    """Of what came too often to be kept each time: where the last that was kept stands, how many more came, when, and the last as it was read."""
+
+    at: int
+    time: datetime | None
+    count: int = 0
+    line: str = ""
+
+
+@dataclass(slots=True)
+class _Said:
+    """The event of a line but for its time; `more` once it came too often."""
+
+    kind: str
+    value: object
+    device: str | None
+    attrs: Mapping[str, Any]
+    more: _More | None = None
+
+
 class KernelReader:
     """Reads a kernel log piece by piece, each piece of whole lines. `finish` gives the events in the order of the log."""
 
@@ -63,8 +84,9 @@ class KernelReader:
         self._booted = self._nvidia = False
         self._alike: dict[tuple[object, ...], int] = {}
         """How often each was seen."""
-        self._more: dict[tuple[object, ...], tuple[int, int, datetime | None]] = {}
-        """Of what came too often to be kept each time: where the last that was kept stands, how many more came, and when."""
+        self._more: dict[tuple[object, ...], _More] = {}
+        self._said: dict[tuple[str, str], _Said] = {}
+        """What lines said, by what stands behind their time: a line that is known need not be read again, and not at all to be counted."""
         self.left_out = 0
         """Events that were not kept."""
 
@@ -88,41 +110,67 @@ class KernelReader:
         return with_causes(once_killed(self._events))
 
     def _line(self, line: str) -> None:
-        if boot := BOOT.match(line):
-            self._boot = boot[1]
-            return
+        head = headed(line)
+        said = self._said.get(head) if head else None
+        if said and said.more:
+            said.more.count += 1
+            said.more.line = line
+        elif said:
+            self._keep(said, split(line, self._now), line)
+        elif boot := BOOT.match(line):
+            self._boot, self._said = boot[1], {}
+        else:
+            self._new(line, head)
+
+    def _new(self, line: str, head: tuple[str, str] | None) -> None:
         prefix = split(line, self._now)
         if not prefix.found and self._prefixed:
             return  # the continuation of a message above, whatever it says
         message = prefix.message.partition("\n")[0]
-        if not (_is_driver(message, prefix) and self._driver(message, prefix, line)):
-            self._rows(message, prefix, line)
+        driver = _is_driver(message, prefix)
+        if driver and self._driver(message, prefix, line):
+            return
+        said = self._rows(message, prefix)
+        if said:
+            self._keep(said, prefix, line)
+            if head and not driver:
+                self._said = self._said if len(self._said) < MOST_NAMED else {}
+                self._said[head] = said
 
-    def _add(self, kind: str, value: object, device: str | None, prefix: Prefix, line: str, attrs: Mapping[str, Any]) -> bool:
-        """Whether it is kept as an event of its own."""
+    def _keep(self, said: _Said, prefix: Prefix, line: str) -> None:
+        kept = len(self._events)
+        said.more = self._add(said.kind, said.value, said.device, prefix, line, said.attrs)
+        if said.kind == "kernel.aer" and len(self._events) > kept:
+            self._aer[said.device or ""] = kept
+
+    def _add(self, kind: str, value: object, device: str | None, prefix: Prefix, line: str, attrs: Mapping[str, Any]) -> _More | None:
+        """Keeps the event, or counts it: then with what it is counted."""
         name = (kind, value, device, prefix.boot_id or self._boot)
         times = self._alike.get(name, 0)
         if not times and len(self._alike) >= MOST_NAMED:
             self.left_out += 1
-            return False
+            return None
         self._alike[name] = times + 1
         if times >= MOST_ALIKE:
-            at, more, last = self._more[name]
-            self._more[name] = (at, more + 1, prefix.time or last)
-            return False
+            more = self._more[name]
+            more.time, more.line, more.count = prefix.time or self._time(more), "", more.count + 1
+            return more
         if times == MOST_ALIKE - 1:
-            self._more[name] = (len(self._events), 0, prefix.time)
+            self._more[name] = _More(len(self._events), prefix.time)
         attrs = dict(attrs) | ({"uptime": prefix.uptime} if prefix.uptime is not None and prefix.time is None else {})
         self._events.append(Event(kind, value, device, prefix.time, prefix.boot_id or self._boot, line, attrs))
-        return True
+        return None
+
+    def _time(self, more: _More) -> datetime | None:
+        return (split(more.line, self._now).time if more.line else None) or more.time
 
     def _counted(self) -> None:
         """Those that were not kept stand with the last that was."""
-        for at, more, time in self._more.values():
-            event = self._events[at]
-            count = int(event.attrs.get("count", 1)) + more
-            self._events[at] = replace(event, time=time, attrs={**event.attrs, "count": count}) if more else event
-        self._more = {}
+        for more in self._more.values():
+            event = self._events[more.at]
+            count = int(event.attrs.get("count", 1)) + more.count
+            self._events[more.at] = replace(event, time=self._time(more), attrs={**event.attrs, "count": count}) if more.count else event
+        self._more, self._said = {}, {}
 
     def _driver(self, message: str, prefix: Prefix, line: str) -> bool:
         """What the NVIDIA drivers say; True when the line is settled."""
@@ -164,16 +212,14 @@ class KernelReader:
     def _last(self, kind: str) -> int | None:
         return next((at for at in range(len(self._events) - 1, max(-1, len(self._events) - 9), -1) if self._events[at].kind == kind), None)
 
-    def _rows(self, message: str, prefix: Prefix, line: str) -> None:
+    def _rows(self, message: str, prefix: Prefix) -> _Said | None:
         if name := _AER_NAME.match(message):
             self._name_aer(name[1], name[2])
-            return
+            return None
         for row in ROWS:
             if row.needle in message and prefix.source in row.sources and (found := row.pattern.match(message)):
-                value, device, attrs = _read(row, found)
-                if self._add(row.kind, value, device, prefix, line, attrs) and row.kind == "kernel.aer":
-                    self._aer[device or ""] = len(self._events) - 1
-                return
+                return _Said(row.kind, *_read(row, found))
+        return None
 
     def _name_aer(self, device: str, error: str) -> None:
         """The name of a PCIe error stands on a line of its own after the report."""

@@ -26,6 +26,7 @@ def _row(kind: str, value: str, needle: str, pattern: str, *also: str) -> Messag
 
 
 _MLX5 = rf"mlx5_core {BDF}(?: (?P<netdev>[\w-]{{1,40}}(?: \([a-z ]{{1,30}}\))?))?: (?:\w{{1,60}}:\d+:\(pid \d+\): )?"
+_TIMEOUT = _MLX5 + r"(?P<command>[A-Z_]{3,60})\(0x[0-9a-f]+\) (?:canceled on out of queue )?timeout"
 _FAULTED = r"(?P<process>.{1,80}?)\[(?P<pid>\d+)\]:? "
 _THERMAL = rf"(?:NVRM: |nvidia |(?=GPU))(?:GPU (?:at )?(?:PCI:)?{BDF}:? ?)?(?P<value>.{{0,80}}\b[Tt]emp(?:erature)?\b.{{0,120}})"
 
@@ -48,7 +49,8 @@ ROWS = (
     _row("mlx5", "fw_fatal", "nrecoverable hardware error", _MLX5 + r"(?P<detail>.{0,120}[Uu]nrecoverable hardware error)"),
     _row("mlx5", "fw_fatal", "irmware internal error", _MLX5 + r"(?P<detail>.{0,120}[Ff]irmware internal error)"),
     _row("mlx5", "access_reg", "ACCESS_REG", _MLX5 + r"ACCESS_REG\(0x805\) .{0,80}failed, (?P<detail>.{1,160})"),
-    _row("mlx5", "cmd_timeout", "timeout", _MLX5 + r"(?P<command>[A-Z_]{3,60})\(0x[0-9a-f]+\) (?:canceled on out of queue )?timeout"),
+    _row("mlx5", "cmd_timeout", ") timeout", _TIMEOUT),
+    _row("mlx5", "cmd_timeout", "queue timeout", _TIMEOUT),
     _row("mlx5", "cmd_timeout", "Will cause a leak", _MLX5 + r"(?P<detail>.{0,160})Will cause a leak of a command resource"),
     _row("mlx5", "tx_timeout", "timed out", _MLX5 + r".{0,40}(?:NETDEV WATCHDOG|TX timeout).{0,60}"),
     _row("mlx5", "insufficient_power", "insufficient power", _MLX5 + r"Detected insufficient power on the PCIe slot(?P<detail>.{0,40})"),
@@ -92,7 +94,7 @@ ROWS = (
          r"(?P<fs>BTRFS)[^:]{0,20} \(device (?P<value>[\w.-]{1,40})[^)]{0,40}\).{0,120}?forced readonly"),
     _row("fs_readonly", "", "hutting down", r"(?P<fs>XFS) \((?P<value>[\w.-]{1,40})\): .{0,160}[Ss]hutting down (?:the )?filesystem"),
     _row("fs_readonly", "", "has been shut down", r"(?P<fs>XFS) \((?P<value>[\w.-]{1,40})\): [Ff]ilesystem has been shut down"),
-    _row("disk_error", "nvme_timeout", "timeout", r"nvme (?P<device>nvme\d+)(?:n\d+)?: .{0,120}timeout, (?P<detail>[\w ]{1,40})"),
+    _row("disk_error", "nvme_timeout", "timeout, ", r"nvme (?P<device>nvme\d+)(?:n\d+)?: .{0,120}timeout, (?P<detail>[\w ]{1,40})"),
     _row("disk_error", "nvme_reset", "nvme",
          r"nvme (?P<device>nvme\d+)(?:n\d+)?: (?P<detail>resetting controller|controller is down; will reset|Device not "
          r"ready|Removing after probe failure|Disabling device after reset failure)"),
@@ -112,7 +114,7 @@ ROWS = (
     _row("gpu_thermal", "", "Temp", _THERMAL),
     _row("nouveau", "", "nouveau", rf"nouveau {BDF}: (?P<detail>.{{1,120}})"),
     _row("peermem", "invalid_context", "invalid context", r"nv(?:idia)?[-_]peer[-_]?mem\w* .{0,80}detected invalid context"),
-    _row("peermem", "", "peer", r"nv(?:idia)?[-_]peer[-_]?mem:? (?P<value>.{1,120})"),
+    *(_row("peermem", "", name, r"nv(?:idia)?[-_]peer[-_]?mem:? (?P<value>.{1,120})") for name in ("peermem", "peer_mem", "peer-mem")),
     _row("panic", "oops", "Oops", r"(?:Internal error: )?Oops: (?P<detail>.{1,80})"),
     _row("panic", "oops", "unable to handle", r"BUG: unable to handle (?P<detail>.{1,120})"),
 )  # fmt: skip

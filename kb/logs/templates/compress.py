@@ -18,11 +18,11 @@ from kb.logs.job.rows import EXPLODING
 from kb.logs.kernel.reader import NEEDED as KERNEL
 from kb.logs.kernel.reader import KernelReader
 from kb.logs.templates.filters import FILTERS, FilterRule, regular
-from kb.logs.templates.masks import DIGITS, mask, mask_around_xid, one_hex, zeroed
-from kb.logs.templates.merge import Tally, few
+from kb.logs.templates.masks import mask, mask_around_xid, one_hex
+from kb.logs.templates.merge import SHOWN, Tally, few
 from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import Span, candidates
+from kb.scan import DIGITS, Span, candidates, zeroed
 
 Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
 BLOCK = 1 << 22
@@ -30,8 +30,9 @@ _LONGEST_LINE = 1 << 24
 _KINDS = 200_000
 """Kinds of line that are remembered; a log with more is read with less memory for what it said before."""
 _TEMPLATES = 4_000
-_SHOWN = 400
 _BRIEF = 80
+_PEER = "peer"
+"""A line that says this keeps its template whatever the rules say: who could not reach whom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Compressor:
         self._shapes: dict[str, _Kind] = {}
         self._templates: dict[str, str | None] = {}
         self._beginnings: dict[str, str] = {}
+        self._parts: dict[str, str] = {}
         self._dropped: Counter[str] = Counter()
         self._rest = b""
         self._done = self._lines = 0
@@ -130,7 +132,7 @@ class Compressor:
         if fresh := self._fresh(counts):
             self._learn(fresh)
         self._note(lines, keys, counts)
-        if wanted := {key for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
+        if wanted := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
             self._extract(block, lines, keys, wanted)
         elif self._job.waiting:
             self._job.feed(block.decode("utf-8", "replace"), [])
@@ -149,7 +151,7 @@ class Compressor:
         """All new kinds of a block at once; those that differ in nothing but a hash or an address are one shape, and looked at once."""
         text = b"\n".join(keys).decode("utf-8", "replace")
         pairs = zip(text.split("\n"), one_hex(text).split("\n"), strict=True)
-        shapes = [shape if len(line) <= _SHOWN else line for line, shape in pairs]  # a long one may be cut in the middle of a hash
+        shapes = [shape if len(line) <= SHOWN else line for line, shape in pairs]  # a long one may be cut in the middle of a hash
         self._shape([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
         self._kinds.update(zip(keys, map(self._shapes.__getitem__, shapes), strict=True))
 
@@ -175,10 +177,10 @@ class Compressor:
             return _Kind(kernel=True, job=job, xid=True)  # shown to the reader whatever it is: it must get a template of its own
         if len(self._templates) >= _TEMPLATES:
             return _Kind(self._coarse(line), None, kernel, job)
-        template = mask(line[:_SHOWN])
+        template = mask(line[:SHOWN])
         if template not in self._templates:
             self._templates[template] = regular(template, self._rules)
-        return _Kind(template, None if kernel or job else self._templates[template], kernel, job)
+        return _Kind(template, None if kernel or job or _PEER in line else self._templates[template], kernel, job)
 
     def _coarse(self, line: str) -> str:
         """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
@@ -191,57 +193,73 @@ class Compressor:
 
     def _note(self, lines: list[bytes], keys: list[bytes], counts: Mapping[bytes, int]) -> None:
         """Adds the block's counts, with the first and last line of each kind."""
-        ends = list(accumulate(map(len, lines)))
         last = dict(zip(keys, range(len(keys)), strict=True))
-        first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
-        for key, count in counts.items():
+        ends: list[int] = []
+        at = 0
+        for key, count in counts.items():  # in the order of first sight
             kind = self._kinds[key]
             if kind.rule:
                 self._dropped[kind.rule] += count
             elif not kind.xid:
-                at, until = first[key], last[key]
+                at, until, ends = keys.index(key, at), last[key], ends or _ends(lines)
                 start, end = (self._done + ends[place] - len(lines[place]) + place for place in (at, until))
                 self._add(kind.template, count, start, end, lines[at], lines[until])
 
     def _add(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
-        group = Tally(text, count, start, end, _start_of(first), _start_of(last), fixed)
         if known := self._groups.get(text):
-            known.absorb(group)
+            known.add(count, start, end, first, last)
         else:
-            self._groups[text] = group
+            self._groups[text] = Tally(text, count, start, end, first[:SHOWN], last[:SHOWN], fixed)
 
-    def _extract(self, block: bytes, lines: list[bytes], keys: list[bytes], wanted: set[bytes]) -> None:
+    def _extract(self, block: bytes, lines: list[bytes], keys: list[bytes], wanted: Mapping[bytes, _Kind]) -> None:
         """Shows the readers the lines they may want, as they are; Xids get templates of their own."""
         text = block.decode("utf-8", "replace")
-        sizes = list(map(len, text.split("\n")))  # in characters: one may be several bytes
-        ends, wide = list(accumulate(sizes)), not block.isascii()
+        places = _ends(lines)
+        ends = places if len(text) == len(block) else _ends(text.split("\n"))  # in characters: one may be several bytes
         kernel: list[Span] = []
         job: list[Span] = []
-        for at, key in enumerate(keys):
-            if key not in wanted:
+        for at, kind in enumerate(map(wanted.get, keys)):
+            if not kind:
                 continue
-            kind, start = self._kinds[key], ends[at] - sizes[at] + at
-            span = (start, start + sizes[at])
+            span = (ends[at - 1] + at if at else 0, ends[at] + at)
             if kind.kernel:
                 kernel.append(span)
             if kind.job and (not kind.numbers or any(needle in lines[at] for needle in kind.numbers)):
                 job.append(span)
             if kind.xid:
-                place = self._done + len(text[:start].encode("utf-8", "replace")) if wide else self._done + start
-                many = len(self._groups) >= 2 * _TEMPLATES
-                self._add("Xid …" if many else mask_around_xid(_start_of(lines[at])), 1, place, place, lines[at], lines[at], fixed=True)
+                self._count_xid(lines[at], self._done + places[at] - len(lines[at]) + at)
         if kernel:
             self._kernel.feed(text, kernel)
         if job or self._job.waiting:
             self._job.feed(text, job)
 
+    def _count_xid(self, line: bytes, place: int) -> None:
+        many = len(self._groups) >= 2 * _TEMPLATES
+        self._add("Xid …" if many else mask_around_xid(_start_of(line), self._mask), 1, place, place, line, line, fixed=True)
+
+    def _mask(self, text: str) -> str:
+        """The mask of a part of a line, made once for all parts that differ in a hash or an address alone."""
+        shape = one_hex(text)
+        known = self._parts.get(shape)
+        if known is None:
+            if len(self._parts) >= _TEMPLATES:
+                self._parts = {}
+            known = self._parts[shape] = mask(shape)
+        return known
+
     def _template(self, group: Tally) -> Template:
-        first, last = find_time(group.first, self._now), find_time(group.last, self._now)
-        return Template(redact(group.text), group.count, first, last, group.offset, group.last_offset, redact(group.first))
+        example = _start_of(group.first)
+        first, last = find_time(example, self._now), find_time(_start_of(group.last), self._now)
+        return Template(redact(group.text), group.count, first, last, group.offset, group.last_offset, redact(example))
+
+
+def _ends(lines: Sequence[bytes] | Sequence[str]) -> list[int]:
+    """The sizes of all lines up to each, ends of lines apart."""
+    return list(accumulate(map(len, lines)))
 
 
 def _start_of(line: bytes) -> str:
-    return line[:_SHOWN].decode("utf-8", "replace")
+    return line[:SHOWN].decode("utf-8", "replace")
 
 
 def _masked(needles: Iterable[str]) -> tuple[str, ...]:

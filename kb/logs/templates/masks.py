@@ -1,27 +1,31 @@
 """Masking what varies in a line, so that lines of one statement become one template. An Xid's number and device are never masked.
 
-Lines arrive with every digit already a zero (`DIGITS`), which is what makes them few.
+Lines arrive with every digit already a zero (`kb.scan.zeroed`), which is what makes them few.
 """
 
 import re
+from collections.abc import Callable
 
-DIGITS = bytes.maketrans(b"123456789", b"000000000")
+from kb.scan import zeroed
+
 XID = re.compile(r"S?Xid \([^)]{1,40}\): \d{1,6}")
 
 _MASKS = (
-    (re.compile(r"\x1b\[[0-9;]{0,12}m"), ""),
-    (re.compile(r"\b0000-00-00[T ]00:00:00(?:[.,]0{1,9})?(?: ?(?:Z\b|UTC\b|[+-]00:?00))?|\b[A-Z][a-z]{2} +0{1,2} 00:00:00(?:\.0+)?(?: 0000)?|"
+    ("\x1b[", re.compile(r"\x1b\[[0-9;]{0,12}m"), ""),
+    ("00:00:00",
+     re.compile(r"\b0000-00-00[T ]00:00:00(?:[.,]0{1,9})?(?: ?(?:Z\b|UTC\b|[+-]00:?00))?|\b[A-Z][a-z]{2} +0{1,2} 00:00:00(?:\.0+)?(?: 0000)?|"
                 r"\b[EWIF]0{3,4} 00:00:00(?:\.0+)?|\b00:00:00(?:[.,]0{1,9})?\b"), "<time>"),
-    (re.compile(r"^(<0{1,3}>)?\[ *0+\.0+\]"), "[<time>]"),
-    (re.compile(r"\b[0a-f]{8}-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b", re.IGNORECASE), "<uuid>"),
-    (re.compile(r"\b(?:0{4}|[0a-f]{4}):[0a-f]{2}:[0a-f]{2}(?:\.0)?\b", re.IGNORECASE), "<pci>"),
-    (re.compile(r"\b0{1,3}\.0{1,3}\.0{1,3}\.0{1,3}(?::0{1,5}|<0{1,5}>)?"), "<ip>"),
-    (re.compile(r"\b0x[0a-f_]+\b|\b(?=[a-f]{0,63}0)[0a-f]{8,64}\b", re.IGNORECASE), "<hex>"),
-    (re.compile(r"(?<![\w<])/(?:[\w.@+=-]{1,255}/){1,40}[\w.@+=-]{0,255}"), "<path>"),
-    (re.compile(r"\|[^|\w]{3,300}\|"), "|<bar>|"),
-    (re.compile(r"(?<![A-Za-z])[+-]?0+(?:[.,]0+)*(?:e[+-]?0+)?%?|0+"), "<n>"),
-    (re.compile(r"(?:<n>[ ,:x/]{1,3}){3,}<n>"), "<n>…"),
+    ("0.0", re.compile(r"^(<0{1,3}>)?\[ *0+\.0+\]"), "[<time>]"),
+    ("-", re.compile(r"\b[0a-fA-F]{8}-[0a-fA-F]{4}-[0a-fA-F]{4}-[0a-fA-F]{4}-[0a-fA-F]{12}\b"), "<uuid>"),
+    (":", re.compile(r"\b[0a-fA-F]{4}:[0a-fA-F]{2}:[0a-fA-F]{2}(?:\.0)?\b"), "<pci>"),
+    ("0.0", re.compile(r"\b0{1,3}\.0{1,3}\.0{1,3}\.0{1,3}(?::0{1,5}|<0{1,5}>)?"), "<ip>"),
+    ("0", re.compile(r"\b0[xX][0a-fA-F_]+\b|\b(?=[a-fA-F]{0,63}0)[0a-fA-F]{8,64}\b"), "<hex>"),
+    ("/", re.compile(r"(?<![\w<])/(?:[\w.@+=-]{1,255}/){1,40}[\w.@+=-]{0,255}"), "<path>"),
+    ("|", re.compile(r"\|[^|\w]{3,300}\|"), "|<bar>|"),
+    ("0", re.compile(r"(?<![A-Za-z])[+-]?0+(?:[.,]0+)*(?:e[+-]?0+)?%?|0+"), "<n>"),
+    ("<n>", re.compile(r"(?:<n>[ ,:x/]{1,3}){3,}<n>"), "<n>…"),
 )  # fmt: skip
+"""What a line must hold for the pattern to be tried, the pattern, and its name in a template."""
 
 _UUID = re.compile(r"\b[0a-f]{8}(?<![.,:+-]........)(?<!0 ........)-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
 _HEX = re.compile(r"\b(?=[0a-f])(?<![.,:+-])(?<!0 )(?:0x[0a-f_]+|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)[0a-f]{8,64})\b(?!-)")
@@ -35,19 +39,15 @@ def one_hex(text: str) -> str:
 
 def mask(line: str) -> str:
     """The template of a line whose digits are zeros."""
-    for pattern, name in _MASKS:
-        line = pattern.sub(name, line)
+    for needle, pattern, name in _MASKS:
+        if needle in line:
+            line = pattern.sub(name, line)
     return line.strip()
 
 
-def mask_around_xid(line: str) -> str:
+def mask_around_xid(line: str, masked: Callable[[str], str] = mask) -> str:
     """The template of a whole line with an Xid in it: device and number stay as they are."""
     found = XID.search(line)
     if not found:
-        return mask(zeroed(line))
-    return f"{mask(zeroed(line[: found.start()]))} {found[0]}{mask(zeroed(line[found.end() :]))}".strip()
-
-
-def zeroed(line: str) -> str:
-    """Every digit a zero."""
-    return line.encode("utf-8", "replace").translate(DIGITS).decode("utf-8", "replace")
+        return masked(zeroed(line))
+    return f"{masked(zeroed(line[: found.start()]))} {found[0]}{masked(zeroed(line[found.end() :]))}".strip()

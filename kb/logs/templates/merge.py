@@ -7,6 +7,8 @@ from math import log
 from kb.logs.templates.filters import TROUBLE
 
 _ALIKE = 0.6
+SHOWN = 400
+"""Bytes of a line that are kept."""
 _PAIRS = 30
 """Templates of one shape that are compared with each other: the rest keep to themselves."""
 
@@ -19,17 +21,21 @@ class Tally:
     count: int
     offset: int
     last_offset: int
-    first: str
-    last: str
+    first: bytes
+    last: bytes
     fixed: bool = False
+
+    def add(self, count: int, offset: int, last_offset: int, first: bytes, last: bytes) -> None:
+        """Counts further lines of it."""
+        if offset < self.offset:
+            self.offset, self.first = offset, first[:SHOWN]
+        if last_offset > self.last_offset:
+            self.last_offset, self.last = last_offset, last[:SHOWN]
+        self.count += count
 
     def absorb(self, other: "Tally") -> None:
         """The other's lines become this one's."""
-        if other.offset < self.offset:
-            self.offset, self.first = other.offset, other.first
-        if other.last_offset > self.last_offset:
-            self.last_offset, self.last = other.last_offset, other.last
-        self.count += other.count
+        self.add(other.count, other.offset, other.last_offset, other.first, other.last)
 
 
 def few(groups: Sequence[Tally], limit: int) -> tuple[list[Tally], int]:
