@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bot.policy.roles import NamedPeople, RoleTable
 from bot.policy.shares import Share, Shares
 from kb.shapes import StrictModel
 from kb.yaml import Problems, read, validated
@@ -20,6 +21,7 @@ class SitePolicy(StrictModel):
     """What a site says of people. Without a file everything is as it stands here."""
 
     shares: Shares = Shares()
+    roles: RoleTable = RoleTable()
 
 
 def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
@@ -30,6 +32,9 @@ def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
     if document and policy and inventory:
         for tenant in sorted(set(policy.shares.tenants) - tenants_of(inventory)):
             problems.note(document.place("shares", "tenants", tenant), f"no host and no channel of the inventory is of a tenant {tenant!r}")
+    if document and policy:
+        for act, why in policy.roles.problems():
+            problems.note(document.place("roles", "only", act), why)
     if policy is None or problems.found:
         raise BadPolicy(tuple(problems.found))
     return policy
@@ -44,7 +49,17 @@ def tenants_of(inventory: Inventory) -> frozenset[str]:
 def in_words(policy: SitePolicy) -> tuple[str, ...]:
     """The policy as people read it, a line a subject."""
     rows = [("every customer", policy.shares.every), *sorted(policy.shares.tenants.items())]
-    return tuple(_share(name, share) for name, share in rows)
+    return (*(_share(name, share) for name, share in rows), *_roles(policy.roles))
+
+
+def _roles(table: RoleTable) -> tuple[str, ...]:
+    named = [f"{role.replace('_', ' ')}s: {_people(people)}" for role, people in table.named if people]
+    only = [f"only {', '.join(sorted(table.who(act)))} may: {act}" for act in table.only]
+    return (*named, *only)
+
+
+def _people(named: NamedPeople) -> str:
+    return ", ".join([*named.users, *(f"the user group {group}" for group in named.groups)])
 
 
 def _share(name: str, share: Share) -> str:

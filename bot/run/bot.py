@@ -118,7 +118,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         thinking.decided.reads(acting.ledger, acting.rights)
         if window.customers is not None:
             window.customers.reads(records_of=acting.ledger.of_incident)
-        surface = _surface(settings, window, thinking, acting, wakeups, courses, pulse)
+        surface = replace(_surface(settings, window, thinking, acting, wakeups, courses, pulse), roles=world.policy.roles)
         door = customer_door(surface, window.customers, thinking.ports)
         if not works:
             async with _sending(wakeups), _listening(settings, surface, door):

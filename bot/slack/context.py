@@ -18,6 +18,7 @@ from bot.desk.inbox import Inbox
 from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
 from bot.policy.channels import Place
+from bot.policy.roles import ACTS, PersonRole, RoleTable, require
 from bot.refusal import Refusal
 from bot.slack.pane.pane import Pane
 from bot.slack.people import People
@@ -83,6 +84,8 @@ class Surface:
     """What an incident's latest look established."""
     in_order: InOrder = field(default_factory=InOrder)
     """By thread."""
+    roles: RoleTable = field(default_factory=RoleTable)
+    """Who may do what."""
     patience: float = STORE_SECONDS
     """How long a click may take before it is acknowledged and goes on by itself."""
 
@@ -94,6 +97,30 @@ class Surface:
         if await self.people.shared(place.channel):
             raise policy.NotServed("shared")
         policy.colleague(await self.people.person(user), place.team)
+
+    async def allow(self, act: str, user: str, channel: str) -> None:
+        """Refuse an admitted colleague who is none of those who may. Slack is asked where more than being an operator is needed; of votes on
+        an action its own request says who may, and the ledger asks."""
+        if ACTS[act].by_request or PersonRole.OPERATOR in self.roles.who(act):
+            return
+        require(self.roles, act, await self.roles_of(user, channel))
+
+    async def roles_of(self, user: str, channel: str) -> frozenset[PersonRole]:
+        """What a colleague is in an operators' channel."""
+        found = {PersonRole.OPERATOR}
+        if user in await self.approvers_in(channel):
+            found.add(PersonRole.APPROVER)
+        for role, named in self.roles.named:
+            groups = [await self.people.members(group) for group in named.groups]
+            if user in named.users or any(user in members for members in groups):
+                found.add(role)
+        return frozenset(found)
+
+    async def approvers_in(self, channel: str) -> frozenset[str]:
+        """User ids of a channel's approvers."""
+        row = self.bound.get(channel)
+        members = await self.people.members(row.approvers) if row and row.approvers else frozenset()
+        return members | (self.approvals.always if self.approvals else frozenset())
 
     def stored(self, incident: str, *, opened: bool = False) -> None:
         """Something is in the inbox: wake a worker, and show at once that it was seen."""

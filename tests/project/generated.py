@@ -11,6 +11,7 @@ import yaml
 
 from bot.cards.personal.direct import KNOWN, wish
 from bot.cards.personal.suggestions import PROMPTS
+from bot.policy.roles import ACTS, MEANS, PersonRole
 from bot.policy.shares import WORDS, Share
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
@@ -102,6 +103,28 @@ def direct() -> str:
     return "\n".join(rows + [f"| `{say}` | {suggested[wish(say)]} | {means} |" for say, means in KNOWN])
 
 
+def roles() -> str:
+    """What somebody may be."""
+    rows = ["| role | is |", "|---|---|"]
+    return "\n".join(rows + [f"| {role.replace('_', ' ')} | {means} |" for role, means in MEANS.items()])
+
+
+def acts() -> str:
+    """Who may do what; of what people say one row a set of roles."""
+    head = ["| act | to | " + " | ".join(role.replace("_", " ") for role in PersonRole) + " |", "|---|---|" + "---|" * len(PersonRole)]
+    said: dict[frozenset[PersonRole], list[str]] = {}
+    for act, row in ACTS.items():
+        if act.startswith("intent."):
+            said.setdefault(row.who, []).append(f"`{act}`")
+    rows = [_act(" ".join(names), "say it", who) for who, names in said.items()]
+    rows += [_act(f"`{act}`", row.does, row.who) for act, row in ACTS.items() if not act.startswith("intent.")]
+    return "\n".join(head + rows)
+
+
+def _act(act: str, does: str, who: frozenset[PersonRole]) -> str:
+    return f"| {act} | {does} | " + " | ".join("yes" if role in who else "" for role in PersonRole) + " |"
+
+
 def shares() -> str:
     """What a customer may have of us, where the site says nothing else."""
     rows = ["| limit | unless said otherwise | |", "|---|---|---|"]
@@ -131,7 +154,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/remedies.md": {"remedies": remedies},
     "docs/settings.md": {"settings": settings},
     "docs/conversation.md": {"intents": intents, "direct": direct},
-    "docs/roles.md": {"shares": shares},
+    "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},
     "SECURITY.md": {"scopes": scopes},
 }
 

@@ -228,6 +228,7 @@ class CustomerDoor:
         if str(user.get("team_id") or "") != origin.team:
             raise policy.NotAllowed(policy.NOT_OURS)
         await self.surface.admit(Place(origin.team, origin.channel), str(user["id"]), fresh=True)
+        await self.surface.allow(f"form.{inside.TELL_FORM}", str(user["id"]), origin.channel)
         return origin, row
 
     async def _people(self, incident: str, origin: Origin) -> set[str]:

@@ -18,6 +18,7 @@ from bot.slack.incoming.feedback import vote
 from bot.slack.incoming.forms import open_form, sender
 from bot.slack.incoming.intake import take_in
 from bot.slack.incoming.payloads import Payload, moment, read_files, thread_of, whole_text
+from bot.slack.manifest import SHORTCUT
 from graph.rows import IncidentRows
 from graph.state import Item, Origin, Ticket
 from tools.inventory.ranges import fold
@@ -43,6 +44,7 @@ async def press(surface: Surface, payload: Payload) -> None:
     pressed = reader(payload)
     team, channel, user = _where(payload)
     await surface.admit(Place(team, channel), user)
+    await surface.allow(f"button.{action['action_id']}", user, channel)
     async with storing():
         if await surface.inbox.find(team, channel, thread_of(payload)) != pressed.incident:
             raise OldButton
@@ -88,6 +90,7 @@ async def diagnose(surface: Surface, payload: Payload) -> None:
     """“Diagnose this” from a message's menu: the message opens an incident in its own thread, asked for by whoever clicked."""
     team, channel, user = _where(payload)
     await surface.admit(Place(team, channel), user)
+    await surface.allow(f"shortcut.{SHORTCUT}", user, channel)
     message = payload["message"]
     ts = str(message.get("ts") or payload["message_ts"])
     root = str(message.get("thread_ts") or ts)

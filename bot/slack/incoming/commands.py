@@ -16,7 +16,6 @@ from bot.slack.incoming.home import admit
 from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting
 from bot.slack.incoming.payloads import Payload
 
-NOT_AN_APPROVER = "Only people of this channel's approver group may let repairs go on."
 NO_SUCH_BREAKER = "No breaker of that group is open. `/rackmedic status` lists those that are."
 UNKNOWN_COMMAND = (
     "I know `/rackmedic status`, `/rackmedic stop [why]`, `/rackmedic resume` and `/rackmedic help`. "
@@ -69,12 +68,13 @@ async def _mine(surface: Surface, user: str) -> Card:
 
 async def _status(surface: Surface, payload: Payload) -> Card:
     await surface.admit(Place(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
+    await surface.allow("command.status", str(payload["user_id"]), str(payload["channel_id"]))
     return card("Open incidents", [*home.listing(await open_incidents(surface), surface.clock.now()), *await _repairs(surface)])
 
 
 async def _stop(surface: Surface, payload: Payload, why: str) -> Card:
     """No remedy starts from now on. Everybody in the operators' channels is told who did it."""
-    who, user = await _who(surface, payload)
+    who, user = await _who(surface, payload, "stop")
     async with storing(), ledger():
         await approvals_of(surface).book.stop(who, why)
     return await _tell(surface, brakes.stopped(await surface.people.name(user), why))
@@ -82,10 +82,8 @@ async def _stop(surface: Surface, payload: Payload, why: str) -> Card:
 
 async def _resume(surface: Surface, payload: Payload, group: str) -> Card:
     """Let repairs go on; with a group's name, reset its breaker."""
-    who, user = await _who(surface, payload)
+    who, user = await _who(surface, payload, "resume")
     book = approvals_of(surface).book
-    if user not in await _approvers(surface, str(payload["channel_id"])):
-        raise Refusal(NOT_AN_APPROVER)
     async with storing(), ledger():
         if group and group not in (await book.status()).breakers:
             raise Refusal(NO_SUCH_BREAKER)
@@ -101,18 +99,12 @@ async def _repairs(surface: Surface) -> list[Block]:
     return [*brakes.standing(now), *brakes.waiting(await waiting(surface), "No action waits for a decision.")]
 
 
-async def _who(surface: Surface, payload: Payload) -> tuple[str, str]:
-    """(`TEAM:USER`, user) of whoever typed it, if they may be heard at all."""
+async def _who(surface: Surface, payload: Payload, word: str) -> tuple[str, str]:
+    """(`TEAM:USER`, user) of whoever typed this word, if they may."""
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
     await surface.admit(Place(team, channel), user, fresh=True)
+    await surface.allow(f"command.{word}", user, channel)
     return f"{team}:{user}", user
-
-
-async def _approvers(surface: Surface, channel: str) -> frozenset[str]:
-    """User ids of those who may let go again in this channel."""
-    row = surface.bound.get(channel)
-    members = await surface.people.members(row.approvers) if row and row.approvers else frozenset()
-    return members | approvals_of(surface).always
 
 
 async def _tell(surface: Surface, note: Card) -> Card:

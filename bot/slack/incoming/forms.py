@@ -51,6 +51,7 @@ async def sender(surface: Surface, payload: Payload, incident: str) -> tuple[str
     if origin is None or origin.team != team:
         raise OldButton
     await surface.admit(Place(team, origin.channel), user)
+    await surface.allow(f"form.{payload['view']['callback_id']}", user, origin.channel)
     return team, user
 
 

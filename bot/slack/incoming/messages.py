@@ -128,6 +128,7 @@ async def _hear(surface: Surface, arrival: Arrival) -> Heard:
     if incident is not None:
         return await _reply(surface, arrival, said, incident)
     policy.colleague(await surface.people.person(arrival.user), arrival.team)
+    await surface.allow(f"intent.{said.intent}", arrival.user, arrival.channel)
     return await _begin(surface, arrival, said)
 
 
@@ -170,6 +171,7 @@ async def _reply(surface: Surface, arrival: Arrival, said: Said, incident: str) 
     said = as_answer(said) if what is Heed.TAKE else said
     if arrival.mention or said.kind != "reply":
         policy.colleague(await surface.people.person(arrival.user), arrival.team)
+        await surface.allow(f"intent.{said.intent}", arrival.user, arrival.channel)
     async with storing():
         always = arrival.mention and said.intent in GET_THROUGH
         may = await surface.pulse.may(incident, arrival.ts, always=always, mention=arrival.mention)

@@ -1,0 +1,122 @@
+"""Who may do what: the table is whole, a site only takes away, and what it takes away is refused in Slack."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+
+from bot.cards.approvals import card as approval
+from bot.cards.approvals import edit_modal, reject_modal
+from bot.cards.customers import inside, living
+from bot.cards.incidents import held
+from bot.policy.channels import NotAllowed
+from bot.policy.file import BadPolicy, in_words, load_policy
+from bot.policy.roles import ACTS, MEANS, NamedPeople, PersonRole, RoleTable, require
+from bot.slack.context import Surface
+from bot.slack.customers.door import ASKS
+from bot.slack.incoming import clicks, commands, listeners
+from bot.slack.manifest import SHORTCUT
+from graph.conversation.intents import Intent
+from tests.support.fakes_bot import OPS, Behind, slack_side
+
+
+def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
+    said = {f"intent.{intent}" for intent in Intent}
+    pressed = {*clicks.READERS, *approval.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS}
+    filled = {*listeners.FORMS, edit_modal.CALLBACK, reject_modal.CALLBACK, inside.TELL_FORM}
+    typed = set(re.findall(r"/rackmedic (\w+)", commands.UNKNOWN_COMMAND))
+    made = {f"button.{one}" for one in pressed} | {f"form.{one}" for one in filled} | {f"command.{one}" for one in typed}
+    assert set(ACTS) == said | made | {f"shortcut.{SHORTCUT}"}
+    assert set(MEANS) == set(PersonRole)
+    assert all(row.who and row.does for row in ACTS.values())
+
+
+def test_a_customer_may_what_their_door_takes_and_no_more() -> None:
+    theirs = {act for act, row in ACTS.items() if PersonRole.CUSTOMER in row.who}
+    asked = {f"intent.{intent}" for intent in (*ASKS, Intent.NEW_FACTS)}
+    assert theirs == asked | {f"button.{one}" for one in living.BUTTONS}
+
+
+def test_only_approvers_move_an_action_and_no_file_changes_that() -> None:
+    votes = {act for act, row in ACTS.items() if row.by_request}
+    assert all(ACTS[act].fixed and ACTS[act].who == {PersonRole.APPROVER} for act in votes)
+    assert {"button.approval.approve", "button.approval.approve_all", "button.approval.reject", "form.reject_modal.submit"} <= votes
+
+
+@pytest.mark.parametrize(("act", "role"), list(product(["command.resume", "intent.correct", "button.customer.works"], PersonRole)))
+def test_require_is_the_table(act: str, role: PersonRole) -> None:
+    if role in ACTS[act].who:
+        require(RoleTable(), act, frozenset({role}))
+    else:
+        with pytest.raises(NotAllowed):
+            require(RoleTable(), act, frozenset({role}))
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_file_never_gives_a_role_what_it_has_not(act: str) -> None:
+    everybody = RoleTable(admin=NamedPeople(users=("U1",)), knowledge_editor=NamedPeople(users=("U2",)), only={act: tuple(PersonRole)})
+    assert everybody.who(act) == ACTS[act].who
+    assert everybody.problems() or ACTS[act].who == frozenset(PersonRole)
+
+
+@pytest.mark.parametrize(
+    ("only", "says"),
+    [
+        ("intent.correkt: [operator]", "is no act"),
+        ("button.approval.approve: [approver]", "cannot be changed"),
+        ("command.stop: [admin]", "cannot be changed"),
+        ("command.resume: [operator]", "operator may not"),
+        ("intent.correct: [knowledge_editor]", "nobody would be left"),
+        ("intent.correct: [king]", "king"),
+    ],
+)
+def test_a_row_that_cannot_stand_is_refused_with_its_line(tmp_path: Path, only: str, says: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"roles:\n  only:\n    {only}\n")
+    with pytest.raises(BadPolicy, match=rf"policy\.yaml:3: .*{says}"):
+        load_policy(file)
+
+
+def test_the_roles_of_a_file_are_said_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("roles:\n  knowledge_editor: {users: [U1], groups: [S1]}\n  only: {intent.correct: [knowledge_editor]}\n")
+    assert in_words(load_policy(file))[1:] == (
+        "knowledge editors: U1, the user group S1",
+        "only knowledge_editor may: intent.correct",
+    )
+
+
+# -- in Slack ---------------------------------------------------------------------------------------------------------
+
+KEPT = RoleTable(admin=NamedPeople(users=("U0OLGA",)), only={"intent.hand_off": (PersonRole.ADMIN,)})
+
+
+@pytest.fixture
+async def bot() -> AsyncIterator[Behind]:
+    def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
+        return replace(surface, roles=KEPT)
+
+    async with slack_side(dress) as behind:
+        yield behind
+
+
+async def said(bot: Behind, who: str) -> list[Any]:
+    thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-[017-018]")
+    await bot.settled()
+    await bot.slack.say(who, OPS, "@rackmedic hand off", thread)
+    await bot.settled()
+    return [item.kind for item in await bot.items()]
+
+
+async def test_what_a_site_keeps_for_its_admins_is_refused_to_others_in_words(bot: Behind) -> None:
+    assert await said(bot, "priya") == ["mention"]
+    assert any("Only admins may do that here." in text for text in bot.texts(OPS))
+
+
+async def test_and_done_for_them(bot: Behind) -> None:
+    assert await said(bot, "olga") == ["mention", "hand_off"]
