@@ -127,7 +127,7 @@ class Proposer:
                 raise Withheld("unreachable", f"could not see whether {one.says}: {one.saw}")
             if one.id == DRAINED.id:
                 raise Withheld("not_idle", f"{action.target} is {standing(one) or 'not drained'}")
-            if action.remedy == "drain_node" and one.saw.startswith(("drain", "cordoned")):
+            if action.remedy == "drain_node" and one.saw.startswith(("drain", "inval", "cordoned")):
                 raise Withheld("held", f"{action.target} is out of service already ({lines_in(one.saw)[0]})")
             raise Withheld("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
 

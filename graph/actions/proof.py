@@ -33,7 +33,7 @@ class Proof:
 
 IN_SERVICE = "idle*|mixed*|allocated*|completing*|planned*|reserved*"
 SCHEDULER: Mapping[str, Condition] = {
-    "drain_node": Condition("controller", "the node takes no new jobs", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*"),
+    "drain_node": Condition("controller", "the node takes no new jobs", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), "drain*|inval*"),
     "resume_node": Condition("controller", "the node is in service", ("sinfo", "-h", "-N", "-n", "{node}", "-o", "%T"), IN_SERVICE),
     "cancel_job": Condition("controller", "the job has ended", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "|COMPLETING|CANCELLED"),
     "cordon_node": KUBE_CORDONED,

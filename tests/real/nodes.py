@@ -1,8 +1,14 @@
 """What people do on the nodes of a rack themselves, and how they see what became of it: as root, past RackMedic."""
 
+import contextlib
+from collections.abc import Iterator
+
 from deploy.lab.container import done, inside
 from deploy.lab.furnish import JOB_USER
-from deploy.lab.layout import CONTROLLER, Rack, node_of
+from deploy.lab.layout import CONTROLLER, GPUS, Rack, node_of
+from deploy.lab.settle import until
+
+GRES = "/etc/slurm/gres.conf"
 
 
 def on(rack: Rack, host: str, *argv: str, stdin: str = "") -> str:
@@ -37,6 +43,18 @@ def submit(rack: Rack, hosts: str, script: str = "srun sleep 600", *options: str
 def job_state(rack: Rack, job: str) -> str:
     """As `squeue` calls it; "" when Slurm has let it go."""
     return inside(rack, CONTROLLER, "squeue", "--noheader", "--jobs", job, "-o", "%T").stdout.strip()
+
+
+@contextlib.contextmanager
+def fewer_gpus(rack: Rack, host: str, count: int) -> Iterator[None]:
+    """Its slurmd starts with so many GPUs, as after a boot that the others did not survive: Slurm puts the node out of service by itself."""
+    on(rack, host, "sh", "-c", f"sed -i 's/\\[0-{GPUS - 1}\\]/[0-{count - 1}]/' {GRES} && systemctl restart slurmd")
+    until(lambda: slurm_state(rack, host) == "inval", "Slurm did not miss a GPU")
+    try:
+        yield
+    finally:
+        on(rack, host, "sh", "-c", f"sed -i 's/\\[0-{count - 1}\\]/[0-{GPUS - 1}]/' {GRES} && systemctl restart slurmd")
+        until(lambda: slurm_state(rack, host) != "inval", "Slurm did not see the GPUs again")
 
 
 def calm(rack: Rack) -> None:

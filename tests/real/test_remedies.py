@@ -8,7 +8,7 @@ from deploy.lab.layout import CONTROLLER, Rack
 from deploy.lab.settle import until
 from tests.real.hands import Hands, hands
 from tests.real.looking import fact, look
-from tests.real.nodes import job_state, on, slurm_reason, slurm_state, submit, works
+from tests.real.nodes import fewer_gpus, job_state, on, slurm_reason, slurm_state, submit, works
 
 pytestmark = pytest.mark.usefixtures("in_service")
 
@@ -55,6 +55,23 @@ async def test_a_busy_node_drains_and_is_not_called_drained_while_its_job_runs(r
     assert job_state(rack, job) == "RUNNING"
 
 
+async def test_a_drained_node_that_lacks_a_gpu_after_its_boot_is_drained_still_and_one_whose_job_runs_is_not(
+    rack: Rack, acting: Hands
+) -> None:
+    assert (await acting.do("drain_node", "gpu-003", **DRAIN)).state == "done"
+    with fewer_gpus(rack, "gpu-003", 7):
+        assert await acting.unmet(await acting.action("reboot", "gpu-003")) == []
+        refused = await acting.do("resume_node", "gpu-003", node="gpu-003")
+        assert (refused.state, "`inval`" in refused.says) == ("failed", True)
+    assert (await acting.do("resume_node", "gpu-003", node="gpu-003")).state == "done"
+    job = submit(rack, "gpu-003", "sleep 600", "--gres=gpu:1")
+    until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
+    with fewer_gpus(rack, "gpu-003", 7):
+        assert await acting.unmet(await acting.action("reboot", "gpu-003")) == ["inval allocated+drain+invalid_reg"]
+        assert await acting.unmet(await acting.action("drain_node", "gpu-003", **DRAIN)) == ["inval"], "it is out of service already"
+        assert job_state(rack, job) == "RUNNING"
+
+
 async def test_without_slurms_controller_nothing_is_drained_and_its_words_are_shown(rack: Rack, acting: Hands) -> None:
     on(rack, CONTROLLER.name, "systemctl", "stop", "slurmctld")
     try:
@@ -91,6 +108,7 @@ async def test_old_files_go_when_the_disk_is_full_and_only_those(rack: Rack, act
         "/var/crash:",
         "link",
     ]
+    on(rack, "gpu-003", "rm", "/var/crash/link", "/var/tmp/new")
 
 
 async def test_a_step_of_the_clock_where_the_clock_may_not_be_set_ends_without_effect(rack: Rack, acting: Hands) -> None:

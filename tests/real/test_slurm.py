@@ -5,8 +5,9 @@ import pytest
 from bot.terminal.examination.schedulers import scheduler_findings
 from deploy.lab.layout import CONTROLLER, Rack
 from deploy.lab.settle import until
+from graph.engine.abnormal import is_odd
 from tests.real.looking import GPU_NODES, fact, look
-from tests.real.nodes import job_state, on, submit
+from tests.real.nodes import fewer_gpus, job_state, on, submit
 from tests.support.inventories import inventory_of
 from tools.fact import Fact, Status
 from tools.ssh.client import Ssh
@@ -34,6 +35,14 @@ async def test_a_state_with_the_reason_that_slurm_gives_it(rack: Rack, state: st
     update(rack, f"State={state}", f"Reason={reason}")
     assert state in str((await read(rack, "sched.state")).value)
     assert (await read(rack, "sched.reason")).value == reason
+
+
+async def test_a_node_that_came_back_with_fewer_gpus_is_put_out_of_service_by_slurm_and_in_its_words(rack: Rack) -> None:
+    with fewer_gpus(rack, "gpu-001", 6):
+        assert (await read(rack, "sched.state")).value == "IDLE+DRAIN+INVALID_REG"
+        reason = await read(rack, "sched.reason")
+        assert (reason.value, reason.attrs["told"]) == ("gres/gpu count reported lower than configured (6 < 8)", "gpus_missing")
+        assert (reason.attrs["by"], is_odd(reason)) == ("slurm", True)
 
 
 async def test_a_reservation_is_no_fault(rack: Rack) -> None:

@@ -36,7 +36,9 @@ async def test_the_whole_ladder_of_a_gpu_reset() -> None:
     of = live()
     of.break_("G12", NODE, gpu=5)
     async with repairs(of) as work:
-        assert await work.unmet(await work.action("gpu_reset", bdf=work.bdf(5))) == ["the node is drained and runs no job: allocated"]
+        assert await work.unmet(await work.action("gpu_reset", bdf=work.bdf(5))) == [
+            "the node is drained and runs no job: allocated           allocated"
+        ]
         assert (await work.do("drain_node")).exit_status == 0
         assert condition_of(of) == "draining"
         refused = await work.do("gpu_reset", bdf=work.bdf(5))
@@ -241,6 +243,22 @@ async def test_the_controllers_reads_tell_the_same_story() -> None:
         assert (await work.read(CONTROL, "sinfo", "-h", "-n", NODE, "-o", "%T")).text == "down*\n"
         assert (await work.read(CONTROL, "squeue", "-h", "-j", "4711", "-o", "%T")).text == ""
     assert not of.unsafe_commands
+
+
+async def test_a_node_that_boots_without_one_of_its_gpus_is_drained_by_slurm_itself_as_real_ones_are() -> None:
+    of = live(pace=0.0)
+    of.break_("G07", NODE, gpu=5, outcome="power_cycle")
+    standing = ("sinfo", "-h", "-N", "-n", NODE, "-O", "StateLong:20,StateComplete:80")
+    async with repairs(of) as work:
+        assert (await work.read(CONTROL, *standing)).text.split() == ["idle", "idle"], "slurmd counts when it starts"
+        of.go_down(NODE)
+        of.come_up(NODE)
+        assert (await work.read(CONTROL, *standing)).text.split() == ["inval", "idle+drain+invalid_reg"]
+        assert await work.unmet(await work.action("reboot")) == []
+        why = (await work.read(CONTROL, "sinfo", "-h", "-N", "-n", NODE, "-o", "%T|%E")).text
+        assert why == "inval|gres/gpu count reported lower than configured (7 < 8)\n"
+        assert "State=IDLE+DRAIN+INVALID_REG " in (await work.read(CONTROL, "scontrol", "show", "node", NODE)).text
+        assert "Invalid node state specified" in (await work.do("resume_node")).output
 
 
 async def test_a_reboot_takes_a_while_and_leaves_the_evidence_in_the_journal_only() -> None:

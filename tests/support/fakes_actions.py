@@ -150,6 +150,8 @@ class Site:
     facts: list[Fact] = field(default_factory=list)
     mends: set[str] = field(default_factory=lambda: {"gpu_reset", "reset_clocks", "kill_gpu_process", "restart_fabricmanager", "reboot"})
     slurm: dict[str, str] = field(default_factory=dict)
+    whole: dict[str, str] = field(default_factory=dict)
+    """A node's state with its flags, where the state alone hides something."""
     reasons: dict[str, str] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
@@ -195,6 +197,8 @@ class Site:
         match words:
             case ("sinfo", *_, node, "-o", "%T"):
                 return self.slurm.get(node, "idle")
+            case ("sinfo", *_, node, "-O", "StateLong:20,StateComplete:80"):
+                return "\n".join(f"{state:<20}{self.whole.get(node, state):<80}" for state in self.slurm.get(node, "idle").split("\n"))
             case ("sinfo", *_, node, "-o", "%E"):
                 return self.reasons.get(node, "none")
             case ("squeue", *_, job, "-o", "%T"):

@@ -15,7 +15,7 @@ from tools.acting.conditions import PLAIN_READS, ConditionSeen, holds, see, unme
 from tools.acting.deletes import Deletes, OldFile, would_delete
 from tools.acting.dry_run import preview
 from tools.acting.kit import current_version
-from tools.acting.scheduled import DRAINED
+from tools.acting.scheduled import DRAINED, drained
 from tools.action import Action, Condition
 from tools.inventory.hosts import parse_inventory
 from tools.nodekit.generate import ACT, FUNCTIONS, LOOK
@@ -25,7 +25,14 @@ from tools.transport import Ran, Unreachable
 FLEET = parse_inventory({"groups": {"h100": {"hosts": "gpu-[001-004]", "controller": "head"}, "heads": {"hosts": "head"}}})
 BDF = "0000:9b:00.0"
 QUERY = f"nvidia-smi --query-compute-apps=pid --format=csv,noheader -i {BDF}"
-SINFO = "sinfo -h -N -n gpu-001 -o %T"
+SINFO = "sinfo -h -N -n gpu-001 -O StateLong:20,StateComplete:80"
+
+
+def row(state: str, whole: str) -> str:
+    """As sinfo prints them, in columns."""
+    return f"{state:<20}{whole:<80}\n"
+
+
 BOOT_READ = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -56,11 +63,13 @@ def _action(remedy: str, **args: str) -> Action:
 
 
 async def test_every_condition_is_told_with_what_was_seen() -> None:
-    fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "4711\n4712\n", ("head", SINFO): "drained\ndrained\n"})
+    fleet = Fleet(
+        {("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "4711\n4712\n", ("head", SINFO): row("drained", "idle+drain") * 2}
+    )
     assert await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head") == [
         ConditionSeen("not booted since it was looked at", True, BOOT),
         ConditionSeen("no process uses this GPU", False, "4711\n4712"),
-        ConditionSeen("the node is drained and runs no job", True, "drained\ndrained", "drained"),
+        ConditionSeen("the node is drained and runs no job", True, "drained idle+drain", "drained"),
     ]
     assert fleet.asked == [("gpu-001", BOOT_READ), ("gpu-001", QUERY), ("head", SINFO)]
 
@@ -89,7 +98,7 @@ async def test_what_cannot_be_looked_at_is_neither_true_nor_false(answer: Any) -
     ],
 )
 async def test_a_kit_that_is_older_or_missing_is_told_before_anybody_decides(kit: Ran, says: str, saw: str) -> None:
-    fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "", ("head", SINFO): "drained\n"}, kit=kit)
+    fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "", ("head", SINFO): row("drained", "idle+drain")}, kit=kit)
     seen = await preview(_action("gpu_reset", bdf=BDF), fleet, controller="head")
     assert [one.ok for one in seen] == [True, False, True, True]
     assert seen[1].says == says
@@ -103,9 +112,9 @@ async def test_another_boot_shows() -> None:
 
 async def test_before_a_claim_only_the_controllers_conditions_are_read_and_only_what_fails_is_told() -> None:
     action = _action("gpu_reset", bdf=BDF)
-    assert await unmet(action, Fleet({("head", SINFO): "drained*\n"}), controller="head") == []
-    fleet = Fleet({("head", SINFO): "draining\n"})
-    assert [(one.ok, one.saw) for one in await unmet(action, fleet, controller="head")] == [(False, "draining")]
+    assert await unmet(action, Fleet({("head", SINFO): row("drained*", "idle+drain+not_responding")}), controller="head") == []
+    fleet = Fleet({("head", SINFO): row("draining", "allocated+drain")})
+    assert [(one.ok, one.saw) for one in await unmet(action, fleet, controller="head")] == [(False, "draining allocated+drain")]
     assert [one.ok for one in await unmet(action, Fleet({}), controller="head")] == [None]
     assert fleet.asked == [("head", SINFO)]
 
@@ -113,17 +122,35 @@ async def test_before_a_claim_only_the_controllers_conditions_are_read_and_only_
 @pytest.mark.parametrize(
     ("printed", "ok"),
     [
-        ("drained", True),
-        ("drained\ndrained", True),
-        ("drained\nidle", False),
+        (row("drained", "idle+drain"), True),
+        (row("drained", "idle+drain") + row("drained", "idle+drain"), True),
+        (row("drained", "idle+drain") + row("idle", "idle"), False),
         ("", False),
-        ("drained*", True),
-        ("drainedx", False),
-        ("draining", False),
+        (row("drained*", "idle+drain+not_responding"), True),
+        (row("drainedx", "idle+drain"), False),
+        (row("draining", "allocated+drain"), False),
+        (row("inval", "idle+drain+invalid_reg"), True),
+        (row("inval", "idle+drain+invalid_reg+not_responding"), True),
+        (row("inval", "down+drain+invalid_reg"), True),
+        (row("inval", "allocated+drain+invalid_reg"), False),
+        (row("inval", "mixed+drain+invalid_reg"), False),
+        (row("inval", "idle+completing+drain+invalid_reg"), False),
+        (row("inval", "idle+drain+invalid_reg") + row("inval", "mixed+drain+invalid_reg"), False),
     ],
 )
 def test_a_node_of_several_partitions_is_drained_when_all_of_them_say_so(printed: str, ok: bool) -> None:
-    assert holds(DRAINED, printed) is ok
+    assert holds(DRAINED, printed.strip()) is ok
+
+
+async def test_what_stands_in_the_way_is_told_in_slurms_word_and_a_word_that_hides_a_job_with_the_whole_state() -> None:
+    host = FLEET.hosts["gpu-001"]
+    for printed, told in (
+        (row("mixed", "mixed") * 40, "mixed"),
+        (row("drained", "idle+drain") * 40 + row("idle", "idle"), "drained\nidle"),
+        (row("inval", "mixed+drain+invalid_reg") * 3, "inval (mixed+drain+invalid_reg)"),
+    ):
+        seen = await drained(host, Fleet({("head", SINFO): printed}))
+        assert (seen.ok, seen.saw) == (False, told)
 
 
 # -- the kit's own functions, answered by plain reads -------------------------------------------------------------------------

@@ -268,7 +268,7 @@ def test_a_reset_needs_the_node_drained_where_somebody_can_tell() -> None:
 def test_what_relaxed_the_quorum_becomes_a_condition_or_the_action_is_not_built() -> None:
     action = _build("kill_gpu_process", needs_drained=True)
     assert len(_drained(action)) == 1
-    assert _drained(action)[0].argv == ("sinfo", "-h", "-N", "-n", "gpu-001", "-o", "%T")
+    assert _drained(action)[0].argv == ("sinfo", "-h", "-N", "-n", "gpu-001", "-O", "StateLong:20,StateComplete:80")
     with pytest.raises(NoController):
         _build("kill_gpu_process", target="lone-1", needs_drained=True)
 

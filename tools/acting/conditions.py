@@ -56,7 +56,12 @@ async def see(condition: Condition, host: str, transport: Transport) -> Conditio
     printed = _function(name, words, ran, complaint) if name in PLAIN_READS else ran.text.strip()
     if printed is None or (ran.exit_status != 0 and name not in PLAIN_READS):
         return ConditionSeen(condition.says, None, complaint or ran.text.strip()[:200] or f"exit status {ran.exit_status}", condition.id)
-    return ConditionSeen(condition.says, holds(condition, printed), printed[:200], condition.id)
+    return ConditionSeen(condition.says, holds(condition, printed), _shown(condition, printed)[:200], condition.id)
+
+
+def _shown(condition: Condition, printed: str) -> str:
+    """What a scheduler says of each partition alike is shown once, and without the blanks that make columns of it."""
+    return "\n".join(dict.fromkeys(" ".join(line.split()) for line in lines_in(printed))) if condition.kind == "controller" else printed
 
 
 async def process_start(pid: str, host: str, transport: Transport) -> ConditionSeen:

@@ -1,6 +1,6 @@
 """Where a node stands with its scheduler: out of service and empty, back, and by whose word. Slurm says it in one line, Kubernetes in two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kb.scan import lines_in
@@ -13,10 +13,13 @@ from tools.transport import Transport
 DRAINED = Condition(
     "controller",
     "the node is drained and runs no job",
-    ("sinfo", "-h", "-N", "-n", "{target}", "-o", "%T"),
-    "drained|drained[*]",
+    ("sinfo", "-h", "-N", "-n", "{target}", "-O", "StateLong:20,StateComplete:80"),
+    "drained *|drained[*] *|inval* idle+drain+invalid_reg|inval* idle+drain+invalid_reg+not_responding"
+    "|inval* down+drain+invalid_reg|inval* down+drain+invalid_reg+not_responding",
     id="drained",
 )
+"""Slurm drains by itself a node that registers with less than slurm.conf says (after a reboot that a GPU did not survive, say), and calls it
+`inval` then, whether a job runs there or not (22.05): only the whole state tells. Each has its own width, for -O cuts at 20 by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,14 @@ async def drained(target: Host, transport: Transport) -> ConditionSeen:
         seen = await see(_of(condition, target), target.controller, transport)
         if seen.ok is not True:
             break
-    return seen if target.scheduler != "kubernetes" or seen.ok is None else replace(seen, saw=standing(seen))
+    return seen if seen.ok is None else replace(seen, saw=standing(seen))
 
 
 def standing(seen: ConditionSeen) -> str:
-    """What is said of a node that should be drained and empty, and what of the one of Kubernetes that is."""
+    """What is said of a node that should be drained and empty, and of one that is: a word of Slurm's, with the whole state where that hides
+    something; of Kubernetes whether it is cordoned, and which pods are left."""
+    if seen.says == DRAINED.says:
+        return "\n".join(dict.fromkeys(_in_slurms_word(line.split()) for line in lines_in(seen.saw) if line.strip()))
     if seen.says == KUBE_CORDONED.says:
         return seen.saw.split(" ", 1)[0]
     if seen.says != KUBE_EMPTY.says:
@@ -57,6 +63,10 @@ def standing(seen: ConditionSeen) -> str:
     pods = [row.split() for row in lines_in(seen.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
     named = ", ".join("/".join(words[-2:]) for words in pods[:3])
     return f"cordoned, with pods: {named}{' …' if len(pods) > 3 else ''}" if pods else "cordoned and empty"
+
+
+def _in_slurms_word(row: Sequence[str]) -> str:
+    return f"{row[0]} ({row[1]})" if row[0].startswith("inval") and row[1:] else row[0]
 
 
 async def drained_for(target: Host, transport: Transport) -> str:

@@ -38,7 +38,10 @@ ROWS: tuple[Remedy, ...] = (
         conditions=(DRAINED_BY_US,),
         undo="drain_node",
         ways={"kubernetes": kubernetes.UNCORDON},
-        refusals={"Invalid node state specified": "the node is not drained any more, or Slurm still sees it down; nothing to resume"},
+        refusals={
+            "Invalid node state specified": "the node is not drained any more, or Slurm still sees it down, or finds less in it than "
+            "slurm.conf says (`inval`): look at `scontrol show node`"
+        },
     ),
     Remedy(
         id="cancel_job",

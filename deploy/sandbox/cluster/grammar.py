@@ -161,6 +161,7 @@ PRIVILEGED: Mapping[str, tuple[str, ...]] = {
 
 READS: Mapping[str, tuple[str, ...]] = {
     "sched.node": _words("sinfo -h -N -n <node> -o <format>"),
+    "sched.standing": _words("sinfo -h -N -n <node> -O StateLong:20,StateComplete:80"),
     "sched.nodes": _words("sinfo -h -n <node> -o <format>"),
     "sched.job": _words("squeue -h -j <job> -o <format>"),
     "sched.tasks": _words("squeue -h -r -j <job> -o <format>"),

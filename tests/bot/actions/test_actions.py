@@ -261,8 +261,17 @@ async def test_a_process_that_is_gone_by_itself_needs_nothing(store: Redis) -> N
     assert (await one_ladder(office, incident))["says"] == "process 4242 ended by itself"
 
 
-async def test_a_host_that_others_drained_is_mended_and_left_to_them(store: Redis) -> None:
-    office = Office(store, site(slurm={"n1": "drained"}, reasons={"n1": "ops: cooling"}))
+@pytest.mark.parametrize(
+    ("state", "whole", "reason"),
+    [
+        ("drained", "idle+drain", "ops: cooling"),
+        ("inval", "idle+drain+invalid_reg", "gres/gpu count reported lower than configured (7 < 8)"),
+    ],
+)
+async def test_a_host_that_others_or_slurm_itself_drained_is_mended_and_left_to_them(
+    store: Redis, state: str, whole: str, reason: str
+) -> None:
+    office = Office(store, site(slurm={"n1": state}, whole={"n1": whole}, reasons={"n1": reason}))
     incident = await office.mention()
     assert [row.action.remedy for row in await office.pending(incident)] == ["gpu_reset"]
     await office.approve(incident, "gpu_reset")

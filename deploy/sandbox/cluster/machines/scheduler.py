@@ -15,13 +15,33 @@ NO_JOB = "slurm_load_jobs error: Invalid job id specified\n"
 
 
 def node_state(node: NodeState, world: ClusterState) -> str:
-    """As `sinfo -o %T` prints it."""
+    """As `sinfo -o %T` prints it; of a node that registered with too few GPUs it says no more than that."""
     silent = "" if node.reachable else "*"
+    if too_few(node):
+        return "inval"
     if node.drain:
         return ("draining" if silent == "" and _allocated(world) else "drained") + silent
     if silent:
         return "down*"
     return "allocated" if _allocated(world) else "idle"
+
+
+def whole_state(node: NodeState, world: ClusterState) -> str:
+    """As `sinfo -O StateComplete` prints it: a state and its flags."""
+    base = "allocated" if node.reachable and _allocated(world) else "idle" if node.reachable else "down"
+    flags = (("drain", out_of_service(node)), ("invalid_reg", too_few(node)), ("not_responding", not node.reachable))
+    return "+".join([base, *(name for name, is_so in flags if is_so)])
+
+
+def too_few(node: NodeState) -> str:
+    """What slurmctld says of a node whose slurmd counted fewer GPUs than slurm.conf has, as it does when it starts."""
+    has = node.registered_gpus
+    return f"gres/gpu count reported lower than configured ({has} < {len(node.gpus)})" if has is not None and has < len(node.gpus) else ""
+
+
+def out_of_service(node: NodeState) -> str:
+    """The reason: of whoever drained it, before Slurm's own."""
+    return node.drain or too_few(node)
 
 
 def job_state(world: ClusterState) -> str:
@@ -37,8 +57,14 @@ def nodes(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnsw
     if node is None:
         return said("")
     state = node_state(node, world)
-    values = {"T": state, "t": _short(state), "E": node.drain or "none", "N": node.name, "n": node.name, "P": "gpu*", "a": "up"}
+    values = {"T": state, "t": _short(state), "E": out_of_service(node) or "none", "N": node.name, "n": node.name, "P": "gpu*", "a": "up"}
     return said(_formatted(slots["format"], values) + "\n")
+
+
+def standing(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
+    """`sinfo -h -N -n NODE -O StateLong:20,StateComplete:80`: columns of those widths."""
+    node = world.nodes.get(slots["node"])
+    return said(f"{node_state(node, world):<20}{whole_state(node, world):<80}\n" if node else "")
 
 
 def job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
@@ -75,10 +101,20 @@ def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> Shell
         f"NodeName={node.name} Arch=x86_64 CoresPerSocket={node.profile.cpus // 2}",
         f"   CPUAlloc={node.profile.cpus if busy else 0} CPUTot={node.profile.cpus} CPULoad=0.00",
         f"   Gres=gpu:{len(node.gpus)} NodeAddr={node.address} NodeHostName={node.name}",
-        f"   State={base}{'+DRAIN' if node.drain else ''} ThreadsPerCore=1 TmpDisk=0 Weight=1",
+        f"   State={base}{flags_of(node)} ThreadsPerCore=1 TmpDisk=0 Weight=1",
         "   Partitions=gpu",
     ]
-    return said("\n".join([*rows, *([f"   Reason={node.drain} [root]"] if node.drain else [])]) + "\n\n")
+    return said("\n".join([*rows, *([f"   Reason={out_of_service(node)} [{whose(node)}]"] if out_of_service(node) else [])]) + "\n\n")
+
+
+def flags_of(node: NodeState) -> str:
+    """What `scontrol show node` appends to its state."""
+    return ("+DRAIN" if out_of_service(node) else "") + ("+INVALID_REG" if too_few(node) else "")
+
+
+def whose(node: NodeState) -> str:
+    """Whose reason it is that the node is out of service for."""
+    return "root" if node.drain else "slurm"
 
 
 def show_job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
@@ -108,6 +144,7 @@ def accounted(world: ClusterState, at: float, slots: Mapping[str, str]) -> Shell
 READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnswer]] = {
     "sched.node": nodes,
     "sched.nodes": nodes,
+    "sched.standing": standing,
     "sched.job": job,
     "sched.tasks": job,
     "sched.jobs": jobs_on,
@@ -138,7 +175,8 @@ def resume(world: ClusterState, at: float, slots: Mapping[str, str], refuses: st
     """`scontrol update NodeName=NODE State=RESUME`."""
     if refusal := _refusal(world, slots["node"], refuses):
         return SlurmReply(refusal)
-    if not world.nodes[slots["node"]].drain:
+    node = world.nodes[slots["node"]]
+    if not node.drain or too_few(node):
         return SlurmReply(said("", 1, "slurm_update error: Invalid node state specified\n"))
     return SlurmReply(said(""), Deed("resume", slots["node"], at))
 

@@ -231,6 +231,8 @@ class NodeState:
     """Why the scheduler starts nothing new here; empty when it does."""
     mark: str = ""
     """Whose mark its node object of Kubernetes carries."""
+    registered_gpus: int | None = None
+    """How many GPUs slurmd counted when it last started, which is at a boot; None: all of them, long ago."""
     inhibited: bool = False
     oom_hits: dict[str, int] = field(default_factory=dict)
     """How often a group came to its own memory limit, by path."""

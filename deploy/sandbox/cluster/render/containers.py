@@ -4,6 +4,7 @@ import json
 
 from deploy.sandbox.cluster.answer import ShellAnswer, said
 from deploy.sandbox.cluster.chance import token
+from deploy.sandbox.cluster.machines import scheduler
 from deploy.sandbox.cluster.render.view import View
 
 HOUR = 3600.0
@@ -70,8 +71,10 @@ def shown(view: View) -> ShellAnswer:
     if name != node.name:
         return said(f"Node {name} not found\n", 1)
     base = "ALLOCATED" if _running(view) else "IDLE"
-    state = base + ("*" if node.around.not_responding else "") + ("+DRAIN" if node.drain else "")
-    reason = f" Reason={node.drain} [root@{view.clock(-30):%Y-%m-%dT%H:%M:%S}]" if node.drain else ""
+    state = base + ("*" if node.around.not_responding else "") + scheduler.flags_of(node)
+    since = view.clock(-30 if node.drain else node.booted)
+    why = scheduler.out_of_service(node)
+    reason = f" Reason={why} [{scheduler.whose(node)}@{since:%Y-%m-%dT%H:%M:%S}]" if why else ""
     return said(f"NodeName={node.name} Arch=x86_64 CoresPerSocket={node.profile.cpus // 2} CPUTot={node.profile.cpus * 2} Gres=gpu:8 "
                 f"NodeAddr={node.address} NodeHostName={node.name} State={state} ThreadsPerCore=2 Weight=1 Partitions=gpu{reason}\n")  # fmt: skip
 

@@ -52,6 +52,7 @@ def _boot(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     node.previous_boot_id, node.boot_id = node.boot_id, boot_id(seed, node.name, node.boots)
     began = max(deed.at - KERNEL_STARTS, min(node.booted, deed.at))
     node.booted = began
+    node.registered_gpus = sum(gpu.answers for gpu in node.gpus)
     _logs_start_again(node, deed.at, job)
     _processes_start_again(node)
     for gpu in node.gpus:
