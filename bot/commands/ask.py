@@ -105,17 +105,19 @@ def classify(
 def parse(
     check: Annotated[str, typer.Argument(metavar="CHECK", help="A check's id, see `rackmedic checks`.")], config: Config = None
 ) -> None:
-    """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too."""
+    """Read a command's output from stdin and print its facts as JSON lines. What cannot be read is a fact too, and exit 1 where nothing could be."""
     from bot.run.site import site_checks
-    from bot.terminal.catalogues import parse_lines
+    from bot.terminal.catalogues import fact_line, read_output, unread
     from tools.checks import CHECKS
 
     known = CHECKS if check in CHECKS else answer(lambda: site_checks(settings_of(config)))
     if check not in known:
         fail(f"there is no check {check!r}; known: {' '.join(known)}", 2)
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    for line in parse_lines(known[check], text):
-        typer.echo(line)
+    facts = read_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
+    for fact in facts:
+        typer.echo(fact_line(fact))
+    if why := unread(facts):
+        fail(f"nothing was read: {why}")
 
 
 @commands.command(

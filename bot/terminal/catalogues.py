@@ -1,16 +1,16 @@
 """Catalogues as tables for people and as JSON for scripts. Every row comes from the catalogue itself, so nothing here can go stale."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import SecretStr
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from bot.settings import PREFIX, Settings
+from bot.terminal.paper import indented, paper
 from kb.redact import redact
 from kb.taxonomy.labels import Taxonomy
 from tools.acting.scheduled import DRAINED
@@ -47,11 +47,11 @@ def show(title: str, rows: Rows, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"schema": 1, "items": list(rows)}, default=str))
         return
-    console = Console()
+    console = paper()
     if title in PEOPLE and console.width < WIDE:
         _blocks(console, title, rows)
         return
-    table = Table(title=f"{title} ({len(rows)})", header_style="bold", row_styles=("", "dim"))
+    table = Table(title=f"{title} ({len(rows)})", title_justify="left", header_style="bold", row_styles=("", "dim"))
     columns = PEOPLE.get(title, tuple(rows[0]))
     for name in columns:
         table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name == "id")
@@ -67,10 +67,10 @@ def _blocks(console: Console, title: str, rows: Rows) -> None:
     for row in rows:
         console.print()
         console.print(Text(str(row["id"]), style="bold cyan"))
-        console.print(Padding(Text(_cell(row[what])), (0, 0, 0, 2)))
+        console.print(indented(Text(_cell(row[what]))))
         for name in more:
             if said := _said(row[name]):
-                console.print(Padding(Text.assemble((f"{name.replace('_', ' ')}: ", "dim"), said), (0, 0, 0, 2)))
+                console.print(indented(Text.assemble((f"{name.replace('_', ' ')}: ", "dim"), said)))
 
 
 def _said(value: Any) -> str:
@@ -192,11 +192,20 @@ def _set(value: Any) -> str:
     return redact(",".join(value) if isinstance(value, tuple) else str(value))
 
 
-def parse_lines(check: Check, text: str) -> Iterator[str]:
-    """The facts of one output as JSON lines, devices named where the output itself tells them."""
+def read_output(check: Check, text: str) -> tuple[Fact, ...]:
+    """The facts of one output, devices named where the output itself tells them."""
     facts = check.read(text)
-    for fact in check.settle(facts) if check.settle else facts:
-        yield json.dumps(fact_row(fact), default=str, ensure_ascii=False)
+    return tuple(check.settle(facts) if check.settle else facts)
+
+
+def unread(facts: Sequence[Fact]) -> str:
+    """Why nothing was read of an output; empty where something was."""
+    return next((fact.line for fact in facts), "it has no fact") if all(fact.status.blind for fact in facts) else ""
+
+
+def fact_line(fact: Fact) -> str:
+    """A fact as one line of JSON."""
+    return json.dumps(fact_row(fact), default=str, ensure_ascii=False)
 
 
 def fact_row(fact: Fact) -> dict[str, Any]:

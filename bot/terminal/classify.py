@@ -3,12 +3,12 @@
 import json
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from bot.run.site import site_checks, site_taxonomy
 from bot.settings import Settings
+from bot.terminal.paper import paper
 from graph.reading.classify import classify
 from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
@@ -23,8 +23,10 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
     if as_json:
         print(json.dumps({"schema": 1, "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked]}))
         return 0
-    table = Table("p", "label", "what it would be", header_style="bold")
+    table = Table("p", header_style="bold")
+    table.add_column("label", no_wrap=True, min_width=max((len(label) for label, _ in ranked), default=0))  # what is cut cannot be copied
+    table.add_column("what it would be")
     for label, p in ranked:
         table.add_row(f"{p:.0%}", label, Text(taxonomy.title(label)))
-    Console().print(table)
+    paper().print(table)
     return 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,9 +18,10 @@ from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
 from bot.terminal.document import document
+from bot.terminal.paper import paper
 from bot.terminal.report import report_text, told_text
 from bot.terminal.requests import DiagnoseRequest
-from bot.terminal.shared import looking, stage_of
+from bot.terminal.shared import NO_INVENTORY, looking, stage_of, without_inventory
 from graph.ports import Progress
 from graph.reading.files import handed_in
 from graph.report import Report
@@ -36,6 +38,8 @@ BETWEEN = 60.0
 
 async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
     """Diagnose and print, and what became of each reply where some are given; the exit code. Raises Refusal for what cannot be asked."""
+    if without_inventory(settings, request.inventory, request.case):
+        print(f"rackmedic: {NO_INVENTORY}; only what was written is read", file=sys.stderr)
     stage = stage_of(request.case)
     async with looking(settings, request.inventory, stage) as world:
         state, report, told = await _turns(world, _item(world, request, stage), request, stage, quiet=as_json)
@@ -43,9 +47,9 @@ async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json
         replies = {"replies": [row.row() for row in told]} if request.replies is not None else {}
         print(json.dumps(document(state, report) | replies, ensure_ascii=False))
     else:
-        Console().print(report_text(state, report))
+        paper().print(report_text(state, report))
         for row in told:
-            Console().print(told_text(row))
+            paper().print(told_text(row))
     return 0
 
 

@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-
 from bot.policy.file import BadPolicy, in_words, load_policy
 from bot.run.retention import GB, last_time
 from bot.run.site import BadSite, site_checks, site_folder, site_skus, site_taxonomy
@@ -20,6 +18,7 @@ from bot.store.store import StoreUnavailable, open_store
 from bot.terminal.examination.finding import Finding, State, findings_table
 from bot.terminal.examination.hosts import host_findings
 from bot.terminal.examination.schedulers import scheduler_findings
+from bot.terminal.paper import paper
 from tools.inventory.hosts import BadInventory, ChannelRow, Inventory
 from tools.inventory.ranges import BadRange
 from tools.inventory.sources.open import open_inventory
@@ -36,7 +35,7 @@ async def examine(settings: Settings, hosts: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"schema": 1, "items": [asdict(finding) for finding in findings]}))
     else:
-        Console().print(findings_table(findings))
+        paper().print(findings_table(findings))
     return int(any(finding.state == "fail" for finding in findings))
 
 

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from bot.cards.approvals.files import known_of
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
+from bot.terminal.paper import indented, paper
 from bot.terminal.requests import DryRunRequest
-from bot.terminal.shared import looking, stage_of
+from bot.terminal.shared import looking, refuse_without_inventory, stage_of
 from kb.scan import lines_in
 from tools.acting.build import ActionWanted, HostSeen, build, catalogue_hash, via_of
 from tools.acting.conditions import ConditionSeen, process_start
@@ -34,6 +33,7 @@ MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green"), False: (
 async def dry_run_once(settings: Settings, request: DryRunRequest) -> int:
     """Open the world, try, print; the exit code. Raises Refusal for what cannot be asked."""
     remedy = _known(request.remedy)
+    refuse_without_inventory(settings, request.inventory, request.case)
     async with looking(settings, request.inventory, stage_of(request.case)) as world:
         return await rehearse(world, remedy, request)
 
@@ -111,7 +111,7 @@ def _would(seen: Sequence[ConditionSeen]) -> str:
 
 
 def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen], gone: Deletes | None) -> None:
-    console, told = Console(), _document(remedy, action, seen)
+    console, told = paper(), _document(remedy, action, seen)
     where = action.via if action.via == action.target else f"{action.via}, for {action.target}"
     back = action.undo or remedy.back or "nothing"
     console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {told['does']}"))
@@ -120,13 +120,13 @@ def _print(remedy: Remedy, action: Action, seen: Sequence[ConditionSeen], gone: 
         ("runs on", f"{where}, as root by its node kit"),
         ("proved by", ", ".join(action.proof)),
     ):
-        console.print(Padding(Text.assemble((f"{name}: ", "dim"), said), (0, 0, 0, 2)))
-    console.print(Padding(Text.assemble(("taken back by: ", "dim"), back), (0, 0, 0, 2)))
-    console.print(Padding(Text.assemble(("command: ", "dim"), shlex.join(action.command)), (0, 0, 0, 2)))
+        console.print(indented(Text.assemble((f"{name}: ", "dim"), said)))
+    console.print(indented(Text.assemble(("taken back by: ", "dim"), back)))
+    console.print(indented(Text.assemble(("command: ", "dim"), shlex.join(action.command))))
     for name, value in known_of(gone) if gone else ():
-        console.print(Padding(Text.assemble((f"{name}: ", "dim"), value), (0, 0, 0, 2)))
+        console.print(indented(Text.assemble((f"{name}: ", "dim"), value)))
     for row in seen:
         mark, style = MARKS[row.ok]
         saw = f" (it says {lines_in(row.saw)[0][:120]!r})" if row.ok is not True and row.saw else ""
-        console.print(Padding(Text.assemble((mark, style), f" {row.says}{saw}"), (0, 0, 0, 2)))
+        console.print(indented(Text.assemble((mark, style), f" {row.says}{saw}")))
     console.print(Text(f"It would {told['would']}."))

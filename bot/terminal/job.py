@@ -7,14 +7,14 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from bot.refusal import Refusal
 from bot.run.world import World
 from bot.settings import Settings
-from bot.terminal.shared import looking, stage_of
+from bot.terminal.paper import paper
+from bot.terminal.shared import looking, refuse_without_inventory, stage_of
 from tools.inventory.hosts import Inventory
 from tools.inventory.jobs import Accounting, SlurmJobs
 from tools.inventory.ranges import fold
@@ -59,6 +59,7 @@ def strangers(job: SlurmJob, inventory: Inventory) -> tuple[str, ...]:
 
 async def job_once(settings: Settings, job: str, inventory: Path | None, case: Path | None, *, as_json: bool) -> int:
     """Ask and print. Raises Refusal."""
+    refuse_without_inventory(settings, inventory, case)
     async with looking(settings, inventory, stage_of(case)) as world:
         return await show_job(world, job, as_json=as_json)
 
@@ -73,7 +74,7 @@ async def show_job(world: World, job: str, *, as_json: bool) -> int:
     table = Table(show_header=False, box=None)
     for name, value in row.items():
         table.add_row(Text(name.replace("_", " "), "bold"), Text(_said(name, value)))
-    Console().print(table)
+    paper().print(table)
     return 0
 
 

@@ -6,7 +6,6 @@ import json
 import socket
 from collections.abc import AsyncIterator
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.store.ledger import open_ledger
 from bot.store.store import StoreUnavailable, open_store
+from bot.terminal.paper import paper
 from kb.redact import visible
 from tools.inventory.hosts import Inventory
 from tools.ledger.brakes import Brakes, BrakeStatus
@@ -112,7 +112,7 @@ async def status(settings: Settings, *, as_json: bool) -> int:
         row["brakes"] = _as_set(brakes)
         print(json.dumps({"schema": 1, **row}))
         return 0
-    Console().print(brakes_table(now, brakes))
+    paper().print(brakes_table(now, brakes))
     return 0
 
 

@@ -17,8 +17,9 @@ from bot.terminal.catalogues import fact_row
 from bot.terminal.differences import Differences
 from bot.terminal.heat import heat_table, write
 from bot.terminal.job import jobs_hosts
+from bot.terminal.paper import paper
 from bot.terminal.requests import LookRequest
-from bot.terminal.shared import looking, stage_of
+from bot.terminal.shared import looking, refuse_without_inventory, stage_of
 from kb.keys import find
 from kb.redact import redact
 from tools.checks.row import Check
@@ -32,6 +33,7 @@ from tools.inventory.ranges import BadRange, fold
 
 async def look_once(settings: Settings, request: LookRequest) -> int:
     """Open the world, ask, print; the exit code. Raises Refusal for what cannot be asked."""
+    refuse_without_inventory(settings, request.inventory, request.case)
     async with looking(settings, request.inventory, stage_of(request.case)) as world:
         return await look_at(world, request)
 
@@ -161,7 +163,7 @@ class _Screen:
     def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
-        console = Console()
+        console = paper()
         for part in self._parts():
             console.print(part, soft_wrap=True)
         if missing := [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]:

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.rule import Rule
 from rich.text import Text
 
+from bot.terminal.paper import indented, line
 from graph.reading import counts, files
 from graph.reading.logs import in_words
 from graph.reading.unknown import said_in
@@ -29,9 +28,9 @@ OF_ASKED: Mapping[Found, str] = {"fault": "bold red", "nothing": "bold green", "
 def report_text(state: Incident, report: Report) -> RenderableType:
     """The whole report as one renderable."""
     rows = IncidentRows(state)
-    parts: list[RenderableType] = [Rule(rows.id), Text(report.headline or report.outcome, style=_colour(report))]
+    parts: list[RenderableType] = [line(rows.id), Text(report.headline or report.outcome, style=_colour(report))]
     parts += [Text(visible(report.changed))] if report.changed else []
-    parts += [Text(visible(line), style="yellow") for line in said_in(report) if line not in report.headline + report.reply]
+    parts += [Text(visible(said), style="yellow") for said in said_in(report) if said not in report.headline + report.reply]
     if report.reply:
         parts.append(Text(visible(report.reply)))
     parts += [part for cause in report.root_causes if cause.label not in report.also_seen for part in _cause(cause)]
@@ -43,7 +42,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     parts += _list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
     parts += _list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
     parts += _list("files", [f"{row.name} {files.in_words(row)}" for row in report.files])
-    parts += _list("in the logs", [line for log in report.logs for line in in_words(log)])
+    parts += _list("in the logs", [said for log in report.logs for said in in_words(log)])
     parts += _list("questions", report.questions)
     parts += _list("suggestions (never run by RackMedic)", report.suggestions)
     if report.next_step:
@@ -57,10 +56,10 @@ def told_text(told: "ToldReply") -> RenderableType:
     looked = f"{len(told.ran)} checks on {fold({host for host, _ in told.ran})}" if told.ran else "no check"
     cards = "".join(f" · put up: {card['remedy']} on {card['target']}" for card in told.cards)
     return Group(
-        Rule(style="dim"),
+        line(style="dim"),
         Text.assemble((f"{visible(told.reply.by)}  ", "bold cyan"), visible(told.reply.text)),
-        Padding(Text(visible(told.answer) or "(says nothing)"), (0, 0, 0, 2)),
-        Padding(Text(f"{told.intent.value} · {looked}{cards}", style="dim"), (0, 0, 0, 2)),
+        indented(Text(visible(told.answer) or "(says nothing)")),
+        indented(Text(f"{told.intent.value} · {looked}{cards}", style="dim")),
     )
 
 

@@ -12,6 +12,11 @@ from bot.settings import Settings
 if TYPE_CHECKING:
     from deploy.sandbox.cluster.doors.stage import Stage
 
+NO_INVENTORY = (
+    "no inventory is set, so no host is known: give one with -i FILE, or in RACKMEDIC_INVENTORY; `rackmedic init` writes one, "
+    "--sandbox FILE plays a case without"
+)
+
 
 @contextlib.asynccontextmanager
 async def looking(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[World]:
@@ -22,6 +27,17 @@ async def looking(settings: Settings, inventory: Path | None, stage: "Stage | No
         opened = open_world(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock)
     async with opened as world:
         yield world
+
+
+def without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> bool:
+    """Whether no host can be known."""
+    return inventory is None and case is None and settings.inventory is None
+
+
+def refuse_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
+    """Raises Refusal where no host can be known, instead of one that says of each host that it is unknown."""
+    if without_inventory(settings, inventory, case):
+        raise Refusal(NO_INVENTORY, 2)
 
 
 def stage_of(case: Path | None) -> "Stage | None":

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +17,7 @@ from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.store.store import StoreUnavailable, open_store
+from bot.terminal.paper import paper
 from kb.redact import visible
 
 
@@ -36,7 +37,7 @@ async def show_stats(settings: Settings, days: int, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(stats_document(summary)))
     else:
-        Console().print(stats_text(summary, days))
+        paper().print(stats_text(summary, days))
     return 0
 
 

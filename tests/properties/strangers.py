@@ -58,7 +58,7 @@ def _beside() -> Mapping[str, Any]:
 OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.cards.approvals.parts.people_named": {"names": {"U1": "ada"}},
     "bot.slack.incoming.grammar.without_us": {"us": "U0BOT"},
-    "bot.terminal.catalogues.parse_lines": {"check": CHECKS["smi"]},
+    "bot.terminal.catalogues.read_output": {"check": CHECKS["smi"]},
     "bot.cards.blocks.button": {"value": "v"},
     "bot.run.reader.read_with_site": {"kb_dir": None, "programs": ()},
     "graph.ladders.next_rung.to_people": {"why": "no", "ladder": Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},

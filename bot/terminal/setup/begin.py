@@ -16,6 +16,7 @@ from bot.run.site import site_skus
 from bot.settings import BadSettings, Settings, load
 from bot.terminal.doctor import examined
 from bot.terminal.examination.finding import Finding, findings_table
+from bot.terminal.paper import paper
 from bot.terminal.setup.files import INVENTORY, SETTINGS, inventory_of, texts
 from bot.terminal.setup.questions import QUESTIONS, Answers, Question, default_of, is_source, problems_of, refused, unknown_sku
 from bot.terminal.setup.remaining import ToDo, remaining
@@ -40,7 +41,7 @@ async def begin(folder: Path, given: Path | None, ask: Ask, *, again: bool, atte
     if as_json:
         print(json.dumps(_document(written, findings, steps)))
     else:
-        _show(Console(), written, findings, steps)
+        _show(paper(), written, findings, steps)
     return int(any(finding.state == "fail" for finding in findings))
 
 

@@ -102,9 +102,10 @@ def test_parse_prints_facts_as_json_lines() -> None:
     assert (fact["value"], fact["device"], fact["status"]) == (79, "0000:9b:00.0", "ok")
 
 
-def test_what_cannot_be_read_is_a_fact_with_a_reason() -> None:
+def test_what_cannot_be_read_is_a_fact_with_a_reason_and_said_to_whoever_typed() -> None:
     ran = rackmedic("parse", "smi", stdin="\x00\x01 total garbage")
-    assert ran.returncode == 0
+    assert ran.returncode == 1
+    assert "nothing was read: not the output of smi" in ran.stderr
     [fact] = [json.loads(row) for row in ran.stdout.splitlines()]
     assert fact["status"] == "unreadable"
     assert fact["reason"]
@@ -131,6 +132,30 @@ def test_a_narrow_terminal_shows_a_row_as_a_paragraph(table: str) -> None:
     assert max(map(len, lines)) <= 80
     assert [line for line in lines if line and not line.startswith(" ")][1:] == [row["id"] for row in items]
     assert not [line for line in lines if "│" in line or "┃" in line]
+
+
+def test_nothing_is_cut_or_wrapped_where_it_is_piped_and_a_label_never() -> None:
+    words = ("classify", "NCCL WARN ibv_reg_mr failed with error Cannot allocate memory; ulimit -l 64")
+    labels = [row["label"] for row in json.loads(rackmedic(*words, "--json").stdout)["labels"]]
+    for columns in ("", "80"):
+        shown = rackmedic(*words, environ={"COLUMNS": columns}).stdout
+        assert [label for label in labels if label not in shown] == []
+    ran = rackmedic_process("remedies", environ={"COLUMNS": ""})
+    rows = json.loads(rackmedic("remedies", "--json").stdout)["items"]
+    assert [row["does"] for row in rows if not any(row["does"] in line for line in ran.stdout.splitlines())] == []
+
+
+@pytest.mark.parametrize("words", [("look", "gpu-001"), ("job", "4711"), ("dry-run", "reboot", "gpu-001")])
+def test_without_an_inventory_that_is_what_is_said(words: tuple[str, ...]) -> None:
+    ran = rackmedic(*words)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "no inventory is set" in ran.stderr
+
+
+def test_without_an_inventory_a_diagnosis_says_that_it_reads_only_what_was_written() -> None:
+    ran = rackmedic("diagnose", "NCCL hangs on gpu-001")
+    assert ran.returncode == 0
+    assert "no inventory is set" in ran.stderr
 
 
 def test_a_kit_that_cannot_be_written_is_refused_with_the_mend(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""What commands print on: as wide as the terminal, or as wide as what is written where somebody pipes it on. Nothing is cut for a pipe."""
+
+import shutil
+
+from rich.console import Console, RenderableType
+from rich.constrain import Constrain
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import TextType
+
+PIPED = 10_000
+"""Characters of a line that no terminal wraps; what is longer than that was bounded before."""
+LINE = 80
+
+
+def paper() -> Console:
+    """Standard output. COLUMNS wins over both."""
+    return Console(width=shutil.get_terminal_size((PIPED, 50)).columns)
+
+
+def line(title: TextType = "", style: str = "rule.line") -> RenderableType:
+    """A line across, never longer than people expect one."""
+    return Constrain(Rule(title, style=style), LINE)
+
+
+def indented(content: RenderableType) -> RenderableType:
+    """Two characters from the left, and no blanks at its right."""
+    return Padding(content, (0, 0, 0, 2), expand=False)
