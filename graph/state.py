@@ -60,7 +60,7 @@ class Item(Stored):
     attachments: tuple[Attachment, ...] = ()
     data: dict[str, Any] = {}
     """Kind-specific: close → {label, root_cause, hosts}; action_result → {event, approval, ladder, outcome, says, facts, since}; timer → {why}.
-    Messages of people: said → what was understood (`graph.conversation.said.Said`)."""
+    Messages of people: said → what was understood (`graph.conversation.said.Said`). Tickets: told → facts (`graph.exchange.evidence`)."""
 
 
 class CustomerThread(Stored):
@@ -85,10 +85,14 @@ class Origin(Stored):
     user: str = ""
     tenant: str = ""
     customer: CustomerThread | None = None
+    ticket: str = ""
+    """The ticket of a customer's own RackMedic from which it was opened, as `TENANT/INCIDENT`."""
 
     @property
     def door(self) -> tuple[str, str, str]:
-        """Team, channel and thread where it was reported."""
+        """Team, channel and thread where it was reported; a ticket of a customer's own RackMedic is a door of its own."""
+        if self.ticket:
+            return ("ticket", self.tenant, self.ticket)
         came = self.customer
         return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
 

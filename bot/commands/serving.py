@@ -1,4 +1,4 @@
-"""The commands that are the bot: serve and worker."""
+"""The commands that are the bot: serve and worker, and tickets between two of them."""
 
 from typing import Annotated
 
@@ -7,6 +7,7 @@ import typer
 from bot.terminal.edge import fail, run
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Config
+from bot.terminal.ticket import ticket
 
 PANEL = "The bot"
 commands = typer.Typer()
@@ -45,3 +46,6 @@ def worker(
     from bot.run.serve import work
 
     run(lambda: work(settings, beside=beside, name=name))
+
+
+commands.add_typer(ticket, rich_help_panel=PANEL)

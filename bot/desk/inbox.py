@@ -153,6 +153,10 @@ class Inbox:
     async def find(self, team: str, channel: str, thread_ts: str) -> str | None:
         return await self._bound(self._names.thread(team, channel, thread_ts))
 
+    async def heard(self, dedupe_key: str) -> bool:
+        """Whether something was stored under this key."""
+        return bool(await self._redis.exists(self._names.seen(dedupe_key)))
+
     async def origin(self, incident: str) -> Origin | None:
         raw = await awaited(self._redis.hget(self._names.of(incident), "origin"))
         return Origin.model_validate_json(raw) if raw else None

@@ -15,6 +15,7 @@ local function receive(incident, element, now, hash, inbox, threads, posted, due
   redis.call('PERSIST', posted)
   redis.call('PERSIST', hash .. ':spent')
   redis.call('PERSIST', hash .. ':pulse')
+  redis.call('PERSIST', hash .. ':provider')
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('PERSIST', thread) end
   redis.call('ZADD', open, 'NX', now, incident)
   redis.call('RPUSH', inbox, element)
@@ -219,7 +220,7 @@ else
   redis.call('ZREM', held, incident)
 end
 if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 and keep ~= 'held' then
-  for _, key in ipairs({hash, threads, posted, hash .. ':spent', hash .. ':pulse'}) do redis.call('EXPIRE', key, keep) end
+  for _, key in ipairs({hash, threads, posted, hash .. ':spent', hash .. ':pulse', hash .. ':provider'}) do redis.call('EXPIRE', key, keep) end
   for _, thread in ipairs(redis.call('SMEMBERS', threads)) do redis.call('EXPIRE', thread, keep) end
 end
 return 1

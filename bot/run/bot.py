@@ -32,6 +32,7 @@ from bot.policy.channels import bindings, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
 from bot.run.customers import customer_cards, customer_door, customer_shares
 from bot.run.keeping import Keeping
+from bot.run.provider import ticket_threads
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
 from bot.settings import Settings
@@ -275,7 +276,7 @@ def _desk(settings: Settings, store: Store, window: Window, turns: Turns, board:
         clock=clock,
         timers=timers_after,
         fetch=fetch,
-        home=customers.home if customers else None,
+        home=ticket_threads(store, window.client, window.cards, inbox, window.people, customers).home,
         limits=limits,
         gate=customer_shares(shares, store, inbox, clock, customers) if customers else None,
         weight=lambda tenant: shares.of(tenant).turns if tenant else 1,

@@ -19,7 +19,7 @@ return 1
 """
 """KEYS hash, inbox, lease, threads, and whatever else is kept of the incident. One that lives again meanwhile stays, and one whose nodes
 we hold, which has no lifetime yet."""
-PARTS = ("inbox", "lease", "threads", "posted", "spent", "pulse", "cards", "tries", "timers", "concerns", "causes", "earlier")
+PARTS = ("inbox", "lease", "threads", "posted", "spent", "pulse", "provider", "cards", "tries", "timers", "concerns", "causes", "earlier")
 BATCH = 100
 
 

@@ -28,6 +28,8 @@ class Names:
         self.pane_open = f"{prefix}:pane:open"
         self.pane_streams = f"{prefix}:pane:streams"
         self.actions_due = f"{prefix}:actions:due"
+        self.provider_due = f"{prefix}:provider:due"
+        self.salt = f"{prefix}:provider:salt"
         self._prefix = prefix
 
     def of(self, incident: str, part: str = "") -> str:
@@ -65,6 +67,12 @@ class Names:
 
     def pane_ending(self, key: str) -> str:
         return f"{self._prefix}:pane:ending:{key}"
+
+    def ticket(self, ticket: str) -> str:
+        return f"{self._prefix}:ticket:{ticket}"
+
+    def intake(self, kind: str, name: str) -> str:
+        return f"{self._prefix}:intake:{kind}:{name}"
 
     def treated(self, host: str) -> str:
         return f"{self._prefix}:actions:treated:{host}"
@@ -133,6 +141,12 @@ TABLE = (
     KeyForm("rm:share:*:looks",              "zset: `SECONDS ITEM` of looks for a customer, by when they ended", "an hour after the last"),
     KeyForm("rm:share:*:usd:*",              "what a model cost for a customer on a day", "after two days"),
     KeyForm("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
+    KeyForm("rm:ticket:*",                   "a ticket that a customer's own RackMedic sent", "8 days without an incident; then as its incident"),
+    KeyForm("rm:provider:salt",              "under which names of the workload are signed away in tickets"),
+    KeyForm("rm:provider:due",               "zset: incidents sent to the provider, by when to send or ask again", "when the provider has closed it"),
+    KeyForm("rm:incident:{*}:provider",      "hash: what is sent to the provider of an incident, and what came back", CLOSED),
+    KeyForm("rm:intake:heard:*",             "that a signed message was heard", "after 15 minutes"),
+    KeyForm("rm:intake:count:*",             "how many tickets a customer sent in an hour", "after that hour"),
     KeyForm("rm:courses",                    "hash: how each incident went", "with the ten thousandth after it"),
     KeyForm("rm:courses:age",                "zset: these incidents, by when they were opened", "likewise"),
     KeyForm("rm:feedback",                   "list: what people thought of diagnoses; the last ten thousand"),

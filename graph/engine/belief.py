@@ -43,8 +43,8 @@ class Match:
 
     @property
     def decides(self) -> bool:
-        """Whether this may confirm the label: decisive, of now, really seen on a host or in the job's log."""
-        return self.clue.decisive and self.weight > 0 and not self.fact.attrs.get("aged")
+        """Whether this may confirm the label: decisive, of now, really seen on a host or in the job's log, and not what another RackMedic told."""
+        return self.clue.decisive and self.weight > 0 and not (self.fact.attrs.get("aged") or self.fact.attrs.get("told"))
 
 
 @dataclass(frozen=True, slots=True)

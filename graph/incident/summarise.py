@@ -11,6 +11,7 @@ from graph.conversation.guessed import with_guess
 from graph.conversation.intents import INTENTS, Intent
 from graph.conversation.said import ALL, OTHERS
 from graph.engine.abnormal import is_odd
+from graph.exchange.evidence import told_facts
 from graph.incident.case import DIAGNOSED, MOST_UNNAMED, Case, Turn, merged, read_case
 from graph.model.reasoner import BriefGuess, Choices, Declined, Reasoner
 from graph.ports import Ports, Progress
@@ -51,6 +52,7 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     turn = turn if case.looks else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(case, ports)
+    facts = [*facts, *told_facts(case.item)]
     turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
     new = _read(case, ports)
     place = await _place_of_job(asks_scheduler(case.brief, new), case, ports)

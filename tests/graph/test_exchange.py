@@ -1,75 +1,43 @@
 """What leaves a customer's site: the document of an incident holds what helps, and no name of the workload, of another machine or a secret."""
 
-import asyncio
 import contextlib
 import json
-from datetime import UTC, datetime
-from functools import cache
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph.exchange.build import Secrecy, build_ticket
-from graph.exchange.document import FORMAT, MOST_BYTES, FactStatus, Outcomes, TicketDocument
-from graph.exchange.public import packaged
+from graph.exchange.document import FORMAT, MOST_BYTES, FactStatus, Outcomes
 from graph.exchange.read import BadTicket, read_ticket
 from graph.exchange.signing_away import SigningAway
-from graph.rows import IncidentRows
-from graph.state import Incident, LadderOutcome
-from tests.support.talk import Talk
+from graph.state import LadderOutcome
+from tests.support.tickets import MADE, SALT, public, ticket
 from tools.fact import Fact, Status
 
-NOW = datetime(2026, 5, 20, 4, 0, tzinfo=UTC)
-SALT = b"s" * 32
-public = cache(packaged)
 HOSTS = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 
 
-def secrecy(**more: Any) -> Secrecy:
-    return Secrecy(SALT, public(), **more)
-
-
-@cache
-def known() -> tuple[IncidentRows, list[Fact]]:
-    """The incident that everybody knows, diagnosed: a GPU fell off the bus."""
-
-    async def diagnosed() -> tuple[IncidentRows, list[Fact]]:
-        talk = await Talk.about()
-        rows = await talk.rows()
-        return rows, await talk.ports.evidence.facts(rows.stored["facts"])
-
-    return asyncio.run(diagnosed())
-
-
-def told(*, words: str = "job 4711 hangs on gpu-[001-004]", facts: tuple[Fact, ...] = (), **more: Any) -> TicketDocument:
-    """Its document, where people said this and these facts were seen too."""
-    rows, seen = known()
-    stored: Incident = {**rows.stored, "said": [{**rows.said[0], "text": words}]}
-    return build_ticket(IncidentRows(stored), [*seen, *facts], secrecy(**more), NOW)
-
-
 def fact(**row: Any) -> Fact:
-    return Fact(**{"check": "joblog", "key": "job.error", "value": "cuda_oom", "host": "gpu-003", "time": NOW, **row})
+    return Fact(**{"check": "joblog", "key": "job.error", "value": "cuda_oom", "host": "gpu-003", "time": MADE, **row})
 
 
 def test_a_ticket_holds_the_investigation_and_is_read_as_it_was_written() -> None:
-    ticket = told()
-    assert (ticket.format, ticket.incident, ticket.job, ticket.hosts) == (FORMAT, "inc-1", "4711", HOSTS)
-    best = ticket.hypotheses[0]
+    made = ticket()
+    assert (made.format, made.incident, made.job, made.hosts) == (FORMAT, "inc-1", "4711", HOSTS)
+    best = made.hypotheses[0]
     assert (best.label, best.verdict, best.devices) == ("GPU.BUS.Fallen_Off_Bus", "confirmed", ("gpu-003/gpu5",))
-    assert {"rejected"} <= {row.verdict for row in ticket.hypotheses}
-    assert ("gpu-003", "kernel.xid", 79) in {(row.host, row.key, row.value) for row in ticket.facts}
-    assert ("driver.version", HOSTS) in {(row.what, row.hosts) for row in ticket.versions}
-    assert ticket.said[0].text == "job 4711 hangs on gpu-[001-004]"
-    assert len(ticket.canonical()) < MOST_BYTES / 4
-    assert read_ticket(ticket.canonical()).document == ticket
+    assert {"rejected"} <= {row.verdict for row in made.hypotheses}
+    assert ("gpu-003", "kernel.xid", 79) in {(row.host, row.key, row.value) for row in made.facts}
+    assert ("driver.version", HOSTS) in {(row.what, row.hosts) for row in made.versions}
+    assert made.said[0].text == "job 4711 hangs on gpu-[001-004]"
+    assert len(made.canonical()) < MOST_BYTES / 4
+    assert read_ticket(made.canonical()).document == made
 
 
 def test_words_of_everybody_stay_readable() -> None:
     said = "training hangs since yesterday after we changed the image, watchdog caught collective operation timeout: NCCL WARN on gpu-003"
-    assert told(words=said).said[0].text == said
+    assert ticket(words=said).said[0].text == said
 
 
 @pytest.mark.parametrize(
@@ -85,17 +53,17 @@ def test_no_name_of_the_workload_and_no_address_leaves(leaks: str) -> None:
         fact(key="env.WANDB_PROJECT", check="env", value=leaks),
         fact(key="site.loader", check=leaks[:20], value=leaks, attrs={"wrong": True}),
     )
-    ticket = told(words=f"{leaks} hangs on gpu-003", facts=rows)
-    assert leaks not in (sent := json.dumps(json.loads(ticket.canonical()), ensure_ascii=False))
+    made = ticket(words=f"{leaks} hangs on gpu-003", facts=rows)
+    assert leaks not in (sent := json.dumps(json.loads(made.canonical()), ensure_ascii=False))
     assert not [part for part in leaks.replace("/", ".").split(".") if len(part) > 7 and part in sent]
-    assert ticket.signatures
+    assert made.signatures
 
 
 def test_a_name_that_was_learnt_is_signed_though_it_is_a_word_of_everybody() -> None:
     learnt = fact(key="container.status", check="docker", value="running", attrs={"name": "training", "image": "image"})
-    ticket = told(words="training hangs", facts=(learnt,))
+    made = ticket(words="training hangs", facts=(learnt,))
     away = SigningAway(SALT, public(), HOSTS, {"training"})
-    assert ticket.said[0].text == f"{away.sign('training')} hangs"
+    assert made.said[0].text == f"{away.sign('training')} hangs"
 
 
 def test_the_same_name_has_the_same_signature_and_another_salt_another() -> None:
@@ -105,9 +73,9 @@ def test_the_same_name_has_the_same_signature_and_another_salt_another() -> None
 
 
 def test_a_secret_leaves_neither_as_it_is_nor_signed() -> None:
-    ticket = told(words="export HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 and it hangs")
-    assert "hf_abc" not in ticket.canonical().decode()
-    assert "redacted" in ticket.said[0].text
+    made = ticket(words="export HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 and it hangs")
+    assert "hf_abc" not in made.canonical().decode()
+    assert "redacted" in made.said[0].text
 
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz", min_size=6, max_size=14).filter(lambda word: word not in public())

@@ -1,0 +1,71 @@
+"""What another RackMedic tells suggests where to look, and confirms nothing, not even what a job's own words may confirm."""
+
+from typing import Any
+
+import pytest
+
+from deploy.sandbox.cluster.doors.stage import staged
+from graph.exchange.document import TicketDocument
+from graph.exchange.evidence import MOST_TOLD, evidence_of, told_facts
+from graph.state import Item
+from tests.support.talk import Talk, case_of
+from tests.support.tickets import SAID, ticket
+
+USERS = {"check": "env", "key": "env.NCCL_SOCKET_IFNAME", "value": "docker0", "line": "NCCL_SOCKET_IFNAME=docker0"}
+LOG = {"check": "joblog", "key": "job.error", "value": "cuda_oom", "line": "CUDA out of memory", "attrs": {"first": True}}
+
+
+def item(document: TicketDocument) -> Item:
+    talk = staged(case_of())
+    return Item(
+        id="t", kind="mention", incident="inc-1", at=talk.clock.now(), user="provider_link", text="hangs", data=evidence_of(document)
+    )
+
+
+def test_facts_of_a_ticket_carry_no_host_and_say_who_saw_them() -> None:
+    [fact] = told_facts(item(SAID))
+    assert (fact.host, fact.key, fact.value, fact.line, fact.attrs["told"]) == ("", "kernel.xid", 79, "gpu-017: NVRM: Xid 79", True)
+
+
+def test_rows_that_no_check_of_ours_could_have_made_are_passed_over() -> None:
+    odd = [
+        {"check": "smi", "key": "gpu.count", "value": "seven"},
+        {"check": "smi", "key": "gpu.lost", "value": 1},
+        {"check": "smi", "key": "gpu.count", "value": True},
+        {"check": "nobodys", "key": "gpu.count", "value": 7},
+        {"check": "smi", "key": "no.such", "value": 7},
+        {"check": "smi", "key": "site.loader", "value": "x", "attrs": {"wrong": True}},
+        {"check": "smi", "key": "gpu.count", "status": "timeout"},
+    ]
+    document = TicketDocument.model_validate({**SAID.model_dump(), "facts": odd})
+    assert told_facts(item(document)) == []
+    many = TicketDocument.model_validate(
+        {**SAID.model_dump(), "facts": [{"check": "smi", "key": "gpu.count", "value": n} for n in range(100)]}
+    )
+    assert len(told_facts(item(many))) == MOST_TOLD
+
+
+@pytest.fixture
+def whole() -> list[dict[str, Any]]:
+    """All that a ticket of a real fault tells."""
+    return [row.model_dump() for row in ticket().facts]
+
+
+@pytest.mark.parametrize("rows", [[USERS], [LOG], []], ids=["environment", "log", "whole"])
+async def test_on_healthy_machines_nothing_of_a_ticket_is_confirmed_and_nobody_says_that_all_is_well(
+    rows: list[dict[str, Any]], whole: list[dict[str, Any]]
+) -> None:
+    document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-001", "gpu-002"], "facts": rows or whole})
+    talk = Talk.over(staged(case_of(), controller="slurm-controller"))
+    report = await talk._turn(item(document))
+    assert report.root_causes == ()
+    assert report.outcome != "no_fault"
+    assert {host for host, _ in talk.ran} >= {"gpu-001", "gpu-002"}
+
+
+async def test_our_own_look_decides() -> None:
+    document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-003"]})
+    talk = Talk.over(staged(case_of({"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}), controller="slurm-controller"))
+    report = await talk._turn(item(document))
+    assert [row.label for row in report.root_causes] == ["GPU.BUS.Fallen_Off_Bus"]
+    assert all(row.host for row in report.root_causes[0].evidence[:1])

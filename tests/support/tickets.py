@@ -1,0 +1,51 @@
+"""Tickets as customers' own RackMedics write them, of the incident that everybody knows: a GPU fell off the bus."""
+
+import asyncio
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from graph.exchange.build import Secrecy, build_ticket
+from graph.exchange.document import TicketDocument
+from graph.exchange.public import packaged
+from graph.rows import IncidentRows
+from graph.state import Incident
+from tests.support.talk import Talk
+from tools.fact import Fact
+
+MADE = datetime(2026, 5, 20, 4, 0, tzinfo=UTC)
+SALT = b"s" * 32
+public = cache(packaged)
+
+
+@cache
+def known() -> tuple[IncidentRows, list[Fact]]:
+    """Its rows and facts, diagnosed."""
+
+    async def diagnosed() -> tuple[IncidentRows, list[Fact]]:
+        talk = await Talk.about()
+        rows = await talk.rows()
+        return rows, await talk.ports.evidence.facts(rows.stored["facts"])
+
+    return asyncio.run(diagnosed())
+
+
+def ticket(*, words: str = "job 4711 hangs on gpu-[001-004]", facts: tuple[Fact, ...] = (), **more: Any) -> TicketDocument:
+    """Its document, where people said this and these facts were seen too."""
+    rows, seen = known()
+    stored: Incident = {**rows.stored, "said": [{**rows.said[0], "text": words}]}
+    return build_ticket(IncidentRows(stored), [*seen, *facts], Secrecy(SALT, public(), **more), MADE)
+
+
+SAID = TicketDocument.model_validate(
+    {
+        "incident": "inc-a1",
+        "made": MADE,
+        "hosts": ["gpu-017", "gpu-018"],
+        "said": [{"text": "~0123456789ab hangs since 02:40"}],
+        "hypotheses": [{"label": "GPU.BUS.Fallen_Off_Bus", "verdict": "confirmed", "confidence": 0.99, "because": "lspci shows rev ff", "hosts": ["gpu-017"]}],
+        "facts": [{"host": "gpu-017", "check": "dmesg", "key": "kernel.xid", "device": "gpu5", "value": 79, "line": "NVRM: Xid 79"}],
+        "versions": [{"what": "driver.version", "value": "570.148.08", "hosts": ["gpu-017", "gpu-018"]}],
+    }
+)  # fmt: skip
+"""A small one, as it may arrive."""
