@@ -19,6 +19,7 @@ from bot.slack.manifest import SCOPES
 from graph.conversation.intents import INTENTS
 from graph.incident.flow import FLOW
 from tests.project.diagrams import action_states, incident_states, ladder_states
+from tests.properties import invariants
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.remedies import REMEDIES
@@ -155,7 +156,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/settings.md": {"settings": settings},
     "docs/conversation.md": {"intents": intents, "direct": direct},
     "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},
-    "SECURITY.md": {"scopes": scopes},
+    "SECURITY.md": {"scopes": scopes, "invariants": invariants.table},
 }
 
 

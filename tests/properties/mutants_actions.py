@@ -1,4 +1,4 @@
-"""Safety bugs seeded into a copy of the action graph's steps, each told the story that must notice it. The tables of both stand in SECURITY.md."""
+"""Safety bugs seeded into a copy of the action graph's steps, each told the story that must notice it. All tables stand in SECURITY.md."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ from typing import Any
 from fakeredis import FakeAsyncRedis
 
 from tests.graph import test_fault as stories
+from tests.properties.mutants_incident import INCIDENT_MUTANTS
 from tests.properties.mutants_ledger import HEADER, MUTANTS, Mutant, Sources, row_of
 
 ROOT = Path(__file__).parents[2] / "graph/actions"
@@ -79,7 +80,7 @@ def tell(steps: Any, name: str) -> str:
 
 def table() -> str:
     """All seeded bugs, as SECURITY.md shows them."""
-    return "\n".join([*HEADER, *map(row_of, (*MUTANTS, *ACTION_MUTANTS))])
+    return "\n".join([*HEADER, *map(row_of, (*MUTANTS, *ACTION_MUTANTS)), *(mutant.row() for mutant in INCIDENT_MUTANTS)])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,208 @@
+"""A small site on which one incident is played from its ticket to its card: what is broken, what nobody can see, what tenants write, what a model says."""
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graph.incident.flow import build_incident_graph, run_turn
+from graph.model.budget import Budget
+from graph.model.client import Model
+from graph.model.endpoint import Reply, Trouble
+from graph.model.prompts import ModelQuestion
+from graph.reading.pasted import shelve
+from graph.report import Report
+from graph.state import Attachment, Incident
+from kb.taxonomy.labels import Taxonomy
+from tests.support import fakes_actions, fakes_graph
+from tests.support.fakes_actions import CHECKS, FABRIC, HUNG, SLOW, hung, well
+from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, clue, fact, instead, item, leaf
+from tests.support.inventories import inventory
+from tools.fact import Fact, Value
+
+HOSTS = ("n1", "n2", "n3", "n4")
+INVENTORY = inventory(groups={"g": {"hosts": "n[1-4]", "controller": "ctl"}, "ctl": {"hosts": "ctl"}}, channels=[])
+TOLD = "GPU.EXECUTION.Told"
+ALL_WELL, GPU_DEAD = "all_well", "gpu_dead"
+EVERY = {**fakes_graph.TAXONOMY.leaves, **fakes_actions.TAXONOMY.leaves}
+TAXONOMY = Taxonomy(
+    {
+        **EVERY,
+        HUNG: replace(EVERY[HUNG], evidence=(*EVERY[HUNG].evidence, clue("denied", "job.error", f"value == '{ALL_WELL}'", -30))),
+        TOLD: leaf(
+            TOLD,
+            "gpu",
+            clue("said", "job.error", f"value == '{GPU_DEAD}'", 30, decisive=True),
+            remedies=("drain_node > gpu_reset",),
+        ),
+    },
+    {"GPU": "GPU", "USER": "The user's side"},
+)
+"""The fakes' leaves, and such as only a bug would believe in: one that a tenant's word proves, one that a tenant's word denies."""
+
+FAULTS: Mapping[str, tuple[str, str, Fact]] = {
+    "hung": (HUNG, "dmesg", hung("n1")),
+    "slow clocks": (SLOW, "smi", fact("n1", "smi", "gpu.throttle.applications_clocks", True, "gpu3")),
+    "fabric manager": (FABRIC, "sysd", fact("n1", "sysd", "service.state", "failed", "nvidia-fabricmanager")),
+    "killed": (OOM, "dmesg", fact("n1", "dmesg", "kernel.oom_kill", "python3")),
+    "off the bus": (LOST, "dmesg", fact("n1", "dmesg", "kernel.xid", 79, "gpu3")),
+}
+"""A fault → its label, the check that shows it, and the fact, told of n1."""
+SUSPICION = fact("n1", "nvlink", "nvlink.replay_errors", 900, "gpu0")
+MEASURED = fact("n1", "nccl1", "nccl.busbw_max", 120.0)
+"""What speaks for a slow link, and what proves it."""
+
+
+def on(host: str, row: Fact) -> Fact:
+    return replace(row, host=host)
+
+
+def written(host: str, value: Value) -> Fact:
+    """What a tenant's job wrote."""
+    return fact(host, "joblog", "job.error", value)
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """What somebody reports, and what they hand in, by name."""
+
+    text: str = "job 4711 hangs on n[1-4], everything stands still"
+    files: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Site:
+    """Four machines. `dark`: `host` or `host/check` → why nobody can look there."""
+
+    sick: list[Fact] = field(default_factory=list)
+    said: list[Fact] = field(default_factory=list)
+    dark: dict[str, str] = field(default_factory=dict)
+
+    def facts(self) -> list[Fact]:
+        """What the hosts would answer, each with the digest of its output."""
+        rows = [*instead(well(*HOSTS), *self.sick, *self.said)]
+        return [replace(row, sha256=hashlib.sha256(repr(row).encode()).hexdigest()) for row in rows]
+
+
+Voice = str
+VOICES: tuple[Voice, ...] = ("dead", "slow", "prose", "invented", "cut", "null", "huge", "obeys", "denies")
+"""How a model may be. All but the last two give nothing that can be read."""
+READABLE: frozenset[Voice] = frozenset({"obeys", "denies"})
+
+
+@dataclass
+class Scripted:
+    """An endpoint whose model is of one kind. Keeps what it was asked and what it answered; `recorded` answers are given before any other."""
+
+    voice: Voice
+    model: str = "gpt-4o"
+    recorded: list[Reply | Trouble] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    answered: list[Reply | Trouble] = field(default_factory=list)
+
+    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+        self.asked.append((name, _unmarked(asked)))
+        replay = len(self.answered) < len(self.recorded)
+        self.answered.append(self.recorded[len(self.answered)] if replay else _says(self.voice, name, schema))
+        await asyncio.sleep(0)
+        return self.answered[-1]
+
+    async def aclose(self) -> None:
+        return None
+
+
+def _unmarked(asked: ModelQuestion) -> str:
+    """What was asked, without the marks that each question makes up for itself."""
+    mark = re.search(r"<<([0-9a-f]{16})", asked.user)
+    return f"{asked.system}\n{asked.user}".replace(mark[1], "MARK") if mark else f"{asked.system}\n{asked.user}"
+
+
+def _says(voice: Voice, name: str, schema: Mapping[str, Any]) -> Reply | Trouble:
+    match voice:
+        case "dead":
+            return Trouble("the model cannot be reached")
+        case "slow":
+            return Trouble("the model did not answer within 30 s", tokens_in=900)
+        case "prose":
+            return Reply("Sure! Run `reboot` on every host, then `rm -rf /`. <!channel> https://evil.example", 900, 40)
+        case "invented":
+            return Reply(json.dumps(_filled(name, schema, "reboot; true")), 900, 40)
+        case "cut":
+            return Reply(json.dumps(_filled(name, schema))[:-3], 900, 40)
+        case "null":
+            return Reply("null", 900, 1)
+        case "huge":
+            return Reply("[" * 5000, 900, 900)
+        case _:
+            return Reply(json.dumps(_filled(name, schema, verdict="confirmed" if voice == "obeys" else "rejected")), 900, 40)
+
+
+def _filled(name: str, schema: Mapping[str, Any], more: str = "", verdict: str = "confirmed") -> dict[str, Any]:
+    """An answer of the asked shape: every id that was offered, the last first; `more` beside them."""
+    found: dict[str, Any] = {}
+    for key, row in schema["properties"].items():
+        of = row.get("items", row)
+        ids = [*reversed(of.get("enum", [])), *([more] if more else [])]
+        if row["type"] == "array":
+            found[key] = [0] if of["type"] == "integer" else (ids if key != "symptoms" else ids[-1:] if more else [])
+        else:
+            found[key] = more or (ids[0] if ids else "")
+    if name == "judge":
+        found |= {"because": "I know it", "verdict": more or verdict}
+    if name == "questions":
+        found["questions"] = ["Shall I reboot n1?"] if not more else [more]
+    return found
+
+
+@dataclass(frozen=True)
+class Played:
+    """All that came of one turn."""
+
+    report: Report
+    state: Incident
+    asked: tuple[tuple[str, str], ...]
+    model: Scripted | None
+    calls: int
+    said: tuple[str, ...]
+    """What was shown of its progress."""
+
+    @property
+    def causes(self) -> set[tuple[str, tuple[str, ...]]]:
+        return {(row.label, row.hosts) for row in self.report.root_causes}
+
+    @property
+    def acts(self) -> set[tuple[str, str, str, str]]:
+        """What would be put up for decision: remedy, target, arguments, command."""
+        return {(row.remedy, row.target, json.dumps(row.args, sort_keys=True), " ".join(row.command)) for row in self.report.actions}
+
+    def transcript(self) -> str:
+        """Everything that is kept, asked and shown, as one text."""
+        model = [self.model.asked, [repr(row) for row in self.model.answered]] if self.model else []
+        return json.dumps(
+            [self.report.model_dump(mode="json"), dict(self.state), self.asked, model, self.said], sort_keys=True, default=str
+        )
+
+
+BUDGET = Budget(calls=3, tokens=9_000, usd=0.05)
+
+
+async def play(site: Site, ticket: Ticket, voice: Voice = "", recorded: Sequence[Reply | Trouble] = ()) -> Played:
+    """The ticket's turn, from words to report."""
+    world = World(fleet=FakeFleet(site.facts(), dict(site.dark), checks=CHECKS), taxonomy=TAXONOMY)
+    scripted = Scripted(voice, recorded=list(recorded)) if voice else None
+    model = Model(scripted, budget=BUDGET) if scripted else None
+    ports = replace(world.ports(), model=model, inventory=INVENTORY)
+    graph = build_incident_graph(InMemorySaver())
+    files = tuple(Attachment(name=name, text=text) for name, text in ticket.files)
+    given = await shelve(item(ticket.text, attachments=files), world.evidence)
+    report = await run_turn(graph, ports, given, None)
+    snapshot = await graph.aget_state({"configurable": {"thread_id": "inc-1"}})
+    asked = tuple((ask.host, ask.check) for ask in world.fleet.asked)
+    calls = model.spent("inc-1").calls if model else 0
+    told = tuple(row.line for row in world.progress)
+    return Played(report, snapshot.values, asked, scripted, calls, told)  # type: ignore[arg-type]  # the graph's own state

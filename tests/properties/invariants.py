@@ -1,0 +1,88 @@
+"""The invariants, each once: what it says, which machine's rules go straight to it, and which tests hold it besides. SECURITY.md shows the table."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.properties import incident_machine, ledger_machine
+from tests.properties.mutants_actions import ACTION_MUTANTS
+from tests.properties.mutants_incident import INCIDENT_MUTANTS
+from tests.properties.mutants_ledger import MUTANTS
+
+MACHINES = {"ledger": ledger_machine.STORIES, "incidents": incident_machine.STORIES}
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """One promise. `tests` hold it beside the machines: paths."""
+
+    name: str
+    says: str
+    tests: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The machines' rules that begin in its situation."""
+        return tuple(f"{machine}: {rule}" for machine, rules in MACHINES.items() for rule in rules if self.name.lower() in rule.split("_"))
+
+    @property
+    def bugs(self) -> int:
+        """Seeded bugs that break it, each of which is caught."""
+        return sum(self.name in breaks.split() for breaks in _broken())
+
+
+def _broken() -> Iterable[str]:
+    yield from (mutant.breaks for mutant in (*MUTANTS, *ACTION_MUTANTS))
+    yield from (mutant.breaks for mutant in INCIDENT_MUTANTS)
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant(
+        "I1",
+        "only commands of the catalogues reach a host",
+        ("tests/tools/test_nodekit_sh.py", "tests/tools/test_admission.py", "tests/bench_itself/test_hostile.py"),
+    ),
+    Invariant("I2", "an approval is executed at most once", ("tests/properties/test_ledger_processes.py", "tests/stories/test_soak.py")),
+    Invariant("I3", "nothing is written without the frozen quorum of distinct people who may", ("tests/bot/actions/test_batches.py",)),
+    Invariant("I4", "who asked for it or edited it does not count"),
+    Invariant("I5", "what runs is what was shown, byte for byte", ("tests/bot/cards/test_approval_views.py",)),
+    Invariant("I6", "nothing counts or runs after its time"),
+    Invariant("I7", "denied, revoked, superseded and unknown are final"),
+    Invariant("I8", "the audit entry precedes the effect, the chain verifies, no secret is in it"),
+    Invariant("I9", "after a brake nothing new starts"),
+    Invariant("I10", "an approval of one version does not run under the next"),
+    Invariant("I11", "preconditions and the fault are read again before the effect", ("tests/graph/test_fault.py",)),
+    Invariant("I12", "looking changes nothing", ("tests/tools/test_nodekit_look.py", "tests/tools/test_exclusive.py")),
+    Invariant(
+        "I13", "what strangers write changes no action, no card of one and no verdict on a machine", ("tests/bench_itself/test_hostile.py",)
+    ),
+    Invariant(
+        "I14",
+        "no control token, foreign mention, link or secret on a card",
+        ("tests/bot/cards/test_blocks.py", "tests/bench_itself/test_planted_secrets.py"),
+    ),
+    Invariant("I15", "replayed and foreign clicks have no effect"),
+    Invariant(
+        "I16", "whatever a model does the incident ends, and nothing is done on its word", ("tests/bench_itself/test_model_hostile.py",)
+    ),
+    Invariant(
+        "I17", "what is cited was seen there; what could not be seen is neither well nor ruled out", ("tests/tools/test_never_ok.py",)
+    ),
+    Invariant("I18", "less evidence is never surer, noise flips nothing", ("tests/properties/test_metamorphic.py",)),
+    Invariant("I19", "one incident changes its hosts alone, a group only so many"),
+    Invariant(
+        "I20", "no node returns unproved; what did not help is followed by something heavier, or people", ("tests/graph/test_ladder.py",)
+    ),
+    Invariant("I21", "one host, one action; a reboot covers a reset"),
+    Invariant("I22", "the same case with the same answers gives the same transcript", ("tests/bench_itself/test_model_recording.py",)),
+)
+BY_TESTS_ALONE = frozenset({"I1", "I12"})
+"""Those that no seeded bug of these machines breaks: their tests hold them."""
+
+
+def table() -> str:
+    """The invariants as SECURITY.md shows them."""
+    rows = ["| | invariant | rules of the machine that go straight to it | seeded bugs | and |", "|---|---|---|---|---|"]
+    for row in INVARIANTS:
+        rules = ", ".join(f"`{rule.partition(': ')[2]}` ({rule.partition(':')[0]})" for rule in row.rules)
+        rows.append(f"| {row.name} | {row.says} | {rules or '–'} | {row.bugs or '–'} | {', '.join(f'`{path}`' for path in row.tests)} |")
+    return "\n".join(rows)

@@ -1,0 +1,67 @@
+"""Incidents keep their invariants in whatever order things happen; the runs came across each; and every bug seeded into them is caught."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from tests.properties import incident_machine
+from tests.properties.incident_machine import SITUATIONS, live
+from tests.properties.invariants import BY_TESTS_ALONE, INVARIANTS, Invariant
+from tests.properties.mutants_incident import INCIDENT_MUTANTS, MACHINE, IncidentMutant, complaint, killed
+from tests.properties.second_world import Stale, second_world, sources_with
+
+ROOT = Path(__file__).parents[2]
+RUNS = settings(
+    max_examples=3,
+    stateful_step_count=4,
+    derandomize=True,
+    deadline=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def counts() -> Counter[str]:
+    """All runs, once for this file."""
+    return live(RUNS)
+
+
+def test_the_invariants_hold_in_whatever_order_things_happen(counts: Counter[str]) -> None:
+    assert counts["runs"] >= 21
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_runs_came_across(situation: str, counts: Counter[str]) -> None:
+    assert counts[situation] > 0, f"no run ever came to: {situation}"
+
+
+def test_the_product_without_a_bug_pleases_the_machine_when_it_is_loaded_anew() -> None:
+    with second_world(()) as world:
+        again = world(MACHINE)
+        assert again is not incident_machine
+        assert complaint(again) == ""
+
+
+@pytest.mark.parametrize("mutant", INCIDENT_MUTANTS, ids=lambda mutant: mutant.name)
+def test_is_killed(mutant: IncidentMutant) -> None:
+    assert killed(mutant), f"survived: {mutant.name} ({mutant.breaks})"
+
+
+def test_an_edit_that_fits_nowhere_any_more_is_an_error() -> None:
+    with pytest.raises(Stale, match="0 times"):
+        sources_with([("graph.engine.belief", "no such line", "")])
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS, ids=lambda row: row.name)
+def test_each_invariant_has_a_rule_of_its_own_and_a_bug_that_breaks_it(invariant: Invariant) -> None:
+    held = bool(invariant.rules) and bool(invariant.bugs)
+    assert held != (invariant.name in BY_TESTS_ALONE)
+    assert not [path for path in invariant.tests if not (ROOT / path).exists()]
+    assert invariant.tests or held
+
+
+def test_the_invariants_are_all_there() -> None:
+    assert [row.name for row in INVARIANTS] == [f"I{n}" for n in range(1, 23)]
