@@ -7,7 +7,8 @@ Every pattern is bounded, so the cost is linear in the text; redacting twice cha
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from kb.secrets.disguise import may_hide, unmasked
 from kb.secrets.spread import GONE, keys, spread
@@ -114,6 +115,15 @@ class Clean(str):
 def cleaned(text: str) -> Clean:
     """The text without its secrets, searched once however many doors it passes."""
     return text if isinstance(text, Clean) else Clean(redact(text))
+
+
+def cleaned_within(value: Any, but: Collection[str] = ()) -> Any:
+    """Plain data with every text in it clean, except what stands under the names `but`: ids that whoever reads them compares."""
+    if isinstance(value, str):
+        return cleaned(value)
+    if isinstance(value, Mapping):
+        return {name: part if name in but else cleaned_within(part, but) for name, part in value.items()}
+    return [cleaned_within(part, but) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _once(text: str) -> str:

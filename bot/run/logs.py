@@ -6,7 +6,7 @@ from typing import Literal
 
 import structlog
 
-from kb.redact import redact
+from kb.redact import cleaned_within, redact
 
 
 def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Literal["console", "json"]) -> None:
@@ -28,9 +28,20 @@ def set_up_logs(level: Literal["debug", "info", "warning", "error"], shape: Lite
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(CleanLines("%(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[lines])
+
+
+class CleanLines(logging.Formatter):
+    """A library's line, its traceback included, without secrets: slack_sdk and asyncio put whole requests into theirs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter.format`."""
+        return redact(super().format(record))
 
 
 def _without_secrets(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """The last thing before a line is written."""
-    return {key: redact(value) if isinstance(value, str) else value for key, value in event.items()}
+    clean: structlog.typing.EventDict = cleaned_within(event)
+    return clean

@@ -1,4 +1,5 @@
-"""The Slack client as we want it: patient with rate limits, never repeating a post whose answer was lost, and slow enough for edits.
+"""The Slack client as we want it: patient with rate limits, never repeating a post whose answer was lost, slow enough for edits, and the one
+door through which words reach Slack: no secret passes it.
 
 A repeated `chat.postMessage` is a second message, so connection errors are not retried here: the desk comes back to an unposted
 report, and the board looks for it in the thread before posting again.
@@ -16,6 +17,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.cards.blocks import Card
 from bot.slack.pace import Pace
+from kb.redact import cleaned, cleaned_within
 
 SlackClient = AsyncWebClient
 """What `slack_client` makes, for those who only pass it on."""
@@ -24,15 +26,23 @@ SLACK_TROUBLE = (SlackClientError, ClientError, TimeoutError, OSError)
 """What a call to Slack may raise without it being our bug."""
 
 
+OURS = frozenset(
+    {"action_id", "block_id", "callback_id", "channel", "external_id", "private_metadata", "token", "ts", "thread_ts", "user", "value"}
+)
+"""What Slack hands back to us as it was, or compares: ids, and what a button or a form carries. Nobody is shown it."""
+
+
 class PacedClient(AsyncWebClient):
-    """Every call waits its turn, and one that Slack refused as too many comes again when Slack says, at most `tries` times more."""
+    """Every call waits its turn, and one that Slack refused as too many comes again when Slack says, at most `tries` times more. Whatever is
+    posted, streamed, uploaded or put into a form or a Home tab goes through here, and is clean."""
 
     def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30) -> None:
         super().__init__(token, base_url, timeout=timeout, retry_handlers=[])
         self._pace, self._tries = Pace(), tries
 
     async def api_call(self, api_method: str, **how: Any) -> AsyncSlackResponse:
-        """As slack_sdk's, paced."""
+        """As slack_sdk's, clean and paced."""
+        how = {name: cleaned_within(part, OURS) if name in ("json", "params", "data") else part for name, part in how.items()}
         said = how.get("params") or how.get("json") or how.get("data") or {}
         gate = self._pace.of(api_method, str(said.get("channel", "")) if isinstance(said, Mapping) else "")
         for left in range(self._tries, -1, -1):
@@ -46,6 +56,12 @@ class PacedClient(AsyncWebClient):
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    async def files_upload_v2(self, **how: Any) -> AsyncSlackResponse:
+        """As slack_sdk's, which sends a file's bytes beside the calls: text is clean, what is no text is a picture of ours."""
+        if isinstance(how.get("content"), str):
+            how["content"] = await asyncio.to_thread(cleaned, how["content"])
+        return await super().files_upload_v2(**how)
 
 
 def _rests(no: SlackApiError) -> float:

@@ -2,7 +2,7 @@
 
 Rules it keeps: a model chooses among ids it was given and never writes a command; an answer that names anything else is refused
 whole; nothing a provider does raises out of here; an incident's budget is kept over turns and processes; an endpoint that keeps
-failing is left alone for a while.
+failing is left alone for a while; no secret goes out in a question, and none that a model makes up or got elsewhere comes in with an answer.
 """
 
 import re
@@ -18,6 +18,7 @@ from graph.model.endpoint import MOST_OUT, Answering, Endpoint, Trouble
 from graph.model.prompts import ModelQuestion, ask
 from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, Ranking, Spent
 from graph.state import Brief, Hypothesis
+from kb.redact import cleaned
 from kb.taxonomy.labels import SYMPTOMS
 
 MOST_TEXT, MOST_DIGEST, MOST_FACTS, MOST_HOSTS, MOST_LABELS = 8_000, 6_000, 60, 100, 80
@@ -206,14 +207,14 @@ class Model:
         if why := self._breaker.open() or await self._over_budget(incident, tokens):
             return Declined(why)
         await self._pay(incident, Spent(calls=1))  # before asking, so that questions asked at once do not all see room
-        answer = await self._endpoint.ask(asked, name, shape)
+        answer = await self._endpoint.ask(ModelQuestion(cleaned(asked.system), cleaned(asked.user)), name, shape)
         self._breaker.note(answer if isinstance(answer, Trouble) else None)
         cost = self._price.of(answer.tokens_in, answer.tokens_out)
         await self._pay(incident, Spent(0, answer.tokens_in, answer.tokens_out, cost))
         if isinstance(answer, Trouble):
             return Declined(answer.why)
         try:
-            return read(answer.text)
+            return read(cleaned(answer.text))
         except Unheard as e:
             return Declined(f"the model's answer cannot be used: {e}")
 

@@ -8,12 +8,13 @@ import asyncio
 import threading
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kb.history.bm25 import Corpus, term_weights
 from kb.history.incidents import PastIncident
 from kb.history.words import index, tokens
+from kb.redact import cleaned
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -48,7 +49,7 @@ class History:
     def __init__(
         self, past: Iterable[PastIncident] = (), *, url: str = "", api_key: str = "", collection: str = "rackmedic_history"
     ) -> None:
-        self._past = {incident.id: incident for incident in past}
+        self._past = {incident.id: _clean(incident) for incident in past}
         self._url, self._api_key, self._collection = url, api_key, collection
         self._client: QdrantClient | None = None
         self._corpus = Corpus.of({})
@@ -134,10 +135,10 @@ class History:
         return sorted((Similar(one, self._corpus.likeness(text, one.text)) for one in found), key=lambda s: -s.score)
 
     def _add(self, incident: PastIncident) -> None:
-        self._past[incident.id] = incident
+        self._past[incident.id] = clean = _clean(incident)
         client = self._open()
         self._recount()
-        client.upsert(self._collection, [self._point(incident)], wait=True)
+        client.upsert(self._collection, [self._point(clean)], wait=True)
 
     def _remove(self, incident_id: str) -> None:
         self._past.pop(incident_id, None)
@@ -154,6 +155,13 @@ def _connect(url: str, api_key: str) -> "QdrantClient":
     from qdrant_client import QdrantClient
 
     return QdrantClient(url=url, api_key=api_key or None, timeout=5, check_compatibility=False) if url else QdrantClient(":memory:")
+
+
+def _clean(incident: PastIncident) -> PastIncident:
+    """As it may leave for a server: people wrote it, and may have pasted anything."""
+    return replace(
+        incident, **{name: cleaned(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"}
+    )
 
 
 def _point_id(incident_id: str) -> str:

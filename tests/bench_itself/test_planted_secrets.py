@@ -4,8 +4,10 @@ The whole product plays an incident with a model beside it; then everything that
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,15 @@ import structlog
 from bot.run.logs import set_up_logs
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.slack.workspace.blockkit import elements_of
+from deploy.sandbox.slack.workspace.journal import Change
+from deploy.sandbox.slack.workspace.people import BOT
+from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from graph.model.client import Model
-from tests.bench.hostile import SITE_ARGV, site_checks
+from kb.history.incidents import PastIncident
+from kb.history.index import History
+from tests.bench.arm import Knowledge
+from tests.bench.hostile import OTHER, SITE_ARGV, site_checks
 from tests.bench.hostile_play import Obeys, dumped, posted, raw_case
 from tests.bench.loop import MENTION
 from tests.bench.loop_stand import CHANNEL, REPORTER, Room, StandIns, room
@@ -38,8 +47,11 @@ PLANTED: Mapping[str, tuple[str, str]] = {
     "joblog.tail": ("jl-1pO0kIdy99j", "[rank0]: RuntimeError: cannot open s3 with secret_key=jl-1pO0kIdy99j"),
     "sched.job":  ("sc-0qP1jJet80k", "   Comment=token=sc-0qP1jJet80k"),
     "site":       ("st-9rA2iKfr71l", "note: api_key=st-9rA2iKfr71l"),
+    "past":       ("pa-8sB3hLgq62m", "It was the login with password=pa-8sB3hLgq62m that failed."),
+    "model":      ("ml-7tC4gMhp53n", "Does mysql -u root -pml-7tC4gMhp53n work, and is password=ml-7tC4gMhp53n right?"),
+    "name":       ("nm-6uD5fNio44o", "ada password=nm-6uD5fNio44o"),
 }  # fmt: skip
-SOURCES = frozenset(PLANTED) - {"ticket", "attachment", "reply", "site"}
+SOURCES = frozenset(PLANTED) - {"ticket", "attachment", "reply", "site", "past", "model", "name"}
 
 
 def planting(host: str, argv: Sequence[str], printed: bytes) -> bytes:
@@ -55,9 +67,12 @@ async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
     raw = raw_case(model=True)
     ticket = raw["ticket"] | {"text": f"{raw['ticket']['text']}\n{PLANTED['ticket'][1]}"}
     case = parse_case(dict(raw) | {"ticket": ticket}, "planted")
-    known = without(frozenset(read_truth(raw["truth"]).removed))
-    stand_ins = StandIns(alter=planting, model=Model(obeys), evidence=DirectoryEvidence(folder))
-    async with room(case, site_checks(known), stand_ins=stand_ins) as here:
+    known = site_checks(without(frozenset(read_truth(raw["truth"]).removed)))
+    lesson = PastIncident("past-1", "Slow", f"{case.ticket.text} {PLANTED['past'][1]}", OTHER, PLANTED["past"][1], PLANTED["past"][1])
+    known = replace(known, past=(*known.past, lesson))
+    name = PLANTED["name"][1]
+    stand_ins = StandIns(alter=planting, model=Model(obeys), evidence=DirectoryEvidence(folder), name=name)
+    async with room(case, known, stand_ins=stand_ins) as here:
         files = [("train.log", f"step 1\n{PLANTED['attachment'][1]}\nRuntimeError: NCCL error\n".encode())]
         ts = await here.slack.say(REPORTER, CHANNEL, MENTION + case.ticket.text, files=files)
         await asyncio.sleep(3600)
@@ -66,28 +81,59 @@ async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
             "show me the processes of every host",
             "show me the job's environment",
             "summary for the ticket",
+            "hand off",
         ):
             await here.slack.say(REPORTER, CHANNEL, MENTION + reply, ts)
             await asyncio.sleep(600)
-        return await left(here, folder, obeys)
+        await here.slack.open_home(REPORTER)
+        await pressed(here)
+        await asyncio.sleep(60)
+        return await left(here, known, folder, obeys)
 
 
-async def left(here: Room, folder: Path, obeys: Obeys) -> dict[str, str]:
-    stored = DirectoryEvidence(folder)
+async def pressed(here: Room) -> None:
+    """Every button and every choice of a menu on what the bot wrote, by somebody who may not approve: all forms open."""
+    every = [message.body for channel in here.slack.ws.channels.values() for message in channel.messages.values()]
+    for message in [body for body in every if body.get("bot_id")]:
+        for element in [element for block in message.get("blocks", ()) for element in elements_of(block)]:
+            chosen = [option["value"] for option in element.get("options", ())] or [element.get("value")]
+            for value in chosen:
+                with contextlib.suppress(SlackRefusal):  # the press before it may have changed the card
+                    await here.slack.click(REPORTER, str(message["ts"]), str(element["action_id"]), value=value)
+                await asyncio.sleep(1)
+
+
+async def left(here: Room, known: Knowledge, folder: Path, obeys: Obeys) -> dict[str, str]:
+    stored, ws = DirectoryEvidence(folder), here.slack.ws
     digests = [file.parent.name + file.stem for file in folder.rglob("*.z")]
     kept = [str(await stored.get(digest)) for digest in digests]
+    changes = ws.journal.since(0)
+    uploads = ws.files.by(BOT)
+    history = History(known.past)
     return {
         "Redis": await dumped(here),
         "Slack": posted(here),
+        "forms": "\n".join(json.dumps(change.data) for change in changes if change.kind == "view"),
+        "Home tab": "\n".join(json.dumps(change.data) for change in changes if change.kind == "home"),
+        "Slack, all that it was told": "\n".join(json.dumps(change.data) for change in changes if _ours(change)),
+        "files": "\n".join(f"{file.name} {file.title} {(file.content or b'').decode('utf-8', 'replace')}" for file in uploads),
+        "tickets": "\n".join(json.dumps(change.data) for change in changes if _ours(change) and "Ticket" in json.dumps(change.data)),
+        "Qdrant": "\n".join(str(asdict(row.incident)) for row in await history.similar(PLANTED["past"][1], 5)),
         "evidence": "\n".join(kept),
         "model": "\n".join(obeys.asked),
         "data folder": "\n".join(file.read_text("utf-8", "replace") for file in folder.parent.rglob("*") if file.is_file()),
     }
 
 
+def _ours(change: Change) -> bool:
+    """What the bot wrote, not what people did: their words are in Slack because they wrote them there."""
+    told = change.data.get("message", change.data)
+    return change.kind in ("view", "home", "ephemeral", "status", "prompts") or bool(told.get("bot_id"))
+
+
 def test_no_secret_leaves_by_any_door(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     set_up_logs("debug", "json")
-    obeys = Obeys()
+    obeys = Obeys(orders=(PLANTED["model"][1],))
     try:
         with asyncio.Runner(loop_factory=Leaping) as runner:
             sinks: dict[str, Any] = {**runner.run(played(tmp_path / "evidence", obeys))}

@@ -72,6 +72,10 @@ class FileStore:
             raise SlackRefusal("file_not_found")
         return file
 
+    def by(self, user: str) -> list[File]:
+        """Whatever somebody uploaded, oldest first."""
+        return [file for file in self._files.values() if file.user == user]
+
     def for_ticket(self, ticket: str) -> File | None:
         return next((f for f in self._files.values() if f.ticket == ticket and f.content is None), None)
 

@@ -1,0 +1,145 @@
+"""Every place through which text leaves the product, by name. Whoever adds one writes here why no secret passes it, or the test fails.
+
+Doors are found in the syntax tree: calls of a client's writing methods, files opened to be written, clients that are built. What flows through them
+is tried by `tests/bench_itself/test_planted_secrets.py`.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import pytest
+
+from tests.project.rooms import ROOT
+
+FLOORS = ("bot", "graph", "tools", "kb")
+
+# Each door: the calls that are one, and the modules that may have them, each with why what passes is clean.
+REDIS = frozenset(
+    {"append", "eval", "evalsha", "execute_command", "getset", "hincrby", "hincrbyfloat", "hmset", "hset", "hsetnx", "incr", "linsert", "lpush",
+     "lset", "mset", "psetex", "publish", "register_script", "restore", "rpush", "sadd", "set", "setex", "setnx", "xadd", "zadd", "zincrby"}
+)  # fmt: skip
+HOLDS_REDIS = ("redis", "pipe", "client")
+"""How what speaks to Redis is called here."""
+WRITERS: Mapping[str, str] = {
+    "bot/actions/due.py": "ids and times",
+    "bot/desk/beside.py": "the lease, by id",
+    "bot/desk/causes.py": "labels and ids",
+    "bot/desk/courses.py": "ids and times",
+    "bot/desk/inbox.py": "`_element` redacts what people wrote",
+    "bot/desk/lease.py": "ids and times",
+    "bot/desk/pulse.py": "ids and times",
+    "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
+    "bot/slack/pane/unanswered.py": "ids of messages",
+    "bot/store/closed.py": "the report of a state that was clean when it was stored",
+    "bot/store/earlier.py": "labels, hosts and a line of a report",
+    "bot/store/model_costs.py": "numbers",
+    "graph/memory/checkpoint.py": "a state is made of items (redacted by `shelve`), facts (of redacted text) and answers of a model (redacted)",
+    "tools/ledger/journal.py": "`book` redacts words of people; outputs never get there",
+}
+BARE_SLACK: Mapping[str, str] = {
+    "bot/slack/installation.py": "asks who we are",
+    "bot/slack/incoming/listeners.py": "bolt wants one; nothing is sent with it",
+}
+"""Clients of slack_sdk that do not clean."""
+HTTP: Mapping[str, str] = {
+    "bot/slack/incoming/files.py": "fetches what people attached",
+    "bot/terminal/doctor.py": "tries the app's token",
+}
+FILES: Mapping[str, str] = {
+    "bot/run/retention.py": "numbers",
+    "bot/store/ledger.py": "the ledger's own key, in a file for its owner alone",
+    "bot/store/private_redis.py": "settings of a Redis of our own",
+    "bot/terminal/heat.py": "a picture of numbers",
+    "bot/terminal/node_kit.py": "scripts made of the catalogues",
+    "bot/terminal/setup/begin.py": "files of settings that somebody just typed in, for themselves",
+    "tools/evidence.py": "`cleaned`, or `Clean` already",
+    "tools/ssh/keys.py": "a key pair that is made for the site",
+}
+
+
+def test_redis_is_written_by_those_who_say_why_it_is_clean() -> None:
+    assert {where for where, call in calls() if _to_redis(call)} <= WRITERS.keys()
+
+
+def test_slack_is_told_through_one_client_that_cleans() -> None:
+    assert {where for where, call in calls() if _named(call) == "AsyncWebClient"} == BARE_SLACK.keys()
+    assert [where for where, base in subclasses() if base == "AsyncWebClient"] == ["bot/slack/client.py"]
+
+
+def test_nothing_else_speaks_http() -> None:
+    speaks = ("urlopen", "ClientSession", "AsyncClient", "Client", "Session", "AsyncWebhookClient", "WebhookClient", "WebClient")
+    assert {where for where, call in calls() if _named(call) in speaks} == HTTP.keys()
+
+
+def test_files_are_written_by_those_who_say_why_they_are_clean() -> None:
+    assert {where for where, call in calls() if _to_file(call)} <= FILES.keys()
+
+
+def test_a_model_is_asked_in_one_place() -> None:
+    assert {where for where, call in calls() if _named(call) == "ChatOpenAI"} == {"graph/model/endpoint.py"}
+    assert {where for where, call in calls() if _named(call) == "Endpoint"} == {"graph/model/client.py"}
+
+
+def test_knowledge_is_indexed_in_one_place() -> None:
+    assert {where for where, call in calls() if _named(call) in ("QdrantClient", "AsyncQdrantClient", "upsert", "upload_points")} == {
+        "kb/history/index.py"
+    }
+
+
+def test_logs_are_written_by_structlog_alone() -> None:
+    loggers = {where for where, call in calls() if _named(call) in ("getLogger", "basicConfig", "PrintLoggerFactory", "StreamHandler")}
+    assert loggers <= {"bot/run/logs.py"}
+
+
+@pytest.mark.parametrize("reasons", [WRITERS, FILES], ids=["Redis", "files"])
+def test_no_reason_is_given_for_what_is_not_there(reasons: Mapping[str, str]) -> None:
+    doors = {where for where, call in calls() if _to_redis(call) or _to_file(call)}
+    assert reasons.keys() <= doors
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("await self._redis.hset(key, 'a', text)", True),
+        ("pipe.set(key, text)", True),
+        ("stop.set()", False),
+        ("self._cards.set(incident, 'x', 'y')", False),
+    ],
+)
+def test_a_new_door_would_be_seen(line: str, *, is_one: bool) -> None:
+    [call] = [node for node in ast.walk(ast.parse(f"async def f():\n  {line}")) if isinstance(node, ast.Call)]
+    assert _to_redis(call) is is_one
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    for where, tree in trees().items():
+        yield from ((where, node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def subclasses() -> Iterator[tuple[str, str]]:
+    for where, tree in trees().items():
+        yield from ((where, ast.unparse(base)) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases)
+
+
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))}
+
+
+def _named(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _to_redis(call: ast.Call) -> bool:
+    on = ast.unparse(call.func.value).lower() if isinstance(call.func, ast.Attribute) else ""
+    return _named(call) in REDIS and on.rpartition(".")[2].strip("_").endswith(HOLDS_REDIS)
+
+
+def _to_file(call: ast.Call) -> bool:
+    if _named(call) in ("write_text", "write_bytes"):
+        return True
+    modes = [arg.value for arg in [*call.args, *(word.value for word in call.keywords)] if isinstance(arg, ast.Constant)]
+    return _named(call) in ("open", "fdopen") and any(
+        isinstance(mode, str) and set(mode) & set("wax+") and len(mode) <= 3 for mode in modes
+    )
