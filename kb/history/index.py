@@ -159,9 +159,8 @@ def _connect(url: str, api_key: str) -> "QdrantClient":
 
 def _clean(incident: PastIncident) -> PastIncident:
     """As it may leave for a server: people wrote it, and may have pasted anything."""
-    return replace(
-        incident, **{name: cleaned(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"}
-    )
+    words: dict[str, Any] = {name: cleaned(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"}
+    return replace(incident, **words)
 
 
 def _point_id(incident_id: str) -> str:

@@ -29,6 +29,7 @@ WRITERS: Mapping[str, str] = {
     "bot/desk/inbox.py": "`_element` redacts what people wrote",
     "bot/desk/lease.py": "ids and times",
     "bot/desk/pulse.py": "ids and times",
+    "bot/provider/kept.py": "`graph.exchange.read` redacts a ticket of a customer's whole",
     "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
     "bot/slack/pane/unanswered.py": "ids of messages",
     "bot/store/closed.py": "the report of a state that was clean when it was stored",
@@ -54,6 +55,7 @@ FILES: Mapping[str, str] = {
     "bot/terminal/heat.py": "a picture of numbers",
     "bot/terminal/node_kit.py": "scripts made of the catalogues",
     "bot/terminal/setup/begin.py": "files of settings that somebody just typed in, for themselves",
+    "bot/terminal/ticket.py": "`graph.exchange.signing_away` cleans every text of a ticket",
     "tools/evidence.py": "`cleaned`, or `Clean` already",
     "tools/ssh/keys.py": "a key pair that is made for the site",
 }
