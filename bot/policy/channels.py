@@ -88,8 +88,7 @@ def serve_customer(place: Place, bound: Mapping[str, ChannelRow]) -> ChannelRow:
         raise NotServed("im")
     if row is None or row.kind != "tenant":
         raise NotServed("unbound")
-    inside = bound.get(row.internal)
-    if inside is None or inside.kind != "operators":
+    if not _set_up(row, bound):
         raise NotServed("tenant")
     return row
 
@@ -124,6 +123,16 @@ def heard(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -> Hea
 def operators_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
     """The channels whose members are operators."""
     return tuple(sorted(channel for channel, row in bound.items() if row.kind == "operators"))
+
+
+def customers_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
+    """The channels of customers that are set up."""
+    return tuple(sorted(channel for channel, row in bound.items() if row.kind == "tenant" and _set_up(row, bound)))
+
+
+def _set_up(row: ChannelRow, bound: Mapping[str, ChannelRow]) -> bool:
+    inside = bound.get(row.internal)
+    return inside is not None and inside.kind == "operators"
 
 
 def person(user: Mapping[str, Any]) -> Person:

@@ -28,7 +28,7 @@ from bot.desk.lease import Leases
 from bot.desk.pulse import BoardWithPulse, Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
-from bot.policy.channels import bindings, heard
+from bot.policy.channels import bindings, customers_channels, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
 from bot.run.customers import customer_cards, customer_door, customer_shares
 from bot.run.keeping import Keeping
@@ -57,6 +57,7 @@ from bot.slack.people import People
 from bot.store.closed import ClosedIncidents
 from bot.store.earlier import EarlierIncidents
 from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
+from bot.store.shared import SharedMarks
 from bot.store.store import Store
 from bot.tasks import Background, end
 from graph.conversation.said import Vocabulary
@@ -152,7 +153,7 @@ def _earlier(settings: Settings, store: Store, world: World) -> EarlierIncidents
 
 def _window(settings: Settings, store: Store, world: World) -> Window:
     client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
-    background, people = Background(), People(client)
+    background, people = Background(), People(client, marks=SharedMarks(store.redis))
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
     inbox = Inbox(store.redis, world.ports.clock)
     bound = bindings(world.ports.inventory.channels)
@@ -240,6 +241,7 @@ def _surface(
         alert_bots=frozenset(settings.alert_bots),
         facts_of=thinking.facts_of,
         courses=courses,
+        customers=customers_channels(bindings(ports.inventory.channels)) if settings.customers else (),
         approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
     )
 

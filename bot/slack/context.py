@@ -80,6 +80,8 @@ class Surface:
     """Where remedies may be approved; without it nothing is ever repaired."""
     courses: Courses | None = None
     """Where it is kept what people think of a diagnosis; without it that is refused."""
+    customers: Collection[str] = ()
+    """Channels of customers, where they are served."""
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_known
     """What an incident's latest look established."""
     in_order: InOrder = field(default_factory=InOrder)

@@ -11,8 +11,9 @@ import yaml
 PANE = "Ask which incidents are open and what waits for your approval. Both are answered with links to their threads."
 """Who opens the conversation with the app reads this. Slack asks for it as `agent_view`: an app made today cannot have the older
 `assistant_view` (docs.slack.dev/ai/migrating-to-agent-messaging), whose events are understood all the same."""
-EVENTS = ("app_home_opened", "app_mention", "message.channels", "message.groups", "message.im")
-"""What the app subscribes to."""
+EVENTS = ("app_home_opened", "app_mention", "channel_shared", "channel_unshared", "message.channels", "message.groups", "message.im")
+"""What the app subscribes to. That a channel is shared, or no more, is told with the scopes that read channels
+(docs.slack.dev/reference/events/channel_shared, …/channel_unshared)."""
 COMMAND, SHORTCUT = "/rackmedic", "diagnose_this"
 SCOPES: Mapping[str, str] = {
     "app_mentions:read": "hear that it was mentioned",

@@ -9,12 +9,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, cast
 
+from redis.exceptions import RedisError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.policy import channels as policy
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE
+from bot.store.shared import SharedMarks
 
 T = TypeVar("T")
 REMEMBER = 60.0
@@ -31,10 +33,18 @@ class CannotTell(Refusal):
 
 
 class People:
-    """Questions about people and channels. `seconds` is a clock that never goes back, `fresh` for how many an answer serves decisions."""
+    """Questions about people and channels. `seconds` is a clock that never goes back, `fresh` for how many an answer serves decisions, `marks` what another
+    process heard of channels moments ago."""
 
-    def __init__(self, client: AsyncWebClient, *, seconds: Callable[[], float] = time.monotonic, fresh: float = FRESH) -> None:
-        self._client, self._fresh = client, fresh
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        *,
+        seconds: Callable[[], float] = time.monotonic,
+        fresh: float = FRESH,
+        marks: SharedMarks | None = None,
+    ) -> None:
+        self._client, self._fresh, self._marks = client, fresh, marks
         self._seconds = seconds
         self._known: dict[tuple[str, str], tuple[float, Any]] = {}
         """(question, whom about) → when it was asked, and the answer."""
@@ -53,7 +63,21 @@ class People:
 
     async def shared(self, channel: str) -> bool:
         """Whether another organisation can read the channel, or will once it accepts."""
-        return await self._ask("shared", channel, self._shared)
+        return await self._marked(channel) or await self._ask("shared", channel, self._shared)
+
+    async def turned(self, channel: str, *, shared: bool) -> None:
+        """Slack tells that a channel is shared from now on, or no more: nothing that was known of it counts, in no process where it is shared."""
+        self.forget(channel)
+        if self._marks is not None:
+            await (self._marks.set(channel) if shared else self._marks.drop(channel))
+
+    async def _marked(self, channel: str) -> bool:
+        """Where that cannot be read, nothing that we remember counts either."""
+        try:
+            return self._marks is not None and await self._marks.has(channel)
+        except (RedisError, OSError):
+            self._known.pop(("shared", channel), None)
+            return False
 
     async def members(self, group: str) -> frozenset[str]:
         """The user ids in a user group. CannotTell where Slack does not say: then nobody is in it."""

@@ -80,6 +80,9 @@ class Names:
     def share(self, tenant: str, part: str) -> str:
         return f"{self._prefix}:share:{tenant}:{part}"
 
+    def shared(self, channel: str) -> str:
+        return f"{self._prefix}:shared:{channel}"
+
     def gpus(self, host: str) -> str:
         return f"{self._prefix}:gpus:{host}"
 

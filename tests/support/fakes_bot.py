@@ -25,6 +25,7 @@ from bot.slack.pane.pane import Pane
 from bot.slack.pane.streams import StreamedAnswers
 from bot.slack.pane.unanswered import Unanswered
 from bot.slack.people import People
+from bot.store.shared import SharedMarks
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
@@ -118,7 +119,7 @@ async def slack_side(
             wake,
             progress,
             state_of,
-            People(client, fresh=0.0),
+            People(client, fresh=0.0, marks=SharedMarks(redis)),
             BOUND,
             lambda _: HOSTS,
             OFFERED,

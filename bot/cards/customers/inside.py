@@ -44,6 +44,12 @@ def noted(words: str) -> Card:
     return blocks.card(words, [blocks.context((words,))])
 
 
+def as_they_see(tenant: str, internal: str) -> Card:
+    """For one of our own people who called in a customer's channel, and for nobody else."""
+    words = f"This is a channel of {tenant}: I take this as theirs, look at their machines alone, and they read the answer. All of it is in"
+    return blocks.card(words, [blocks.context((f"{words} ", channel_name(internal), "."))])
+
+
 def told(by: str, words: str) -> Card:
     """What the customer was told, and by whom."""
     return blocks.card("The customer was told", [blocks.say(bold("Told the customer"), f" ({by}):"), blocks.quote(lines_in(words))])

@@ -89,6 +89,10 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "I go on, by fixed rules alone until {when}: the budget of today for a language model is used up.",
         "de": "Ich mache weiter, bis {when} nur nach festen Regeln: Das heutige Budget für ein Sprachmodell ist verbraucht.",
     },
+    "direct": {
+        "en": "I answer where your colleagues can read it too. Mention me in your channel:",
+        "de": "Ich antworte dort, wo es auch Ihre Kolleginnen und Kollegen lesen. Erwähnen Sie mich in Ihrem Kanal:",
+    },
     "say_more": {
         "en": "Say what is wrong and on which machines or in which job, for example: job 4711 hangs on gpu-[017-020].",
         "de": "Sagen Sie, was nicht geht, und auf welchen Maschinen oder in welchem Job, zum Beispiel: job 4711 hängt auf gpu-[017-020].",

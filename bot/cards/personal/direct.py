@@ -63,6 +63,12 @@ def approvals(waiting: Sequence[Block]) -> Card:
     return blocks.card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
 
 
+def over_there(why: str, channels: Sequence[str]) -> Card:
+    """One line for somebody who is answered in these channels and nowhere else."""
+    where = [part for channel in channels if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]
+    return blocks.card(why, [blocks.say(f"↪ {why}", *where)])
+
+
 def elsewhere(why: str, channels: Sequence[str]) -> Card:
     """One line: not here, and where instead."""
     where = [part for channel in channels if SLACK_ID.fullmatch(channel) for part in (" ", channel_name(channel))]

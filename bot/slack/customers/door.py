@@ -19,7 +19,9 @@ from bot.desk.shares import CUSTOMER, SIDE
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.policy.leaks import Inside
+from bot.refusal import Refusal
 from bot.slack.client import post
+from bot.slack.client import said as blocks_of
 from bot.slack.context import Surface, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.messages import heeded, item_of, understood
@@ -80,6 +82,8 @@ class CustomerDoor:
         async with self.surface.in_order.of(f"{arrival.channel} {arrival.root}"):
             async with storing():
                 incident = await self.surface.inbox.find(arrival.team, arrival.channel, arrival.root)
+            if arrival.mention and not arrival.twin:
+                self.surface.tasks.spawn("as_they_see", self._as_they_see(arrival, row))
             if incident is not None:
                 await self._reply(arrival, row, incident)
             elif arrival.mention:
@@ -149,6 +153,20 @@ class CustomerDoor:
         """In the thread, once: of a mention's two events the other one speaks."""
         if not arrival.twin:
             self.surface.tasks.spawn("customer_answer", post(self.surface.client, arrival.channel, arrival.root, card))
+
+    async def _as_they_see(self, arrival: Arrival, row: ChannelRow) -> None:
+        """One of our own people who calls us there is told, and nobody else, that they are answered as the customer is. Whom Slack does not
+        tell of is none of them."""
+        people = self.surface.people
+        try:
+            policy.colleague(await people.person(arrival.user), arrival.team)
+            ours = arrival.user_team in ("", arrival.team) and await people.in_any(arrival.user, (row.internal,))
+        except Refusal:
+            return
+        if ours:
+            thread = arrival.root if arrival.in_thread else None
+            shown = blocks_of(inside.as_they_see(row.tenant, row.internal))
+            await self.surface.client.chat_postEphemeral(channel=arrival.channel, user=arrival.user, thread_ts=thread, **shown)
 
     # -- clicks -------------------------------------------------------------------------------------------------------
 

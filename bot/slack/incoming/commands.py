@@ -4,6 +4,7 @@ In a direct message the same words are answered for whoever writes it, and nothi
 
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card, card
+from bot.cards.customers.phrases import phrase
 from bot.cards.incidents import home
 from bot.cards.personal import direct as words
 from bot.policy import channels as policy
@@ -42,8 +43,11 @@ async def command(surface: Surface, payload: Payload) -> Card:
 async def direct(surface: Surface, place: Place, user: str, text: str) -> Card:
     """The answer to a direct message. A stranger is refused as everywhere."""
     who = await surface.people.person(user)
-    if not who.human or who.team != place.team:
-        policy.serve(place, surface.bound)
+    ours = who.human and who.team == place.team
+    if theirs := await _customers_channels(surface, user, ours=ours):
+        return words.over_there(phrase("direct", surface.bound[theirs[0]].language), theirs)
+    if not ours:
+        raise policy.NotServed("im")
     channels = policy.operators_channels(surface.bound)[: policy.MOST_NAMED]
     match words.wish(text):
         case "help":
@@ -56,6 +60,13 @@ async def direct(surface: Surface, place: Place, user: str, text: str) -> Card:
             return words.approvals(brakes.waiting(await waiting(surface, f"{place.team}:{user}"), "No action waits for your decision."))
         case _:
             return words.elsewhere(policy.WHY_NOT["im"], channels)
+
+
+async def _customers_channels(surface: Surface, user: str, *, ours: bool) -> list[str]:
+    """The channels in which a customer's person is served; none of somebody who is in a channel of the operators."""
+    if not surface.customers or (ours and await surface.people.in_any(user, policy.operators_channels(surface.bound))):
+        return []
+    return [channel for channel in surface.customers if await surface.people.in_any(user, (channel,))]
 
 
 async def _mine(surface: Surface, user: str) -> Card:

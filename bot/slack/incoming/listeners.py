@@ -31,7 +31,7 @@ from bot.cards.text import Line
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
-from bot.slack.context import StoreAway, Surface, refusal
+from bot.slack.context import StoreAway, Surface, refusal, storing
 from bot.slack.incoming import approval_clicks, clicks, commands, feedback, forms, home
 from bot.slack.incoming.messages import hear, hear_deletion, hear_edit
 from bot.slack.incoming.payloads import Arrival, Rewritten, read_deletion, read_edit, read_message
@@ -40,6 +40,7 @@ from bot.slack.manifest import SHORTCUT
 log = structlog.get_logger()
 
 ANYTHING = re.compile(".*", re.DOTALL)
+SHARING = re.compile("^channel_(?:un)?shared$")
 CUSTOMERS = frozenset({*customers.BUTTONS, *inside.BUTTONS})
 AGAIN = 503
 """Not acknowledged: Slack sends it again."""
@@ -81,6 +82,7 @@ class Listeners:
         app.event(re.compile("^(app_mention|message)$"))(self.message)
         app.event("app_home_opened")(self.home_opened)
         app.event("assistant_thread_started")(self.chat_begun)
+        app.event(SHARING)(self.sharing)
         app.event(ANYTHING)(self.nothing)
         app.action(ANYTHING)(self.action)
         app.view_submission(ANYTHING)(self.submission)
@@ -134,6 +136,19 @@ class Listeners:
         """Of an app whose conversation is threads. That people then look at another channel is heard by `nothing`: it is none of our business."""
         begun = body["event"]["assistant_thread"]
         self._surface.pane.greet(str(begun["channel_id"]), str(begun["thread_ts"]))
+        return await ack()
+
+    async def sharing(self, body: Body, ack: AsyncAck) -> BoltResponse:
+        """A channel opens to another organisation, or closes: a channel of the operators that others read is served no more from now on.
+        Still shared is one that another organisation left (`is_ext_shared`)."""
+        event = body["event"]
+        shared = event["type"] == "channel_shared" or event.get("is_ext_shared") is not False
+        log.warning("listeners.sharing", channel=event.get("channel"), shared=shared)
+        try:
+            async with storing():
+                await self._surface.people.turned(str(event.get("channel") or ""), shared=shared)
+        except StoreAway:
+            return BoltResponse(status=AGAIN)
         return await ack()
 
     async def action(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:

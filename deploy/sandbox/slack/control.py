@@ -48,6 +48,7 @@ class Control:
             "prompt": self.prompt,
             "dm": self.dm,
             "share": self.share,
+            "unshare": self.unshare,
             "user": self.user,
             "group": self.group,
             "disconnect": self.disconnect,
@@ -149,6 +150,10 @@ class Control:
 
     async def dm(self, body: JSON) -> JSON:
         return {"channel": self._channel(self.ws.dm(self.ws.user(body["user"]).id))}
+
+    async def unshare(self, body: JSON) -> JSON:
+        self.ws.unshare(self.ws.channel(body["channel"]), body.get("team", "T0GLOBEX"))
+        return {}
 
     async def share(self, body: JSON) -> JSON:
         self.ws.share(self.ws.channel(body["channel"]), body.get("team", "T0GLOBEX"))

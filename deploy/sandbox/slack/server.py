@@ -148,6 +148,9 @@ class SlackSandbox:
     def share(self, channel: str, team: str = "T0GLOBEX") -> None:
         self.ws.share(self.ws.channel(channel), team)
 
+    def unshare(self, channel: str, team: str = "T0GLOBEX") -> None:
+        self.ws.unshare(self.ws.channel(channel), team)
+
     def messages(self, channel: str, user: str = "") -> list[JSON]:
         """Everything said there, oldest first; with `user`, also what was whispered to them."""
         return list(self.control.messages({"channel": channel, "user": user})["messages"])

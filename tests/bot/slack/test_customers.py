@@ -11,10 +11,13 @@ from bot.cards.buttons import OldButton
 from bot.cards.customers import inside, living
 from bot.cards.customers.view import CustomerView
 from bot.desk.shares import CUSTOMER, SIDE
+from bot.policy.channels import customers_channels
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
 from bot.slack.outgoing.customers import CustomerCards
 from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.slack.people import People
+from bot.store.shared import SharedMarks
 from graph.conversation.said import said_of
 from graph.state import Incident, Origin
 from kb.customers.words import load_customer_words
@@ -35,7 +38,7 @@ REPORT = "@rackmedic job 4711 hangs on gpu-[017-018]"
 
 
 def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
-    return replace(surface, bound=BOUND)
+    return replace(surface, bound=BOUND, customers=customers_channels(BOUND))
 
 
 def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
@@ -226,3 +229,86 @@ def modal(bot: Behind) -> str:
     view = bot.slack.view("olga")
     assert view
     return str(view["id"])
+
+
+async def test_a_customers_direct_message_is_answered_with_where_to_go(bot: Behind) -> None:
+    channel = bot.slack.dm("carla").id
+    for words in ("job 4711 hangs", "status", "approvals"):
+        await bot.slack.say("carla", channel, words)
+        await bot.settled()
+    said = [str(row["blocks"]) for row in bot.slack.messages(channel) if row.get("bot_id")]
+    assert len(said) == 3
+    assert all(ACME in text and OPS not in text for text in said)
+    assert await bot.items() == []
+
+
+async def test_strangers_are_told_of_no_channel_and_colleagues_of_ours(bot: Behind) -> None:
+    for who, channels in {"stan": [], "olga": [OPS]}.items():
+        place = bot.slack.dm(who).id
+        await bot.slack.say(who, place, "job 4711 hangs")
+        await bot.settled()
+        [said] = [str(row["blocks"]) for row in bot.slack.messages(place) if row.get("bot_id")]
+        assert [channel for channel in (OPS, ACME) if channel in said] == channels
+
+
+async def test_a_tenant_of_our_own_workspace_is_sent_to_their_channel(bot: Behind) -> None:
+    bot.slack.ws.channel(ACME).members.append("U0GUEST")
+    bot.slack.ws.channel(OPS).members.remove("U0GUEST")
+    place = bot.slack.dm("gus").id
+    await bot.slack.say("gus", place, "job 4711 hangs")
+    await bot.settled()
+    [said] = [str(row["blocks"]) for row in bot.slack.messages(place) if row.get("bot_id")]
+    assert ACME in said
+    assert OPS not in said
+
+
+async def test_one_of_ours_who_calls_in_a_customers_channel_is_told_whose_view_it_is(bot: Behind) -> None:
+    incident, ts = await reported(bot, "@rackmedic job 4711 hangs on gpu-[017-019]", "olga")
+    [whisper] = bot.slack.whispers("olga")
+    assert "a channel of acme" in whisper["text"]
+    assert not bot.slack.whispers("carla")
+    assert "channel of acme" not in str([row for row in bot.slack.messages(ACME) if not row.get("is_ephemeral")])
+    origin = await bot.inbox.origin(incident)
+    assert origin
+    assert (origin.tenant, origin.channel) == ("acme", OPS)
+    await bot.slack.say("olga", ACME, "@rackmedic any news?", ts)
+    await bot.settled()
+    assert len(bot.slack.whispers("olga")) == 2
+
+
+async def test_a_customers_own_mention_is_answered_without_such_a_line(bot: Behind) -> None:
+    bot.slack.ws.channel(ACME).members.append("U0GUEST")
+    for who in ("carla", "gus"):
+        await reported(bot, who=who)
+        assert not bot.slack.whispers(who)
+
+
+async def test_a_channel_of_ours_that_turns_shared_stops_at_once_in_every_process(bot: Behind) -> None:
+    elsewhere = People(bot.surface.client, marks=SharedMarks(bot.redis))
+    assert not await elsewhere.shared(OPS)
+    assert not await bot.surface.people.shared(OPS)
+    bot.slack.share(OPS)
+    await bot.settled()
+    assert await bot.surface.people.shared(OPS)
+    assert await elsewhere.shared(OPS)
+    await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
+    await bot.settled()
+    assert await bot.items() == []
+    bot.slack.unshare(OPS)
+    await bot.settled()
+    assert not await bot.surface.people.shared(OPS)
+
+
+async def test_a_channel_that_one_of_two_organisations_left_is_still_shared(bot: Behind) -> None:
+    bot.slack.share(OPS)
+    bot.slack.share(OPS, "T0ACME")
+    bot.slack.unshare(OPS)
+    await bot.settled()
+    assert await bot.surface.people.shared(OPS)
+
+
+async def test_a_customers_channel_is_served_after_it_is_shared_no_more(bot: Behind) -> None:
+    bot.slack.unshare(ACME, "T0ACME")
+    bot.slack.ws.channel(ACME).members.append("U0GUEST")
+    incident, _ = await reported(bot, who="gus")
+    assert incident

@@ -95,8 +95,16 @@ def reacted(ws: Workspace, change: Change) -> Told:
 
 
 def shared(ws: Workspace, change: Change) -> Told:
+    """docs.slack.dev/reference/events/channel_shared: also where one more workspace comes in."""
     data = change.data
     yield "channel_shared", {"type": "channel_shared", "connected_team_id": data["team"], "channel": data["id"], "event_ts": now(ws)}
+
+
+def unshared(ws: Workspace, change: Change) -> Told:
+    """docs.slack.dev/reference/events/channel_unshared: `is_ext_shared` says whether others are still in."""
+    data = change.data
+    about = {"channel": data["id"], "previously_connected_team_id": data["team"], "is_ext_shared": data["still"]}
+    yield "channel_unshared", {"type": "channel_unshared", **about, "event_ts": now(ws)}
 
 
 def joined(ws: Workspace, change: Change) -> Told:
@@ -110,6 +118,7 @@ EVENTS = {
     "message_deleted": deleted,
     "reaction": reacted,
     "shared": shared,
+    "unshared": unshared,
     "joined": joined,
 }
 

@@ -248,7 +248,7 @@ const ON = {
   trouble: (change) => toast(change.data.text),
   connections: (change) => linked(change.data.connections),
 };
-const RELOAD = new Set(["channel", "shared", "joined", "user"]);
+const RELOAD = new Set(["channel", "shared", "unshared", "joined", "user"]);
 
 let drawing = 0;
 async function changed(change) {

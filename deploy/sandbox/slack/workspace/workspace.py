@@ -205,6 +205,14 @@ class Workspace:
         channel.members.extend(new)
         self.journal.add("shared", {"id": channel.id, "team": team_id}, channel.id)
 
+    def unshare(self, channel: Channel, team_id: str) -> None:
+        """The other team's people are out, and what they wrote stays."""
+        if team_id not in channel.shared_with:
+            raise SlackRefusal("team_not_found")
+        channel.shared_with.remove(team_id)
+        channel.members = [member for member in channel.members if self.users[member].team_id != team_id]
+        self.journal.add("unshared", {"id": channel.id, "team": team_id, "still": bool(channel.shared_with)}, channel.id)
+
     def publish(self, user_id: str, view: JSON) -> None:
         self.homes[user_id] = view
         self.journal.add("home", {"view": view}, user=user_id)
