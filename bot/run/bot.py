@@ -184,11 +184,12 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
     others = replace(ports, keep=causes.keep, keepers=causes.keepers, treated=index.treated)
     whole = replace(others, progress=progress, peek=peek, decisions=decided, late=LateOnes(index))
     stored = StoredIncidents(store.redis)
+    facts_of = KnownFacts(whole.evidence, stored.state)
     window.living.reads(state_of=stored.state)
     if window.customers is not None:
-        window.customers.reads(state_of=stored.state)
+        window.customers.reads(state_of=stored.state, facts_of=facts_of)
         window.living.reads(beside=window.customers.paint_quietly)
-    return Thinking(whole, stored, decided, index, KnownFacts(whole.evidence, stored.state))
+    return Thinking(whole, stored, decided, index, facts_of)
 
 
 def _turns(store: Store, ports: Ports) -> "IncidentTurns":

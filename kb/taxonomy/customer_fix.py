@@ -1,7 +1,7 @@
 """What a customer changes where a cause is theirs: the change in words, a block to paste, and how to see that it worked. Pure.
 
-Blocks are the catalogue's own text. What is filled into one comes from the site's profile, never from what a job printed:
-a customer pastes it into a shell.
+Blocks are the catalogue's own text. What is filled into one comes from the site's profile or was read of the machine's own driver, never from
+what a job printed: a customer pastes it into a shell.
 """
 
 import re
@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field
 from kb.readable import SLOT
 from kb.shapes import StrictModel, Text
 
-FILLED_BY = ("expected",)
-"""Slots of a block: what the site's profile expects."""
+FILLED_BY = ("expected", "driver", "cuda")
+"""Slots of a block: what the site's profile expects; the driver that runs on the machines, and the newest CUDA that it takes."""
 LONGEST_BLOCK, LONGEST_LINE = 8, 140
 """Lines, and characters of one, that a thread shows without a scroll bar."""
 _SAFE = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")

@@ -17,12 +17,13 @@ from graph.incident.visible import vocabulary
 from graph.ports import Ports, Progress
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, ItemKind, Ladder, Origin
+from graph.state import Attachment, Incident, Item, ItemKind, Ladder, Origin
 from kb.history.incidents import load_seeds
 from kb.history.index import History
 from kb.taxonomy.reader import load_taxonomy
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
+from tools.fact import Fact
 from tools.fleet.fleet import Fleet
 from tools.inventory.sku import load_skus
 
@@ -72,9 +73,10 @@ class Talk:
         talk.ports = replace(talk.ports, progress=talk._watch)
         return talk
 
-    async def reports(self, text: str) -> Report:
-        """The first message."""
-        return await self._turn(Item(id="first", kind="mention", incident="inc-1", at=self.stage.clock.now(), user="U1", text=text))
+    async def reports(self, text: str, *given: Attachment) -> Report:
+        """The first message, and what is attached to it."""
+        at = self.stage.clock.now()
+        return await self._turn(Item(id="first", kind="mention", incident="inc-1", at=at, user="U1", text=text, attachments=given))
 
     async def says(self, text: str, user: str = "U1") -> str:
         """What is answered to a text."""
@@ -102,6 +104,10 @@ class Talk:
         """What is stored by now."""
         state = await self.graph.aget_state({"configurable": {"thread_id": "inc-1"}})
         return IncidentRows(cast(Incident, state.values))
+
+    async def facts(self) -> list[Fact]:
+        """What the latest look established."""
+        return await self.ports.evidence.facts((await self.rows()).stored.get("facts", ""))
 
     async def put_up(self) -> list[Ladder]:
         """What is up for decision by now."""

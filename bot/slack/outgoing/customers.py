@@ -13,6 +13,7 @@ import structlog
 
 from bot.cards.blocks import Card
 from bot.cards.customers import inside, living
+from bot.cards.customers.drivers import with_drivers
 from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
 from bot.cards.incidents import notes
 from bot.desk.desk import Board
@@ -29,6 +30,7 @@ from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import CustomerThread, Incident, Item, Origin
 from kb.customers.words import CustomerWords
+from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow, Inventory
 from tools.ledger.record import Record, Refused
 from tools.ledger.states import State
@@ -41,6 +43,11 @@ QUIET = "received/"
 HISTORY = 200
 """Messages of the internal channel among which a thread is looked for that was begun before a crash."""
 APPROVED = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
+
+
+async def no_facts(incident: str) -> Sequence[Fact]:
+    """Nothing was seen."""
+    return ()
 
 
 def place_of(thread: CustomerThread) -> Origin:
@@ -62,15 +69,18 @@ class CustomerCards:
     known: Known = nothing_known
     _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
     _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
+    _facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = field(default=no_facts)
 
     def reads(
         self,
         *,
         state_of: Callable[[str], Awaitable[Incident]] | None = None,
         records_of: Callable[[str], Awaitable[Sequence[Record]]] | None = None,
+        facts_of: Callable[[str], Awaitable[Sequence[Fact]]] | None = None,
     ) -> None:
-        """From where stored incidents and the ledger's records come."""
+        """From where stored incidents, the ledger's records and what was seen last come."""
         self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
+        self._facts_of = facts_of or self._facts_of
 
     # -- the internal thread ------------------------------------------------------------------------------------------
 
@@ -171,7 +181,8 @@ class CustomerCards:
     async def _view(self, incident: str, origin: Origin, state: Incident) -> CustomerView:
         own = frozenset(visible_hosts(self.inventory, origin))
         names = {host: self.inventory.hosts[host].called for host in own}
-        reader = CustomerReader(own, self.words, self.language(origin), self.known, names)
+        known = with_drivers(self.known, await self._facts_of(incident), own)
+        reader = CustomerReader(own, self.words, self.language(origin), known, names)
         withdrawn = bool(await self.kept.cards.get(incident, "customer_withdrawn"))
         return customer_view(IncidentRows({**state, "id": incident}), reader, begun=await self._begun(incident), withdrawn=withdrawn)
 

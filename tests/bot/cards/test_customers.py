@@ -9,13 +9,15 @@ from typing import Any, get_args
 import pytest
 
 from bot.cards.customers import inside, living
+from bot.cards.customers.drivers import with_drivers
 from bot.cards.customers.phrases import PHRASES, phrase
-from bot.cards.customers.view import CustomerReader, CustomerView, Stage, State, TheirCause, customer_view
+from bot.cards.customers.view import CustomerReader, CustomerView, Stage, State, TheirCause, customer_view, nothing_known
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Evidence, Hypothesis, Incident, Ladder, Ticket
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
+from tools.fact import Fact
 
 WORDS = load_customer_words(load_taxonomy())
 LANGUAGES = WORDS.languages
@@ -177,3 +179,14 @@ def test_a_customer_reads_the_names_that_they_gave_their_hosts() -> None:
     assert (view.causes[0].hosts, view.avoid, view.silent) == (("train-01",), ("train-01",), ("train-02",))
     assert "--exclude=train-01" in text_of(view)
     assert "gpu-0" not in text_of(view)
+
+
+def test_a_block_says_the_oldest_driver_of_their_own_machines() -> None:
+    def drivers(host: str, driver: str, cuda: str) -> list[Fact]:
+        return [Fact("smi", "driver.version", driver, host=host), Fact("smi", "driver.cuda_version", cuda, host=host)]
+
+    facts = [*drivers("gpu-003", "570.148.08", "12.8"), *drivers("gpu-004", "535.161.08", "12.2"), *drivers("gpu-001", "470.1.1", "11.4")]
+    known = with_drivers(nothing_known, facts, OWN)
+    assert known("any", ()) == {"driver": "535.161.08", "cuda": "12.2"}
+    assert known("any", ("gpu-003",)) == {"driver": "570.148.08", "cuda": "12.8"}
+    assert with_drivers(nothing_known, drivers("gpu-003", "$(rm)", "N/A"), OWN)("any", ()) == {}

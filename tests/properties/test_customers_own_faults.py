@@ -1,0 +1,153 @@
+"""Every fault of the catalogue that is the customer's own to mend, told in their channel in the words that people use: answered without a human.
+
+What is measured here stands in docs/customers.md, and a test holds the two together.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.cards.customers import living
+from bot.cards.customers.drivers import with_drivers
+from bot.cards.customers.view import CustomerReader, CustomerView, customer_view, nothing_known
+from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.faults import FAULTS, Fault
+from graph.state import Attachment
+from kb.customers.words import load_customer_words
+from kb.taxonomy.reader import load_taxonomy
+from tests.properties.test_canaries import CHANNELS, ORIGIN, OURS
+from tests.support.talk import Talk, case_of
+from tools.inventory.hosts import Inventory
+
+TAXONOMY = load_taxonomy()
+DOCUMENT = Path(__file__).parents[2] / "docs" / "customers.md"
+WORDS = load_customer_words(TAXONOMY)
+CUSTOMERS = frozenset(label for label, leaf in TAXONOMY.leaves.items() if leaf.owner == "customer")
+OWN = tuple(fault for fault in FAULTS.values() if fault.label in CUSTOMERS)
+SAID: Mapping[str, str] = {
+    "never starts": "job 4711 does not start on gpu-[003-004]",
+    "dies": "job 4711 died on gpu-[003-004]",
+    "hangs": "job 4711 hangs on gpu-[003-004]",
+    "slows": "job 4711 on gpu-[003-004] is slower than yesterday",
+    "runs": "something is wrong with job 4711 on gpu-[003-004]",
+}
+"""What becomes of the job → what its owner writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the customer is answered, and whether a person was called."""
+
+    label: str
+    view: CustomerView
+    called: bool
+    seconds: float
+    """On the machines' clock, from the mention to the answer."""
+
+
+def of_acme(inventory: Inventory) -> Inventory:
+    """All machines that jobs run on are one customer's."""
+    hosts = {name: row.model_copy(update={"tenant": "acme" if name in OURS else ""}) for name, row in inventory.hosts.items()}
+    return inventory.model_copy(update={"hosts": hosts, "channels": CHANNELS[:2]})
+
+
+ATTACHED = {
+    "USER.CODE.Device_Assert": "training stopped on gpu-[003-004], the log is attached",
+}
+"""Causes that no fault of the simulated machines has, and with which words the customer hands in their log."""
+LOG = """2026-05-20 03:05:11 INFO step 1200 loss 2.31
+/pytorch/aten/src/ATen/native/cuda/Indexing.cu:1289: indexSelectLargeIndex: block: [41,0,0], thread: [96,0,0] Assertion `srcIndex < srcSelectDimSize` failed.
+Traceback (most recent call last):
+  File "/workspace/train.py", line 212, in <module>
+    loss = model(batch["input_ids"]).loss
+RuntimeError: CUDA error: device-side assert triggered
+"""
+"""A token id beyond the model's vocabulary."""
+
+
+async def answered(fault: Fault) -> Answered:
+    """The fault on the customer's machines, and their mention."""
+    node = "gpu-003" if not fault.once else list(OURS)
+    told = talk({"id": fault.id, "node": node, "t": -420})
+    await told.reports(SAID[fault.job])
+    return await shown(fault.label, told)
+
+
+async def handed_in(label: str) -> Answered:
+    """Healthy machines, and a log that the customer attached to their mention."""
+    told = talk()
+    text = LOG.encode()
+    sha256 = await told.ports.evidence.put("inc-1", LOG)
+    given = Attachment(name="train.log", size=len(text), sha256=sha256)
+    await told.reports(ATTACHED[label], given)
+    return await shown(label, told)
+
+
+def talk(*faults: dict[str, Any]) -> Talk:
+    """The customer's machines with what is wrong on them."""
+    stage = staged(case_of(*faults, nodes=OURS), controller="slurm-controller")
+    return Talk.over(replace(stage, inventory=of_acme(stage.inventory)), ORIGIN)
+
+
+async def shown(label: str, told: Talk) -> Answered:
+    """What stands in the customer's thread after the turn."""
+    rows, facts = await told.rows(), await told.facts()
+    reader = CustomerReader(frozenset(OURS), WORDS, known=with_drivers(nothing_known, facts, OURS))
+    return Answered(label, customer_view(rows, reader), rows.ticket is not None, rows.stats.makespan_seconds)
+
+
+def row(got: Answered) -> str:
+    """The row of the table in docs/customers.md."""
+    return f"| {got.view.causes[0].said.title} | {got.seconds:.0f} s |"
+
+
+def alone(got: Answered) -> None:
+    """Answered with what to change, and nobody is called."""
+    assert (got.view.stage, got.view.state, got.called) == ("yours", "", False)
+    [cause] = got.view.causes
+    assert cause.said == WORDS.cause(got.label)
+    assert cause.block
+    assert not [slot for slot in ("{expected}", "{driver}", "{cuda}") if slot in cause.block]
+    assert any(cause.block.split("\n")[0] in text for text in texts(got.view))
+    assert row(got) in DOCUMENT.read_text(), row(got)
+
+
+def texts(view: CustomerView) -> list[str]:
+    """All that is shown, as text."""
+    return [
+        html.unescape(part["text"]) for block in living.render(view).blocks for part in every(block) if isinstance(part.get("text"), str)
+    ]
+
+
+def every(part: Any) -> Iterator[dict[str, Any]]:
+    """Every object within a block."""
+    if isinstance(part, Mapping):
+        yield dict(part)
+    for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
+        yield from every(inner)
+
+
+@pytest.mark.parametrize("fault", OWN, ids=lambda fault: fault.id)
+async def test_a_mistake_of_the_customers_is_answered_without_a_human(fault: Fault) -> None:
+    alone(await answered(fault))
+
+
+@pytest.mark.parametrize("label", ATTACHED)
+async def test_a_mistake_that_only_their_log_shows_is_answered_from_it(label: str) -> None:
+    got = await handed_in(label)
+    alone(got)
+    assert "srcIndex < srcSelectDimSize" in str(got.view.causes[0].shows)
+
+
+async def test_the_block_for_an_image_names_the_driver_that_they_have() -> None:
+    got = await answered(FAULTS["S02"])
+    assert re.search(r"driver \d{3}\.\d+\.\d+, which runs CUDA 1\d\.\d", got.view.causes[0].block)
+
+
+def test_every_cause_that_is_theirs_is_played() -> None:
+    assert {fault.label for fault in OWN} | ATTACHED.keys() == CUSTOMERS
