@@ -40,6 +40,29 @@ def diagnose(
     run(lambda: diagnose_once(settings, request, as_json=json))
 
 
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic chat 'job 4711 hangs' -i inventory.yaml")
+def chat(
+    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; asked for without.")] = "",
+    hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
+    inventory: Inventory = None,
+    attach: Annotated[
+        list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")
+    ] = None,
+    sandbox: Sandbox = None,
+    by: Annotated[str, typer.Option("--as", metavar="NAME", help="Under which name you speak; it proves nothing.")] = "you",
+    config: Config = None,
+) -> None:
+    """Diagnose, then talk about it as in a thread, line by line. Changes nothing on any host and approves nothing."""
+    from bot.terminal.requests import DiagnoseRequest, read_logs
+
+    said = text if text or sandbox else typer.prompt("What is wrong?", prompt_suffix=" ", err=True)
+    request = answer(lambda: DiagnoseRequest(said, hosts, inventory, read_logs(attach or ()), sandbox))
+    settings = settings_of(config)
+    from bot.terminal.chat import chat as talk
+
+    run(lambda: talk(settings, request, by))
+
+
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic look gpu-[001-128] smi dmesg")
 def look(
     hosts: Annotated[

@@ -20,7 +20,7 @@ from graph.ladders.preview import planned
 from graph.ports import Progress
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item, Origin
+from graph.state import Attachment, Incident, Item, Origin
 
 HERE = Origin(kind="terminal")
 NAMES = frozenset({"rackmedic"})
@@ -119,61 +119,88 @@ class PlayedThread:
     _ran: list[tuple[str, str]] = field(default_factory=list)
     _known_cards: set[str] = field(default_factory=set)
     _messages: int = 0
+    _incident: str = ""
+    _state: Incident = field(default_factory=lambda: Incident())
+    _turns: PassingTurns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._turns = PassingTurns(replace(self.world.ports, progress=self._progress, peek=self._peek))
 
     async def play(self, first: Item, replies: Sequence[ThreadReply]) -> tuple[Incident, Report, list[ToldReply]]:
         """The first turn's state and report, and what became of each reply."""
-        turns = PassingTurns(replace(self.world.ports, progress=self._progress, peek=self._peek))
-        if opening := _OPENS.match(first.text):  # whom the first message calls is who answers it
-            self._last.us = NAMES | {opening["id"].casefold()}
         early, *groups = _by_turn(replies)
-        coming = [self._heard(first.incident, reply, {}) for reply in early]
-        state, report = await self._turn(turns, first, coming)
-        await self._new_cards(state)
-        latest, told = await self._answered(turns, coming, state)
+        self._called_by(first)
+        coming = [self._heard(reply) for reply in early]
+        state, report = await self.begin(first, coming)
+        told = await self._answered(coming)
         for head, *meanwhile in groups:
             self.wait()
-            said = self._heard(first.incident, head, latest)
-            coming = [self._heard(first.incident, reply, latest) for reply in meanwhile]
-            latest, more = await self._answered(turns, [said], latest, coming)
-            latest, rest = await self._answered(turns, coming, latest)
-            told += [*more, *rest]
+            said = self._heard(head)
+            coming = [self._heard(reply) for reply in meanwhile]
+            told += [*await self._answered([said], coming), *await self._answered(coming)]
         return state, report, told
 
-    async def _answered(
-        self, turns: PassingTurns, heard: Sequence[HeardReply], state: Incident, meanwhile: Sequence[HeardReply] = ()
-    ) -> tuple[Incident, list[ToldReply]]:
+    async def begin(self, first: Item, meanwhile: Sequence[HeardReply] = ()) -> tuple[Incident, Report]:
+        """The first turn's state and report; what is heard meanwhile waits for the next."""
+        self._called_by(first)
+        report = await self._turn(first, meanwhile)
+        await self._new_cards()
+        return self._state, report
+
+    async def say(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> list[ToldReply]:
+        """What became of one more message, which comes when everything before it was answered."""
+        self.wait()
+        return await self._answered([self._heard(reply, attachments)])
+
+    def _called_by(self, first: Item) -> None:
+        self._incident = first.incident
+        if opening := _OPENS.match(first.text):  # whom the first message calls is who answers it
+            self._last.us = NAMES | {opening["id"].casefold()}
+
+    async def _answered(self, heard: Sequence[HeardReply], meanwhile: Sequence[HeardReply] = ()) -> list[ToldReply]:
         told: list[ToldReply] = []
         for one in heard:
             if one.item is None:
                 told.append(ToldReply(one.reply, one.intent))
                 continue
-            state, report = await self._turn(turns, one.item, meanwhile)
-            guessed = (state.get("turn") or {}).get("said")
+            report = await self._turn(one.item, meanwhile)
+            guessed = (self._state.get("turn") or {}).get("said")
             intent = Said.model_validate(guessed).intent if guessed else one.intent
-            told.append(ToldReply(one.reply, intent, tuple(self._ran), answer_of(report), await self._new_cards(state)))
-        return state, told
+            told.append(ToldReply(one.reply, intent, tuple(self._ran), answer_of(report), await self._new_cards()))
+        return told
 
-    async def _turn(self, turns: PassingTurns, item: Item, meanwhile: Sequence[HeardReply]) -> tuple[Incident, Report]:
+    async def _turn(self, item: Item, meanwhile: Sequence[HeardReply]) -> Report:
         self._ran.clear()
         self._coming = [one.item for one in meanwhile if one.item]
         self._inbox = [waiting for waiting in self._inbox if waiting.id != item.id]
-        state, report = await turns.run(item, HERE)
+        self._state, report = await self._turns.run(item, HERE)
         self._inbox, self._coming = [*self._inbox, *self._coming], []
         self._last.spoke(report)
-        return state, report
+        return report
 
-    def _heard(self, incident: str, reply: ThreadReply, state: Incident) -> HeardReply:
-        """The reply as it is understood, and as an inbox item; none of our business is no item."""
+    def _heard(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> HeardReply:
+        """The reply as it is understood, and as an inbox item; none of our business is no item. A file is always our business."""
         ports, now = self.world.ports, self.world.ports.clock.now()
         said = read(without_us(reply.text, self._last.us), vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), now)
-        what = heed(said, self._last.heard(reply, state, now))
+        what = heed(said, self._last.heard(reply, self._state, now))
         said = as_answer(said) if what is Heed.TAKE else said
-        if what is Heed.SILENCE:
+        if what is Heed.SILENCE and not attachments:
             return HeardReply(reply, said.intent)
         self._messages += 1
-        number = f"terminal-{self._messages + 1}"
-        item = Item(id=number, kind=said.kind, incident=incident, at=now, user=reply.by, text=said.text, data=said.data())
-        return HeardReply(reply, said.intent, item)
+        return HeardReply(
+            reply,
+            said.intent,
+            Item(
+                id=f"terminal-{self._messages + 1}",
+                kind=said.kind,
+                incident=self._incident,
+                at=now,
+                user=reply.by,
+                text=said.text,
+                data=said.data(),
+                attachments=attachments,
+            ),
+        )
 
     async def _peek(self, incident: str) -> Sequence[Item]:
         return self._inbox
@@ -185,9 +212,9 @@ class PlayedThread:
             self._inbox, self._coming = [*self._inbox, *self._coming], []
         await self.watch(progress)
 
-    async def _new_cards(self, state: Incident) -> tuple[Mapping[str, Any], ...]:
+    async def _new_cards(self) -> tuple[Mapping[str, Any], ...]:
         """Decisions that are asked for now and were not before."""
-        case = await read_case(state, self.world.ports)
+        case = await read_case(self._state, self.world.ports)
         yard = yard_of(case, self.world.ports)
         asked = [row for row in case.ladders if row.open and row.waiting_for == "approval" and row.approval not in self._known_cards]
         self._known_cards |= {row.approval for row in asked}

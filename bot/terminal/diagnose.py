@@ -42,7 +42,7 @@ async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json
         print(f"rackmedic: {NO_INVENTORY}; only what was written is read", file=sys.stderr)
     stage = stage_of(request.case)
     async with looking(settings, request.inventory, stage) as world:
-        state, report, told = await _turns(world, _item(world, request, stage), request, stage, quiet=as_json)
+        state, report, told = await _turns(world, first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
         replies = {"replies": [row.row() for row in told]} if request.replies is not None else {}
         print(json.dumps(document(state, report) | replies, ensure_ascii=False))
@@ -53,7 +53,7 @@ async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json
     return 0
 
 
-def _item(world: World, request: DiagnoseRequest, stage: "Stage | None") -> Item:
+def first_message(world: World, request: DiagnoseRequest, stage: "Stage | None") -> Item:
     """What was typed as the message it would be in Slack; a case brings its ticket and the files attached to it."""
     text = request.text or (stage.text if stage else "")
     if request.hosts:
@@ -100,7 +100,8 @@ def _line(progress: Progress) -> Text:
 
 
 @contextlib.contextmanager
-def _watch(quiet: bool) -> Iterator[LiveLine]:
+def watched(*, quiet: bool) -> Iterator[LiveLine]:
+    """A live line on stderr where somebody sits there."""
     err = Console(stderr=True)
     if quiet or not err.is_terminal:
         yield LiveLine(None)
@@ -115,6 +116,6 @@ async def _turns(
     """LangGraph, the heaviest import of all, waits until nothing can be refused any more."""
     from bot.terminal.conversation import PlayedThread, no_wait
 
-    with _watch(quiet) as watch:
+    with watched(quiet=quiet) as watch:
         wait = partial(stage.wait, BETWEEN) if stage else no_wait
         return await PlayedThread(world, wait, watch).play(item, request.replies or ())

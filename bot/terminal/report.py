@@ -51,13 +51,13 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def told_text(told: "ToldReply") -> RenderableType:
-    """A reply and what became of it, as a thread reads."""
+def told_text(told: "ToldReply", *, quoted: bool = True) -> RenderableType:
+    """A reply and what became of it, as a thread reads; without the reply itself where it stands there already."""
     looked = f"{len(told.ran)} checks on {fold({host for host, _ in told.ran})}" if told.ran else "no check"
     cards = "".join(f" · put up: {card['remedy']} on {card['target']}" for card in told.cards)
+    said = [line(style="dim"), Text.assemble((f"{visible(told.reply.by)}  ", "bold cyan"), visible(told.reply.text))]
     return Group(
-        line(style="dim"),
-        Text.assemble((f"{visible(told.reply.by)}  ", "bold cyan"), visible(told.reply.text)),
+        *(said if quoted else []),
         indented(Text(visible(told.answer) or "(says nothing)")),
         indented(Text(f"{told.intent.value} · {looked}{cards}", style="dim")),
     )
