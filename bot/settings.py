@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -108,6 +109,18 @@ class Settings(BaseModel):
     policy: Path | None = Field(
         None, description="YAML file of who may do what and how much each customer may ask (docs/roles.md); empty: as built in"
     )
+    provider_url: str = Field(
+        "",
+        description="your provider's intake, https://…/intake/YOU: tickets can be sent there after a click (docs/provider-link.md); empty: none",
+    )
+    provider_key: SecretStr = Field(
+        SecretStr(""), description="key that signs what is sent there, begins with whsec_; the provider gives it to you"
+    )
+    intake_port: int = Field(
+        0, ge=0, le=65535, description="port on which customers' own RackMedics send tickets here (docs/provider-link.md); 0: none"
+    )
+    intake_host: str = Field("127.0.0.1", description="address for that port; put a proxy with TLS in front of it")
+    intake_keys: Path | None = Field(None, description="YAML file of the keys that sign them, a list of whsec_… for each tenant")
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
@@ -118,7 +131,7 @@ class Settings(BaseModel):
         """Where raw outputs are kept."""
         return self.data_dir / "evidence"
 
-    @field_validator("data_dir", "inventory", "kb_dir", "policy", mode="after")
+    @field_validator("data_dir", "inventory", "kb_dir", "intake_keys", "policy", mode="after")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else None
@@ -150,6 +163,22 @@ class Settings(BaseModel):
         if value and not value.startswith(schemes):
             raise ValueError(f"must begin with {' or '.join(schemes)}")
         return value
+
+    @field_validator("provider_url", mode="after")
+    @classmethod
+    def _intake(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")):
+            raise ValueError("must begin with https:// (http:// only on this machine itself)")
+        return value
+
+    @model_validator(mode="after")
+    def _link(self) -> "Settings":
+        if bool(self.provider_url) != bool(self.provider_key.get_secret_value()):
+            raise ValueError(f"PROVIDER_URL: it goes with {PREFIX}PROVIDER_KEY; set both, or neither")
+        if bool(self.intake_port) != bool(self.intake_keys):
+            raise ValueError(f"INTAKE_PORT: it goes with {PREFIX}INTAKE_KEYS; set both, or neither")
+        return self
 
     @model_validator(mode="after")
     def _files(self) -> "Settings":

@@ -32,7 +32,7 @@ from bot.policy.channels import bindings, customers_channels, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
 from bot.run.customers import customer_cards, customer_door, customer_shares
 from bot.run.keeping import Keeping
-from bot.run.provider import ticket_threads
+from bot.run.provider import provider_line, ticket_threads
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
 from bot.settings import Settings
@@ -121,12 +121,14 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         if window.customers is not None:
             window.customers.reads(records_of=acting.ledger.of_incident)
         surface = replace(_surface(settings, window, thinking, acting, wakeups, courses, pulse), roles=world.policy.roles)
+        line = provider_line(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
+        surface, intake = line.dressed(surface), line.intake(surface, acting.ledger.of_incident)
         door = customer_door(surface, window.customers, thinking.ports)
         if not works:
-            async with _sending(wakeups), _listening(settings, surface, door):
+            async with _sending(wakeups), _listening(settings, surface, door), intake:
                 yield nothing_at_work
             return
-        shown = BoardWithCustomers(window.board, window.customers) if window.customers else window.board
+        shown = line.watching(BoardWithCustomers(window.board, window.customers) if window.customers else window.board)
         counting = counted(acting.watching(shown), courses, world.ports.clock)
         board = BoardWithPulse(RememberingBoard(counting, earlier, world.ports.clock), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
@@ -136,9 +138,11 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
         sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living), CutOff(window.client, window.pane.open))
         keeping = [Keeping(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
-        chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping)
-        listening = _listening(settings, surface, door) if role == "all" else contextlib.nullcontext()
-        async with _working(desk, wakeups, chores), listening:
+        chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores)
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(_working(desk, wakeups, chores))
+            for hears in (_listening(settings, surface, door), intake) if role == "all" else ():
+                await stack.enter_async_context(hears)
             yield desk.drain
 
 

@@ -1,14 +1,47 @@
 """The line between a customer's own RackMedic and their provider's put together, each end where its settings switch it on."""
 
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+import yaml
+from aiohttp import web
+
+from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
+from bot.provider.arrivals import Arrivals, tenants_of
+from bot.provider.document import MadeTicket, ticket_document
+from bot.provider.intake import Intake
 from bot.provider.kept import TicketBook
+from bot.provider.link import HttpLink
+from bot.provider.outbox import Outbox
+from bot.provider.sender import Sender
+from bot.provider.standing import TicketStates
+from bot.provider.webhook import key_of
+from bot.refusal import Refusal
+from bot.settings import PREFIX, Settings
 from bot.slack.client import SlackClient
-from bot.slack.outgoing.customers import CustomerCards
-from bot.slack.outgoing.posts import PostedCards
+from bot.slack.context import Surface
+from bot.slack.outgoing.customers import APPROVED, CustomerCards
+from bot.slack.outgoing.posts import KeptMessages, PostedCards
 from bot.slack.people import People
+from bot.slack.provider.office import BoardWithProvider, ProviderCards, ProviderDesk
 from bot.slack.provider.threads import TicketThreads
+from bot.store.keys import Names
 from bot.store.store import Store
+from graph.ports import Ports
 from graph.state import Item, Origin
+from kb.customers.words import load_customer_words
+from kb.yaml import plain
+from tools.inventory.hosts import Inventory
+from tools.ledger.record import Record, Refused
+
+log = structlog.get_logger()
+RecordsOf = Callable[[str], Awaitable[Sequence[Record]]]
 
 
 def ticket_threads(
@@ -20,3 +53,103 @@ def ticket_threads(
         return await inbox.origin(item.incident)
 
     return TicketThreads(client, cards, inbox, people, TicketBook(store.redis), customers.home if customers else as_stored)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLine:
+    """Both ends as a process has them; either may be off. `cards` and `link` of a customer's site, `keys` of a provider."""
+
+    settings: Settings
+    store: Store
+    ports: Ports
+    inbox: Inbox
+    cards: ProviderCards | None
+    link: HttpLink | None
+    keys: Mapping[str, Sequence[bytes]]
+
+    def dressed(self, surface: Surface) -> Surface:
+        """The surface with the buttons that send."""
+        return replace(surface, sending=ProviderDesk(surface, self.cards, self._document)) if self.cards else surface
+
+    def watching(self, board: Board) -> Board:
+        """The board with what is offered to be sent."""
+        return BoardWithProvider(board, self.cards) if self.cards else board
+
+    @property
+    def chores(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
+        """What empties the outbox."""
+        return (Sender(self.cards.outbox, self.link, self.cards.paint).run,) if self.cards and self.link else ()
+
+    def intake(self, surface: Surface, records_of: RecordsOf) -> AbstractAsyncContextManager[None]:
+        """The intake while it is open; nothing where it is off."""
+        return self._serving(self._intake(surface, records_of)) if self.settings.intake_port else contextlib.nullcontext()
+
+    async def _document(self, incident: str) -> MadeTicket:
+        return await ticket_document(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
+
+    def _intake(self, surface: Surface, records_of: RecordsOf) -> Intake:
+        redis, inventory = self.store.redis, self.ports.inventory
+        arrivals = Arrivals(self.inbox, TicketBook(redis), inventory, self.ports.clock)
+
+        async def begun_of(incident: str) -> frozenset[str]:
+            try:
+                return frozenset(row.approval for row in await records_of(incident) if row.state in APPROVED)
+            except Refused as why:
+                log.warning("intake.records_unreadable", incident=incident, why=str(why)[:200])
+                return frozenset()
+
+        states = TicketStates(self.inbox, inventory, load_customer_words(self.ports.taxonomy), surface.state_of, begun_of)
+        return Intake(self.keys, arrivals, states, redis, surface.wake, Names())
+
+    @contextlib.asynccontextmanager
+    async def _serving(self, intake: Intake) -> AsyncIterator[None]:
+        runner = web.AppRunner(intake.app(), access_log=None)
+        await runner.setup()
+        try:
+            try:
+                await web.TCPSite(runner, self.settings.intake_host, self.settings.intake_port).start()
+            except OSError as why:
+                raise Refusal(f"{PREFIX}INTAKE_PORT: cannot listen on {self.settings.intake_host}: {why.strerror or why}") from why
+            log.info("intake.open", host=self.settings.intake_host, port=self.settings.intake_port, tenants=sorted(self.keys))
+            yield
+        finally:
+            await runner.cleanup()
+
+
+def provider_line(
+    settings: Settings, store: Store, ports: Ports, client: SlackClient, posted: PostedCards, inbox: Inbox, people: People
+) -> ProviderLine:
+    """Raises Refusal for a key that is none."""
+    keys = intake_keys(settings.intake_keys, ports.inventory) if settings.intake_keys else {}
+    if not settings.provider_url:
+        return ProviderLine(settings, store, ports, inbox, None, None, keys)
+    try:
+        key = key_of(settings.provider_key.get_secret_value())
+    except ValueError as why:
+        raise Refusal(f"{PREFIX}PROVIDER_KEY: {why}", 2) from why
+    kept = KeptMessages(client, posted, plans=settings.plan_blocks)
+    cards = ProviderCards(client, kept, inbox, people, Outbox(store.redis, ports.clock), ports.taxonomy)
+    return ProviderLine(settings, store, ports, inbox, cards, HttpLink(settings.provider_url, key, ports.clock), keys)
+
+
+def intake_keys(file: Path, inventory: Inventory) -> dict[str, tuple[bytes, ...]]:
+    """Tenant → its keys, old and new. Raises Refusal with every problem; a key is never printed."""
+    known = tenants_of(inventory)
+    try:
+        rows = plain(file.read_text()) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
+        raise Refusal(f"{PREFIX}INTAKE_KEYS: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
+    if not isinstance(rows, dict) or not rows:
+        raise Refusal(f"{PREFIX}INTAKE_KEYS: {file} must be a mapping of tenants, each with a list of keys", 2)
+    problems = [
+        f"{name}: no host of the inventory belongs to it; known are {', '.join(known) or 'none'}" for name in rows if name not in known
+    ]
+    keys: dict[str, tuple[bytes, ...]] = {}
+    for tenant, texts in rows.items():
+        try:
+            keys[str(tenant)] = tuple(key_of(str(text)) for text in (texts if isinstance(texts, list) else [texts]))
+        except ValueError as why:
+            problems.append(f"{tenant}: {why}")
+    if problems:
+        raise Refusal("\n".join(f"{PREFIX}INTAKE_KEYS: {problem}" for problem in problems), 2)
+    return keys

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -52,6 +53,12 @@ class LedgerSays(Refusal):
         super().__init__(str(no) or str(type(no).__doc__))
 
 
+class Sends(Protocol):
+    """Who takes the buttons that send tickets to a provider."""
+
+    async def press(self, payload: dict[str, Any]) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Surface:
     """Handed to every listener by the composition root."""
@@ -88,6 +95,8 @@ class Surface:
     """By thread."""
     roles: RoleTable = field(default_factory=RoleTable)
     """Who may do what."""
+    sending: "Sends | None" = None
+    """Where tickets are sent to a provider."""
     patience: float = STORE_SECONDS
     """How long a click may take before it is acknowledged and goes on by itself."""
 

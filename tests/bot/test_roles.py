@@ -14,6 +14,7 @@ from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.customers import inside, living
 from bot.cards.incidents import held
+from bot.cards.provider import sending
 from bot.policy.channels import NotAllowed
 from bot.policy.file import BadPolicy, in_words, load_policy
 from bot.policy.roles import ACTS, MEANS, NamedPeople, PersonRole, RoleTable, require
@@ -27,7 +28,7 @@ from tests.support.fakes_bot import OPS, Behind, slack_side
 
 def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
     said = {f"intent.{intent}" for intent in Intent}
-    pressed = {*clicks.READERS, *approval.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS}
+    pressed = {*clicks.READERS, *approval.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *sending.BUTTONS}
     filled = {*listeners.FORMS, edit_modal.CALLBACK, reject_modal.CALLBACK, inside.TELL_FORM}
     typed = set(re.findall(r"/rackmedic (\w+)", commands.UNKNOWN_COMMAND))
     made = {f"button.{one}" for one in pressed} | {f"form.{one}" for one in filled} | {f"command.{one}" for one in typed}

@@ -6,8 +6,11 @@ A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->` in the docum
 import ast
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import get_args
 
 import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from bot.cards.personal.direct import KNOWN, wish
 from bot.cards.personal.suggestions import PROMPTS
@@ -17,6 +20,7 @@ from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
 from bot.slack.manifest import SCOPES
 from graph.conversation.intents import INTENTS
+from graph.exchange.document import TicketDocument
 from graph.incident.flow import FLOW
 from tests.project.diagrams import action_states, incident_states, ladder_states
 from tests.properties import invariants
@@ -148,11 +152,28 @@ def rooms() -> str:
     return "\n".join(rows)
 
 
+def ticket() -> str:
+    """Every field of the document that travels to a provider, rows of lists below their list."""
+    rows = ["| field | |", "|---|---|"]
+    for name, field in TicketDocument.model_fields.items():
+        rows.append(f"| `{name}` | {field.description} |")
+        inside = next((part for part in get_args(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)), None)
+        for below, row in inside.model_fields.items() if inside else ():
+            rows.append(f"| `{name}[].{below}` | {row.description}{_of_templates(row)} |")
+    return "\n".join(rows)
+
+
+def _of_templates(row: FieldInfo) -> str:
+    inside = next((part for part in get_args(row.annotation) if isinstance(part, type) and issubclass(part, BaseModel)), None)
+    return ": " + ", ".join(f"`{name}` ({field.description})" for name, field in inside.model_fields.items()) if inside else ""
+
+
 PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "README.md": {"flow": flow, "grammar": grammar},
     "CONTRIBUTING.md": {"rooms": rooms, "incident": incident_states, "ladder": ladder_states, "action": action_states},
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
+    "docs/provider-link.md": {"ticket": ticket},
     "docs/settings.md": {"settings": settings},
     "docs/conversation.md": {"intents": intents, "direct": direct},
     "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},

@@ -22,11 +22,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.blocks import Card
-from bot.cards.buttons import BadForm
+from bot.cards.buttons import BadForm, OldButton
 from bot.cards.customers import inside
 from bot.cards.customers import living as customers
 from bot.cards.incidents import close_modal, held, more, notes
 from bot.cards.incidents import feedback as feedback_form
+from bot.cards.provider import sending
 from bot.cards.text import Line
 from bot.policy.channels import Place
 from bot.refusal import Refusal
@@ -253,7 +254,15 @@ def _taker(action_id: str) -> Callable[[Surface, Body], Awaitable[None]]:
     """Who takes a click."""
     if action_id in approval.BUTTONS:
         return approval_clicks.press
+    if action_id in sending.BUTTONS:
+        return _to_provider
     return home.press if action_id in held.BUTTONS else clicks.press
+
+
+async def _to_provider(surface: Surface, body: Body) -> None:
+    if surface.sending is None:
+        raise OldButton
+    await surface.sending.press(body)
 
 
 def _known(body: Body) -> Line:

@@ -1,0 +1,92 @@
+"""What the two ends say to each other, as values: every message names its type, and every answer is read strictly."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.cards.customers.view import State
+
+TICKET_SENT: Final = "rackmedic.ticket.sent"
+STATES_ASKED: Final = "rackmedic.states.asked"
+MOST_ASKED = 50
+TicketId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+FarState = Literal["received", "taken", "repairing", "proved", "closed"]
+"""How far the provider is, in the words of the customers' card."""
+assert {*get_args(FarState)} | {""} == {*get_args(State)}
+
+
+class BadMessage(Exception):
+    """Not of the shape that this version knows."""
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class TicketAnswer(_Read):
+    """The provider has it: their ticket, how far it is, and which fields they passed over."""
+
+    ticket: TicketId
+    state: FarState
+    ignored: tuple[Annotated[str, Field(max_length=120)], ...] = Field((), max_length=50)
+
+
+class StatesAnswer(_Read):
+    """How far each ticket is; one that the provider does not know as the asker's is not in it."""
+
+    states: dict[TicketId, FarState] = Field(max_length=MOST_ASKED)
+
+
+class _Envelope(_Read):
+    type: Annotated[str, Field(max_length=60)]
+    data: dict[str, Any]
+
+
+class _Asked(_Read):
+    tickets: tuple[TicketId, ...] = Field(max_length=MOST_ASKED)
+
+
+def ticket_message(document: bytes, at: datetime) -> bytes:
+    """A ticket on its way; the same bytes each time that it is sent."""
+    return b'{"type":"%s","timestamp":"%s","data":%s}' % (TICKET_SENT.encode(), at.isoformat().encode(), document)
+
+
+def states_message(tickets: Sequence[str], at: datetime) -> bytes:
+    """How far are these?"""
+    return json.dumps({"type": STATES_ASKED, "timestamp": at.isoformat(), "data": {"tickets": list(tickets)}}).encode()
+
+
+def read_message(body: bytes) -> tuple[str, dict[str, Any]]:
+    """(type, data). Raises BadMessage."""
+    try:
+        envelope = _Envelope.model_validate_json(body)
+    except ValidationError as why:
+        raise BadMessage("a message has `type` and `data`") from why
+    return envelope.type, envelope.data
+
+
+def read_asked(data: dict[str, Any]) -> tuple[str, ...]:
+    """The tickets that are asked about. Raises BadMessage."""
+    try:
+        return _Asked.model_validate(data).tickets
+    except ValidationError as why:
+        raise BadMessage(f"tickets: at most {MOST_ASKED} ids") from why
+
+
+def read_ticket_answer(body: bytes) -> TicketAnswer:
+    """Raises BadMessage."""
+    try:
+        return TicketAnswer.model_validate_json(body)
+    except ValidationError as why:
+        raise BadMessage("the intake's answer is not one to a ticket") from why
+
+
+def read_states_answer(body: bytes) -> StatesAnswer:
+    """Raises BadMessage."""
+    try:
+        return StatesAnswer.model_validate_json(body)
+    except ValidationError as why:
+        raise BadMessage("the intake's answer is not one about states") from why

@@ -1,0 +1,73 @@
+"""Signed messages, as Standard Webhooks has them (standardwebhooks.com, version 1): HMAC-SHA256 over `ID.TIMESTAMP.BODY`, the raw bytes as sent.
+
+The id is the same however often a message is sent again, and so is what makes it one. Keys are written `whsec_` and base64.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+FRESH = timedelta(minutes=5)
+"""How far a message's time may be from ours."""
+ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+PREFIX, FEWEST_BYTES, MOST_BYTES = "whsec_", 24, 64
+_ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
+_NOBODYS = b"0" * 32
+"""A key that signs nothing, so that an unknown sender takes as long as a known one."""
+
+
+class Unsigned(Exception):
+    """Not signed by a key that we know, or not now. What was wrong is for our log alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedMessage:
+    """A message whose signature holds: its id, and what tells it from the same message sent again."""
+
+    id: str
+    nonce: str
+
+
+def key_of(text: str) -> bytes:
+    """The bytes of a key as it is written. ValueError says what it must look like."""
+    try:
+        raw = base64.b64decode(text.removeprefix(PREFIX), validate=True) if text.startswith(PREFIX) else b""
+    except binascii.Error:
+        raw = b""
+    if not FEWEST_BYTES <= len(raw) <= MOST_BYTES:
+        raise ValueError(
+            f"must be {PREFIX} and {FEWEST_BYTES} to {MOST_BYTES} bytes in base64; make one: echo {PREFIX}$(openssl rand -base64 32)"
+        )
+    return raw
+
+
+def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
+    """`v1,` and the signature in base64."""
+    made = hmac.new(key, f"{id_}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(made).decode()}"
+
+
+def signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str, str]:
+    """The three headers of a message that is sent now."""
+    timestamp = str(int(at.timestamp()))
+    return {ID: id_, TIMESTAMP: timestamp, SIGNATURE: signature(key, id_, timestamp, body)}
+
+
+def verified(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
+    """Raises Unsigned. All keys are tried, for one may be on its way out."""
+    id_, timestamp, given = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
+    if not _ID.fullmatch(id_) or not re.fullmatch(r"\d{1,12}", timestamp) or len(given) > 1000:
+        raise Unsigned("the headers are not those of Standard Webhooks")
+    offered = [word.encode() for word in given.split(" ") if word.startswith("v1,")]
+    known = [signature(key, id_, timestamp, body).encode() for key in keys or (_NOBODYS,)]
+    right = [hmac.compare_digest(ours, theirs) for ours in known for theirs in offered]
+    if not (keys and any(right)):
+        raise Unsigned("no signature of a key that is known")
+    if abs(now - datetime.fromtimestamp(int(timestamp), UTC)) > FRESH:
+        raise Unsigned(f"its time is more than {FRESH.total_seconds():.0f} seconds from ours")
+    return SignedMessage(id_, hashlib.sha256(f"{id_}.{timestamp}".encode()).hexdigest())

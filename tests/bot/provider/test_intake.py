@@ -1,0 +1,134 @@
+"""The intake: a signed ticket in time is taken in once; what is forged, replayed, late or too large is not, and nobody learns why."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from fakeredis import FakeAsyncRedis
+
+from bot.provider import webhook
+from bot.provider.arrivals import Arrivals
+from bot.provider.intake import MOST_BODY, TICKETS_PER_HOUR
+from bot.provider.link import LinkAway, LinkRefused
+from bot.provider.messages import BadMessage, read_message, states_message, ticket_message
+from graph.state import CustomerThread, Item, Origin
+from tests.support.clock import SetClock
+from tests.support.fakes_bot import OPS
+from tests.support.intakes import OURS, Provider, provider
+from tests.support.tickets import MADE, SAID
+
+BODY = ticket_message(SAID.canonical(), MADE)
+ID = "msg_0123456789"
+
+
+@pytest.fixture
+async def theirs() -> AsyncIterator[Provider]:
+    async with FakeAsyncRedis() as redis, provider(redis, SetClock()) as made:
+        yield made
+
+
+def headers(theirs: Provider, body: bytes = BODY, *, id_: str = ID, key: bytes = OURS, off: timedelta = timedelta()) -> dict[str, str]:
+    return webhook.signed_headers(key, id_, theirs.clock.now() + off, body)
+
+
+def test_the_signature_is_that_of_standard_webhooks() -> None:
+    key = webhook.key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    said = b'{"test": 2432232314}'
+    assert webhook.signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", said) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.parametrize("text", ["", "secret", "whsec_", "whsec_short", "whsec_" + "A" * 200, "whsec_!!!!"])
+def test_a_key_that_is_none_is_refused_with_how_to_make_one(text: str) -> None:
+    with pytest.raises(ValueError, match="openssl rand"):
+        webhook.key_of(text)
+
+
+async def test_a_ticket_is_taken_in_once_however_often_it_is_sent(theirs: Provider) -> None:
+    first = await theirs.link().tell(ID, BODY)
+    assert isinstance(theirs.clock, SetClock)
+    theirs.clock.go(seconds=5)
+    again = await theirs.link().tell(ID, BODY)
+    assert (first.ticket, first.state) == (again.ticket, "received")
+    assert [item.kind for item in await theirs.inbox.peek(first.ticket)] == ["mention"]
+    assert theirs.woken == [first.ticket]
+
+
+async def test_what_is_forged_replayed_late_or_a_strangers_is_not_taken_in(theirs: Provider) -> None:
+    good = headers(theirs)
+    assert await theirs.post(BODY + b" ", good) == 401
+    assert await theirs.post(BODY, headers(theirs, key=b"x" * 32)) == 401
+    assert await theirs.post(BODY, {**good, webhook.ID: "msg_another_one"}) == 401
+    assert await theirs.post(BODY, {**good, webhook.SIGNATURE: "v1,"}) == 401
+    assert await theirs.post(BODY, {}) == 401
+    assert await theirs.post(BODY, headers(theirs, off=-timedelta(minutes=6))) == 401
+    assert await theirs.post(BODY, headers(theirs, off=timedelta(minutes=6))) == 401
+    assert await theirs.post(BODY, good, tenant="globex") == 401
+    assert await theirs.post(BODY, good, tenant="nobody") == 401
+    assert await theirs.inbox.open_incidents() == []
+    assert await theirs.post(BODY, good) == 200
+    assert await theirs.post(BODY, good) == 409
+    assert len(await theirs.inbox.open_incidents()) == 1
+
+
+async def test_what_is_too_large_is_not_read(theirs: Provider) -> None:
+    large = b'{"type":"rackmedic.ticket.sent","data":{"x":"' + b"x" * MOST_BODY + b'"}}'
+    assert await theirs.post(large, headers(theirs, large)) == 413
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"no json", 400),
+        (b'{"type":"rackmedic.something","data":{}}', 400),
+        (b'{"type":"rackmedic.ticket.sent","data":{"format":"rackmedic-ticket/2"}}', 422),
+        (b'{"type":"rackmedic.states.asked","data":{"tickets":["../x"]}}', 400),
+        (json.dumps({"type": "rackmedic.states.asked", "data": {"tickets": ["inc-1"] * 51}}).encode(), 400),
+    ],
+)
+async def test_what_cannot_be_read_is_refused(theirs: Provider, body: bytes, status: int) -> None:
+    assert await theirs.post(body, headers(theirs, body)) == status
+
+
+async def test_a_refusal_for_good_is_told_from_one_for_now(theirs: Provider) -> None:
+    with pytest.raises(LinkRefused, match="version 2 is not known"):
+        await theirs.link().tell(ID, b'{"type":"rackmedic.ticket.sent","data":{"format":"rackmedic-ticket/2"}}')
+    with pytest.raises(LinkRefused, match="401"):
+        await theirs.link(key=b"x" * 32).tell(ID, BODY)
+    theirs.url = "http://127.0.0.1:9"
+    with pytest.raises(LinkAway, match="cannot be reached"):
+        await theirs.link().tell(ID, BODY)
+
+
+async def test_more_tickets_than_a_customer_may_send_in_an_hour_wait(theirs: Provider) -> None:
+    for number in range(TICKETS_PER_HOUR):
+        body = ticket_message(SAID.model_copy(update={"incident": f"inc-{number}"}).canonical(), MADE)
+        assert await theirs.post(body, headers(theirs, body, id_=f"msg_number_{number}")) == 200
+    with pytest.raises(LinkAway) as away:
+        await theirs.link().tell(ID, BODY)
+    assert away.value.after > 0
+
+
+async def test_a_state_is_told_of_ones_own_tickets_alone(theirs: Provider) -> None:
+    ours = (await theirs.link().tell(ID, BODY)).ticket
+    arrivals = Arrivals(theirs.inbox, theirs.intake.arrivals.book, theirs.intake.arrivals.inventory, theirs.clock)
+    globex = (await arrivals.take_in("globex", SAID)).incident
+    thread = CustomerThread(team="T", channel="C", thread_ts="1.0")
+    origin = Origin(kind="slack", channel=OPS, tenant="acme", customer=thread)
+    slack = await theirs.inbox.open(origin, "k", lambda incident: Item(id="k", kind="mention", incident=incident, at=theirs.clock.now()))
+    assert await theirs.link().states((ours, globex, slack.incident, "inc-none")) == {ours: "received"}
+
+
+async def test_the_states_are_those_of_the_customers_card(theirs: Provider) -> None:
+    ours = (await theirs.link().tell(ID, BODY)).ticket
+    theirs.states[ours] = {"report": {"item": "x", "outcome": "handed_off"}, "ticket": {"state": "taken"}, "lifecycle": "handed_off"}
+    assert await theirs.link().states((ours,)) == {ours: "taken"}
+    theirs.states[ours] = {**theirs.states[ours], "lifecycle": "watching"}
+    assert await theirs.link().states((ours,)) == {ours: "proved"}
+
+
+def test_a_message_names_its_type() -> None:
+    assert read_message(BODY)[0] == "rackmedic.ticket.sent"
+    assert read_message(states_message(("inc-1",), MADE)) == ("rackmedic.states.asked", {"tickets": ["inc-1"]})
+    with pytest.raises(BadMessage):
+        read_message(b'{"data":{}}')

@@ -1,0 +1,205 @@
+"""A customer's own RackMedic and their provider's, two bots and one line between them: what would leave is shown, a click sends it, and the
+provider's state comes back by itself. Nothing calls into the customer's network."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.cards.provider import sending
+from bot.provider.document import MadeTicket, NothingKnown
+from bot.provider.link import ProviderLink
+from bot.provider.outbox import Outbox
+from bot.provider.sender import Sender
+from bot.slack.context import Surface
+from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.slack.provider.office import ProviderCards, ProviderDesk
+from bot.slack.provider.threads import TicketThreads
+from graph.state import Incident, Item, Origin
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import WallClock
+from tests.support.fakes_bot import OPS, Behind, slack_side
+from tests.support.intakes import Provider, provider
+from tests.support.tickets import SAID
+
+OURS: Incident = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus"}]}}
+THEIR_OWN: Incident = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "USER.CONFIG.NCCL_IB_HCA_Wrong"}]}}
+
+
+MADE_TICKET = MadeTicket(SAID)
+
+
+@dataclass
+class Site:
+    """A customer's site: its Slack, an incident in a thread of it, and what is about to leave."""
+
+    bot: Behind
+    cards: ProviderCards
+    thread: str = ""
+    incident: str = ""
+
+    def sender(self, link: ProviderLink) -> Sender:
+        return Sender(self.cards.outbox, link, self.cards.paint, ask_every=timedelta())
+
+    def shown(self) -> str:
+        rows = self.bot.slack.thread(OPS, self.thread)
+        return json.dumps([[row["text"], row.get("blocks")] for row in rows if row.get("bot_id")], ensure_ascii=False)
+
+    def button(self, action: str) -> str:
+        """The message that has this button; empty where none has."""
+        rows: list[Any] = [
+            (row["ts"], block.get("elements", [])) for row in self.bot.slack.thread(OPS, self.thread) for block in row.get("blocks") or []
+        ]
+        return next((str(ts) for ts, elements in rows if any(one.get("action_id") == action for one in elements)), "")
+
+    async def press(self, action: str, who: str = "priya") -> None:
+        await self.bot.slack.click(who, self.button(action), action)
+        await self.bot.settled()
+
+    def files(self) -> list[str]:
+        return [str(one.get("name")) for row in self.bot.slack.thread(OPS, self.thread) for one in row.get("files") or []]
+
+
+@asynccontextmanager
+async def site(made: MadeTicket | NothingKnown = MADE_TICKET) -> AsyncIterator[Site]:
+    async def document_of(_: str) -> MadeTicket:
+        if isinstance(made, NothingKnown):
+            raise made
+        return made
+
+    found: list[ProviderCards] = []
+
+    def dress(surface: Surface, redis: Any) -> Surface:
+        kept = KeptMessages(surface.client, PostedCards(redis))
+        outbox = Outbox(redis, WallClock())
+        found.append(ProviderCards(surface.client, kept, surface.inbox, surface.people, outbox, load_taxonomy()))
+        return replace(surface, sending=ProviderDesk(surface, found[0], document_of))
+
+    async with slack_side(dress) as bot:
+        here = Site(bot, found[0])
+        here.thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-[017-018]")
+        await bot.settled()
+        here.incident = str(await bot.inbox.find("T0RACK", OPS, here.thread))
+        yield here
+
+
+@asynccontextmanager
+async def providers() -> AsyncIterator[tuple[Behind, Provider]]:
+    async with slack_side() as bot, provider(bot.redis, WallClock(), bot.inbox) as at:
+        yield bot, at
+
+
+async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_providers() -> None:
+    async with site() as here, providers() as (theirs, at):
+        await here.cards.after(here.incident, THEIR_OWN)
+        assert not here.button(sending.SHOW)
+        await here.cards.after(here.incident, OURS)
+        await here.press(sending.SHOW)
+        assert here.files() == [f"ticket-{here.incident}.json"]
+        sender = here.sender(at.link())
+        assert await sender.sweep() == 0
+        assert await at.inbox.open_incidents() == []
+
+        await here.press(sending.SEND)
+        assert "On its way to your provider" in here.shown()
+        assert await sender.sweep() == 1
+        [incident] = await at.inbox.open_incidents()
+        assert "nobody has it yet" in here.shown()
+        assert incident in here.shown()
+
+        threads = await begun(theirs, at, incident)
+        assert "acme's own RackMedic sent a ticket" in threads
+        assert "~0123456789ab hangs since 02:40" in threads
+
+        for lifecycle, ticket, says in (
+            ("handed_off", "taken", "Somebody of our people has it."),
+            ("watching", "taken", "Repaired, and proved by a test."),
+            ("closed", "resolved", "Closed."),
+        ):
+            at.states[incident] = {"report": {"item": "x", "outcome": "handed_off"}, "ticket": {"state": ticket}, "lifecycle": lifecycle}  # type: ignore[typeddict-item]  # of a table
+            await here.cards.outbox.moved(
+                await here.cards.outbox.row(here.incident), (await here.cards.outbox.row(here.incident)).state, timedelta()
+            )
+            await sender.sweep()
+            assert says in here.shown()
+        assert not here.button(sending.SHOW)
+        assert await sender.sweep() == 0
+        assert "gpu-017" not in json.dumps([row["text"] for row in here.bot.slack.thread(OPS, here.thread) if row.get("bot_id")])
+
+
+async def begun(theirs: Behind, at: Provider, incident: str) -> str:
+    """The thread that the provider's first turn begins."""
+
+    async def elsewhere(item: Item) -> Origin | None:
+        return await at.inbox.origin(item.incident)
+
+    threads = TicketThreads(
+        theirs.surface.client, PostedCards(theirs.redis), at.inbox, theirs.surface.people, at.intake.arrivals.book, elsewhere
+    )
+    [item] = await at.inbox.peek(incident)
+    assert await threads.home(item)
+    return json.dumps([row.get("blocks") for row in theirs.slack.messages(OPS)], ensure_ascii=False)
+
+
+async def test_what_the_file_shows_is_what_arrives_byte_for_value() -> None:
+    async with site() as here, providers() as (_, at):
+        await here.cards.after(here.incident, OURS)
+        await here.press(sending.SHOW)
+        await here.press(sending.SEND)
+        await here.sender(at.link()).sweep()
+        [incident] = await at.inbox.open_incidents()
+        origin = await at.inbox.origin(incident)
+        assert origin
+        assert await at.intake.arrivals.book.document(origin.ticket) == SAID
+
+
+async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_itself() -> None:
+    async with site() as here, providers() as (_, at):
+        up, at.url = at.url, "http://127.0.0.1:9"
+        await here.cards.after(here.incident, OURS)
+        await here.press(sending.SHOW)
+        await here.press(sending.SEND)
+        await here.sender(at.link()).sweep()
+        assert "It goes on by itself" in here.shown()
+        at.url = up
+        row = await here.cards.outbox.row(here.incident)
+        await here.cards.outbox.put_off(row, row.trouble, timedelta())
+        await here.sender(at.link()).sweep()
+        assert "nobody has it yet" in here.shown()
+
+
+async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:
+    async with site() as here, providers() as (_, at):
+        await here.cards.after(here.incident, OURS)
+        await here.press(sending.SHOW)
+        await here.press(sending.BACK)
+        assert here.button(sending.SHOW)
+        assert not here.button(sending.SEND)
+        assert await here.sender(at.link()).sweep() == 0
+
+
+async def test_a_guest_neither_sees_nor_sends() -> None:
+    async with site() as here:
+        await here.cards.after(here.incident, OURS)
+        await here.press(sending.SHOW, who="gus")
+        assert here.files() == []
+
+
+async def test_what_cannot_be_shown_is_not_offered_to_be_sent() -> None:
+    async with site(NothingKnown("inc-x: nothing was looked at yet")) as here:
+        await here.cards.after(here.incident, OURS)
+        await here.press(sending.SHOW)
+        assert "nothing was looked at yet" in here.shown()
+        assert not here.button(sending.SEND)
+
+
+@pytest.mark.parametrize("stage", ["offered", "shown", "waiting", "sent", "refused"])
+def test_the_card_at_each_stage_is_within_slacks_limits(stage: str) -> None:
+    view = sending.ShownSending("inc-1", stage, "d" * 64, "Priya", "inc-p1", "repairing", "x" * 5000, "y" * 5000, 7)
+    card = sending.render(view)
+    assert card.blocks
+    assert len(card.text) <= 1000

@@ -1,0 +1,81 @@
+"""A provider's intake over real HTTP on this machine, and the end that calls it, on one clock."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import aiohttp
+from aiohttp import web
+from redis.asyncio import Redis
+
+from bot.desk.inbox import Inbox
+from bot.provider.arrivals import Arrivals
+from bot.provider.intake import Intake
+from bot.provider.kept import TicketBook
+from bot.provider.link import HttpLink
+from bot.provider.standing import TicketStates
+from bot.store.keys import Names
+from graph.state import Incident
+from kb.customers.words import load_customer_words
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.fakes_bot import OPS
+from tests.support.inventories import inventory
+from tools.clock import Clock
+
+OURS, THEIRS = b"k" * 32, b"g" * 32
+SITE = inventory(
+    groups={"acme": {"hosts": "gpu-[017-018]", "tenant": "acme"}, "globex": {"hosts": "gpu-[019-020]", "tenant": "globex"}},
+    channels=[{"channel": OPS, "kind": "operators"}],
+)
+
+
+@dataclass
+class Provider:
+    """The provider's end: its inbox, the states that its incidents have, and who was woken."""
+
+    redis: Redis
+    clock: Clock
+    inbox: Inbox
+    intake: Intake
+    states: dict[str, Incident]
+    url: str = ""
+    woken: list[str] = field(default_factory=list)
+
+    def link(self, tenant: str = "acme", key: bytes = OURS) -> HttpLink:
+        return HttpLink(f"{self.url}/intake/{tenant}", key, self.clock)
+
+    async def post(self, body: bytes, headers: dict[str, str], tenant: str = "acme") -> int:
+        """The status of a message made by hand."""
+        async with aiohttp.ClientSession() as session, session.post(f"{self.url}/intake/{tenant}", data=body, headers=headers) as answer:
+            await answer.read()
+            return answer.status
+
+
+@asynccontextmanager
+async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> AsyncIterator[Provider]:
+    """A real intake on a free port. `inbox` of a bot that is there already."""
+    inbox, states = inbox or Inbox(redis, clock), dict[str, Incident]()
+    made: list[Provider] = []
+
+    async def state_of(incident: str) -> Incident:
+        return states.get(incident, cast(Incident, {}))
+
+    async def nothing_begun(_: str) -> frozenset[str]:
+        return frozenset()
+
+    async def wake(incident: str) -> None:
+        made[0].woken.append(incident)
+
+    standing = TicketStates(inbox, SITE, load_customer_words(load_taxonomy()), state_of, nothing_begun)
+    intake = Intake({"acme": (THEIRS, OURS)}, Arrivals(inbox, TicketBook(redis), SITE, clock), standing, redis, wake, Names())
+    made.append(Provider(redis, clock, inbox, intake, states))
+    runner = web.AppRunner(intake.app(), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        made[0].url = f"http://{host}:{port}"
+        yield made[0]
+    finally:
+        await runner.cleanup()
