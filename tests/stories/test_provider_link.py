@@ -1,0 +1,95 @@
+"""A customer's own RackMedic and their provider's, each a real bot with a Slack and a cluster of its own: what was clicked survives kill -9 and a
+provider who is away, opens one incident there, and the customer's thread follows the repair until it is proved."""
+
+import asyncio
+import json
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bot.cards.approvals.card import APPROVE
+from bot.cards.provider import sending
+from deploy.sandbox.demo import Sandbox, bot, sandbox
+from graph.exchange.read import read_ticket
+from tests.support.terminal import rackmedic_process
+
+OPS, KEY = "C0GPUINC", "whsec_" + "QUJD" * 12
+REPORT = "@rackmedic training on gpu-[003-004] is half as fast as yesterday"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def button(world: Sandbox, action: str, thread: str = "") -> str:
+    """The latest message of the operators' channel that has it; empty where none has."""
+    rows: list[Any] = world.slack.thread(OPS, thread) if thread else world.slack.messages(OPS)
+    found = [
+        str(row["ts"])
+        for row in rows
+        for block in row.get("blocks") or []
+        for one in block.get("elements", [])
+        if one.get("action_id") == action
+    ]
+    return found[-1] if found else ""
+
+
+def said(world: Sandbox, thread: str = "") -> str:
+    """All that its bot shows there, or in one thread."""
+    rows = world.slack.thread(OPS, thread) if thread else world.slack.messages(OPS)
+    return json.dumps([[row["text"], row.get("blocks")] for row in rows if row.get("bot_id")], ensure_ascii=False)
+
+
+async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_the_thread(tmp_path: Path) -> None:
+    port, keys = free_port(), tmp_path / "keys.yaml"
+    keys.write_text(json.dumps({"acme": [KEY]}))
+    async with sandbox(tmp_path / "customer") as customer, sandbox(tmp_path / "provider", language="en") as provider:
+        link = {"RACKMEDIC_PROVIDER_URL": f"http://127.0.0.1:{port}/intake/acme", "RACKMEDIC_PROVIDER_KEY": KEY}
+        customer = replace(customer, settings={**customer.settings, **link})
+        intake = {"RACKMEDIC_INTAKE_PORT": str(port), "RACKMEDIC_INTAKE_KEYS": str(keys)}
+        provider = replace(provider, settings={**provider.settings, **intake})
+        for world in (customer, provider):
+            world.cluster.break_("G17", "gpu-003")
+
+        async with bot(customer, dict(os.environ), tmp_path / "customer.log") as first:
+            await customer.slack.connected()
+            thread = await customer.slack.say("priya", OPS, REPORT)
+            await customer.slack.wait_for(lambda: button(customer, sending.SHOW, thread))
+            await customer.slack.click("priya", button(customer, sending.SHOW, thread), sending.SHOW)
+            await customer.slack.wait_for(lambda: button(customer, sending.SEND, thread))
+            await customer.slack.click("priya", button(customer, sending.SEND, thread), sending.SEND)
+            first.kill()
+            await first.wait()
+
+        async with (
+            bot(provider, dict(os.environ), tmp_path / "provider.log"),
+            bot(customer, dict(os.environ), tmp_path / "customer.log"),
+        ):
+            await provider.slack.wait_for(lambda: "acme's own RackMedic sent a ticket" in said(provider))
+            await customer.slack.wait_for(lambda: "nobody has it yet" in said(customer, thread))
+            card = await provider.slack.wait_for(lambda: button(provider, APPROVE))
+            await provider.slack.click("priya", card, APPROVE)
+            await customer.slack.wait_for(lambda: "proved by a test" in said(customer, thread))
+            assert said(provider).count("own RackMedic sent a ticket") >= 1
+            assert len([row for row in provider.slack.messages(OPS) if "own RackMedic sent a ticket" in str(row["text"])]) == 1
+            await exported(customer, thread)
+        assert set(provider.cluster.executions.values()) == {1}
+        assert not customer.cluster.executions
+
+
+async def exported(customer: Sandbox, thread: str) -> None:
+    """The same incident as a file, of what the running bot has stored."""
+    found = [
+        word for word in said(customer, thread).replace('"', " ").replace("\\", " ").replace("_", " ").split() if word.startswith("inc-")
+    ]
+    ran = await asyncio.to_thread(
+        rackmedic_process, "ticket", "export", found[0], "-", environ=dict(customer.settings) | {"PATH": os.environ["PATH"]}
+    )
+    assert ran.returncode == 0, ran.stderr
+    document = read_ticket(ran.stdout.encode()).document
+    assert document.hosts == ("gpu-003", "gpu-004")
+    assert document.facts
