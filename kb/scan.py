@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from ahocorasick_rs import AhoCorasick
+
 LONGEST = 16_384
 """Characters of a line that are looked at: a tenant can print a line of any length."""
 
@@ -25,17 +27,28 @@ def lines_in(text: str) -> list[str]:
 Span = tuple[int, int]
 
 
-def candidates(text: str, needles: Iterable[str]) -> list[Span]:
-    """Start and end of every line that holds one of the needles, in order."""
-    spans: dict[int, int] = {}
-    for needle in needles:
-        at = text.find(needle)
-        while at >= 0:
-            end = text.find("\n", at)
-            end = len(text) if end < 0 else end
-            spans[text.rfind("\n", 0, at) + 1] = end
-            at = text.find(needle, end)
-    return sorted(spans.items())
+class Needles:
+    """Words to look for, all of them in one pass over a text, however many there are. None holds the end of a line."""
+
+    def __init__(self, needles: Iterable[str]) -> None:
+        self._needles = tuple(dict.fromkeys(needles))
+        self._search = AhoCorasick(self._needles)
+
+    def in_line(self, line: str) -> set[str]:
+        """Those that the line holds."""
+        return {self._needles[which] for which, _, _ in self._search.find_matches_as_indexes(line, overlapping=True)}
+
+    def in_text(self, text: str) -> dict[Span, set[str]]:
+        """Start and end of every line that holds any, in order, and those that it holds."""
+        lines: dict[Span, set[str]] = {}
+        end = -1
+        for which, at, until in self._search.find_matches_as_indexes(text, overlapping=True):  # by where they end
+            if until > end:
+                end = text.find("\n", until)
+                end = len(text) if end < 0 else end
+                held = lines[text.rfind("\n", 0, at) + 1, end] = set()
+            held.add(self._needles[which])
+        return lines
 
 
 def lines_of(text: str, spans: Sequence[Span]) -> list[tuple[int, str]]:

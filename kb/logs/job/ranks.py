@@ -40,7 +40,7 @@ def untag(line: str) -> tuple[str | None, str]:
 
 def rank_within(line: str) -> str | None:
     """A rank that the message itself names (`[Rank 2]`, `[PG 0 Rank 2]`)."""
-    found = _INSIDE.search(line[:2000])
+    found = _INSIDE.search(line[:2000]) if "ank" in line else None
     return next((str(int(group)) for group in found.groups() if group), None) if found else None
 
 

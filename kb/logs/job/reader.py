@@ -18,9 +18,10 @@ from kb.logs.job.ranks import file_of, nccl_device, rank_of_file, rank_within, u
 from kb.logs.job.rows import EXPLODING, HINTS, NEEDLES, ErrorRow, classify, eligible
 from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import LONGEST, Span, candidates, zeroed
+from kb.scan import LONGEST, Needles, Span, zeroed
 
 NEEDED = ("==> ", "Traceback (most", "NCCL version ", *NEEDLES)
+_NEEDED = Needles(NEEDED)
 _LAUNCHERS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SystemExit", "KeyboardInterrupt"}
 )
@@ -275,8 +276,8 @@ def job_events(text: str, now: datetime | None = None) -> list[Event]:
 
 
 def _spans(text: str) -> list[Span]:
-    spans = dict(candidates(text, NEEDED))
-    for found in EXPLODING.finditer(text):
+    spans = set(_NEEDED.in_text(text))
+    for found in EXPLODING.finditer(text) if "rad" in text else ():
         end = text.find("\n", found.start())
-        spans[text.rfind("\n", 0, found.start()) + 1] = len(text) if end < 0 else end
-    return sorted(spans.items())
+        spans.add((text.rfind("\n", 0, found.start()) + 1, len(text) if end < 0 else end))
+    return sorted(spans)

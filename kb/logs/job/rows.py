@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kb.scan import zeroed
+from kb.scan import Needles, zeroed
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +177,13 @@ HINTS = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})
 """What NCCL chose: evidence, but nobody failed."""
 
 
+_PLACES = {needle: [place for place, row in enumerate(ROWS) if needle in row.zeroed] for row in ROWS for needle in row.zeroed}
+_ZEROED = Needles(_PLACES)
+
+
 def eligible(line: str) -> tuple[ErrorRow, ...]:
     """The rows that may have a line whose digits are zeros, and every other line that becomes the same."""
-    return tuple(row for row in ROWS if any(needle in line for needle in row.zeroed))
+    return tuple(ROWS[place] for place in sorted({place for needle in _ZEROED.in_line(line) for place in _PLACES[needle]}))
 
 
 def classify(line: str, rows: Iterable[ErrorRow] = ROWS) -> tuple[str, Mapping[str, Any]] | None:

@@ -13,10 +13,10 @@ from typing import Any
 from kb.address import bdf
 from kb.logs.event import Event
 from kb.logs.kernel.causes import once_killed, with_causes
-from kb.logs.kernel.rows import NEEDLES, ROWS, MessageRow
+from kb.logs.kernel.rows import NEEDLES, MessageRow, eligible
 from kb.logs.kernel.xid_text import nvlink5, sxid, xid
 from kb.logs.timestamps import Prefix, headed, split
-from kb.scan import Span, candidates, lines_of
+from kb.scan import Needles, Span, lines_of
 
 BOOT = re.compile(r"-- Boot ([0-9a-f]{32}) --")
 _LOST = re.compile(r"NVRM: GPU (\S{1,20}): GPU has fallen off the bus")
@@ -39,6 +39,7 @@ _AER_NAMES = (
 _NVRM = ("API mismatch", "has the version", "fallen off the bus", "The NVIDIA GPU ")
 NEEDED = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTES, *_AER_NAMES, *_NVRM, *NEEDLES)
 """What a line must hold to be looked at."""
+_NEEDED = Needles(NEEDED)
 
 MOST_NAMED = 4096
 """Kinds of event by value and device that are told apart. No machine has so many: of more only the number is kept."""
@@ -96,7 +97,7 @@ class KernelReader:
             self._prefixed = _has_prefixes(text)
         self._booted |= "Linux version " in text
         self._nvidia |= "NVRM" in text or "nvidia" in text
-        for _, line in lines_of(text, candidates(text, NEEDED) if spans is None else spans):
+        for _, line in lines_of(text, list(_NEEDED.in_text(text)) if spans is None else spans):
             if self.left_out < MOST_LOST:
                 self._line(line)
             else:
@@ -216,8 +217,8 @@ class KernelReader:
         if name := _AER_NAME.match(message):
             self._name_aer(name[1], name[2])
             return None
-        for row in ROWS:
-            if row.needle in message and prefix.source in row.sources and (found := row.pattern.match(message)):
+        for row in eligible(message):
+            if prefix.source in row.sources and (found := row.pattern.match(message)):
                 return _Said(row.kind, *_read(row, found))
         return None
 

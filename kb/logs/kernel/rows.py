@@ -7,6 +7,8 @@ character and every repetition is bounded, so a hostile line costs no more than 
 import re
 from dataclasses import dataclass
 
+from kb.scan import Needles
+
 BDF = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 
 
@@ -120,3 +122,10 @@ ROWS = (
 )  # fmt: skip
 
 NEEDLES = tuple(dict.fromkeys(row.needle for row in ROWS))
+_PLACES = {needle: [place for place, row in enumerate(ROWS) if row.needle == needle] for needle in NEEDLES}
+_NEEDLES = Needles(NEEDLES)
+
+
+def eligible(message: str) -> tuple[MessageRow, ...]:
+    """The rows whose needle a message holds, in their order."""
+    return tuple(ROWS[place] for place in sorted(place for needle in _NEEDLES.in_line(message) for place in _PLACES[needle]))

@@ -5,7 +5,7 @@ for every *kind* of line, not for every line. Typed events are extracted from th
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -22,7 +22,7 @@ from kb.logs.templates.masks import mask, mask_around_xid, one_hex
 from kb.logs.templates.merge import SHOWN, Tally, few
 from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import DIGITS, Span, candidates, zeroed
+from kb.scan import DIGITS, Needles, Span, zeroed
 
 Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
 BLOCK = 1 << 22
@@ -158,18 +158,14 @@ class Compressor:
     def _shape(self, shapes: Sequence[str]) -> None:
         """Python code per shape of line."""
         text = "\n".join(shapes)
-        kernel = {start for start, _ in candidates(text, _KERNEL)}
-        job = {start for start, _ in candidates(text, _JOB)}
-        exploding = {text.rfind("\n", 0, found.start()) + 1 for found in EXPLODING.finditer(text)}
-        numbers: dict[int, tuple[bytes, ...]] = {}
-        for needle, zeros in _NUMBERS:
-            for start, _ in candidates(text, (zeros,)):
-                numbers[start] = (*numbers.get(start, ()), needle)
+        held = {start: needles for (start, _), needles in _NEEDLES.in_text(text).items()}
         at = 0
         for shape in shapes:
-            sure = at in job or at in exploding
-            kind = self._kind(shape, at in kernel, sure or at in numbers)
-            self._shapes[shape] = kind if sure or at not in numbers else replace(kind, numbers=numbers[at])
+            needles = held.get(at, _NONE)
+            sure = not needles.isdisjoint(_JOB) or (_GRADIENT in needles and EXPLODING.search(shape) is not None)
+            numbers = () if sure else tuple(needle for needle, zeros in _NUMBERS if zeros in needles)
+            kind = self._kind(shape, not needles.isdisjoint(_KERNEL), sure or bool(numbers))
+            self._shapes[shape] = replace(kind, numbers=numbers) if numbers else kind
             at += len(shape) + 1
 
     def _kind(self, line: str, kernel: bool, job: bool) -> _Kind:
@@ -262,13 +258,13 @@ def _start_of(line: bytes) -> str:
     return line[:SHOWN].decode("utf-8", "replace")
 
 
-def _masked(needles: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(zeroed, needles)))
-
-
 _EXACT = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
-_KERNEL, _JOB = _masked(KERNEL), tuple(needle for needle in JOB if needle not in _EXACT)
+_KERNEL, _JOB = frozenset(map(zeroed, KERNEL)), frozenset(JOB) - frozenset(_EXACT)
 _NUMBERS = tuple((needle.encode(), zeroed(needle)) for needle in _EXACT)
+_GRADIENT = "rad"
+"""What every line about a gradient holds."""
+_NEEDLES = Needles((*_KERNEL, *_JOB, *(zeros for _, zeros in _NUMBERS), _GRADIENT))
+_NONE: Set[str] = frozenset()
 
 
 def _blocks(source: Source) -> Iterator[bytes]:
