@@ -8,7 +8,7 @@ import typer
 
 from bot.terminal.edge import answer, fail, run
 from bot.terminal.edge import settings as settings_of
-from bot.terminal.options import Config, Inventory, Json, Sandbox
+from bot.terminal.options import Attach, Config, Hosts, Inventory, Json, Sandbox
 
 PANEL = "Ask from a terminal; changes nothing on any host"
 commands = typer.Typer()
@@ -17,11 +17,9 @@ commands = typer.Typer()
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004] -i inventory.yaml")
 def diagnose(
     text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
-    hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
+    hosts: Hosts = "",
     inventory: Inventory = None,
-    attach: Annotated[
-        list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")
-    ] = None,
+    attach: Attach = None,
     sandbox: Sandbox = None,
     replies: Annotated[
         Path | None, typer.Option("--replies", metavar="FILE", help="What is said in the thread: a YAML list of {after, by, text}.")
@@ -43,11 +41,9 @@ def diagnose(
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic chat 'job 4711 hangs' -i inventory.yaml")
 def chat(
     text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; asked for without.")] = "",
-    hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")] = "",
+    hosts: Hosts = "",
     inventory: Inventory = None,
-    attach: Annotated[
-        list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")
-    ] = None,
+    attach: Attach = None,
     sandbox: Sandbox = None,
     by: Annotated[str, typer.Option("--as", metavar="NAME", help="Under which name you speak; it proves nothing.")] = "you",
     config: Config = None,

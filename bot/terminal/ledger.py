@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator
 from rich.table import Table
 from rich.text import Text
 
-from bot.refusal import Refusal
 from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.store.ledger import open_ledger
-from bot.store.store import StoreUnavailable, open_store
 from bot.terminal.paper import paper
+from bot.terminal.stored import stored
 from kb.redact import visible
 from tools.inventory.hosts import Inventory
 from tools.ledger.brakes import Brakes, BrakeStatus
@@ -28,16 +27,8 @@ NO_HOSTS = Inventory(hosts={}, groups={})
 async def _ledger(settings: Settings) -> AsyncIterator[Ledger]:
     """The ledger, whatever the inventory says: a kill switch must work beside a broken one, and nothing here starts a remedy."""
     set_up_logs(settings.log_level, settings.log_format)
-    try:
-        store = await open_store(settings.redis_url or None, settings.data_dir)
-    except StoreUnavailable as why:
-        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
-    try:
-        if store.forgets:
-            raise Refusal("there is no Redis with a ledger here: set RACKMEDIC_REDIS_URL to the one that `rackmedic serve` uses")
+    async with stored(settings, "a ledger") as store:
         yield await open_ledger(settings, store, NO_HOSTS, WallClock())
-    finally:
-        await store.aclose()
 
 
 def who() -> str:

@@ -14,3 +14,5 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout;
 Sandbox = Annotated[
     Path | None, typer.Option("--sandbox", metavar="FILE", help="A case file: its simulated cluster instead of real hosts.")
 ]
+Hosts = Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")]
+Attach = Annotated[list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read along; may be given again.")]

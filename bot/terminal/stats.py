@@ -12,28 +12,19 @@ from rich.text import Text
 from bot.cards.incidents.feedback import REASONS
 from bot.desk.course import Summary, percentile, summed
 from bot.desk.courses import Courses
-from bot.refusal import Refusal
 from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
-from bot.settings import PREFIX, Settings
-from bot.store.store import StoreUnavailable, open_store
+from bot.settings import Settings
 from bot.terminal.paper import paper
+from bot.terminal.stored import stored
 from kb.redact import visible
 
 
 async def show_stats(settings: Settings, days: int, *, as_json: bool) -> int:
     """Print them. Raises Refusal where there is no store to read."""
     set_up_logs(settings.log_level, settings.log_format)
-    try:
-        store = await open_store(settings.redis_url or None, settings.data_dir)
-    except StoreUnavailable as why:
-        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
-    try:
-        if store.forgets:
-            raise Refusal(f"there is no Redis here that remembers incidents: set {PREFIX}REDIS_URL to the one that `rackmedic serve` uses")
+    async with stored(settings, "incidents") as store:
         summary = summed(*await Courses(store.redis).since(WallClock().now() - timedelta(days=days)))
-    finally:
-        await store.aclose()
     if as_json:
         print(json.dumps(stats_document(summary)))
     else:

@@ -1,22 +1,19 @@
 """`rackmedic ticket export|import`: a ticket as a file, for sites whose provider is not reached over a network, or not yet."""
 
-import contextlib
 import json as json_of
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from bot.refusal import Refusal
-from bot.settings import PREFIX, Settings
 from bot.terminal.edge import run
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Config, Inventory, Json
-from bot.terminal.shared import replace_inventory
+
+if TYPE_CHECKING:
+    from bot.settings import Settings
 
 ticket = typer.Typer(
     name="ticket",
@@ -43,7 +40,10 @@ def export_ticket(
     Names of models, data, programs, people, addresses and hosts that are not in question leave as signatures alone; the salt stays in your
     Redis. Nothing is sent.
     """
-    settings = replace_inventory(settings_of(config), inventory)
+    settings = settings_of(config)
+    from bot.terminal.shared import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
     run(lambda: _export(settings, incident, file, preview=preview, as_json=json))
 
 
@@ -60,19 +60,23 @@ def import_ticket(
 
     What it says is evidence of low trust: it says where to look, and your own looks decide.
     """
-    settings = replace_inventory(settings_of(config), inventory)
+    settings = settings_of(config)
+    from bot.terminal.shared import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
     run(lambda: _import(settings, file, tenant, preview=preview, as_json=json))
 
 
-async def _export(settings: Settings, incident: str, file: Path, *, preview: bool, as_json: bool) -> int:
+async def _export(settings: "Settings", incident: str, file: Path, *, preview: bool, as_json: bool) -> int:
     from bot.provider.document import NothingKnown, ticket_document
     from bot.run.world import WallClock, site_inventory
+    from bot.terminal.stored import stored  # brings Redis' client
     from tools.evidence import DirectoryEvidence
 
-    async with _store(settings) as redis:
+    async with stored(settings, "incidents") as store:
         evidence = DirectoryEvidence(settings.evidence_dir)
         try:
-            made = await ticket_document(redis, evidence, await site_inventory(settings), incident, WallClock())
+            made = await ticket_document(store.redis, evidence, await site_inventory(settings), incident, WallClock())
         except NothingKnown as why:
             raise Refusal(str(why)) from why
     raw, whole = made.document.canonical(), _readable(made.document.canonical())
@@ -88,11 +92,12 @@ async def _export(settings: Settings, incident: str, file: Path, *, preview: boo
     return 0
 
 
-async def _import(settings: Settings, file: Path, tenant: str, *, preview: bool, as_json: bool) -> int:
+async def _import(settings: "Settings", file: Path, tenant: str, *, preview: bool, as_json: bool) -> int:
     from bot.desk.inbox import Inbox
     from bot.provider.arrivals import Arrivals, tenants_of
     from bot.provider.kept import TicketBook
     from bot.run.world import WallClock, site_inventory
+    from bot.terminal.stored import stored
     from graph.exchange.read import BadTicket, read_ticket
 
     try:
@@ -102,35 +107,23 @@ async def _import(settings: Settings, file: Path, tenant: str, *, preview: bool,
     if read.ignored:
         typer.echo(f"passed over, not known to this version: {', '.join(read.ignored)}", err=True)
     if preview:
-        Console().print(Text(_readable(read.document.canonical())))
+        from rich.text import Text
+
+        from bot.terminal.paper import paper
+
+        paper().print(Text(_readable(read.document.canonical())))
         return 0
     inventory = await site_inventory(settings)
     known = tenants_of(inventory)
     if not tenant and len(known) != 1:
         raise Refusal(f"--tenant: say whose ticket it is: {', '.join(known) or 'no host of the inventory belongs to a tenant'}", 2)
-    async with _store(settings) as redis:
-        arrivals = Arrivals(Inbox(redis, WallClock()), TicketBook(redis), inventory, WallClock())
+    async with stored(settings, "incidents") as store:
+        arrivals = Arrivals(Inbox(store.redis, WallClock()), TicketBook(store.redis), inventory, WallClock())
         came = await arrivals.take_in(tenant or known[0], read.document)
     row = {"incident": came.incident, "opened": came.opened, "again": came.again, "ignored": list(read.ignored), **_counts(read.document)}
     said = "was imported before" if came.again else "is opened" if came.opened else "has the news"
     _say(row, as_json, f"{came.incident} {said}: {_in_words(row)}. The bot on this Redis takes it from here.")
     return 0
-
-
-@contextlib.asynccontextmanager
-async def _store(settings: Settings) -> AsyncIterator[Any]:
-    from bot.store.store import StoreUnavailable, open_store
-
-    try:
-        store = await open_store(settings.redis_url or None, settings.data_dir)
-    except StoreUnavailable as why:
-        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
-    try:
-        if store.forgets:
-            raise Refusal(f"there is no Redis with incidents here: set {PREFIX}REDIS_URL to the one that `rackmedic serve` uses")
-        yield store.redis
-    finally:
-        await store.aclose()
 
 
 def _raw(file: Path) -> bytes:

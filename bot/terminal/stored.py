@@ -1,0 +1,23 @@
+"""What `rackmedic serve` keeps in Redis, as a command of the same settings finds it."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from bot.refusal import Refusal
+from bot.settings import PREFIX, Settings
+from bot.store.store import Store, StoreUnavailable, open_store
+
+
+@contextlib.asynccontextmanager
+async def stored(settings: Settings, what: str) -> AsyncIterator[Store]:
+    """The store; Refusal, naming `what` was looked for, where there is none that outlives this command."""
+    try:
+        store = await open_store(settings.redis_url or None, settings.data_dir)
+    except StoreUnavailable as why:
+        raise Refusal(f"{PREFIX}REDIS_URL: {why}") from why
+    try:
+        if store.forgets:
+            raise Refusal(f"there is no Redis with {what} here: set {PREFIX}REDIS_URL to the one that `rackmedic serve` uses")
+        yield store
+    finally:
+        await store.aclose()
