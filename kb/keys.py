@@ -152,6 +152,8 @@ KEYS = _rows("""
     pcie.width_max                   | int   | gpu     |      | lanes the device can (LnkCap)
     pcie.downgraded                  | bool  | gpu     |      | LnkSta width below LnkCap, or speed marked downgraded
     pcie.acs                         | bool  | bridge  |      | ACS source validation on
+    pcie.nvswitches                  | list  | host    |      | PCI addresses of the NVSwitches that lspci lists
+    pcie.buses                       | list  | host    |      | PCI buses with a bridge on them or behind one, as 0000:17
     ib.count                         | int   | host    |      | HCAs that ibstat lists
     ib.state                         | str   | hca     |      | Active Down Initializing Armed
     ib.phys_state                    | str   | hca     |      | LinkUp Disabled Polling Sleep

@@ -72,6 +72,8 @@ WORDS = _rows("""
     pcie.gpu_count                  | {value} GPUs are on the PCIe bus
     pcie.absent                     | {device} is not on the PCIe bus
     pcie.acs                        | ACS at PCIe bridge {device}: {value}
+    pcie.nvswitches                 | NVSwitches that lspci lists: {value}
+    pcie.buses                      | PCI buses there are: {value}
     pcie.rev_ff                     | {device} does not answer on the PCIe bus (rev ff)
     pcie.downgraded                 | the PCIe link of {device} runs below what it can
     ib.count                        | {value} InfiniBand adapters are listed

@@ -1,7 +1,8 @@
 """Events of devices that a machine does not have: they speak for nothing, and are told as a note. Pure.
 
 Which devices there are, nvidia-smi, lspci and ibstat say, and the profile of a machine that fits what they list: a GPU that fell off the bus is
-one that it has. A line that names any other address, whoever wrote it, must not convict a healthy machine.
+one that it has. NVSwitches lspci lists, and of what may report a PCIe error it says on which buses anything can be. A line that names any other
+address, whoever wrote it, must not convict a healthy machine.
 """
 
 from collections import defaultdict
@@ -20,7 +21,9 @@ ELSEWHERE = "elsewhere"
 
 UNLISTED: Final = "unlisted"
 LISTS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")
-"""Keys of what tools list."""
+"""Keys of what tools list, one a device."""
+WHOLE_LISTS = ("pcie.nvswitches", "pcie.buses")
+"""Keys of what lspci lists as a whole, one a host."""
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class Listed:
     smi: set[str] = field(default_factory=set)
     pci: set[str] = field(default_factory=set)
     hcas: set[str] = field(default_factory=set)
+    whole: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def gpus(self, table: frozenset[str], everywhere: frozenset[str]) -> frozenset[str] | None:
         """All addresses at which it may have GPUs; None where that is not known: a GPU that is gone is listed by no tool."""
@@ -51,33 +55,63 @@ class Devices:
     hcas: Mapping[str, Places]
     whole: frozenset[str]
     """Hosts whose profile says all that they may have. Of any other, what no tool lists may have gone."""
+    switches: Mapping[str, Places] = field(default_factory=dict)
+    buses: Mapping[str, Places] = field(default_factory=dict)
+    complete: frozenset[tuple[str, str]] = frozenset()
+    """(host, key) of whole lists from which nothing is missing that another host's has."""
 
     @classmethod
     def of(cls, facts: Iterable[Fact], bus: Callable[[str], Sequence[str]], adapters: Callable[[str], object]) -> "Devices":
         """`bus(host)` is the SKU's bus table, `adapters(host)` how many its SKU has."""
         hosts: dict[str, Listed] = defaultdict(Listed)
         for fact in facts:
-            if fact.key in LISTS and fact.host and fact.status is Status.OK:
+            if fact.host and fact.status is Status.OK:
                 _list(hosts[fact.host], fact)
         everywhere = frozenset().union(*(row.smi | row.pci for row in hosts.values()))
         tables = {host: frozenset(filter(None, map(bdf, bus(host)))) for host in hosts}
         gpus = {host: row.gpus(tables[host], everywhere) for host, row in hosts.items()}
         hcas = {host: frozenset(row.hcas) if row.hcas and adapters(host) == len(row.hcas) else None for host, row in hosts.items()}
         whole = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
-        return cls({**gpus, "": _all(gpus.values())}, {**hcas, "": _all(hcas.values())}, whole)
+        switches, buses = (_everywhere(hosts, key) for key in WHOLE_LISTS)
+        complete = frozenset((host, key) for key in WHOLE_LISTS for host in _complete(hosts, key))
+        return cls({**gpus, "": _all(gpus.values())}, {**hcas, "": _all(hcas.values())}, whole, switches, buses, complete)
 
     def unknown_at(self, fact: Fact) -> bool:
         """Whether the fact is of a device, known by its address alone, that its host does not have; of no host: that none of them has."""
         row = find(fact.key)
-        if row is None or row.scope not in ("gpu", "hca") or not fact.device:
+        known = self._known(row.scope).get(fact.host) if row is not None and fact.device else None
+        address = bdf(_address(fact)) if known is not None else None
+        if known is None or address is None:
             return False
-        known = (self.gpus if row.scope == "gpu" else self.hcas).get(fact.host)
-        address = bdf(fact.device) if known is not None else None
-        return known is not None and address is not None and address not in known
+        return address not in known and address.rpartition(":")[0] not in known
 
-    def how_sure(self, host: str) -> Literal[True, "unlisted"]:
+    def _known(self, scope: str) -> Mapping[str, Places]:
+        return {"gpu": self.gpus, "hca": self.hcas, "nvswitch": self.switches, "bridge": self.buses}.get(scope, {})
+
+    def how_sure(self, fact: Fact) -> Literal[True, "unlisted"]:
         """True where a host has no other devices; UNLISTED where it lists no others. Such an event convicts nobody, but it is not nothing."""
-        return True if host in self.whole or not host else UNLISTED
+        row = find(fact.key)
+        key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(row.scope if row else "")
+        sure = (fact.host, key) in self.complete if key else fact.host in self.whole
+        return True if sure or not fact.host else UNLISTED
+
+
+def _address(fact: Fact) -> str:
+    """An NVSwitch goes by its number, and says its address beside it."""
+    return str(fact.attrs.get("bdf", "")) if fact.key == "kernel.sxid" else fact.device or ""
+
+
+def _everywhere(hosts: Mapping[str, Listed], key: str) -> dict[str, Places]:
+    """Host by host what its list and all others' hold, for what a host lost is on other hosts' still; None where it has no list."""
+    every = frozenset().union(*(row.whole.get(key, frozenset()) for row in hosts.values()))
+    found: dict[str, Places] = {host: every if key in row.whole else None for host, row in hosts.items()}
+    return {**found, "": _all(found.values())}
+
+
+def _complete(hosts: Mapping[str, Listed], key: str) -> list[str]:
+    lists = {host: row.whole[key] for host, row in hosts.items() if key in row.whole}
+    every = frozenset().union(*lists.values())
+    return [host for host, own in lists.items() if own == every] if len(lists) > 1 else []
 
 
 def _all(places: Collection[Places]) -> Places:
@@ -86,16 +120,19 @@ def _all(places: Collection[Places]) -> Places:
 
 
 def _list(listed: Listed, fact: Fact) -> None:
-    where = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
-    address = bdf(str(fact.attrs.get("bdf", fact.device) if fact.key == "pcie.rev_ff" else fact.value))
-    if address is not None:
-        where.add(address)
+    if fact.key in WHOLE_LISTS and isinstance(fact.value, list | tuple):
+        listed.whole[fact.key] = listed.whole.get(fact.key, frozenset()) | frozenset(map(str, fact.value))
+    elif fact.key in LISTS:
+        where = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
+        address = bdf(str(fact.attrs.get("bdf", fact.device) if fact.key == "pcie.rev_ff" else fact.value))
+        if address is not None:
+            where.add(address)
 
 
 def mark_nowhere(facts: Sequence[Fact], devices: Devices) -> list[Fact]:
     """Events of devices that no such machine has, marked."""
     return [
-        replace(fact, attrs={**fact.attrs, ELSEWHERE: devices.how_sure(fact.host)})
+        replace(fact, attrs={**fact.attrs, ELSEWHERE: devices.how_sure(fact)})
         if fact.key.startswith(KERNEL) and devices.unknown_at(fact)
         else fact
         for fact in facts
@@ -107,7 +144,7 @@ def notes(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in facts:
         if fact.host and fact.key.startswith(KERNEL) and fact.attrs.get(ELSEWHERE):
-            found[fact.host, fact.check].add(fact.device or "")
+            found[fact.host, fact.check].add(_address(fact))
     return [(host, check, f"events at {_some(names)} count for nothing: it has no such device") for (host, check), names in found.items()]
 
 

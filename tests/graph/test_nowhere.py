@@ -97,3 +97,67 @@ def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
 
     assert not supported(4), "all that its profile knows are listed"
     assert supported(3), "the one that is missing may be this one"
+
+
+SWITCHES = ("0000:83:00.0", "0000:84:00.0")
+BUSES = ("0000:15", "0000:19", "0000:3b")
+
+
+def lists(host: str, switches: tuple[str, ...] = SWITCHES, buses: tuple[str, ...] = BUSES) -> list[Fact]:
+    return [fact(host, "lspci", "pcie.nvswitches", list(switches)), fact(host, "lspci", "pcie.buses", list(buses))]
+
+
+def sxid(address: str, host: str = "n2") -> Fact:
+    return fact(host, "dmesg", "kernel.sxid", 20034, "nvswitch0", attrs={"bdf": address, "fatal": True, "link": 30})
+
+
+def judged(*facts: Fact, hosts: tuple[str, ...] = HOSTS) -> Assessment:
+    return assess([*seen(), *facts], Lens(load_taxonomy(), CHECKS, bus=lambda host: BUS), hosts, None, T0)
+
+
+def every(**more: tuple[str, ...]) -> list[Fact]:
+    return [row for host in HOSTS for row in lists(host, more.get(host, SWITCHES))]
+
+
+SWITCH = "INTERCONNECT.NVSWITCH.Fatal_SXid"
+
+
+def test_an_sxid_of_a_switch_that_the_node_has_is_the_cause() -> None:
+    assert [row.label for row in judged(*every(), sxid(SWITCHES[1])).root_causes()] == [SWITCH]
+
+
+def test_an_sxid_of_a_switch_that_no_node_has_convicts_nobody_and_is_told() -> None:
+    now = judged(*every(), sxid(PHANTOM))
+    assert not any(match.fact.key == "kernel.sxid" for row in now.rows for match in row.support)
+    assert look([*seen(), *every(), sxid(PHANTOM)]).finding == "no_fault"
+    assert ("n2", "dmesg", f"events at {PHANTOM} count for nothing: it has no such device") in [
+        (row.host, row.check, row.why) for row in now.could_not_look()
+    ]
+
+
+def test_a_switch_that_only_this_node_no_longer_lists_is_one_that_it_has() -> None:
+    assert [row.label for row in judged(*every(n2=SWITCHES[:1]), sxid(SWITCHES[1])).root_causes()] == [SWITCH]
+
+
+def test_where_one_node_alone_was_listed_a_switch_may_have_gone_from_it() -> None:
+    assert not judged(*lists("n2"), sxid(PHANTOM)).root_causes()
+    assert look([*seen(), *lists("n2"), sxid(PHANTOM)]).finding == "abstained"
+
+
+def test_where_nobody_lists_switches_nobody_knows_which_there_are() -> None:
+    assert [row.label for row in judged(sxid(PHANTOM)).root_causes()] == [SWITCH]
+
+
+@pytest.mark.parametrize(
+    ("device", "counts"), [("0000:19:00.0", True), ("0000:15:01.0", True), ("0000:3b:1f.7", True), ("0000:ab:00.0", False), ("eth0", True)]
+)
+def test_a_pcie_error_counts_where_a_bus_is(device: str, *, counts: bool) -> None:
+    rows = judged(*every(), fact("n2", "dmesg", "kernel.aer", "fatal", device)).rows
+    assert any(match.fact.key == "kernel.aer" for row in rows for match in row.support) is counts
+
+
+@pytest.mark.parametrize("key", ["kernel.aer", "kernel.pcie_hotplug"])
+def test_no_error_of_a_bus_that_no_machine_has_moves_any_cause(key: str) -> None:
+    calm, said = judged(*every()), fact("n2", "dmesg", key, {"kernel.aer": "fatal"}.get(key, "link_down"), PHANTOM)
+    assert {row.label for row in judged(*every(), said).rows if row.support} == {row.label for row in calm.rows if row.support}
+    assert look([*seen(), *every(), said]).finding == look([*seen(), *every()]).finding == "no_fault"

@@ -301,6 +301,15 @@ def test_bridges_tell_acs_and_count_no_gpus() -> None:
     assert not by_device(facts, "pcie.gpu_count")
 
 
+def test_nvswitches_and_buses_are_listed_whole() -> None:
+    behind = "0000:17:00.0 PCI bridge: Broadcom / LSI PEX890xx\n\tBus: primary=17, secondary=18, subordinate=1a, sec-latency=0\n"
+    assert value(read("lspci", LSPCI), "pcie.nvswitches") == ["0000:83:00.0"]
+    assert not by_device(read("lspci", LSPCI), "pcie.buses")
+    assert value(read("lspci", behind), "pcie.buses") == ["0000:17", "0000:18", "0000:19", "0000:1a"]
+    assert not by_device(read("lspci", BRIDGES), "pcie.buses"), "a bridge that does not say what is behind it may lead anywhere"
+    assert not by_device(read("lspci", behind), "pcie.nvswitches")
+
+
 def test_capabilities_that_need_root_are_not_looked_at() -> None:
     text = "0000:19:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)\n\tCapabilities: <access denied>\n"
     facts = read("lspci", text)

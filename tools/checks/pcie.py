@@ -4,6 +4,7 @@
         LnkCap: Port #0, Speed 32GT/s, Width x16, ASPM not supported
         LnkSta: Speed 8GT/s (downgraded), Width x8 (downgraded)
 0000:97:01.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (prog-if 00 [Normal decode])
+        Bus: primary=97, secondary=98, subordinate=9b, sec-latency=0
         ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
 """
 
@@ -23,6 +24,7 @@ _NVIDIA = re.compile(r"NVIDIA|\[10de:")
 _LINK = re.compile(
     r"\s*(LnkCap|LnkSta):.{0,40}?Speed (\d{1,3}(?:\.\d)?)GT/s( \(downgraded\))?.{0,12}?,? ?Width x(\d{1,2})( \(downgraded\))?"
 )
+_BUS = re.compile(r"\s*Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})\b")
 _ACS = re.compile(r"\s*ACSCtl:\s*SrcValid([+-])")
 
 
@@ -35,11 +37,23 @@ class _Function:
     head: str
     links: dict[str, re.Match[str]] = field(default_factory=dict)
     acs: re.Match[str] | None = None
+    bus: re.Match[str] | None = None
     denied: bool = False
 
     @property
     def gpu(self) -> bool:
         return bool(_GPU.match(self.kind) and _NVIDIA.search(self.head))
+
+    @property
+    def nvswitch(self) -> bool:
+        return self.kind == "Bridge" and bool(_NVIDIA.search(self.head))
+
+    @property
+    def buses(self) -> list[str]:
+        """The bus that a bridge is on and those behind it."""
+        domain = self.address.split(":")[0]
+        behind = range(int(self.bus[2], 16), int(self.bus[3], 16) + 1) if self.bus else ()
+        return [self.address.rpartition(":")[0], *(f"{domain}:{number:02x}" for number in behind)]
 
 
 def is_lspci(text: str) -> bool:
@@ -55,7 +69,10 @@ def parse_lspci(text: str) -> Sequence[Fact]:
     found = [fact for gpu in gpus for fact in _gpu_facts(gpu)]
     found += [fact for function in functions if "bridge" in function.kind.lower() for fact in _bridge_facts(function)]
     if any(_NVIDIA.search(function.head) and function.kind != "PCI bridge" for function in functions):
+        switches = [function.address for function in functions if function.nvswitch]
         found.append(Fact(CHECK, "pcie.gpu_count", len(gpus), line=f"{len(gpus)} NVIDIA GPUs are listed"))
+        found.append(Fact(CHECK, "pcie.nvswitches", switches, line=f"{len(switches)} NVSwitches are listed"))
+    found += _buses([function for function in functions if function.kind == "PCI bridge"])
     denied = [function.address for function in functions if function.denied]
     if denied:
         why = f"capabilities of {len(denied)} functions need root, first {denied[0]}"
@@ -88,6 +105,8 @@ def _detail(function: _Function, line: str) -> None:
         function.links.setdefault(link[1], link)
     elif acs := _ACS.match(line):
         function.acs = acs
+    elif bus := _BUS.match(line):
+        function.bus = bus
     elif "access denied" in line:
         function.denied = True
 
@@ -111,6 +130,14 @@ def _downgraded(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:
     width, speed = int(now[4]) < int(able[4]), float(now[2]) < float(able[2]) or now[3] is not None
     line = f"{now[0].strip()} of {able[2]}GT/s x{able[4]}"
     return Fact(CHECK, "pcie.downgraded", width or speed, address, line=line, attrs={"width": width, "speed": speed})
+
+
+def _buses(bridges: Sequence[_Function]) -> list[Fact]:
+    """Where anything can be; nothing where a bridge does not say what is behind it."""
+    if not bridges or not all(bridge.bus for bridge in bridges):
+        return []
+    buses = sorted({bus for bridge in bridges for bus in bridge.buses})
+    return [Fact(CHECK, "pcie.buses", buses, line=f"{len(bridges)} bridges on and to {len(buses)} buses")]
 
 
 def _bridge_facts(bridge: _Function) -> list[Fact]:
@@ -138,6 +165,8 @@ CHECKS = (
             "pcie.width_max",
             "pcie.downgraded",
             "pcie.acs",
+            "pcie.nvswitches",
+            "pcie.buses",
         ),
         seconds=2.0,
     ),
