@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SPREAD := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test quick coverage check fix shots setup-system setup-rack clean
+.PHONY: help demo lab lab-down test quick coverage check fix audit sbom shots setup-system setup-rack clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,13 @@ fix: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python -m tests.project.generated
+
+audit: $(STAMP) ## known vulnerabilities of everything locked, by pip-audit; asks the network, and what it cannot look up is a failure
+	@$(BIN)/python -m tests.project.audit
+
+sbom: $(STAMP) ## what ships, from uv.lock: CycloneDX in dist/sbom.cdx.json
+	@mkdir -p dist
+	@$(BIN)/python -m tests.project.sbom > dist/sbom.cdx.json
 
 shots: $(STAMP) ## play the stories in a browser and renew the pictures
 	$(BIN)/pytest tests/stories/test_browser.py tests/stories/test_repair.py tests/stories/test_batch.py
