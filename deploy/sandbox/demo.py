@@ -37,6 +37,8 @@ INVITATION = """
     2. In #gpu-incidents write:  @rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]
     3. Watch the card, read the diagnosis, ask "why" in the thread. Approve the fix as Priya (choose who you are at the top right) and
        watch it run and be proved; or press Hand off, and take and close the ticket as somebody else.
+    4. The customer's side: "Both sides" at the top shows Acme's workspace beside ours. As Carla write in #cust-acme:
+       @rackmedic job 4711 does not start on gpu-[003-004]
 
   The nodes are simulated, each behind an SSH server of its own; the bot is the real one (its log: {log}).
   Ctrl-C stops everything and leaves nothing behind.
@@ -118,7 +120,7 @@ async def bot(world: BotsWorld, environ: Mapping[str, str], log: Path) -> AsyncI
 async def demo(environ: Mapping[str, str], port: int = 0) -> int:
     """Run until Ctrl-C; prints the page's address. Returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
-        async with sandbox(Path(folder), port=port) as world:
+        async with sandbox(Path(folder), port=port, language="en") as world:
             return await play(world, environ, Path(folder) / "bot.log", INVITATION)
 
 

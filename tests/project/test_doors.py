@@ -35,6 +35,7 @@ WRITERS: Mapping[str, str] = {
     "bot/store/closed.py": "the report of a state that was clean when it was stored",
     "bot/store/earlier.py": "labels, hosts and a line of a report",
     "bot/store/model_costs.py": "numbers",
+    "bot/store/shared.py": "ids of channels",
     "bot/store/shares.py": "ids, times and numbers",
     "graph/memory/checkpoint.py": "a state is made of items (redacted by `shelve`), facts (of redacted text) and answers of a model (redacted)",
     "tools/ledger/journal.py": "`book` redacts words of people; outputs never get there",

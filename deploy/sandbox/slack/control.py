@@ -198,18 +198,21 @@ class Control:
         return {}
 
     def boot(self, query: JSON) -> JSON:
-        """What a page needs to draw itself for one person."""
+        """What a page needs to draw itself for one person, in their own workspace. People of another one have the app in shared channels only."""
         me = self.ws.user(query["user"]).id if query.get("user") else "U0OLGA"
+        team = self.ws.teams[self.ws.users[me].team_id]
+        ours = team.id == HOME
         people = [user.wire(self.ws.is_stranger(user)) | {"role": user.role} for user in self.ws.users.values()]
         return {
-            "team": {"id": HOME, "name": self.ws.teams[HOME].name},
+            "team": {"id": team.id, "name": team.name, "installed": ours},
+            "teams": {one.id: one.name for one in self.ws.teams.values()},
             "me": me,
             "users": people,
             "groups": [group.wire(True) for group in self.ws.groups.values()],
             "app": {
                 "name": self.ws.app.name,
-                "commands": self.ws.app.commands,
-                "shortcuts": self.ws.app.shortcuts,
+                "commands": self.ws.app.commands if ours else [],
+                "shortcuts": self.ws.app.shortcuts if ours else [],
                 "view": self.ws.app.view,
             },
             "view": self.views.top(me),

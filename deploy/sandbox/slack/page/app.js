@@ -7,7 +7,7 @@ import { $, ask, attempt, fill, h, icon, toast } from "/page/dom.js";
 import { showModal } from "/page/modal.js";
 import { emojiOf, know, mrkdwn } from "/page/text.js";
 
-const state = { me: "", users: {}, groups: [], channels: [], app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, prompts: {}, values: {}, drafts: {} };
+const state = { me: "", users: {}, groups: [], channels: [], team: {}, teams: {}, app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, prompts: {}, values: {}, drafts: {} };
 const BOT = () => Object.values(state.users).find((user) => user.is_bot) ?? {};
 const here = () => state.channels.find((channel) => channel.id === state.channel);
 const all = (channel = state.channel) => state.messages[channel] ?? {};
@@ -149,7 +149,10 @@ function drawSide() {
   fill($("channels"), rooms.map((channel) => item(channel.id, `${channel.is_ext_shared ? "⇄" : "#"} ${channel.name}`, `channel-${channel.name}`)));
   const dm = state.channels.find((channel) => channel.is_im) ?? { id: "app" };
   fill($("apps"), item(dm.id, state.app.name, "app-rackmedic"));
-  fill($("user-switch"), Object.values(state.users).filter((user) => !user.is_bot && !user.deleted).map((user) => h("option", { value: user.id, selected: user.id === state.me }, `${user.real_name.split(" ")[0]} (${user.role})`)));
+  $("apps").hidden = $("apps-head").hidden = !state.team.installed;
+  const people = Object.values(state.users).filter((user) => !user.is_bot && !user.deleted);
+  const option = (user) => h("option", { value: user.id, selected: user.id === state.me }, `${user.real_name.split(" ")[0]} (${user.role})`);
+  fill($("user-switch"), Object.entries(state.teams).map(([id, name]) => h("optgroup", { label: name }, people.filter((user) => user.team_id === id).map(option))));
 }
 
 function drawHead() {
@@ -267,10 +270,11 @@ let source = null;
 async function become(user) {
   source?.close();
   const boot = await ask(`/control/boot${user ? `?user=${encodeURIComponent(user)}` : ""}`);
-  Object.assign(state, { me: boot.me, team: boot.team, groups: boot.groups, channels: boot.channels, app: boot.app, messages: {}, unread: {}, prompts: {}, thread: "", home: null, values: {} });
+  Object.assign(state, { me: boot.me, team: boot.team, teams: boot.teams, groups: boot.groups, channels: boot.channels, app: boot.app, messages: {}, unread: {}, prompts: {}, thread: "", home: null, values: {} });
   state.users = Object.fromEntries(boot.users.map((one) => [one.id, one]));
   state.home = (await ask(`/control/home?user=${state.me}`)).view;
   $("team").textContent = boot.team.name;
+  document.body.classList.toggle("outside", !boot.team.installed);
   linked(boot.connections);
   source = new EventSource(`/control/stream?user=${state.me}&since=${boot.seq}`);
   source.onmessage = (event) => changed(JSON.parse(event.data));

@@ -1,0 +1,230 @@
+"""Everything that a customer can see in Slack, searched for what another customer's records hold: messages, whispers, forms and what they answer,
+the Home tab, direct messages, files, the words that stand for pictures.
+
+Everything of B is planted with names of its own, each once, in all that the Slack side reads. Then A's people press every button and submit every
+form that the product has, made out for B's incident, and ask everything that can be asked. Who may see B's is searched the same way: there they are.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+from fakeredis import FakeAsyncRedis
+
+from bot.cards.approvals import card as approval
+from bot.cards.blocks import actions, button
+from bot.cards.buttons import carry
+from bot.cards.customers import inside, living
+from bot.cards.incidents import diagnosis, held, more, ticket
+from bot.policy.channels import bindings, customers_channels
+from bot.slack.context import Surface
+from bot.slack.customers.door import CustomerDoor
+from bot.slack.incoming.listeners import FORMS
+from bot.slack.manifest import SHORTCUT
+from bot.slack.outgoing.customers import CustomerCards
+from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from deploy.sandbox.slack.workspace.people import BOT, UserGroup
+from deploy.sandbox.slack.workspace.refusal import SlackRefusal
+from deploy.sandbox.slack.workspace.workspace import Channel
+from graph.incident.visible import vocabulary
+from graph.report import Report
+from graph.state import CustomerThread, Evidence, Hypothesis, Incident, Item, Ladder, Origin, Ticket
+from kb.customers.words import load_customer_words
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import WallClock
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+from tests.support.inventories import inventory
+from tools.checks import CHECKS
+
+TAXONOMY = load_taxonomy()
+BETA = "C0CUSTBETA"
+
+
+@dataclass
+class Planted:
+    """Names that stand nowhere else: (name, where it was put)."""
+
+    rows: list[tuple[str, str]] = field(default_factory=list)
+
+    def name(self, where: str, shape: str = "canary{}") -> str:
+        """One more."""
+        made = shape.format(f"{len(self.rows) + 1:03}x")
+        self.rows.append((made, where))
+        return made
+
+    def found(self, text: str) -> list[tuple[str, str]]:
+        """Those that a text has."""
+        return [row for row in self.rows if row[0].lower() in text.lower()]
+
+
+PLANTED = Planted()
+HOST, ALIAS, ADDRESS, LEAF = (PLANTED.name(f"inventory: {what}", "canary-{}") for what in ("host", "alias", "address", "leaf switch"))
+TENANT, GROUP = PLANTED.name("inventory: tenant"), PLANTED.name("inventory: group")
+SITE = inventory(
+    groups={
+        "acme": {"hosts": "gpu-[017-018]", "tenant": "acme"},
+        GROUP: {"hosts": HOST, "tenant": TENANT, "leaf": LEAF},
+    },
+    hosts={HOST: {"alias": ALIAS, "address": ADDRESS}},
+    channels=[
+        {"channel": OPS, "kind": "operators", "approvers": "S0APPROVE"},
+        {"channel": ACME, "kind": "tenant", "tenant": "acme", "internal": OPS},
+        {"channel": BETA, "kind": "tenant", "tenant": TENANT, "internal": OPS},
+    ],
+)
+BOUND = bindings(SITE.channels)
+THEIRS = "inc-bbbbbb"
+BUTTONS = tuple(
+    dict.fromkeys((*diagnosis.BUTTONS, *ticket.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *approval.BUTTONS, more.MENU))
+)
+FORM_IDS = (*FORMS, inside.TELL_FORM)
+ASKED = (
+    "@rackmedic job 4711 hangs on gpu-[017-018]",
+    "@rackmedic who else has this?",
+    "@rackmedic have you seen this before?",
+    "@rackmedic draw the temperatures of all hosts",
+    "@rackmedic status",
+    "@rackmedic summary for my manager",
+    "@rackmedic what else is open?",
+    "@rackmedic help",
+)
+
+
+def of_theirs() -> Incident:
+    """An incident of B's with a name of its own in each field."""
+    name = PLANTED.name
+    evidence = Evidence(host=HOST, check="dmesg", key="kernel.xid", line=name("line of evidence"), sha256="0" * 64)
+    cause = Hypothesis(
+        label="GPU.BUS.Fallen_Off_Bus", hosts=(HOST,), confidence=0.9, verdict="confirmed", because=name("why"), evidence=(evidence,)
+    )
+    report = Report(item="i", outcome="diagnosed", headline=name("headline"), root_causes=(cause,), reply=name("reply"))
+    ladder = Ladder(id="lad-1", label=cause.label, target=HOST, words=(name("ladder"),))
+    made: dict[str, Any] = {
+        "id": THEIRS,
+        "brief": {"text": name("report"), "hosts": [HOST], "job": name("job")},
+        "report": report.model_dump(mode="json"),
+        "ladders": [ladder.model_dump(mode="json")],
+        "ticket": Ticket(summary=name("ticket"), taken_by=name("owner")).model_dump(mode="json"),
+        "said": [{"user": name("speaker"), "text": name("what on-call said"), "at": WallClock().now().isoformat()}],
+        "owner": name("owner of the incident"),
+        "lifecycle": "waiting",
+        "logs": [],
+    }
+    return cast(Incident, made)
+
+
+def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
+    kept = KeptMessages(surface.client, PostedCards(redis), plans=False)
+    cards = CustomerCards(surface.client, kept, surface.inbox, SITE, load_customer_words(TAXONOMY), surface.bound, surface.people)
+    cards.reads(state_of=surface.state_of)
+    return cards
+
+
+def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
+    def named(origin: Origin) -> Any:
+        return vocabulary(SITE, TAXONOMY, tuple(CHECKS), origin)
+
+    return replace(
+        surface, bound=BOUND, customers=customers_channels(BOUND), vocabulary_of=named, hosts_of=lambda origin: named(origin).hosts
+    )
+
+
+@pytest.fixture
+async def bot() -> AsyncIterator[Behind]:
+    async with slack_side(dress, door_of=lambda surface, redis: CustomerDoor(surface, cards_of(surface, redis), SITE)) as behind:
+        await planted(behind)
+        yield behind
+
+
+async def planted(bot: Behind) -> None:
+    """B's channel, people, messages, files and incident, and what our own people say of it."""
+    ws, name = bot.slack.ws, PLANTED.name
+    ws.channels[BETA] = Channel(BETA, name("channel"), ["U0OLGA", "U0STRANGE", BOT], name("topic"), shared_with={"T0GLOBEX"})
+    ws.users["U0STRANGE"].real_name = name("person")
+    ws.groups["S0CANARY"] = UserGroup("S0CANARY", name("user group"), name("user group"), ["U0OLGA"])
+    await bot.slack.say("olga", OPS, f"{name('message of ours')} on {HOST}")
+    said = await bot.slack.say("stan", BETA, name("message of theirs"), files=[(f"{name('file')}.log", name("text of a file").encode())])
+    came = CustomerThread(team=TEAM, channel=BETA, thread_ts=said, user="U0STRANGE", user_team="T0GLOBEX")
+    origin = Origin(kind="slack", team=TEAM, channel=OPS, user="U0STRANGE", tenant=TENANT, customer=came)
+
+    def item(incident: str) -> Item:
+        return Item(id="beta-1", kind="mention", incident=incident, at=WallClock().now(), user="U0STRANGE", text=name("item of the inbox"))
+
+    received = await bot.inbox.open(origin, "beta-1", item)
+    bot.states[received.incident] = bot.states[THEIRS] = of_theirs()
+    await cards_of(bot.surface, bot.redis).paint(received.incident)
+    await bot.settled()
+    bot.slack.ws.users["U0CARLA"].stranger = None
+
+
+async def does_everything(bot: Behind, who: str) -> None:
+    """Asks, presses, submits and opens whatever there is, for B's incidents."""
+    incidents = [*(await bot.inbox.open_incidents()), THEIRS]
+    thread = ""
+    for text in ASKED:
+        thread = await bot.slack.say(who, ACME, text) if not thread else (await bot.slack.say(who, ACME, text, thread)) and thread
+        await bot.slack.say(who, bot.slack.dm(who).id, text.removeprefix("@rackmedic "))
+    await bot.slack.open_home(who)
+    for words in ("status", "help", "stop", "resume", ""):
+        await bot.slack.command(who, ACME, "/rackmedic", words)
+    await bot.slack.shortcut(who, ACME, thread, SHORTCUT)
+    for incident in incidents:
+        for action in BUTTONS:
+            rows = [{**actions(button("Press", action, carry(incident, "beta-1"))), "block_id": "copied"}]
+            copied = bot.slack.ws.post(BOT, bot.slack.ws.channel(ACME), {"text": "A copied card", "blocks": rows, "thread_ts": thread})
+            await bot.slack.click(who, copied.ts, action)
+        for form in FORM_IDS:
+            await submits(bot, who, form, incident)
+    await bot.settled()
+
+
+ANSWERED: list[str] = []
+"""What forms answered."""
+
+
+async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
+    """A form of ours in front of them, made out for that incident."""
+    user, blocks = bot.slack.ws.user(who).id, [{"type": "section", "block_id": "b", "text": {"type": "plain_text", "text": "A form"}}]
+    title = {"type": "plain_text", "text": "Form"}
+    metadata = json.dumps({"incident": incident, "approval": incident, "digest": "0" * 64})
+    view = {"type": "modal", "callback_id": form, "title": title, "blocks": blocks, "private_metadata": metadata, "submit": title}
+    trigger = bot.slack.views.trigger(user)
+    with suppress(SlackRefusal):
+        opened = bot.slack.views.open(trigger, view)
+        ANSWERED.append(json.dumps(await bot.slack.submit(who, opened["id"], {})))
+        await bot.slack.close(who, opened["id"])
+
+
+def seen_by(bot: Behind, who: str) -> str:
+    """All that Slack shows to somebody; of pictures the words that stand for them, of files their names and texts."""
+    ws, user = bot.slack.ws, bot.slack.ws.user(who).id
+    rooms = [channel for channel in ws.channels.values() if user in channel.members]
+    parts: list[Any] = [[message.body for message in channel.messages.values()] for channel in rooms]
+    parts += [bot.slack.whispers(who), ws.homes.get(user), bot.slack.views.stacks.get(user), list(ANSWERED)]
+    mine = {channel.id for channel in rooms}
+    files = [file for owner in ws.users for file in ws.files.by(owner) if mine & set(file.channels)]
+    parts += [[ws.files.wire(file), (file.content or b"").decode(errors="replace")] for file in files]
+    return json.dumps(parts, ensure_ascii=False, default=str)
+
+
+@pytest.mark.parametrize("who", ["carla", "gus"])
+async def test_nothing_of_bs_is_in_anything_that_a_sees(bot: Behind, who: str) -> None:
+    ws = bot.slack.ws
+    ws.channel(ACME).members.append("U0GUEST")
+    ws.channel(OPS).members.remove("U0GUEST")
+    ANSWERED.clear()
+    await does_everything(bot, who)
+    seen = seen_by(bot, who)
+    assert len(PLANTED.rows) >= 25
+    assert PLANTED.found(seen) == []
+    assert len(seen) > 10_000  # much was answered
+    assert not [item for item in await bot.items() if item.incident == THEIRS and item.user == ws.user(who).id]
+
+
+async def test_who_may_see_them_does(bot: Behind) -> None:
+    """Else the search finds nothing because it looks at nothing."""
+    seen = {where for who in ("stan", "olga") for _, where in PLANTED.found(seen_by(bot, who))}
+    assert {"message of theirs", "message of ours", "file", "text of a file", "inventory: host"} <= seen
