@@ -17,6 +17,7 @@ from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.store.store import StoreUnavailable, open_store
 from bot.terminal.examination.finding import Finding, State, findings_table
 from bot.terminal.examination.hosts import host_findings
+from bot.terminal.examination.links import intake_findings, provider_findings
 from bot.terminal.examination.schedulers import scheduler_findings
 from bot.terminal.paper import paper
 from tools.inventory.hosts import BadInventory, ChannelRow, Inventory
@@ -46,6 +47,7 @@ async def examined(settings: Settings, hosts: str = "") -> list[Finding]:
         lambda: _slack(settings),
         lambda: _knowledge(settings),
         lambda: _model(settings),
+        lambda: provider_findings(settings),
         lambda: _hosts(settings, hosts),
         lambda: asyncio.to_thread(retention_findings, settings, time.time()),
     ]
@@ -164,6 +166,7 @@ async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
         return [Finding("inventory", "fail", str(why), "name hosts of the inventory with --hosts")]
     return [
         *policy_findings(settings, inventory),
+        *intake_findings(settings, inventory),
         Finding("inventory", "ok", f"{len(inventory.hosts)} hosts, {len(inventory.channels)} channels"),
         *(channel_finding(row) for row in inventory.channels),
         *await _reach(settings, inventory, names),

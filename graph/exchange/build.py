@@ -1,5 +1,6 @@
 """An incident → the document that may leave. What decided comes first, then what is abnormal; what has no room is counted."""
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +8,11 @@ from datetime import datetime
 
 from graph.engine.abnormal import is_odd
 from graph.exchange.document import (
+    LONGEST_HOST,
+    MOST_BYTES,
     MOST_FACTS,
-    MOST_HOSTS,
     MOST_LOGS,
+    MOST_RANGES,
     MOST_TEMPLATES,
     Scalar,
     SignedKind,
@@ -30,6 +33,7 @@ from graph.rows import IncidentRows
 from graph.state import Evidence, Hypothesis, LogDigest
 from kb.keys import BY_NAME
 from tools.fact import Fact, Status
+from tools.inventory.ranges import fold
 
 NAMES = ("name", "image", "process", "user", "users", "cmd", "args", "command", "owners")
 """Attributes of facts that name something of the workload."""
@@ -37,6 +41,10 @@ VERSIONS = ("driver.", "kernel.release", "vers.", "ib.firmware", "gpu.vbios", "g
 _NO_VERSION = ("driver.mismatch", "driver.fabricmanager_mismatch", "vers.arch_missing", "vers.nccl_known_bad", "vers.cudnn_mismatch")
 MOST_SIGNATURES, MOST_VERSIONS, MOST_HYPOTHESES, MOST_BLIND, MOST_SAID, MOST_TRIED = 120, 60, 40, 60, 8, 40
 SHORTEST_NAME = 3
+ROOM = MOST_BYTES * 3 // 4
+"""Bytes of a document; the rest is for who writes it otherwise."""
+FEW = 16
+_COMMA = re.compile(r",(?![^\[]*\])")
 NOBODYS = frozenset({"python", "python3", "bash", "sh", "java", "root", "python3.10", "python3.11", "python3.12", "pt_main_thread"})
 """Names of programs that everybody runs."""
 
@@ -56,7 +64,7 @@ def build_ticket(rows: IncidentRows, facts: Sequence[Fact], secrecy: Secrecy, ma
     hosts = rows.brief.hosts or tuple(dict.fromkeys(fact.host for fact in facts if fact.host))
     names = {*workload_names(facts), *secrecy.private} - {*hosts, *NOBODYS}
     away = SigningAway(secrecy.salt, secrecy.public, hosts, names)
-    return _Written(rows, facts, away, hosts[:MOST_HOSTS]).document(made)
+    return _fitting(_Written(rows, facts, away, hosts, frozenset(hosts)).document(made))
 
 
 def workload_names(facts: Iterable[Fact]) -> frozenset[str]:
@@ -76,6 +84,7 @@ class _Written:
     facts: Sequence[Fact]
     away: SigningAway
     hosts: tuple[str, ...]
+    ours: frozenset[str]
 
     def document(self, made: datetime) -> TicketDocument:
         rows, away, report = self.rows, self.away, self.rows.report
@@ -86,7 +95,7 @@ class _Written:
             made=made,
             opened=rows.opened_at,
             outcome=report.outcome if report else "",
-            hosts=self.hosts,
+            hosts=ranges(self.hosts),
             job=away.word(rows.brief.job),
             symptoms=tuple(away.word(symptom) for symptom in rows.brief.symptoms[:24]),
             since=rows.brief.since,
@@ -94,7 +103,8 @@ class _Written:
             hypotheses=tuple(map(self._hypothesis, tried[:MOST_HYPOTHESES])),
             facts=tuple(map(self._fact, facts[:MOST_FACTS])),
             could_not_look=tuple(
-                ToldBlind(host=away.word(row.host), check=away.word(row.check), why=away.text(row.why)) for row in blind[:MOST_BLIND]
+                ToldBlind(host=away.word(row.host, LONGEST_HOST), check=away.word(row.check), why=away.text(row.why))
+                for row in blind[:MOST_BLIND]
             ),
             versions=versions[:MOST_VERSIONS],
             logs=tuple(map(self._log, logs)),
@@ -120,8 +130,8 @@ class _Written:
             verdict=row.verdict,
             confidence=round(min(1.0, max(0.0, row.confidence)), 4),
             because=self.away.text(row.because),
-            hosts=tuple(host for host in row.hosts if host in self.hosts),
-            devices=tuple(word(device) for device in row.devices[:64]),
+            hosts=ranges(host for host in row.hosts if host in self.ours),
+            devices=tuple(word(device, 300) for device in row.devices[:64]),
         )
 
     def _chosen(self) -> list[Fact]:
@@ -129,7 +139,7 @@ class _Written:
         cited = {_place(row) for row in self._cited()}
         first = [fact for fact in self.facts if (fact.host, fact.check, fact.key, fact.device or "") in cited and not fact.status.blind]
         odd = [fact for fact in self.facts if is_odd(fact)]
-        rows = [fact for fact in (*first, *odd) if fact.key and (not fact.host or fact.host in self.hosts)]
+        rows = [fact for fact in (*first, *odd) if fact.key and (not fact.host or fact.host in self.ours)]
         return list({(fact.host, fact.check, fact.key, fact.device, repr(fact.value)): fact for fact in rows}.values())
 
     def _cited(self) -> Iterator[Evidence]:
@@ -180,9 +190,9 @@ class _Written:
         hosts: Mapping[tuple[str, str], dict[str, None]] = defaultdict(dict)
         for fact in self.facts:
             known = fact.key in BY_NAME and fact.key.startswith(VERSIONS) and fact.key not in _NO_VERSION
-            if known and fact.status is Status.OK and isinstance(fact.value, str) and fact.host in self.hosts:
+            if known and fact.status is Status.OK and isinstance(fact.value, str) and fact.host in self.ours:
                 hosts[fact.key, self.away.text(fact.value, 80)][fact.host] = None
-        return tuple(ToldVersion(what=what, value=value, hosts=tuple(have)) for (what, value), have in hosts.items())
+        return tuple(ToldVersion(what=what, value=value, hosts=ranges(have)) for (what, value), have in hosts.items())
 
     def _logs(self) -> list[LogDigest]:
         of_hosts = of_jobs(self.facts)
@@ -197,7 +207,9 @@ class _Written:
         for ladder in self.rows.ladders:
             if ladder.rungs:
                 done = ladder.rungs[min(ladder.rung, len(ladder.rungs) - 1)]
-                yield ToldAttempt(remedy=self.away.word(done.remedy), target=self.away.word(ladder.target), outcome=ladder.outcome)
+                yield ToldAttempt(
+                    remedy=self.away.word(done.remedy), target=self.away.word(ladder.target, LONGEST_HOST), outcome=ladder.outcome
+                )
 
     def _signatures(self, logs: Sequence[LogDigest]) -> tuple[ToldSignature, ...]:
         texts = [str(row.get("text") or "") for row in self.rows.said]
@@ -207,6 +219,29 @@ class _Written:
         texts += [row.text for log in logs for row in log.templates]
         found: dict[str, SignedKind] = self.away.signed(texts)
         return tuple(ToldSignature(kind=kind, signature=signature) for signature, kind in list(found.items())[:MOST_SIGNATURES])
+
+
+def ranges(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Hosts as ranges, each short enough to be read; past MOST_RANGES they are left out."""
+    names = list(hosts)
+    whole = _parted(fold(names))
+    if len(whole) <= MOST_RANGES and all(len(part) <= LONGEST_HOST for part in whole):
+        return tuple(whole)
+    parted = [part for at in range(0, len(names), FEW) for part in _parted(fold(names[at : at + FEW]))]
+    return tuple(part for part in parted if len(part) <= LONGEST_HOST)[:MOST_RANGES]
+
+
+def _parted(folded: str) -> list[str]:
+    return [part for part in _COMMA.split(folded) if part]
+
+
+def _fitting(document: TicketDocument) -> TicketDocument:
+    """With as many of its facts, the first of them, as there is room for."""
+    while document.facts and len(document.canonical()) > ROOM:
+        kept = document.facts[: len(document.facts) * 3 // 4]
+        gone = len(document.facts) - len(kept)
+        document = document.model_copy(update={"facts": kept, "left_out": document.left_out + gone})
+    return document
 
 
 def _place(row: Evidence) -> tuple[str, str, str, str]:

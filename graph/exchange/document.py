@@ -13,11 +13,16 @@ from graph.state import Outcome, Verdict
 FORMAT = "rackmedic-ticket/1"
 MOST_BYTES = 256 << 10
 """Of a document, however it comes."""
-MOST_HOSTS, MOST_FACTS, MOST_LOGS, MOST_TEMPLATES = 1024, 120, 4, 60
+MOST_RANGES, MOST_FACTS, MOST_LOGS, MOST_TEMPLATES = 256, 120, 4, 60
+LONGEST_HOST = 253
 
 Word = Annotated[str, Field(max_length=80)]
 Sentence = Annotated[str, Field(max_length=400)]
-Hosts = Annotated[tuple[Word, ...], Field(max_length=MOST_HOSTS)]
+HostName = Annotated[str, Field(max_length=LONGEST_HOST)]
+HostRange = Annotated[str, Field(max_length=LONGEST_HOST, pattern=r"^[A-Za-z0-9][A-Za-z0-9._,\[\]-]*$")]
+"""A name, or names as operators write many: `gpu-[001-128]`."""
+Hosts = Annotated[tuple[HostRange, ...], Field(max_length=MOST_RANGES)]
+Devices = Annotated[tuple[Annotated[str, Field(max_length=300)], ...], Field(max_length=64)]
 Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63), Strict()]
 Scalar = Annotated[bool, Strict()] | Whole | Annotated[float, Strict()] | Sentence
 Outcomes = Literal["", "cured", "recurred", "looked", "ticket", "denied", "undecided", "unknown", "stopped", "withdrawn"]
@@ -39,13 +44,13 @@ class ToldHypothesis(ToldRow):
     confidence: float = Field(0.0, ge=0, le=1, description="0 to 1")
     because: Sentence = Field("", description="what settled it, in words")
     hosts: Hosts = Field((), description="hosts that it accuses")
-    devices: Hosts = Field((), description="devices that it accuses, as `host/gpu5`")
+    devices: Devices = Field((), description="devices that it accuses, as `host/gpu5`")
 
 
 class ToldFact(ToldRow):
     """One thing that a look established."""
 
-    host: Word = Field("", description="empty for what somebody handed in")
+    host: HostName = Field("", description="empty for what somebody handed in")
     check: Word = Field(description="id of the check")
     key: Word = Field(description="key of the fact")
     device: Word = Field("", description="gpu5, mlx5_1, a mount")
@@ -60,7 +65,7 @@ class ToldFact(ToldRow):
 class ToldBlind(ToldRow):
     """A check that could not look."""
 
-    host: Word = Field(description="where")
+    host: HostName = Field(description="where")
     check: Word = Field(description="id of the check; `all` where nothing could be asked")
     why: Sentence = Field("", description="why not")
 
@@ -94,7 +99,7 @@ class ToldAttempt(ToldRow):
     """A remedy that was put up for decision or run."""
 
     remedy: Word = Field(description="id of the remedy")
-    target: Word = Field(description="host")
+    target: HostName = Field(description="host")
     outcome: Outcomes = Field("", description="how it ended; empty while it goes on")
 
 
@@ -122,7 +127,7 @@ class TicketDocument(ToldRow):
     made: datetime = Field(description="when the document was made")
     opened: datetime | None = Field(None, description="when the incident was opened")
     outcome: Outcome | Literal[""] = Field("", description="what the investigation came to")
-    hosts: Hosts = Field((), description="hosts in question, as the site calls them")
+    hosts: Hosts = Field((), description="hosts in question, as the site calls them, many as ranges: `gpu-[001-128]`")
     job: Word = Field("", description="the scheduler's id of the job")
     symptoms: Annotated[tuple[Word, ...], Field(max_length=24)] = Field((), description="what was understood")
     since: datetime | None = Field(None, description="since when, as people say")

@@ -7,9 +7,9 @@ from graph.state import Item
 from kb.keys import find
 from tools.checks import CHECKS
 from tools.fact import Fact
-from tools.inventory.ranges import fold
+from tools.inventory.ranges import BadRange, expand, fold
 
-MOST_TOLD, LONGEST_WORDS = 60, 1200
+MOST_TOLD, LONGEST_WORDS, MOST_HOSTS = 60, 1200, 4096
 _KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
 
 
@@ -21,12 +21,21 @@ def words_of(document: TicketDocument) -> str:
 def evidence_of(document: TicketDocument) -> dict[str, Any]:
     """What an inbox item carries of it: hosts by name, and facts of catalogued keys whose values are of the key's kind."""
     told = [_fact(row).to_json() for row in document.facts if _known(row)]
-    return {"hosts": fold(document.hosts), "told": told[:MOST_TOLD]}
+    return {"hosts": _hosts(document), "told": told[:MOST_TOLD]}
 
 
 def told_facts(item: Item) -> list[Fact]:
     """The facts that an item's ticket tells. They carry no host, as all that people hand in, and decide nothing, not even what words may."""
     return [Fact.from_json(row) for row in item.data.get("told", ())]
+
+
+def _hosts(document: TicketDocument) -> str:
+    """Folded; none where what stands there names no hosts, or more than any incident has."""
+    try:
+        names = expand(",".join(document.hosts))
+    except BadRange:
+        return ""
+    return fold(names) if len(names) <= MOST_HOSTS else ""
 
 
 def _known(row: ToldFact) -> bool:

@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph.exchange.build import Secrecy, build_ticket
 from graph.exchange.document import FORMAT, MOST_BYTES, FactStatus, Outcomes
+from graph.exchange.evidence import evidence_of
 from graph.exchange.read import BadTicket, read_ticket
 from graph.exchange.signing_away import SigningAway
+from graph.rows import IncidentRows
 from graph.state import LadderOutcome
-from tests.support.tickets import MADE, SALT, public, ticket
+from tests.support.tickets import MADE, SALT, known, public, ticket
 from tools.fact import Fact, Status
+from tools.inventory.ranges import expand
 
 HOSTS = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 
@@ -24,12 +28,12 @@ def fact(**row: Any) -> Fact:
 
 def test_a_ticket_holds_the_investigation_and_is_read_as_it_was_written() -> None:
     made = ticket()
-    assert (made.format, made.incident, made.job, made.hosts) == (FORMAT, "inc-1", "4711", HOSTS)
+    assert (made.format, made.incident, made.job, made.hosts) == (FORMAT, "inc-1", "4711", ("gpu-[001-004]",))
     best = made.hypotheses[0]
     assert (best.label, best.verdict, best.devices) == ("GPU.BUS.Fallen_Off_Bus", "confirmed", ("gpu-003/gpu5",))
     assert {"rejected"} <= {row.verdict for row in made.hypotheses}
     assert ("gpu-003", "kernel.xid", 79) in {(row.host, row.key, row.value) for row in made.facts}
-    assert ("driver.version", HOSTS) in {(row.what, row.hosts) for row in made.versions}
+    assert ("driver.version", ("gpu-[001-004]",)) in {(row.what, row.hosts) for row in made.versions}
     assert made.said[0].text == "job 4711 hangs on gpu-[001-004]"
     assert len(made.canonical()) < MOST_BYTES / 4
     assert read_ticket(made.canonical()).document == made
@@ -116,7 +120,7 @@ def written(**changed: Any) -> bytes:
         (written(incident="../../etc"), "incident"),
         (written(made="yesterday"), "made"),
         (written(hosts="gpu-001"), "hosts must be a list"),
-        (written(hosts=["x" * 81]), "hosts"),
+        (written(hosts=["x" * 254]), "hosts"),
         (written(left_out=1 << 70), "left_out"),
         (written(facts=[{"check": "smi", "key": "gpu.count", "value": {"a": 1}}]), "value"),
         (written(hypotheses=[{"label": "GPU.X.Y", "verdict": "sure"}]), "verdict"),
@@ -159,3 +163,32 @@ def test_no_document_of_a_stranger_breaks_the_reader(value: Any) -> None:
 def test_the_documents_lists_are_those_of_the_product() -> None:
     assert set(get_args(FactStatus)) == {status.value for status in Status}
     assert set(get_args(Outcomes)) == set(get_args(LadderOutcome))
+
+
+def test_a_thousand_hosts_and_more_facts_than_fit_are_a_document_that_is_read() -> None:
+    rows, _ = known()
+    hosts = tuple(f"very-long-name-of-a-hall-{hall}-node-{number:04}.site.example" for hall in range(4) for number in range(0, 500, 2))
+    brief = {**rows.stored["brief"], "hosts": list(hosts)}
+    many = [
+        fact(
+            host=host,
+            line=f"CUDA error: out of memory {'again ' * 60}",
+            value=f"cuda_oom_{n}",
+            attrs={f"a{k}": "error " * 30 for k in range(16)},
+        )
+        for n, host in enumerate(hosts[:200])
+    ]
+    made = build_ticket(IncidentRows({**rows.stored, "brief": brief}), many, Secrecy(SALT, public()), MADE)
+    raw = made.canonical()
+    assert len(raw) < MOST_BYTES
+    assert made.left_out > 0
+    assert read_ticket(raw).document == made
+    assert tuple(name for part in made.hosts for name in expand(part)) == hosts
+
+
+def test_hosts_that_are_no_ranges_name_nobody() -> None:
+    document = read_ticket(written(hosts=["gpu-[9-1]"])).document
+    assert evidence_of(document)["hosts"] == ""
+    assert evidence_of(read_ticket(written(hosts=["gpu-[1-9999]", "b[1-9999]"])).document)["hosts"] == ""
+    with pytest.raises(BadTicket, match="hosts"):
+        read_ticket(written(hosts=["-rf /"]))

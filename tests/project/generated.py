@@ -4,13 +4,11 @@ A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->` in the docum
 """
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import yaml
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from bot.cards.personal.direct import KNOWN, wish
 from bot.cards.personal.suggestions import PROMPTS
@@ -154,18 +152,41 @@ def rooms() -> str:
 
 def ticket() -> str:
     """Every field of the document that travels to a provider, rows of lists below their list."""
-    rows = ["| field | |", "|---|---|"]
-    for name, field in TicketDocument.model_fields.items():
-        rows.append(f"| `{name}` | {field.description} |")
-        inside = next((part for part in get_args(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)), None)
-        for below, row in inside.model_fields.items() if inside else ():
-            rows.append(f"| `{name}[].{below}` | {row.description}{_of_templates(row)} |")
-    return "\n".join(rows)
+    schema = TicketDocument.model_json_schema()
+    return "\n".join(["| field | is | |", "|---|---|---|", *_fields(schema, schema["$defs"], "")])
 
 
-def _of_templates(row: FieldInfo) -> str:
-    inside = next((part for part in get_args(row.annotation) if isinstance(part, type) and issubclass(part, BaseModel)), None)
-    return ": " + ", ".join(f"`{name}` ({field.description})" for name, field in inside.model_fields.items()) if inside else ""
+def _fields(model: Any, rows: Any, where: str) -> Iterator[str]:
+    for name, field in model["properties"].items():
+        must = " **needed**" if name in model.get("required", ()) else ""
+        yield f"| `{where}{name}` | {_kind(field, rows)}{must} | {field['description']} |"
+        if below := (field.get("items") or {}).get("$ref"):
+            yield from _fields(rows[below.rpartition("/")[2]], rows, f"{where}{name}[].")
+
+
+def _kind(field: Any, rows: Any) -> str:
+    """What a field of a JSON schema may be, with its bounds."""
+    if parts := field.get("anyOf"):
+        return " or ".join(dict.fromkeys(_kind(part, rows) for part in parts if part.get("type") != "null"))
+    if "enum" in field or "const" in field:
+        return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]) if value) or "empty"
+    return _SHAPES[field["type"]](field, rows)
+
+
+def _text(field: Any) -> str:
+    return f"text of at most {field['maxLength']}" if "maxLength" in field else f"text `{field['pattern']}`"
+
+
+_SHAPES: Mapping[str, Callable[[Any, Any], str]] = {
+    "array": lambda field, rows: (
+        "list" + ("" if "$ref" in field["items"] else f" of {_kind(field['items'], rows)}") + f", at most {field['maxItems']}"
+    ),
+    "object": lambda field, rows: f"mapping, at most {field['maxProperties']}",
+    "string": lambda field, rows: "time" if "format" in field else _text(field),
+    "integer": lambda field, rows: "whole number",
+    "number": lambda field, rows: "number",
+    "boolean": lambda field, rows: "true or false",
+}
 
 
 PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {

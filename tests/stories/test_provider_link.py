@@ -91,5 +91,5 @@ async def exported(customer: Sandbox, thread: str) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     document = read_ticket(ran.stdout.encode()).document
-    assert document.hosts == ("gpu-003", "gpu-004")
+    assert document.hosts == ("gpu-[003-004]",)
     assert document.facts

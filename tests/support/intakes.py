@@ -1,5 +1,6 @@
 """A provider's intake over real HTTP on this machine, and the end that calls it, on one clock."""
 
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from bot.provider.intake import Intake
 from bot.provider.kept import TicketBook
 from bot.provider.link import HttpLink
 from bot.provider.standing import TicketStates
+from bot.provider.webhook import PREFIX
 from bot.store.keys import Names
 from graph.state import Incident
 from kb.customers.words import load_customer_words
@@ -41,6 +43,11 @@ class Provider:
     states: dict[str, Incident]
     url: str = ""
     woken: list[str] = field(default_factory=list)
+
+    @property
+    def written_key(self) -> str:
+        """Ours, as settings hold it."""
+        return f"{PREFIX}{base64.b64encode(OURS).decode()}"
 
     def link(self, tenant: str = "acme", key: bytes = OURS) -> HttpLink:
         return HttpLink(f"{self.url}/intake/{tenant}", key, self.clock)

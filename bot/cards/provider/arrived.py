@@ -8,7 +8,6 @@ from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, bold, code
 from graph.exchange.document import TicketDocument, ToldHypothesis
 from kb.scan import lines_in
-from tools.inventory.ranges import fold
 
 MOST_CAUSES, MOST_LINES, MOST_TRIED = 6, 6, 6
 
@@ -61,7 +60,7 @@ def _facts(document: TicketDocument) -> list[Line]:
     tried = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MOST_TRIED])
     blind = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MOST_LINES])
     rows = (
-        ("Hosts, as they call them:", fold(document.hosts) or "none named"),
+        ("Hosts, as they call them:", ", ".join(document.hosts) or "none named"),
         ("Since:", f"{document.since:%Y-%m-%d %H:%MZ}" if document.since else ""),
         ("Versions:", versions),
         ("Tried by them:", tried),
@@ -83,5 +82,5 @@ def _lines(head: str, rows: Sequence[str]) -> list[Block]:
 
 
 def _place(row: ToldHypothesis) -> Line:
-    where = ", ".join(row.devices) or fold(row.hosts)
+    where = ", ".join((row.devices or row.hosts)[:6])
     return (" on ", code(where)) if where else ()

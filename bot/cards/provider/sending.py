@@ -47,9 +47,15 @@ def refusal(words: str) -> Card:
     return blocks.card(words, [blocks.say(words)])
 
 
-def attached() -> str:
+def attached(*, facts_kept: bool = True) -> str:
     """What stands above the file that shows what would leave."""
-    return "This, and nothing else, would leave for your provider. Nothing was sent yet. Names that begin with ~ are signatures; the salt stays here."
+    gone = (
+        "" if facts_kept else " I could not look at the facts: the outputs of this incident are not kept any more, or not on this machine."
+    )
+    return f"{_WHOLE}{gone}"
+
+
+_WHOLE = "This, and nothing else, would leave for your provider. Nothing was sent yet. Names that begin with ~ are signatures; the salt stays here."
 
 
 def state_in_words(state: str) -> str:

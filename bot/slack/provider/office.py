@@ -154,7 +154,7 @@ class ProviderDesk:
                 content=whole,
                 filename=f"ticket-{incident}.json",
                 title="What would leave for your provider",
-                initial_comment=sending.attached(),
+                initial_comment=sending.attached(facts_kept=made.facts_kept),
             )
         except (NothingKnown, *SLACK_TROUBLE) as why:
             log.warning("provider.not_shown", incident=incident, error=str(why)[:200])
