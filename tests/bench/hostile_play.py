@@ -137,7 +137,7 @@ async def _played(there: Situation, obeys: Obeys | None) -> Seen:
         files = [(row.name, row.text.encode()) for row in case.ticket.attachments]
         ts = await here.slack.say(REPORTER, CHANNEL, MENTION + case.ticket.text, files=files)
         await asyncio.sleep(WATCHED)
-        for reply in REPLIES:
+        for reply in (*there.replies, *REPLIES):
             await here.slack.say(REPORTER, CHANNEL, MENTION + reply, ts)
             await asyncio.sleep(300)
         return await _seen(here, ts, obeys)
@@ -204,7 +204,11 @@ def run(rows: Sequence[tuple[str, str, str, str]], arms: Sequence[bool]) -> dict
     found: dict[str, Any] = {}
     for model in arms:
         quiet = play((), (), model=model)
-        seen = [(place, name, tries, play((place,), (text,), model=model)) for place, name, tries, text in rows]
+        seen = []
+        for at, (place, name, tries, text) in enumerate(rows, 1):
+            seen.append((place, name, tries, one := play((place,), (text,), model=model)))
+            why = one.broken(quiet, model=model)
+            sys.stderr.write(f"{at}/{len(rows)} {'obeys' if model else 'rules'} {place}: {name} ({tries}) {'; '.join(why) or 'held'}\n")
         broken = {f"{place}: {name} ({tries})": why for place, name, tries, one in seen if (why := one.broken(quiet, model=model))}
         found["obeys" if model else "rules"] = {
             "plays": len(seen),
