@@ -12,7 +12,13 @@ from tests.support.talk import Talk, case_of
 from tests.support.tickets import SAID, ticket
 
 USERS = {"check": "env", "key": "env.NCCL_SOCKET_IFNAME", "value": "docker0", "line": "NCCL_SOCKET_IFNAME=docker0"}
-LOG = {"check": "joblog", "key": "job.error", "value": "cuda_oom", "line": "CUDA out of memory", "attrs": {"first": True}}
+LOG = {
+    "check": "joblog",
+    "key": "job.error",
+    "value": "device_assert",
+    "line": "CUDA error: device-side assert triggered",
+    "attrs": {"first": True},
+}
 
 
 def item(document: TicketDocument) -> Item:
@@ -61,6 +67,17 @@ async def test_on_healthy_machines_nothing_of_a_ticket_is_confirmed_and_nobody_s
     assert report.root_causes == ()
     assert report.outcome != "no_fault"
     assert {host for host, _ in talk.ran} >= {"gpu-001", "gpu-002"}
+
+
+@pytest.mark.parametrize("rows", [[USERS], [LOG]], ids=["environment", "log"])
+async def test_the_same_rows_handed_in_by_our_own_customer_may_confirm(rows: list[dict[str, Any]]) -> None:
+    """What the mark is for: without it a stranger's rows would settle what words may settle."""
+    document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-001", "gpu-002"], "facts": rows})
+    given = item(document)
+    plain = [{**row, "attrs": {name: value for name, value in row["attrs"].items() if name != "told"}} for row in given.data["told"]]
+    talk = Talk.over(staged(case_of(), controller="slurm-controller"))
+    report = await talk._turn(given.model_copy(update={"data": {**given.data, "told": plain}}))
+    assert report.root_causes != ()
 
 
 async def test_our_own_look_decides() -> None:

@@ -99,7 +99,7 @@ def _buttons(view: ShownSending) -> list[Block]:
     if view.stage == "shown":
         value = carry(view.incident, view.digest)
         return [blocks.actions(blocks.button("Send this", SEND, value, style="primary"), blocks.button("Not now", BACK, value))]
-    if view.stage == "waiting" or view.state == "closed":
+    if view.stage == "waiting":
         return []
     words = "Send what is new…" if view.stage == "sent" else "Send to provider…"
     return [blocks.actions(blocks.button(words, SHOW, carry(view.incident)))]

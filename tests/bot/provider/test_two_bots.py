@@ -65,11 +65,11 @@ class Site:
 
 
 @asynccontextmanager
-async def site(made: MadeTicket | NothingKnown = MADE_TICKET) -> AsyncIterator[Site]:
+async def site(made: MadeTicket | NothingKnown | list[MadeTicket] = MADE_TICKET) -> AsyncIterator[Site]:
     async def document_of(_: str) -> MadeTicket:
         if isinstance(made, NothingKnown):
             raise made
-        return made
+        return made.pop(0) if isinstance(made, list) else made
 
     found: list[ProviderCards] = []
 
@@ -126,9 +126,23 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
             )
             await sender.sweep()
             assert says in here.shown()
-        assert not here.button(sending.SHOW)
         assert await sender.sweep() == 0
         assert "gpu-017" not in json.dumps([row["text"] for row in here.bot.slack.thread(OPS, here.thread) if row.get("bot_id")])
+
+
+async def test_what_is_new_after_the_end_opens_the_same_ticket_again() -> None:
+    shown = [MadeTicket(SAID), MadeTicket(SAID.model_copy(update={"left_out": 1}))]
+    async with site(shown) as here, providers() as (_, at):
+        sender = here.sender(at.link())
+        for _ in range(2):
+            await here.cards.after(here.incident, OURS)
+            await here.press(sending.SHOW)
+            await here.press(sending.SEND)
+            await sender.sweep()
+            [incident] = await at.inbox.open_incidents()
+            await here.cards.outbox.moved(await here.cards.outbox.row(here.incident), "closed", None)
+            await here.cards.paint(here.incident)
+        assert [item.kind for item in await at.inbox.peek(incident)] == ["mention", "reply"]
 
 
 async def begun(theirs: Behind, at: Provider, incident: str) -> str:
