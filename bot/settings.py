@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from kb.yaml import plain
 
 PREFIX = "RACKMEDIC_"
+LEAST_KEY = 32
+"""Bytes of a key of the ledger."""
 
 
 class BadSettings(ValueError):
@@ -54,6 +56,10 @@ class Settings(BaseModel):
     ssh_per_bastion: int = Field(10, ge=1, description="the same through one bastion")
     ledger_key: SecretStr = Field(
         SecretStr(""), description="secret that signs approvals and the audit log; empty makes one in the data folder"
+    )
+    ledger_old_keys: SecretStr = Field(
+        SecretStr(""),
+        description="keys that the ledger was signed with before, the newest first, separated by commas; kept for the audit log",
     )
     accept_forgetful_ledger: bool = Field(
         False, description="let remedies run on a Redis that may forget; for loopback hosts only, shown on every card"
@@ -152,8 +158,15 @@ class Settings(BaseModel):
     @field_validator("ledger_key", mode="after")
     @classmethod
     def _long(cls, value: SecretStr) -> SecretStr:
-        if 0 < len(value.get_secret_value().encode()) < 32:
-            raise ValueError("must have at least 32 bytes; make one with `openssl rand -hex 32`")
+        if 0 < len(value.get_secret_value().encode()) < LEAST_KEY:
+            raise ValueError(f"must have at least {LEAST_KEY} bytes; make one with `openssl rand -hex 32`")
+        return value
+
+    @field_validator("ledger_old_keys", mode="after")
+    @classmethod
+    def _each_long(cls, value: SecretStr) -> SecretStr:
+        if any(0 < len(word.strip().encode()) < LEAST_KEY for word in value.get_secret_value().split(",")):
+            raise ValueError(f"each must have at least {LEAST_KEY} bytes, as any key of the ledger has")
         return value
 
     @field_validator("redis_url", "qdrant_url", "model_url", "slack_api_url", mode="after")

@@ -44,6 +44,19 @@ def status(config: Config = None, json: Json = False) -> None:
     run(lambda: brakes(settings, as_json=json))
 
 
+ledger = typer.Typer(name="ledger", help="The key that signs approvals and the audit log.", no_args_is_help=True)
+commands.add_typer(ledger, rich_help_panel=PANEL)
+
+
+@ledger.command(name="rotate")
+def ledger_rotate(config: Config = None, json: Json = False) -> None:
+    """Go on with a new key. What waits is superseded and proposed anew, what runs ends. Run it again where it was cut off."""
+    settings = settings_of(config)
+    from bot.terminal.ledger import rotate
+
+    run(lambda: rotate(settings, as_json=json))
+
+
 audit = typer.Typer(name="audit", help="The audit log of approvals and actions: verify its chain, or export it.", no_args_is_help=True)
 commands.add_typer(audit, rich_help_panel=PANEL)
 

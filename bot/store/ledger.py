@@ -1,8 +1,6 @@
-"""Opening the approval ledger: its key, and whether this store may be trusted with it. Fails closed: in doubt no remedy runs, and the reason is told."""
+"""Opening the approval ledger: with which keys, and whether this store may be trusted with it. Fails closed: in doubt no remedy runs, and why is told."""
 
-import contextlib
 import ipaddress
-import os
 import re
 import secrets
 from collections.abc import Callable, Iterable
@@ -12,6 +10,7 @@ import structlog
 
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
+from bot.store.ledger_keys import key_file, ledger_key, older_keys
 from bot.store.store import Durability, Store
 from tools.clock import Clock
 from tools.inventory.hosts import Host, Inventory
@@ -19,15 +18,22 @@ from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
 
 log = structlog.get_logger()
-KEY_BYTES = 32
 STRANGE = (
     "the audit log in {store} was begun with another key than ours (the setting, or {file}), or its first entry was altered. "
     "Set the key it was begun with: that of the machine or data folder where `rackmedic` ran first"
 )
 
 
-async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock) -> Ledger:
-    """The ledger on this store. Refusal where it was begun with another key: one more entry would break its chain for good."""
+CHANGED = (
+    "the newest entry of the audit log in {store} is signed with another key than ours (the setting, or {file}). Where the ledger's key was changed, "
+    "give this process the new one, and the earlier ones in {prefix}LEDGER_OLD_KEYS; else the log was altered"
+)
+CHANGING = "the ledger's key is new here, and the ledger does not know it yet: run `rackmedic ledger rotate`, then start again"
+
+
+async def open_ledger(settings: Settings, store: Store, inventory: Inventory, clock: Clock, *, changing: bool = False) -> Ledger:
+    """The ledger on this store. Refusal where it was begun with another key, or goes on with one that we lack: one more entry would break its
+    chain for good. `changing`: for whoever looks, pulls the kill switch or changes the key, which must also work where the end of the log is not ours."""
     distrust = why_not(await store.durability(), inventory, accept=settings.accept_forgetful_ledger)
     kept = None if store.forgets else head_file(settings)
     ledger = Ledger(
@@ -38,9 +44,15 @@ async def open_ledger(settings: Settings, store: Store, inventory: Inventory, cl
         distrust=distrust,
         anchor=_kept_in(kept),
         seen=kept_head(kept),
+        older_keys=older_keys(settings),
     )
     if not await ledger.ours():
         raise Refusal(f"{PREFIX}LEDGER_KEY: {STRANGE.format(store=store.describe(), file=key_file(settings))}", 2)
+    state = "ours" if changing else await ledger.key_state()
+    if state == "strange":
+        raise Refusal(f"{PREFIX}LEDGER_KEY: {CHANGED.format(store=store.describe(), file=key_file(settings), prefix=PREFIX)}", 2)
+    if state == "earlier":
+        raise Refusal(f"{PREFIX}LEDGER_KEY: {CHANGING}", 2)
     return ledger
 
 
@@ -63,7 +75,7 @@ def head_file(settings: Settings) -> Path:
 def kept_head(file: Path | None) -> tuple[int, str]:
     """The length and the head that were kept last; of a file that is not there, or none of ours, nothing."""
     try:
-        found = re.fullmatch(r"([0-9]{1,13}) ([0-9a-f]{64})\n", file.read_text()) if file else None
+        found = re.fullmatch(r"([0-9]{1,13}) ((?:[0-9a-f]{8}\.)?[0-9a-f]{64})\n", file.read_text()) if file else None
     except (OSError, UnicodeDecodeError):
         found = None
     return (int(found[1]), found[2]) if found else (0, "")
@@ -86,34 +98,6 @@ def _kept_in(file: Path | None) -> Callable[[int, str], None]:
             log.warning("audit.head not kept", file=str(file), why=why.strerror)
 
     return keep
-
-
-def ledger_key(settings: Settings) -> bytes:
-    """The key from settings, else one made once in the data folder, readable by its owner alone."""
-    return settings.ledger_key.get_secret_value().encode() or _kept_key(key_file(settings))
-
-
-def key_file(settings: Settings) -> Path:
-    """Where our own key is kept."""
-    return settings.data_dir / "ledger.key"
-
-
-def _kept_key(file: Path) -> bytes:
-    """Whole or not at all: two processes that start together read one key, and a crash leaves no half of one."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not file.exists():
-        draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as key:
-            key.write(secrets.token_hex(KEY_BYTES).encode())
-        with contextlib.suppress(FileExistsError):
-            file.hardlink_to(draft)
-        draft.unlink()
-    kept = file.read_bytes()
-    if len(kept) < KEY_BYTES:
-        raise Refusal(
-            f"{file} holds no whole key: put back the one that began this ledger, or remove the file where there is no ledger yet", 2
-        )
-    return kept
 
 
 def why_not(durability: Durability, inventory: Inventory, *, accept: bool) -> str:

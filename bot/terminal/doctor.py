@@ -12,9 +12,11 @@ from pathlib import Path
 from bot.policy.file import BadPolicy, in_words, load_policy
 from bot.run.retention import GB, last_time
 from bot.run.site import BadSite, site_checks, site_folder, site_skus, site_taxonomy
+from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
-from bot.store.store import StoreUnavailable, open_store
+from bot.store.ledger_keys import has_key, ledger_key, older_keys
+from bot.store.store import Store, StoreUnavailable, open_store
 from bot.terminal.examination.finding import Finding, State, findings_table
 from bot.terminal.examination.hosts import host_findings
 from bot.terminal.examination.links import intake_findings, provider_findings
@@ -23,6 +25,7 @@ from bot.terminal.paper import paper
 from tools.inventory.hosts import BadInventory, ChannelRow, Inventory
 from tools.inventory.ranges import BadRange
 from tools.inventory.sources.open import open_inventory
+from tools.ledger.book import Book
 from tools.retention import DAY, kept
 from tools.ssh.client import Limits, Ssh
 
@@ -63,9 +66,30 @@ async def _store(settings: Settings) -> list[Finding]:
         durability = await store.durability()
         state: State = "ok" if durability.survives else "warn"
         mend = "; ".join(durability.problems) or ("" if durability.survives else "apt-get install redis-server, see deploy/redis.conf")
-        return [Finding("redis", state, store.describe(), mend)]
+        return [Finding("redis", state, store.describe(), mend), await _ledger_keys(settings, store)]
     finally:
         await store.aclose()
+
+
+async def _ledger_keys(settings: Settings, store: Store) -> Finding:
+    """Which keys sign the ledger by their ids, and what is not over and signed with an earlier one. Makes no key where there is none yet."""
+    if not has_key(settings):
+        return Finding("ledger key", "off", "none yet: the first start makes one", f"set {PREFIX}LEDGER_KEY where several machines run it")
+    book = Book(store.redis, ledger_key(settings), WallClock(), older_keys=older_keys(settings))
+    state, use = await book.key_state(), await book.keys()
+    says = "; ".join(
+        [
+            f"{use.current} signs",
+            f"earlier ones: {', '.join(use.older)}" if use.older else "no earlier one",
+            *([f"signed with an earlier one: {len(use.waiting)} to be proposed anew, {len(use.running)} that run"] if use.older else []),
+        ]
+    )
+    if state == "strange":
+        strange = f"{says}; the newest entry of the audit log has none of them"
+        return Finding("ledger key", "fail", strange, f"give it the others' key: {PREFIX}LEDGER_KEY")
+    if state == "earlier" or use.waiting:
+        return Finding("ledger key", "fail", f"{says}; the change is not through", "rackmedic ledger rotate")
+    return Finding("ledger key", "ok", says)
 
 
 async def _slack(settings: Settings) -> list[Finding]:

@@ -9,26 +9,36 @@ from collections.abc import AsyncIterator
 from rich.table import Table
 from rich.text import Text
 
+from bot.refusal import Refusal
 from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.store.ledger import open_ledger
+from bot.store.ledger_keys import renew_key
+from bot.store.store import Store
 from bot.terminal.paper import paper
 from bot.terminal.stored import stored
 from kb.redact import visible
 from tools.inventory.hosts import Inventory
 from tools.ledger.brakes import Brakes, BrakeStatus
 from tools.ledger.ledger import Ledger
+from tools.ledger.record import Refused
 
 NO_HOSTS = Inventory(hosts={}, groups={})
 
 
 @contextlib.asynccontextmanager
 async def _ledger(settings: Settings) -> AsyncIterator[Ledger]:
-    """The ledger, whatever the inventory says: a kill switch must work beside a broken one, and nothing here starts a remedy."""
+    async with _store(settings) as store:
+        yield await open_ledger(settings, store, NO_HOSTS, WallClock(), changing=True)
+
+
+@contextlib.asynccontextmanager
+async def _store(settings: Settings) -> AsyncIterator[Store]:
+    """The ledger's store, whatever the inventory says: a kill switch must work beside a broken one, and nothing here starts a remedy."""
     set_up_logs(settings.log_level, settings.log_format)
     async with stored(settings, "a ledger") as store:
-        yield await open_ledger(settings, store, NO_HOSTS, WallClock())
+        yield store
 
 
 def who() -> str:
@@ -86,6 +96,34 @@ async def set_back(settings: Settings) -> int:
     async with _ledger(settings) as ledger:
         await ledger.rewind_clock(who())
     print("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed anew")
+    return 0
+
+
+async def rotate(settings: Settings, *, as_json: bool) -> int:
+    """The ledger goes on with a new key. A change that was begun and not ended is ended; otherwise a key of our own is made anew."""
+    async with _store(settings) as store:
+        ledger = await open_ledger(settings, store, NO_HOSTS, WallClock(), changing=True)
+        before = await ledger.keys()
+        if not before.changing:
+            renew_key(settings)
+            ledger = await open_ledger(settings, store, NO_HOSTS, WallClock(), changing=True)
+        try:
+            anew = await ledger.rotate(who())
+        except Refused as why:
+            raise Refusal(str(why)) from why
+        now = await ledger.keys()
+    if as_json:
+        print(
+            json.dumps({"schema": 1, "key": now.current, "older": list(now.older), "superseded": list(anew), "running": list(now.running)})
+        )
+        return 0
+    print(
+        f"the ledger is signed with the key {now.current} from now on; earlier ones, kept for what they signed: {' '.join(now.older) or 'none'}"
+    )
+    print(f"superseded, and proposed anew: {' '.join(anew) or 'nothing'}")
+    if now.running:
+        print(f"begun under an earlier key, and ends under it: {' '.join(now.running)}")
+    print("restart every other process of RackMedic on this Redis: until then they decide and start nothing")
     return 0
 
 

@@ -20,7 +20,7 @@ from bot.desk.inbox import Inbox
 from bot.run.bot import assembled
 from bot.run.world import World
 from bot.settings import Settings, load
-from bot.store.ledger import ledger_key
+from bot.store.ledger_keys import ledger_key
 from bot.store.store import Store
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster

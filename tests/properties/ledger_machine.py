@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.support.clock import SetClock
-from tests.support.fakes_ledger import CATALOGUE, OTHER_BOOT, POLICY, REAL, Desk, Host, Product, expire_due
+from tests.support.fakes_ledger import CATALOGUE, KEY, OTHER_BOOT, POLICY, REAL, Desk, Host, Product, expire_due
 from tools.action import Action
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
@@ -31,7 +31,15 @@ OPEN, HOLDS = ("pending", "approved"), ("executing", "unknown")
 FORGERIES = ("votes gone", "start_by", "vote", "action", "done again")
 FAR = "4102444800000"
 STORIES = (
-    *("i2_once", "i2_a_worker_dies", "i3_i4_who_approves", "i5_somebody_writes_into_redis", "i6_late", "i7_the_end_is_the_end"),
+    *(
+        "i2_once",
+        "i2_a_worker_dies",
+        "i3_i4_who_approves",
+        "i5_somebody_writes_into_redis",
+        "i5_the_key_is_changed",
+        "i6_late",
+        "i7_the_end_is_the_end",
+    ),
     *("i8_somebody_edits_the_audit_log", "i9_the_kill_switch", "i9_the_breaker_is_sticky", "i10_another_version"),
     *("i11_a_precondition_changed", "i12_looking_changes_nothing", "i15_a_click_is_delivered_again", "i19_blast_radius", "i19_at_once"),
     *("i21_one_host_one_action", "i21_a_reboot_covers_a_reset"),
@@ -81,6 +89,7 @@ class Life(RuleBasedStateMachine):
         self.desk = Desk(self.redis, self.product, brakes=brakes)
         self.clock, self.wrong = self.desk.clock, SetClock()
         self.books = (self.desk.ledger, self.desk.replica(self.wrong, brakes=brakes))
+        self.keys = [KEY]
         self.cards: list[Card] = []
         self.held: dict[str, Any] = {}
         self.high, self.skew, self.stopped, self.breaker, self.ran, self.failed = 0.0, 0.0, False, False, False, False
@@ -464,6 +473,113 @@ class Life(RuleBasedStateMachine):
             case _:
                 await redis.hset(key, "state", "approved")
 
+    async def i5_the_key_is_changed(self, where: str, incident: str, process: int) -> None:
+        """Somebody has the key, so it is changed, by a process that dies on the way; what they make up with it is worth nothing."""
+        await self.calm()
+        here, there = [host for host in HOSTS if host != where][:2]
+        waits, agreed, runs = await self.propose(here, "inc-1"), await self.approved(there, "inc-2"), await self.approved(where, "inc-3")
+        await self.claim(runs)
+        held, old = self.held[runs.action.approval], self.books
+        self._another_key()
+        assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: what an earlier key signed is not started"
+        await self._nothing_is_put_up(self.books[process], here)
+        self.high = self.now()
+        await self.product.module("ledger.journal").insist(lambda: self.books[0]._takes_over("T1:BOB"))
+        assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: nor once it was"
+        before = await self.desk.dump()
+        for replica in old:
+            assert await self._refused_by(replica, agreed) == {"Tampered"}, "I5: a replica that was not restarted decides nothing"
+        assert await self.desk.dump() == before
+        await self.change_is_finished()
+        assert {waits.state, agreed.state, runs.state} == {"superseded", "executing"}
+        assert (await self.books[1].keys()).running == (runs.action.approval,)
+        self.held[runs.action.approval] = held
+        await self.perform(runs)
+        await self._made_up_with(self.keys[1], where, process)
+        await self._stopped_by_whoever_was_not_restarted(old[0])
+        fresh = await self.approved(there, "inc-2")
+        assert await self.claim(fresh) is not None, "what is approved anew runs"
+        await self.perform(fresh)
+        self.seen("key changed")
+
+    async def _nothing_is_put_up(self, book: Any, where: str) -> None:
+        try:
+            await book.propose(self.desk.action(where), self.desk.terms())
+        except self.desk.refusals.KeyChanging:
+            self.seen("nothing is put up while the key is being changed")
+            return
+        raise AssertionError("I5: something was put up while the key was being changed")
+
+    def _another_key(self) -> None:
+        self.keys.insert(0, f"key number {len(self.keys) + 1} of the ledger".encode())
+        more = {"key": self.keys[0], "older_keys": tuple(self.keys[1:]), "brakes": product_brakes(self.product)}
+        self.desk.ledger = self.desk.replica(**more)
+        self.books = (self.desk.ledger, self.desk.replica(self.wrong, **more))
+
+    async def change_is_finished(self) -> None:
+        """Whoever asks for it again goes on where it was left."""
+        now = self.now()
+        await self.books[0].rotate("T1:BOB")
+        self.high = now
+        for card in self.cards:
+            if card.state in OPEN:
+                card.state = "superseded"
+        assert not (await self.books[0].keys()).changing
+
+    async def _refused_by(self, book: Any, card: Card) -> set[str]:
+        """What a claim and a vote are refused with."""
+        said, digest, approval = set[str](), card.action.digest, card.action.approval
+        asked = {"policy": POLICY, "catalogue": CATALOGUE, "authorised": APPROVERS}
+        for attempt in (
+            book.claim(approval, digest, "w1", **asked),
+            book.vote(approval, digest, "T1:CID", "approve", f"late-{self.now()}"),
+        ):
+            try:
+                await attempt
+            except self.desk.refusals.Refused as no:
+                said.add(type(no).__name__)
+            else:
+                said.add("granted")
+        return said - {"NotOpen"}
+
+    async def _made_up_with(self, key: bytes, where: str, process: int) -> None:
+        """Whoever has an earlier key and may write into Redis: votes for a request of the present key, and a whole request of their own."""
+        seals, records = self.product.module("ledger.seal"), self.desk.refusals
+        half = await self.propose(where, "inc-1", quorum=2)
+        vote = records.Vote(half.action.approval, half.action.digest, "T1:BOB", "approve", "now", "made-up")
+        await self.redis.hset(self.desk.key("votes", half.action.approval), "T1:BOB", seals.Seal(key).vote(vote))
+        half.forged = True
+        await self.click(half, "T1:ANN")
+        for whole, stolen in ((False, seals.Seal(key)), (True, seals.Seal(key, (b"another, that signs nothing",)))):
+            card = await self.propose(where, "inc-1")
+            action, start_by = card.action, round((self.now() + 299) * 1000)
+            votes = [records.Vote(action.approval, action.digest, who, "approve", "now", f"made-up-{who}") for who in sorted(APPROVERS)]
+            await self.redis.hset(self.desk.key("votes", action.approval), mapping={vote.voter: stolen.vote(vote) for vote in votes})
+            row: dict[str, Any] = {
+                "state": "approved",
+                "start_by": start_by,
+                "approved": stolen.approved(action.approval, action.digest, start_by),
+            }
+            if whole:
+                record, at = self.desk.key("apr", action.approval), round(card.decide_by * 1000)
+                kept = {name.decode(): value.decode() for name, value in (await cast(Any, self.redis).hgetall(record)).items()}
+                row |= {"mac": stolen.request(kept["action"], kept["request"], int(kept["proposed_at"]), at)}
+            await cast(Any, self.redis).hset(self.desk.key("apr", action.approval), mapping=row)
+            card.forged = True
+            card.state, card.yes, card.start_by = "approved", set(APPROVERS), self.now() + 299
+            assert await self.claim(card, process) is None
+            self.seen("made up with an earlier key")
+
+    async def _stopped_by_whoever_was_not_restarted(self, book: Any) -> None:
+        """The kill switch works for them too, and the chain is whole after it."""
+        now = self.now()
+        await book.stop("T1:BOB", "by an old process")
+        self.high, self.stopped = now, True
+        await self.change_is_finished()
+        await self.switch(False)
+        report = await self.books[0].verify()
+        assert report.good, f"I8: the chain must verify: {report}"
+
     async def i6_late(self, where: str, incident: str, process: int) -> None:
         await self.calm()
         slow, early = await self.propose(where, incident), await self.approved(where, incident)
@@ -688,5 +804,6 @@ SITUATIONS = (
     *("died after the start", "died before the start", "quorum story", "late in spite of a clock that went back", "edited audit logs"),
     *("precondition changed", "looked", "replayed", "unknown", "deny, then tried", "revoke, then tried", "supersede, then tried"),
     *(f"forged {pick}" for pick in FORGERIES),
+    *("key changed", "made up with an earlier key", "nothing is put up while the key is being changed"),
 )
 """What the runs must have come across, each at least once: an invariant whose situation never arises proves nothing."""

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from tests.properties.ledger_machine import live
 from tests.support.fakes_ledger import REAL, Desk, Product
 from tests.tools import test_ledger as stories
+from tests.tools import test_ledger_keys as key_stories
 
 ROOT = Path(__file__).parents[2] / "tools"
 MODULES = ("acting.run", *(f"ledger.{path.stem}" for path in sorted((ROOT / "ledger").glob("*.py")) if path.stem != "__init__"))
@@ -149,24 +150,58 @@ MUTANTS: tuple[Mutant, ...] = (
         "I5",
         (
             py(
-                '    seal.check(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])\n',
-                "",
+                'seal.check(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])',
+                "seal.current",
                 "ledger.seal",
             ),
         ),
         "test_a_quorum_lowered_by_hand_is_noticed",
     ),
-    Mutant("votes are not signed", "I3 I5", (py('        seal.check(mac, "vote", text)\n', "", "ledger.seal"),)),
+    Mutant("votes are not signed", "I3 I5", (py('seal.check(mac, "vote", text)', "seal.current", "ledger.seal"),)),
     Mutant(
         "the start clock is not signed",
         "I5 I6",
         (
             py(
-                '        seal.check(row.get("approved", ""), "approved"',
-                '        seal.of(row.get("approved", ""), "approved"',
+                'signed.add(seal.check(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))',
+                "pass",
                 "ledger.seal",
             ),
         ),
+    ),
+    Mutant(
+        "what an earlier key signed starts",
+        "I5",
+        (py("        if seen.old_key:\n            raise record.OldKey(record.OldKey.__doc__)\n"),),
+    ),
+    Mutant("what an earlier key signed can be approved", "I5", (py('if seen.old_key and verdict == "approve":', "if False:"),)),
+    Mutant("votes of an earlier key count", "I5", (py("    signed |= by\n", "", "ledger.seal"),)),
+    Mutant(
+        "a change of the key keeps what is open",
+        "I5",
+        (py("for approval in (await self.keys()).waiting:", "for approval in ():"),),
+    ),
+    Mutant(
+        "things go on while the key is being changed",
+        "I5",
+        (py("if key != self._seal.current and not after_older:", "if False:", "ledger.journal"),),
+    ),
+    Mutant(
+        "what was signed before the first change signs for every key",
+        "I5",
+        (
+            py(
+                "return next((name for name in asked if name in self._keys",
+                "return next((self.current for name in asked if name in self._keys",
+                "ledger.seal",
+            ),
+        ),
+    ),
+    Mutant(
+        "an earlier key may write on the audit log",
+        "I8",
+        (py('(age[name] > youngest and row_of(line).get("event") != STOP)', "False", "ledger.audit"),),
+        "test_what_an_earlier_key_signs_after_a_later_one_breaks_the_chain",
     ),
     Mutant(
         "a vote for one action counts for another",
@@ -192,7 +227,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "I6",
         (
             py(
-                "mark = max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest)))",
+                "mark = max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest), after_older))",
                 "mark = clock_of(text_of(high))",
                 "ledger.journal",
             ),
@@ -260,7 +295,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "the audit chain is not checked",
         "I8",
         (
-            py("if (after := next_head(seal, head, line)) != said:", "if not (after := next_head(seal, head, line)):", "ledger.audit"),
+            py(
+                'if not name or (age[name] > youngest and row_of(line).get("event") != STOP):',
+                "name = name or seal.current\n        if False:",
+                "ledger.audit",
+            ),
             py("intact = head == stored and count == length", "intact = True", "ledger.audit"),
         ),
     ),
@@ -378,7 +417,7 @@ class Verdict:
 
 def tell(product: Product, name: str) -> str:
     """One story on a fresh store; what it complains about, empty when it is content."""
-    story = getattr(stories, name)
+    story = getattr(stories, name, None) or getattr(key_stories, name)
     assert list(inspect.signature(story).parameters) == ["desk"], f"{name} needs more than a desk"
 
     async def told() -> None:

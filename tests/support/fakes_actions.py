@@ -364,8 +364,9 @@ class Office:
         waits: Waits | None = None,
         fallback: tuple[str, ...] = (),
         alone: bool = False,
+        keys: tuple[bytes, ...] = (KEY,),
     ) -> None:
-        """`alone`: no incident hears what others found, as where the same fix follows from different causes."""
+        """`keys`: of the ledger, the newest first. `alone`: no incident hears what others found, as where the same fix follows from different causes."""
         self.redis, self.site, self.worker = redis, site, worker
         self.clock = site.clock
         self.people, self.wall = people or PeopleOfList(), wall or Wall()
@@ -374,7 +375,7 @@ class Office:
         self.inbox = Inbox(redis, self.clock)
         self.fleet = LivingFleet(site)
         self.fleet.checks = CHECKS
-        self.ledger = Ledger(redis, KEY, self.clock, brakes=brakes)
+        self.ledger = Ledger(redis, keys[0], self.clock, brakes=brakes, older_keys=keys[1:])
         self.ports = Ports(
             fleet=self.fleet,  # type: ignore[arg-type]  # the part of Fleet that is used
             inventory=self.inventory,

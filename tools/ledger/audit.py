@@ -13,6 +13,8 @@ from tools.ledger.reach import row_of, text_of, texts_of, within_reach
 from tools.ledger.seal import Seal
 
 PAGE = 1000
+STOP = "stop"
+"""All that an earlier key may still sign after a later one: whoever was not restarted may pull the kill switch, which starts nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ def next_head(seal: Seal, head: str, line: str) -> str:
     return seal.of("audit", head, line)
 
 
+def signer(seal: Seal, head: str, line: str, said: str) -> str:
+    """The id of the key with which `line` was signed after `head`; empty where none of ours says so."""
+    return seal.signer(said, "audit", head, line)
+
+
 async def rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tuple[str, str]]:
     """The first `length` rows, oldest first, as (head after it, line)."""
     for start in range(0, length, PAGE):
@@ -72,10 +79,21 @@ async def end(redis: Redis, prefix: str) -> tuple[int, str]:
 
 
 async def begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
-    """Whether the chain's first entry is signed with this key; true of an empty chain."""
+    """Whether the chain's first entry is signed with one of these keys; true of an empty chain."""
     async for said, line in rows(redis, prefix, min(1, (await end(redis, prefix))[0])):
-        return next_head(seal, "", line) == said
+        return bool(signer(seal, "", line, said))
     return True
+
+
+async def newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | None:
+    """The id of the key that the newest entry is signed with; empty where it is none of ours, None of an empty chain."""
+    async with within_reach():
+        newest = texts_of(await redis.lrange(f"{prefix}audit", -2, -1))
+    if not newest:
+        return None
+    before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
+    said, _, line = newest[-1].partition(" ")
+    return signer(seal, before, line, said)
 
 
 async def export(redis: Redis, prefix: str) -> AsyncIterator[str]:
@@ -89,10 +107,13 @@ async def verify(redis: Redis, prefix: str, seal: Seal, posted: Iterable[str] = 
     """Walk the chain and compare its end with the stored head and with heads that were posted elsewhere."""
     length, stored = await end(redis, prefix)
     head, count, missing = "", 0, set(posted) - {""}
+    age = {name: years for years, name in enumerate(seal.ids)}
+    youngest = len(age)
     async for said, line in rows(redis, prefix, length):
-        if (after := next_head(seal, head, line)) != said:
+        name = signer(seal, head, line, said)
+        if not name or (age[name] > youngest and row_of(line).get("event") != STOP):
             return AuditReport(length, stored, intact=False, broken_at=count, missing_heads=tuple(sorted(missing)))
-        head, count = after, count + 1
+        head, count, youngest = said, count + 1, min(youngest, age[name])
         missing.discard(head)
     intact = head == stored and count == length
     return AuditReport(length, stored, intact, None if intact else count, tuple(sorted(missing)))

@@ -3,8 +3,10 @@ kill switch and breakers. What changes the state of an action is in `tools.ledge
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from redis.asyncio import Redis
 
@@ -17,6 +19,7 @@ from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose,
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record, targets_of
 from tools.ledger.seal import Seal, milliseconds, read_record
+from tools.ledger.states import OPEN, TERMINAL
 
 MOST_WORDS = 500
 MOST_SCORE = 10**13
@@ -26,10 +29,28 @@ def forget_head(length: int, head: str) -> None:
     """Where no log is kept of audit heads."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """The ledger's keys by their ids. `newest` signed the newest entry of the audit log: None where there is none, empty where no key of ours did."""
+
+    current: str
+    older: tuple[str, ...]
+    newest: str | None
+    waiting: tuple[str, ...]
+    """Approvals signed with an earlier key that wait for a decision or a start: nobody can decide them."""
+    running: tuple[str, ...]
+    """Those that run or are in doubt: they end under the key that they began with."""
+
+    @property
+    def changing(self) -> bool:
+        """Whether a change of the key was begun and is not through."""
+        return self.newest in self.older or bool(self.waiting)
+
+
 class Book:
     """`distrust` says why no remedy may run on this store (it forgets), empty when it may; a function is asked at every claim.
     `anchor` gets the length and the head of the audit chain whenever it grows; `seen` is what was kept of it outside Redis: a chain that does not
-    hold that any more was restored from an older copy, and everything stops until a human looked."""
+    hold that any more was restored from an older copy, and everything stops until a human looked. `older_keys`: with which earlier records are signed."""
 
     def __init__(
         self,
@@ -41,9 +62,10 @@ class Book:
         distrust: str | Callable[[], Awaitable[str]] = "",
         anchor: Callable[[int, str], None] = forget_head,
         seen: tuple[int, str] = (0, ""),
+        older_keys: Sequence[bytes] = (),
         prefix: str = "rm:ledger:",
     ) -> None:
-        self._redis, self._seal, self._clock = redis, Seal(key), clock
+        self._redis, self._seal, self._clock = redis, Seal(key, older_keys), clock
         self._brakes, self._distrust, self._prefix = brakes or Brakes(), distrust, prefix
         self._journal = Journal(redis, self._seal, clock, anchor, prefix, seen)
 
@@ -82,8 +104,30 @@ class Book:
         return await audit.verify(self._redis, self._prefix, self._seal, posted)
 
     async def ours(self) -> bool:
-        """Whether the audit chain was begun with our key, or is yet to begin."""
+        """Whether the audit chain was begun with a key of ours, or is yet to begin."""
         return await audit.begun_with(self._redis, self._prefix, self._seal)
+
+    async def key_state(self) -> Literal["ours", "earlier", "strange"]:
+        """Which key signed the newest entry: ours, which also an empty log goes by; an earlier one, so that ours is yet to be brought in; or none
+        that we have."""
+        newest = await audit.newest_signer(self._redis, self._prefix, self._seal)
+        if newest == "":
+            return "strange"
+        return "ours" if newest in (None, self._seal.current) else "earlier"
+
+    async def keys(self) -> KeyUse:
+        """Which keys sign here, and what is not over and signed with an earlier one."""
+        newest = await audit.newest_signer(self._redis, self._prefix, self._seal)
+        async with within_reach():
+            names = texts_of(await self._redis.zrange(f"{self._prefix}due", 0, -1))
+            names += texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}held")))
+        waiting, running = list[str](), list[str]()
+        for approval in sorted(set(names)):
+            with suppress(record.NotFound, record.Tampered):  # nothing will ever run on it
+                seen = await self.record(approval)
+                if seen.old_key and seen.state not in TERMINAL:
+                    (waiting if seen.state in OPEN else running).append(approval)
+        return KeyUse(self._seal.current, self._seal.ids[1:], newest, tuple(waiting), tuple(running))
 
     def export(self) -> AsyncIterator[str]:
         """Audit entries as JSON lines, oldest first."""

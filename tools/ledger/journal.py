@@ -91,9 +91,10 @@ class Journal:
         self._scripts = {name: redis.register_script(text) for name, text in SCRIPTS.items()}
         self._seen = seen
 
-    async def look(self, clock: Whose = "the later") -> JournalHead:
+    async def look(self, clock: Whose = "the later", *, after_older: bool = False) -> JournalHead:
         """Where things stand now, by the later of our clock and the high-water mark. Rewound, once, when the chain lost its end;
-        ClockSkew when our clock cannot be trusted (`whatever`: never; a brake must work on any machine). `ours`: our clock alone."""
+        ClockSkew when our clock cannot be trusted (`whatever`: never; a brake must work on any machine). `ours`: our clock alone.
+        `after_older`: also where the newest entry is signed with an earlier key, for whoever changes it."""
         length, seen_head = self._seen
         async with within_reach():
             pipe = self._redis.pipeline(transaction=True)
@@ -111,8 +112,8 @@ class Journal:
         if clock == "ours":
             return JournalHead(text_of(head), own)
         try:
-            mark = max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest)))
-        except record.Tampered:
+            mark = max(clock_of(text_of(high)), self._written(text_of(head), texts_of(newest), after_older))
+        except (record.Tampered, record.KeyChanging):
             if clock != "whatever":
                 raise
             mark = own
@@ -120,15 +121,18 @@ class Journal:
             raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
         return JournalHead(text_of(head), max(own, mark))
 
-    def _written(self, head: str, newest: Sequence[str]) -> datetime:
+    def _written(self, head: str, newest: Sequence[str], after_older: bool) -> datetime:
         """The moment of the newest entry, which signs it: whoever sets the stored clock back cannot set this one back with it.
-        Tampered where the entry is not signed with our key."""
+        Tampered where the entry is not signed with a key of ours, KeyChanging where it is with an earlier one."""
         if not newest and not head:
             return LONG_AGO
         before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
         said, _, line = newest[-1].partition(" ") if newest else ("", "", "")
-        if said != head or audit.next_head(self._seal, before, line) != said:
+        key = audit.signer(self._seal, before, line, said)
+        if said != head or not key:
             raise record.Tampered(f"{record.Tampered.__doc__} {UNSIGNED}")
+        if key != self._seal.current and not after_older:
+            raise record.KeyChanging(record.KeyChanging.__doc__)
         at = audit.moment_of(line)
         if at is None:
             raise record.Tampered(f"{record.Tampered.__doc__} (the newest entry of the audit log says no time)")

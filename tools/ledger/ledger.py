@@ -72,7 +72,8 @@ class Ledger(Book):
             other = await self.record(approval)
         except record.Tampered:
             return False  # nothing will ever run on it
-        return other.state in {*OPEN, State.EXECUTING, State.UNKNOWN} and same_effect(other.action, action)
+        living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN and not other.old_key)
+        return living and same_effect(other.action, action)
 
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
@@ -128,6 +129,8 @@ class Ledger(Book):
             raise record.Forgetful(f"{record.Forgetful.__doc__} ({why})")
 
     async def _may_claim(self, seen: Record, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
+        if seen.old_key:
+            raise record.OldKey(record.OldKey.__doc__)
         if seen.digest != digest:
             raise record.WrongDigest(record.WrongDigest.__doc__)
         if seen.state is not State.APPROVED:
@@ -231,6 +234,29 @@ class Ledger(Book):
         await insist(partial(self._write, "outcome", seen, "outcome", by, (outcome,), outcome=outcome))
         return await self.record(approval)
 
+    # -- the key ----------------------------------------------------------------------------------------------------
+
+    async def rotate(self, who: str) -> tuple[str, ...]:
+        """From now on the present key signs, and no other. What waits under an earlier key is superseded, to be proposed anew: what people
+        approved must be approved again. What runs ends as it would have. Whoever dies on the way is followed by whoever calls this again."""
+        await insist(partial(self._takes_over, who))
+        ended = []
+        for approval in (await self.keys()).waiting:
+            with suppress(record.NotOpen):  # somebody was quicker
+                ended.append(
+                    (await self.end(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")).approval
+                )
+        return tuple(ended)
+
+    async def _takes_over(self, who: str) -> str:
+        """The first entry of the present key: it signs the whole chain before it, and no earlier key signs anything after it."""
+        look = await self._journal.look(after_older=True)
+        newest = await audit.newest_signer(self._redis, self._prefix, self._seal)
+        if newest in (None, self._seal.current):
+            return "ok"
+        line = audit.entry("key_changed", "", who, look.at, key=self._seal.current, before=newest)
+        return await self._journal.run("note", look, KeyParts("-"), line)
+
     # -- brakes -----------------------------------------------------------------------------------------------------
 
     async def rewind_clock(self, who: str) -> None:
@@ -253,6 +279,8 @@ class Ledger(Book):
 
 
 def _may_vote(seen: Record, digest: str, voter: str, verdict: str) -> None:
+    if seen.old_key and verdict == "approve":
+        raise record.OldKey(record.OldKey.__doc__)
     if seen.digest != digest:
         raise record.WrongDigest(record.WrongDigest.__doc__)
     if verdict == "approve" and voter in requesters_of(seen.action):

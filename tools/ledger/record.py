@@ -66,6 +66,14 @@ class Tampered(Refused):
     """A stored record does not carry our signature; nothing runs on it. Look at the Redis behind RackMedic."""
 
 
+class OldKey(Refused):
+    """This was signed before the ledger's key was changed, so nobody decides about it and it does not start; it is proposed anew."""
+
+
+class KeyChanging(Refused):
+    """The ledger's key is being changed: nothing is decided or started until `rackmedic ledger rotate` has run."""
+
+
 class Stopped(Refused):
     """The kill switch is on: no remedy starts until somebody resumes."""
 
@@ -187,6 +195,8 @@ class Record:
     """The action that an edit put in its place."""
     covered_by: str = ""
     """The action whose start made it needless."""
+    old_key: bool = field(default=False, compare=False)
+    """Signed, or voted on, with an earlier key of the ledger: it can be read and ended, and is never decided or started."""
     mac: str = field(default="", repr=False, compare=False)
     raw_votes: str = field(default="", repr=False, compare=False)
     """The votes as stored: what a script compares with what was verified."""

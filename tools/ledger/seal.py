@@ -1,5 +1,9 @@
 """Signatures over what is stored, and reading it back: a row that we did not write so is Tampered.
 
+A ledger's key can be changed. Then the ring holds the key that signs and the earlier ones, and a signature says which key made it; one that says
+nothing is of the time before the first change. What an earlier key signed can be read for ever, and whatever is still to be decided or started
+must be signed with the present one: who has an earlier key can make up nothing that runs.
+
 Signed are the request (action, terms, clocks), each vote and the approval with its start clock. What moves by itself (state, token,
 heartbeat) is not: a writer of Redis can set it, and gains nothing by it that the signed parts and the host's own record do not refuse.
 """
@@ -8,7 +12,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast, get_args
 
@@ -17,24 +21,52 @@ from tools.ledger import older
 from tools.ledger.record import Outcome, Record, Tampered, Terms, Vote
 from tools.ledger.states import State
 
+LEAST_KEY = 16
+
+
+def key_id(key: bytes) -> str:
+    """What a key is called in signatures, settings and answers. It tells nothing of the key."""
+    return hmac.new(key, b"the id of this ledger key", hashlib.sha256).hexdigest()[:8]
+
 
 class Seal:
-    """HMAC-SHA256 with the key from settings. It lives in Python only: a key inside Lua would show in MONITOR."""
+    """HMAC-SHA256 with the key from settings, and with `older` ones where it was changed, the newest first. Keys live in Python only: inside
+    Lua one would show in MONITOR."""
 
-    def __init__(self, key: bytes) -> None:
-        if len(key) < 16:
-            raise ValueError("the ledger key must have at least 16 bytes")
-        self._key = key
+    def __init__(self, key: bytes, older: Sequence[bytes] = ()) -> None:
+        keys = dict.fromkeys((key, *older))
+        if min(map(len, keys)) < LEAST_KEY:
+            raise ValueError(f"the ledger key must have at least {LEAST_KEY} bytes")
+        self._keys = {key_id(one): one for one in keys}
+        self.current = key_id(key)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The keys by their ids, the present one first."""
+        return tuple(self._keys)
 
     def of(self, *parts: str) -> str:
         """The signature of these parts, in order; lengths are signed too, so parts cannot be shifted into each other."""
-        message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
-        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+        mac = _mac(self._keys[self.current], parts)
+        return f"{self.current}.{mac}" if len(self._keys) > 1 else mac
 
-    def check(self, mac: str, *parts: str) -> None:
-        """Tampered unless `mac` signs `parts`."""
-        if not hmac.compare_digest(mac.encode(), self.of(*parts).encode()):
-            raise Tampered(Tampered.__doc__)
+    def signer(self, mac: str, *parts: str) -> str:
+        """The id of the key that signed `parts` so; empty where none of ours did."""
+        said, dot, bare = mac.rpartition(".")
+        asked = [said] if dot else list(self._keys)
+        return next((name for name in asked if name in self._keys and _same(bare, _mac(self._keys[name], parts))), "")
+
+    def check(self, mac: str, *parts: str) -> str:
+        """Tampered unless `mac` signs `parts`; the id of the key that it was signed with."""
+        found = self.signer(mac, *parts)
+        if not found:
+            raise Tampered(f"{Tampered.__doc__}{self._of_another(mac)}")
+        return found
+
+    def _of_another(self, mac: str) -> str:
+        name = mac.rpartition(".")[0]
+        strange = re.fullmatch(r"[0-9a-f]{8}", name) and name not in self._keys
+        return f" It says that it was signed with the key {name}, which this process does not have: {NEW_KEY}" if strange else ""
 
     def request(self, action: str, terms: str, proposed_at: int, decide_by: int) -> str:
         """Over what was put up for decision."""
@@ -50,6 +82,18 @@ class Seal:
         return f"{self.of('vote', text)} {text}"
 
 
+NEW_KEY = "where the ledger's key was changed, restart it with the new one."
+
+
+def _mac(key: bytes, parts: Sequence[str]) -> str:
+    message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
+    return hmac.new(key, message, hashlib.sha256).hexdigest()
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
 def read_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> Record:
     """A record from its hash and its votes, every signature checked."""
     try:
@@ -59,17 +103,19 @@ def read_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str],
 
 
 def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> Record:
-    seal.check(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])
+    signed = {seal.check(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])}
     action = Action.from_canonical(row["action"])
     if action.digest != row["digest"] or action.approval != approval:
         raise Tampered(Tampered.__doc__)
     if row.get("start_by") or row["state"] == State.APPROVED:
-        seal.check(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", ""))
+        signed.add(seal.check(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))
+    counted, by = read_votes(votes, seal)
+    signed |= by
     return Record(
         action=action,
         terms=Terms.from_canonical(row["request"]),
         state=State(row["state"]),
-        votes=read_votes(votes, seal),
+        votes=counted,
         proposed_at=cast(datetime, moment(row["proposed_at"])),
         decide_by=cast(datetime, moment(row["decide_by"])),
         start_by=moment(row.get("start_by")),
@@ -83,22 +129,24 @@ def _read(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal:
         ended_by=row.get("ended_by", ""),
         replaced_by=older.replaced_by(row),
         covered_by=older.covered_by(row),
+        old_key=signed != {seal.current},
         mac=row["mac"],
         raw_votes=votes_bytes(votes),
     )
 
 
-def read_votes(rows: Mapping[str, str], seal: Seal) -> tuple[Vote, ...]:
-    """Votes as stored, `voter → mac canonical`, each checked; a vote filed under another voter's name is Tampered."""
-    votes = []
+def read_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
+    """Votes as stored, `voter → mac canonical`, each checked, and with which keys they are signed; one filed under another voter's name is
+    Tampered."""
+    votes, signed = [], set[str]()
     for voter, row in sorted(rows.items()):
         mac, _, text = row.partition(" ")
-        seal.check(mac, "vote", text)
+        signed.add(seal.check(mac, "vote", text))
         vote = Vote(**json.loads(text))
         if vote.voter != voter:
             raise Tampered(Tampered.__doc__)
         votes.append(vote)
-    return tuple(votes)
+    return tuple(votes), signed
 
 
 def votes_bytes(rows: Mapping[str, str]) -> str:

@@ -236,9 +236,11 @@ def test_serve_with_wrong_settings_names_each(tmp_path: Path) -> None:
 def test_the_doctor_tries_every_part(tmp_path: Path) -> None:
     ran = rackmedic("doctor", "--json", environ={"RACKMEDIC_DATA_DIR": str(tmp_path)})
     rows = json.loads(ran.stdout)["items"]
-    assert {row["part"] for row in rows} == {"redis", "slack", "taxonomy", "checks", "sku", "evidence", "model", "inventory"}
+    assert {row["part"] for row in rows} == {"redis", "ledger key", "slack", "taxonomy", "checks", "sku", "evidence", "model", "inventory"}
     assert {row["state"] for row in rows if row["part"] in ("taxonomy", "checks", "sku", "evidence")} == {"ok"}
-    assert {row["part"]: bool(row["mend"]) for row in rows if row["state"] == "off"} == dict.fromkeys(("slack", "model", "inventory"), True)
+    assert {row["part"]: bool(row["mend"]) for row in rows if row["state"] == "off"} == dict.fromkeys(
+        ("ledger key", "slack", "model", "inventory"), True
+    )
 
 
 def test_the_doctor_says_how_to_mend_what_fails(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
 from bot.settings import BadSettings, load
-from bot.store.ledger import brakes_of, head_file, kept_head, ledger_key, open_ledger, why_not
+from bot.store.ledger import brakes_of, head_file, kept_head, open_ledger, why_not
+from bot.store.ledger_keys import ledger_key
 from bot.store.store import Durability, Store, open_store
 from tests.support.clock import T0, SetClock
 from tests.support.terminal import rackmedic
