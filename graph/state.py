@@ -36,6 +36,10 @@ Unread = Literal[
 """Why a file that somebody handed in was not read; empty where it was."""
 
 
+SIDE, CUSTOMER = "side", "customer"
+"""Of an item's data: that a customer said it, in an incident of theirs."""
+
+
 class Attachment(Stored):
     """A file that came with a message; its redacted text lies in the evidence store."""
 

@@ -8,11 +8,11 @@ from typing import Final
 from bot.desk.inbox import Inbox
 from bot.policy.shares import Over, Share, ShareAsked, Shares, over
 from bot.store.shares import RedisShares
+from graph.state import CUSTOMER as CUSTOMER
+from graph.state import SIDE as SIDE
 from graph.state import Item, Origin
 from tools.clock import Clock
 
-SIDE, CUSTOMER = "side", "customer"
-"""Of an item's data: who said it."""
 Tell = Callable[[Origin, Item, Over, Share], Awaitable[None]]
 """Say it in the customer's thread, once an item. Never raises for Slack's sake."""
 A_PERSON: Final = "hand_off"

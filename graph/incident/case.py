@@ -11,7 +11,7 @@ from graph.conversation.said import Said, said_of
 from graph.engine.assess import Assessment, assess
 from graph.engine.reference import Lens, Place, profiles, strangers
 from graph.engine.walk import Walk
-from graph.incident.visible import visible_groups, visible_hosts, visible_names
+from graph.incident.visible import scope_of
 from graph.ports import Ports
 from graph.rows import IncidentRows, read_ladders
 from graph.state import Incident, ItemKind, Ladder, Origin
@@ -177,11 +177,10 @@ def _frozen(value: Any) -> Any:
 async def read_case(state: Incident, ports: Ports) -> Case:
     """The incident; a fact snapshot that has expired reads as nothing looked at yet."""
     sha256 = state.get("facts", "")
-    visible = visible_hosts(ports.inventory, IncidentRows(state).origin or Origin())
-    groups = visible_groups(ports.inventory, visible)
+    rows = IncidentRows(state)
+    scope = scope_of(ports.inventory, rows.origin or Origin(), rows.item, rows.brief.hosts)
     late = await ports.late(state.get("id", "")) if len(state.get("ladders", ())) > 1 else frozenset[str]()
-    names = visible_names(ports.inventory, visible)
-    return Case(state, Turn.read(state), visible, names, groups, sha256, await _facts(sha256, ports), late)
+    return Case(state, Turn.read(state), scope.hosts, scope.names, scope.groups, sha256, await _facts(sha256, ports), late)
 
 
 async def _facts(sha256: str, ports: Ports) -> list[Fact]:

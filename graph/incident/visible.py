@@ -1,13 +1,20 @@
 """Who may see which hosts, and what may be named where they live. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
-from graph.conversation.said import Vocabulary
-from graph.state import Origin
+from graph.conversation.intents import Intent
+from graph.conversation.said import ALL, OTHERS, Vocabulary, said_of
+from graph.reading.groups import hosts_named
+from graph.reading.hosts import hosts_in
+from graph.state import CUSTOMER, SIDE, Item, Origin
 from kb.taxonomy.labels import Taxonomy
 from tools.inventory.hosts import Inventory
 from tools.remedies import REMEDIES
+
+LONGEST_NAMED = 4000
+"""Characters of a message that are read for hosts which it names."""
 
 
 def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
@@ -22,6 +29,41 @@ def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
         own = inventory.of_groups(bound.groups) if bound and bound.groups else inventory.workers
         return tuple(name for name in own if inventory.hosts[name].tenant == tenant)
     return inventory.workers if origin.kind != "slack" or not inventory.channels else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one item of an incident may look at, and what it may name."""
+
+    hosts: tuple[str, ...]
+    names: Mapping[str, str]
+    groups: Mapping[str, tuple[str, ...]]
+
+
+def scope_of(inventory: Inventory, origin: Origin, item: Item, looked_at: Collection[str]) -> Scope:
+    """The hosts of its place. In an incident that a customer reported our own side may name others, by host, group or as all of them: those are
+    looked at from then on (`looked_at`: what the incident is about by now). The customer never names them, nor sees what was found there."""
+    own = visible_hosts(inventory, origin)
+    names, groups = visible_names(inventory, own), visible_groups(inventory, own)
+    if not (origin.tenant and origin.customer):
+        return Scope(own, names, groups)
+    ours = visible_hosts(inventory, origin.model_copy(update={"tenant": ""}))
+    kept = tuple(host for host in ours if host in looked_at)
+    if item.data.get(SIDE) == CUSTOMER:
+        return Scope(tuple(dict.fromkeys((*own, *kept))), names, groups)
+    names, groups = visible_names(inventory, ours), visible_groups(inventory, ours)
+    return Scope(tuple(dict.fromkeys((*own, *kept, *_named(item, names, groups)))), names, groups)
+
+
+def _named(item: Item, names: Mapping[str, str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The hosts that a message of ours names."""
+    said = said_of(item)
+    if said is None:
+        return ()
+    if said.intent is Intent.WIDEN and said.group in (ALL, OTHERS) and not item.data.get("hosts"):
+        return tuple(dict.fromkeys(names.values()))
+    given = hosts_named(str(item.data.get("hosts") or ""), names, groups, strict=False).hosts
+    return (*(host for host in said.hosts if host in names), *given, *hosts_in(item.text[:LONGEST_NAMED], names).hosts)
 
 
 def visible_groups(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, tuple[str, ...]]:

@@ -88,11 +88,14 @@ class Talk:
         """What is answered to a message that was understood so."""
         return (await self.means(Said(intent=intent, text=text, **named), user)).reply
 
-    async def means(self, said: Said, user: str = "U1") -> Report:
+    async def means(self, said: Said, user: str = "U1", **more: Any) -> Report:
+        """What is reported of it; `more` stands in the item's data."""
         self.stage.wait(60 * self.minutes)
         self.turns += 1
         number, at = f"said-{self.turns}", self.stage.clock.now()
-        return await self._turn(Item(id=number, kind=said.kind, incident="inc-1", at=at, user=user, text=said.text, data=said.data()))
+        return await self._turn(
+            Item(id=number, kind=said.kind, incident="inc-1", at=at, user=user, text=said.text, data=said.data() | more)
+        )
 
     async def presses(self, kind: ItemKind, user: str = "U1", **data: Any) -> Report:
         """What comes of a click or a form."""

@@ -69,8 +69,15 @@ class CustomerReader:
     words: CustomerWords
     language: str = "en"
     known: Known = nothing_known
+    others: Collection[str] = ()
+    """Hosts of others. What our own side finds there is not the customer's to know."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Host → what the tenant calls it, where that is another name."""
+
+    def crosses(self, row: Hypothesis) -> bool:
+        """Whether their own machines show this cause, or no machine does."""
+        shown = row.hosts or tuple(found.host for found in row.evidence if found.host)
+        return not shown or not all(host in self.others for host in shown)
 
     def called(self, hosts: Iterable[str]) -> tuple[str, ...]:
         """The hosts by the tenant's names, each once."""
@@ -82,11 +89,13 @@ def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collecti
     report, own = rows.report, reader.own
     if report is None:
         return CustomerView(rows.id, "received", language=reader.language, withdrawn=withdrawn)
-    causes = tuple(_cause(row, reader) for row in report.root_causes if row.label in reader.words.taxonomy.leaves)[:MOST_CAUSES]
+    causes = tuple(_cause(row, reader) for row in report.root_causes if row.label in reader.words.taxonomy.leaves and reader.crosses(row))[
+        :MOST_CAUSES
+    ]
     return CustomerView(
         rows.id,
         _stage(rows, report, causes, asks := _questions(rows, report)),
-        _state(rows, causes, begun),
+        _state(rows, causes, [row for row in rows.ladders if row.target not in reader.others], begun),
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
         questions=() if causes else asks,
@@ -118,17 +127,17 @@ def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause], ask
     return "people"
 
 
-def _state(rows: IncidentRows, causes: Sequence[TheirCause], begun: Collection[str]) -> State:
-    """What is ours, and how far it is; nothing of what the customer mends."""
+def _state(rows: IncidentRows, causes: Sequence[TheirCause], ladders: Sequence[Ladder], begun: Collection[str]) -> State:
+    """What is ours, and how far it is; nothing of what the customer mends. `ladders`: the fixes of their own machines."""
     ticket = rows.ticket
     handed = ticket is not None and ticket.handed
-    if not (any(row.ours for row in causes) or rows.ladders or handed):
+    if not (any(row.ours for row in causes) or ladders or handed):
         return ""
     if rows.lifecycle == "closed":
         return "closed"
-    if rows.lifecycle == "watching":
+    if rows.lifecycle == "watching" and (ladders or not rows.ladders):
         return "proved"
-    if any(_under_way(row, begun) for row in rows.ladders):
+    if any(_under_way(row, begun) for row in ladders):
         return "repairing"
     return "taken" if (ticket is not None and ticket.state in ("taken", "waiting")) or rows.owner else "received"
 

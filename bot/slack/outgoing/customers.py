@@ -180,9 +180,10 @@ class CustomerCards:
 
     async def _view(self, incident: str, origin: Origin, state: Incident) -> CustomerView:
         own = frozenset(visible_hosts(self.inventory, origin))
+        others = frozenset(self.inventory.workers) - own
         names = {host: self.inventory.hosts[host].called for host in own}
         known = with_drivers(self.known, await self._facts_of(incident), own)
-        reader = CustomerReader(own, self.words, self.language(origin), known, names)
+        reader = CustomerReader(own, self.words, self.language(origin), known, others, names)
         withdrawn = bool(await self.kept.cards.get(incident, "customer_withdrawn"))
         return customer_view(IncidentRows({**state, "id": incident}), reader, begun=await self._begun(incident), withdrawn=withdrawn)
 
