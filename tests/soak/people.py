@@ -21,11 +21,20 @@ FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 """What is broken, in turn; the last is a healthy host."""
 APPROVE = "approval.approve"
-PRESS_AGAIN, SAY_AGAIN = 20.0, 45.0
-"""Seconds after which a person who saw nothing happen presses, or writes, once more."""
 MENDED = ("passes now, to be proved again", "Mended:", "No fault found")
 UNFOUND = ("No cause proven", "No fault found")
 """What is read of a host that is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds after which a person who saw nothing happen presses, or writes, once more; how long the second approver comes after the first; and
+    how often each looks."""
+
+    press_again: float = 20.0
+    say_again: float = 45.0
+    second: float = 5.0
+    look: float = 0.5
 
 
 @dataclass
@@ -66,6 +75,7 @@ class People:
     nodes: list[str]
     incident_at: Callable[[str, str], Awaitable[str]]
     open_ones: Callable[[], Awaitable[set[str]]]
+    patience: Patience = field(default_factory=Patience)
     all: list[SoakIncident] = field(default_factory=list)
 
     async def report(self, number: int, node: str, fault: str, how: dict[str, Any]) -> SoakIncident:
@@ -97,7 +107,7 @@ class People:
                 self.world.cluster.heal(one.node)
                 free.append(one.node)
                 going.remove(one)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(self.patience.look)
 
     async def look(self, one: SoakIncident, opened: set[str]) -> None:
         """What this person does now."""
@@ -114,7 +124,7 @@ class People:
         if await self._approve(one, thread, now):
             return
         over = any(word in said for word in (MENDED if one.fault else UNFOUND))
-        waits = SAY_AGAIN if one.asked_close or not over else 0.0
+        waits = self.patience.say_again if one.asked_close or not over else 0.0
         if now - max(one.since, one.wrote) < waits or (not over and not one.reported):
             return
         one.wrote, one.since = now, now
@@ -127,8 +137,10 @@ class People:
         for ts, asked in asks:
             for number, who in enumerate(APPROVERS):
                 last = one.pressed.get((asked, who))
-                first = number == 0 or ((asked, APPROVERS[0]) in one.pressed and now - one.pressed[asked, APPROVERS[0]] > 5.0)
-                if first and (last is None or now - last > PRESS_AGAIN):
+                first = number == 0 or (
+                    (asked, APPROVERS[0]) in one.pressed and now - one.pressed[asked, APPROVERS[0]] > self.patience.second
+                )
+                if first and (last is None or now - last > self.patience.press_again):
                     one.pressed[asked, who] = now
                     one.presses += 1
                     await self.world.slack.click(who, ts, APPROVE, value=asked)

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,10 +20,11 @@ from redis.exceptions import RedisError
 from bot.store.keys import Names
 from bot.tasks import awaited
 from deploy.sandbox.demo import Sandbox, sandbox
+from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.workspace import Channel
 from tests.soak.disasters import Disasters, Plan
 from tests.soak.disk import SmallDisk, small_disk
-from tests.soak.people import People, SoakIncident, channel_of, text_on
+from tests.soak.people import Patience, People, SoakIncident, channel_of, text_on
 from tests.soak.processes import KeptProcess, kept
 from tests.soak.promises import Seen, Thread, broken
 from tests.support.clock import WallClock
@@ -52,6 +54,9 @@ class Sized:
     workers: int = 3
     at_once: int = 20
     plan: Plan = field(default_factory=Plan)
+    patience: Patience = field(default_factory=Patience)
+    slack_pace: float = 1.0
+    """How many times what Slack publishes its methods may be called a minute: as published, some sixty updates of cards bound every soak."""
     most_seconds: float = 7200.0
 
 
@@ -188,11 +193,14 @@ async def soaking(folder: Path, size: Sized, say: Callable[[str], None]) -> Asyn
     try:
         async with sandbox(folder, nodes=size.at_once + 4, job="") as plain:
             apart(plain)
+            hurried(plain.slack, size.slack_pace)
             settings = dict(plain.settings) | SETTINGS | {"RACKMEDIC_REDIS_URL": server.url}
             world = replace(plain, settings=settings)
             with small_disk(Path(settings["RACKMEDIC_DATA_DIR"]) / "evidence") as disk:
                 async with _looking(server) as redis, kept(settings, folder, size.workers) as processes:
-                    yield Soak(size, world, redis, _people(world, redis), _disasters(size, processes, server, world, disk), processes, say)
+                    yield Soak(
+                        size, world, redis, _people(size, world, redis), _disasters(size, processes, server, world, disk), processes, say
+                    )
     finally:
         server.kill()
 
@@ -211,13 +219,19 @@ def apart(world: Sandbox) -> None:
     world.slack.ws.channels |= {channel_of(node): Channel(channel_of(node), node, list(members)) for node in nodes}
 
 
+def hurried(slack: SlackSandbox, pace: float) -> None:
+    """Each method's limits, so many times."""
+    for method, rate in slack.rates.rules.items():
+        slack.rates.set(method, rate.per_minute * pace, ceil(rate.burst * pace), rate.per_channel)
+
+
 @contextlib.asynccontextmanager
 async def _looking(server: RealServer) -> AsyncIterator[Redis]:
     async with Redis.from_url(server.url, retry=Retry(ConstantBackoff(0.5), 60)) as redis:
         yield redis
 
 
-def _people(world: Sandbox, redis: Redis) -> People:
+def _people(size: Sized, world: Sandbox, redis: Redis) -> People:
     async def incident_at(channel: str, ts: str) -> str:
         with contextlib.suppress(RedisError):
             return text_of(await redis.get(Names().thread("T0RACK", channel, ts)))
@@ -226,7 +240,8 @@ def _people(world: Sandbox, redis: Redis) -> People:
     async def open_ones() -> set[str]:
         return set(texts_of(await redis.zrange("rm:open", 0, -1)))
 
-    return People(world, [name for name in world.cluster.hosts if name.startswith("gpu-")], incident_at, open_ones)
+    nodes = [name for name in world.cluster.hosts if name.startswith("gpu-")]
+    return People(world, nodes, incident_at, open_ones, size.patience)
 
 
 def _disasters(size: Sized, processes: list[KeptProcess], server: RealServer, world: Sandbox, disk: SmallDisk) -> Disasters:
