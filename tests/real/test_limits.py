@@ -1,24 +1,28 @@
 """What a real sshd refuses and real tools do when they fail: RackMedic waits its turn, asks again, and never takes silence for health."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from deploy.lab.gpus import RackGpus
-from deploy.lab.layout import Rack
+from deploy.lab.layout import Rack, node_of
+from deploy.lab.settle import until
 from deploy.sandbox.cluster.answer import said
 from tests.real.looking import GPU_NODES, fact, look, told
 from tests.real.nodes import on
 from tools.fact import Status
+from tools.ssh.client import Limits
 
 DROP_IN = "/etc/ssh/sshd_config.d/10-narrow.conf"
 
 
 @contextmanager
-def narrow(rack: Rack, node: str) -> Iterator[None]:
-    """That node's sshd opens two sessions a connection and no more."""
-    on(rack, node, "sh", "-c", f"printf 'Match User rackmedic\\n    MaxSessions 2\\nMatch all\\n' > {DROP_IN} && systemctl reload ssh")
+def narrow(rack: Rack, node: str, rule: str = r"Match User rackmedic\n    MaxSessions 2\nMatch all\n") -> Iterator[None]:
+    """That node's sshd opens two sessions a connection and no more, or keeps to another rule."""
+    on(rack, node, "sh", "-c", f"printf '{rule}' > {DROP_IN} && systemctl reload ssh")
+    until(lambda: ":22 " in on(rack, node, "ss", "-ltnH"), "sshd did not listen again")
     try:
         yield
     finally:
@@ -37,6 +41,21 @@ async def test_no_check_is_lost_to_an_sshd_that_opens_two_sessions(rack: Rack) -
         few = await look(rack, ("gpu-002",))
     assert not [answer.check for answer in few.values() if "open failed" in told(answer)]
     assert {check for (_, check), row in few.items() if row.could_not} == {check for (_, check), row in wide.items() if row.could_not}
+
+
+async def test_an_sshd_that_lets_nobody_begin_a_login_could_not_be_asked_and_is_asked_again_once_it_does(rack: Rack) -> None:
+    host, checks = "gpu-002", ("disk", "mem")
+    with narrow(rack, host, r"MaxStartups 1:100:1\n"):
+        _, stranger = await asyncio.open_connection(rack.address(node_of(host)), 22)
+        try:
+            full = await look(rack, (host, "gpu-001"), checks, Limits(attempts=2))
+        finally:
+            stranger.close()
+        assert all(full["gpu-001", check].facts and not full["gpu-001", check].could_not for check in checks)
+        assert all(not [row for row in full[host, check].facts if row.status is Status.OK] for check in checks)
+        assert all("MaxStartups" in full[host, check].could_not for check in checks), told(full[host, "disk"])
+        free = await look(rack, (host,), checks)
+    assert not [row.could_not for row in free.values() if row.could_not]
 
 
 async def test_eight_gpus_are_counted_through_sshd_and_the_tools(rack: Rack, gpus: RackGpus) -> None:
