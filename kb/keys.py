@@ -163,6 +163,7 @@ KEYS = _rows("""
     ib.sm_lid                        | int   | hca     |      | LID of the subnet manager, 0 when there is none
     ib.firmware                      | str   | hca     |      | firmware version
     ib.bdf                           | str   | hca    |      | PCI address
+    ib.none                          | bool  | host    |      | the kernel has no RDMA device at all
     ib.absent                        | bool  | hca     |      | an adapter of the other hosts that is missing between two that ibstat lists here
     ib.wait_contrast                 | float | host    |      | how many times longer the ports here waited to send than those of the calmest host; attrs: ticks
     ib.error                         | str   | host    |      | ibstat failed: ibpanic no_devices

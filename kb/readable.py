@@ -77,6 +77,7 @@ WORDS = _rows("""
     pcie.rev_ff                     | {device} does not answer on the PCIe bus (rev ff)
     pcie.downgraded                 | the PCIe link of {device} runs below what it can
     ib.count                        | {value} InfiniBand adapters are listed
+    ib.none                         | there is no RDMA device
     ib.state                        | port {device} is {value}
     ib.rate                         | port {device} runs at {value} {unit}
     ib.error                        | ibstat fails: {word}

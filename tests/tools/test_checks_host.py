@@ -339,6 +339,12 @@ def test_counters_and_partition_keys_are_told() -> None:
     }
 
 
+def test_a_machine_without_rdma_devices_says_so_and_one_with_them_does_not() -> None:
+    none = "ls: cannot access '/sys/class/infiniband': No such file or directory\n"
+    assert value(read("ibstat", none), "ib.none") is True
+    assert not [fact for fact in read("ibstat", IBSTAT) if fact.key == "ib.none"]
+
+
 def test_a_port_that_breaks_off_is_not_called_anything() -> None:
     facts = read("ibstat", IBSTAT[: IBSTAT.index("Rate: 200")])
     assert set(by_device(facts, "ib.state")) == {"mlx5_0"}

@@ -177,7 +177,10 @@ def parse_addresses(text: str) -> Sequence[Fact]:
     """Where each adapter sits on the bus: the kernel speaks of addresses, everybody else of names."""
     rows = [row for row in map(_LINK.match, lines_in(text)) if row]
     found = [Fact(CHECK, "ib.bdf", str(bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if bdf(row[2])]
-    return found or [Fact(CHECK, "ib.bdf", status=Status.ABSENT, line="no adapter below /sys/class/infiniband")]
+    if found:
+        return found
+    says = "no adapter below /sys/class/infiniband"
+    return [Fact(CHECK, "ib.bdf", status=Status.ABSENT, line=says), Fact(CHECK, "ib.none", True, line=says)]
 
 
 _FIND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -path */counters/* -o -path */hw_counters/* -o -path */pkeys/* ) -exec grep -H . {} +"
@@ -200,7 +203,7 @@ CHECKS = (
             Format("infiniband counters", is_counters, parse_counters),
             Format("adapters' addresses", is_addresses, parse_addresses),
         ),
-        establishes=("ib.count", "ib.bdf", "ib.error", "ib.pkeys", *(key for key, *_ in _FIELDS), *_COUNTERS.values()),
+        establishes=("ib.count", "ib.bdf", "ib.none", "ib.error", "ib.pkeys", *(key for key, *_ in _FIELDS), *_COUNTERS.values()),
         seconds=2.0,
     ),
 )

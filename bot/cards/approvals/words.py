@@ -55,7 +55,7 @@ ENDINGS: Mapping[tuple[State, str], Ended] = {
     (State.DONE, "cured"): Ended("✅", "Cured:", "cured"),
     (State.DONE, "recurred"): Ended("🔴", "Recurred:", "recurred"),
     (State.FAILED, "passes_now"): Ended("🟡", "Failed, and passes now:", "failed, passes now"),
-    (State.FAILED, "unchanged"): Ended("❌", "Did not work:", "failed"),
+    (State.FAILED, "unchanged"): Ended("❌", "Failed, unchanged:", "failed, unchanged"),
     (State.FAILED, "worse"): Ended("🔴", "Failed, worse:", "failed, worse"),
     (State.FAILED, "cured"): Ended("✅", "Failed, and yet cured:", "failed, cured"),
     (State.FAILED, "recurred"): Ended("🔴", "Recurred:", "recurred"),

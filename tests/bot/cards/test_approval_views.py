@@ -312,6 +312,14 @@ def test_a_command_that_failed_where_the_fault_is_gone_is_told_as_both_and_every
         assert "find it no more" in str(card.blocks)
 
 
+def test_a_command_that_failed_and_changed_nothing_is_told_as_both() -> None:
+    """As where chronyd may not set the clock."""
+    record = record_of(state=State.FAILED, exit_status=1, outcome="unchanged")
+    for card in (approval.render(Shown(record)), outcomes.render(Shown(record))):
+        assert card.text.startswith("❌ Failed, unchanged:")
+        assert "The fault is still there" in str(card.blocks)
+
+
 @pytest.mark.parametrize("state", list(State))
 def test_every_headline_names_its_host(state: State) -> None:
     record = record_of(remedy="reboot", args={}, command=("systemctl", "reboot"), devices=(), state=state)
