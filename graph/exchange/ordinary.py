@@ -67,7 +67,11 @@ update updated upgrade upgraded upon us usage use used useful user using usual u
 vector verify version versions very via view virtual visible volatile wait waited waiting waits want wanted warm warn warning warnings was
 watchdog way we week weight weights well went were what when where whether which while who whole why will window with within without
 word words work worked worker workers working works world worse worst would write writes writing written wrong year yes yesterday yet you your
-zero zone nccl_error ncclsystemerror ncclinternalerror ncclremoteerror ncclunhandledcudaerror ncclinvalidusage cuda_error cudaerror
+zero zone
+two four five seven eight nine ten middle showed stood racks disks communication resets monitoring ends drivers losing mb kb gb tb cloud inference
+serving unusable
+hundreds anywhere logged chosen poor sensors time-out
+nccl_error ncclsystemerror ncclinternalerror ncclremoteerror ncclunhandledcudaerror ncclinvalidusage cuda_error cudaerror
 processgroupnccl workncl worknccl opttype seqnum numelin numelout timeoutms torch.distributed torch.cuda c10d std::runtime_error what() err
 kern syslog nvrm nccl unspecified warn fatal debug info trace error hi hello slurm srun sbatch scontrol slurmstepd mpirun mpi docker kubelet kubernetes pod pods
 """
