@@ -39,7 +39,7 @@ class Authorised:
 
     async def __call__(self, seen: Record) -> frozenset[str]:
         try:
-            return await self.rights.approvers(seen.action.incident, fresh=True)
+            return await self.rights.of(seen)
         except Refusal as why:
             raise NotNow(str(why)) from why
 

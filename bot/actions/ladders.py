@@ -209,16 +209,17 @@ class Tender:
         if found.answer != "gone":
             raise Withheld("shows", f"the fault is there: {found.says}")
 
-    async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "", ahead: bool = False) -> Record:
+    async def put_up(self, incident: str, ladder: Ladder, *, requested_by: str = "", ahead: bool = False, break_glass: str = "") -> Record:
         """The present rung as the ledger has it, proposed unless it was. Whoever asks wakes its driver. Raises Withheld.
 
         `ahead`: the incident has yet to hear of it, in the turn after all that wait."""
         turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.waiting(incident) if ahead else 0)
         await self.index.look_at(ladder.approval, self.clock.now() + timedelta(seconds=15))
         await self._may_go_back(incident, ladder)
-        made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=requested_by or ladder.asked_by)
+        asked = requested_by or ladder.asked_by
+        made = await self.proposer.make(incident, ladder, ladder.approval, requested_by=asked, break_glass=break_glass)
         try:
-            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
+            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=not break_glass)
         except WrongDigest:  # somebody proposed it at the same moment, and saw something else live
             seen = await self.ledger.record(ladder.approval)
         log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.policy.approvals import STALLED, Rights, terms
+from bot.policy.approvals import STALLED, Entitled, Rights, terms
+from bot.policy.approver_sets import CHANNEL
 from graph.ladders.fault import guard_of
 from graph.state import Ladder, Rung
 from kb.scan import lines_in
@@ -15,7 +16,7 @@ from tools.acting.build import ActionWanted, HostSeen, build, build_check, via_o
 from tools.acting.conditions import ConditionSeen, filled, job_forgotten, process_start, unmet
 from tools.acting.identity import boot_id, fingerprint
 from tools.acting.scheduled import DRAINED, drained, standing
-from tools.action import Action
+from tools.action import Action, Risk
 from tools.clock import Clock
 from tools.fact import Fact, Status, Value
 from tools.inventory.hosts import Host, Inventory
@@ -50,6 +51,15 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class Deciders:
+    """Who decides, by which sets of the policy (none: the channel's own), and why it is these where the glass was broken."""
+
+    who: Entitled
+    sets: tuple[str, ...] = ()
+    break_glass: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Proposer:
     """Asks hosts harmless questions, and Slack who may approve."""
 
@@ -61,13 +71,13 @@ class Proposer:
     place: PlaceOf
     clock: Clock
 
-    async def make(self, incident: str, ladder: Ladder, approval: str, *, requested_by: str = "") -> Proposal:
-        """The present rung of a ladder. Withheld where it cannot be proposed now."""
+    async def make(self, incident: str, ladder: Ladder, approval: str, *, requested_by: str = "", break_glass: str = "") -> Proposal:
+        """The present rung of a ladder. Withheld where it cannot be proposed now. `break_glass`: other sets decide, and why."""
         rung = ladder.now
         if rung is None:
             raise Withheld("cannot", "no rung is left")
         wanted = ActionWanted(rung.remedy, rung.args, incident, ladder.label, rung.devices, requested_by, fault=guard_of(ladder))
-        approvers = await self.rights.approvers(incident)
+        approvers = await self._deciders(incident, ladder.target.split(","), REMEDIES[rung.remedy].risk, break_glass)
         try:
             if rung.remedy == "run_check":
                 return self._check(wanted, ladder, approval, approvers)
@@ -77,14 +87,14 @@ class Proposer:
         except Unreachable as why:
             raise Withheld("unreachable", str(why)) from why
 
-    def _check(self, wanted: ActionWanted, ladder: Ladder, approval: str, approvers: frozenset[str]) -> Proposal:
+    def _check(self, wanted: ActionWanted, ladder: Ladder, approval: str, approvers: Deciders) -> Proposal:
         hosts = ladder.target.split(",")
         made = build_check(wanted, hosts, policy=self.rights.policy(), catalogue=self.catalogue)
         action = replace(made, approval=approval)
         group = self.inventory.hosts[hosts[0]].group if hosts[0] in self.inventory.hosts else ""
         return Proposal(action, self._terms(action, group, drained=False, stalled=False, approvers=approvers))
 
-    async def _change(self, wanted: ActionWanted, ladder: Ladder, rung: Rung, approval: str, approvers: frozenset[str]) -> Proposal:
+    async def _change(self, wanted: ActionWanted, ladder: Ladder, rung: Rung, approval: str, approvers: Deciders) -> Proposal:
         target = self.inventory.hosts.get(ladder.target)
         if target is None:
             raise Withheld("cannot", f"{ladder.target} is not in the inventory")
@@ -131,9 +141,16 @@ class Proposer:
                 raise Withheld("held", f"{action.target} is out of service already ({lines_in(one.saw)[0]})")
             raise Withheld("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
 
-    def _terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: frozenset[str]) -> Terms:
+    def _terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: Deciders) -> Terms:
         size = len(self.inventory.groups.get(group, ()))
-        return terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers)
+        plain = terms(action, group, size, drained=drained, job_stalled=stalled, approvers=approvers.who.everybody)
+        delegated = tuple(sorted(approvers.who.delegated.items()))
+        return replace(plain, sets=approvers.sets, delegated=delegated, break_glass=approvers.break_glass)
+
+    async def _deciders(self, incident: str, hosts: Sequence[str], risk: Risk, break_glass: str) -> Deciders:
+        named = self.rights.table.break_glass if break_glass else self.rights.sets_for(hosts, risk, self.clock.now())
+        who = await self.rights.entitled(incident, named)
+        return Deciders(who, () if named == (CHANNEL,) else named, break_glass)
 
 
 def is_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:

@@ -5,21 +5,26 @@ A quorum is relaxed only together with the condition that relaxed it, and that c
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+import structlog
+
+from bot.policy.approver_sets import CHANNEL, ApproverSet, ApproverTable
 from bot.policy.channels import NOT_OURS, NotAllowed, Person, colleague
 from bot.refusal import Refusal
 from graph.state import Origin
 from tools.acting.scheduled import DRAINED
 from tools.action import Action, Condition, Risk
 from tools.inventory.hosts import ChannelRow, Inventory
+from tools.ledger.delegations import Delegation
 from tools.ledger.record import Record, Terms, requesters_of
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
+log = structlog.get_logger()
 RULES = 1
 """Bump when a rule below changes its meaning: cards shown before are then proposed anew."""
 QUORUM: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
@@ -56,22 +61,24 @@ def terms(action: Action, group: str, group_size: int, *, drained: bool, job_sta
     )
 
 
-def policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str]) -> str:
+def policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: ApproverTable | None = None) -> str:
     """Changes when anything does that decides who may approve what: an action approved under another policy does not run."""
     rows = sorted((row.channel, row.kind, row.approvers, row.internal, sorted(row.groups)) for row in channels)
     numbers = [RULES, dict(QUORUM), BY_HAND, RELAXED, DECIDE_SECONDS, START_SECONDS]
-    return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers], sort_keys=True).encode()).hexdigest()[:16]
+    more = [table.model_dump(mode="json")] if table and table != ApproverTable() else []  # without a file as it was before there were any
+    return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers, *more], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def may_still_approve(record: Record, voter: str) -> bool:
-    """Among the approvers, nobody who asked for it, and not heard yet."""
-    heard = {vote.voter for vote in record.votes}
-    return voter in record.terms.approvers and voter not in requesters_of(record.action) | heard
+    """Among the approvers, nobody who asked for it, and not heard yet; of a delegate and the delegator neither once one was."""
+    right_of = record.terms.right_of
+    heard = {right_of(vote.voter) for vote in record.votes}
+    return voter in record.terms.approvers and not {voter, right_of(voter)} & (requesters_of(record.action) | heard)
 
 
 def can_still_be_decided(record: Record, now: datetime) -> bool:
     """Whether enough approvers are left who have not spoken, in time: nobody else is worth calling."""
-    left = sum(may_still_approve(record, voter) for voter in record.terms.approvers)
+    left = len({record.terms.right_of(voter) for voter in record.terms.approvers if may_still_approve(record, voter)})
     return record.state is State.PENDING and now < record.decide_by and record.approvals + left >= record.terms.quorum
 
 
@@ -82,23 +89,110 @@ class Directory(Protocol):
 
     async def approvers(self, group: str, team: str) -> frozenset[str]: ...
 
+    async def members(self, group: str) -> frozenset[str]: ...
+
     def refresh(self, *about: str) -> None:
         """What is known of these for longer than some seconds is asked anew."""
         ...
 
 
+class OnCall(Protocol):
+    """Who is on call by a source of the policy: Slack user ids. Raises a Refusal where nobody could look."""
+
+    async def on_call(self, name: str) -> frozenset[str]: ...
+
+
+class NoSchedule:
+    """A site without sources."""
+
+    async def on_call(self, name: str) -> frozenset[str]:
+        return frozenset()
+
+
+async def nothing_delegated() -> Sequence[Delegation]:
+    """Nobody stands for anybody."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entitled:
+    """Who may approve, by their own right and by another's: delegate → delegator."""
+
+    own: frozenset[str] = frozenset()
+    delegated: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def everybody(self) -> frozenset[str]:
+        """All of them, as `TEAM:USER`."""
+        return self.own | frozenset(self.delegated)
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Who may approve what an incident proposes: the user group of its channel, and the people named in the settings."""
+    """Who may approve what an incident proposes: the user group of its channel and the people named in the settings, or the sets of the site's
+    policy, and whom one of those lets use their right."""
 
     directory: Directory
     inventory: Inventory
     fallback: tuple[str, ...]
     origin_of: Callable[[str], Awaitable[Origin | None]]
+    table: ApproverTable = field(default_factory=ApproverTable)
+    schedule: OnCall = field(default_factory=NoSchedule)
+    delegations: Callable[[], Awaitable[Sequence[Delegation]]] = nothing_delegated
 
     def policy(self) -> str:
         """The hash of the policy as it is now."""
-        return policy_hash(self.inventory.channels, self.fallback)
+        return policy_hash(self.inventory.channels, self.fallback, self.table)
+
+    def sets_for(self, hosts: Iterable[str], risk: Risk, now: datetime) -> tuple[str, ...]:
+        """The sets that decide about an action on these hosts."""
+        known = self.inventory.hosts
+        return self.table.sets_for([known[host].group if host in known else "" for host in hosts], risk, now)
+
+    async def of(self, record: Record) -> frozenset[str]:
+        """Who may approve this action as of now: whoever is still found by the sets that its request names. A decision hangs on it."""
+        return (await self.entitled(record.action.incident, record.terms.sets or (CHANNEL,), fresh=True)).everybody
+
+    async def entitled(self, incident: str, sets: Sequence[str], *, fresh: bool = False) -> Entitled:
+        """By these sets. An unknown incident is nobody. Raises a Refusal where it cannot be told who is in one of them; where nobody could look
+        who is on call, that source is nobody."""
+        origin = await self.origin_of(incident)
+        if origin is None or not origin.team:
+            return Entitled()
+        found = [await self._members(name, incident, origin.team, fresh) for name in sets]
+        own = frozenset[str]().union(*found)
+        given = [one for one in await self.delegations() if one.by in own and one.to not in own]
+        delegates = {one.to: one.by for one in sorted(given, key=lambda one: one.until) if await self._human(one.to, origin.team, fresh)}
+        return Entitled(own, delegates)
+
+    async def _members(self, name: str, incident: str, team: str, fresh: bool) -> frozenset[str]:
+        if name == CHANNEL:
+            return await self.approvers(incident, fresh=fresh)
+        row = self.table.sets.get(name)
+        return await self._in_set(row, team, fresh) if row else frozenset()
+
+    async def _in_set(self, row: ApproverSet, team: str, fresh: bool) -> frozenset[str]:
+        if fresh:
+            self.directory.refresh(*row.groups, *row.users)
+        groups = [await self.directory.approvers(group, team) for group in row.groups]
+        called = [await self._on_call(source) for source in row.on_call]
+        users = sorted(frozenset(row.users).union(*called))
+        named = [f"{team}:{user}" for user in users if await self._human(f"{team}:{user}", team, fresh)]
+        return frozenset(named).union(*groups)
+
+    async def _on_call(self, source: str) -> frozenset[str]:
+        try:
+            return await self.schedule.on_call(source)
+        except Refusal as why:
+            log.warning("approvals.on_call_unknown", source=source, why=str(why)[:200])
+            return frozenset()
+
+    async def _human(self, who: str, team: str, fresh: bool) -> bool:
+        user = who.rpartition(":")[2]
+        if fresh:
+            self.directory.refresh(user)
+        person = await self.directory.person(user)
+        return person.human and person.id == user and f"{person.team}:{person.id}" == who and person.team == team
 
     def group_of(self, origin: Origin) -> str:
         """The user group that cards of this place mention; empty without one."""
@@ -107,10 +201,17 @@ class Rights:
         return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
 
     async def approvers(self, incident: str, *, fresh: bool = False) -> frozenset[str]:
-        """As `TEAM:USER`. `fresh`: a decision hangs on it. An unknown incident, or nobody to be found, is nobody."""
+        """The channel's own, as `TEAM:USER`. `fresh`: a decision hangs on it. An unknown incident, or nobody to be found, is nobody."""
         origin = await self.origin_of(incident)
-        if origin is None or not origin.team:
-            return frozenset()
+        return await self._of_channel(origin, fresh) if origin and origin.team else frozenset()
+
+    async def by_own_right(self, who: str, origin: Origin) -> bool:
+        """Whether somebody is an approver in a place, or in a set of the policy, by nobody's leave. A decision hangs on it."""
+        found = [await self._of_channel(origin, fresh=True)]
+        found += [await self._in_set(row, origin.team, fresh=True) for row in self.table.sets.values()]
+        return who in frozenset[str]().union(*found)
+
+    async def _of_channel(self, origin: Origin, fresh: bool) -> frozenset[str]:
         group = self.group_of(origin)
         if fresh:
             self.directory.refresh(group, *self.fallback)

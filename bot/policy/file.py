@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bot.policy.approver_sets import ApproverTable, OnCallSource
 from bot.policy.roles import NamedPeople, RoleTable
 from bot.policy.shares import Share, Shares
 from kb.shapes import StrictModel
@@ -22,6 +23,7 @@ class SitePolicy(StrictModel):
 
     shares: Shares = Shares()
     roles: RoleTable = RoleTable()
+    approvers: ApproverTable = ApproverTable()
 
 
 def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
@@ -35,6 +37,8 @@ def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
     if document and policy:
         for act, why in policy.roles.problems():
             problems.note(document.place("roles", "only", act), why)
+        for where, why in policy.approvers.problems(inventory.groups if inventory else None):
+            problems.note(document.place("approvers", *where), why)
     if policy is None or problems.found:
         raise BadPolicy(tuple(problems.found))
     return policy
@@ -49,7 +53,29 @@ def tenants_of(inventory: Inventory) -> frozenset[str]:
 def in_words(policy: SitePolicy) -> tuple[str, ...]:
     """The policy as people read it, a line a subject."""
     rows = [("every customer", policy.shares.every), *sorted(policy.shares.tenants.items())]
-    return (*(_share(name, share) for name, share in rows), *_roles(policy.roles))
+    return (*(_share(name, share) for name, share in rows), *_roles(policy.roles), *_approvers(policy.approvers))
+
+
+def _approvers(table: ApproverTable) -> tuple[str, ...]:
+    if table == ApproverTable():
+        return ()
+    sets = [
+        f"set {name}: {', '.join(filter(None, [_people(row), *(f'on call by {one}' for one in row.on_call)]))}"
+        for name, row in table.sets.items()
+    ]
+    sources = [f"on call by {name}: {_source(source)}" for name, source in table.on_call.items()]
+    rules = [
+        f"{', '.join(rule.risks) or 'everything'} on {', '.join(rule.groups) or 'all hosts'}"
+        f"{'' if rule.when == 'always' else ' ' + rule.when.replace('_', ' ')}: {' and '.join(rule.sets)} decide"
+        for rule in table.rules
+    ]
+    hours = f"office hours: {' '.join(table.hours.days)} {table.hours.begin:%H:%M}–{table.hours.end:%H:%M} {table.hours.zone}"
+    glass = f"the glass is broken to {' and '.join(table.break_glass)}" if table.break_glass else "the glass cannot be broken"
+    return (*sets, *sources, *rules, hours, glass, f"an approver may delegate for at most {table.delegation_hours:g} hours")
+
+
+def _source(source: OnCallSource) -> str:
+    return f"the user group {source.user_group}" if source.user_group else str(source.file or "a webhook")
 
 
 def _roles(table: RoleTable) -> tuple[str, ...]:

@@ -98,6 +98,8 @@ _REST: Final[Mapping[str, Act]] = {
     "command.status":               Act(INSIDE,   "what is open, and the brakes"),
     "command.stop":                 Act(INSIDE,   "stop all repairs", fixed=True),
     "command.resume":               Act(BRAKES,   "let repairs go on, or reset a group's breaker"),
+    "command.delegate":             Act(BRAKES,   "let somebody use one's own right to approve for some time, or end that; others' only an admin", fixed=True),
+    "command.break_glass":          Act(INSIDE,   "have other approvers decide about an action, for a reason"),
     "shortcut.diagnose_this":            Act(INSIDE,   "begin a diagnosis of a message"),
 }
 # fmt: on

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bot.actions.asked import Announcement, Authorised, KnownFacts
@@ -18,6 +18,8 @@ from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases, this_worker
 from bot.desk.wakeups import Wakeups
 from bot.policy.approvals import Directory, Rights
+from bot.policy.approver_sets import ApproverTable
+from bot.run.on_call import Schedules
 from bot.settings import Settings
 from bot.store.keys import ACTIONS
 from bot.store.ledger import forgetful, open_ledger
@@ -53,6 +55,7 @@ class ActingNeeds:
     show: ShowOf
     wake: Callable[[str], Awaitable[None]]
     wakeups: Wakeups
+    approvers: ApproverTable = field(default_factory=ApproverTable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,9 @@ async def _built(needs: ActingNeeds, works: bool) -> Acting:
     store, ports, transport, state_of, wake = needs.store, needs.ports, needs.transport, needs.state_of, needs.wakeups.wake
     warning = await _warning(needs.settings, store)
     ledger = await open_ledger(needs.settings, store, ports.inventory, ports.clock)
-    rights = Rights(needs.people, ports.inventory, needs.settings.approvers, needs.inbox.origin)
+    table = needs.approvers
+    schedule = Schedules(table.on_call, needs.people, ports.clock)
+    rights = Rights(needs.people, ports.inventory, needs.settings.approvers, needs.inbox.origin, table, schedule, ledger.delegations)
     cards = needs.show(ledger, rights, warning)
     outside = _outside(needs, ledger, rights, cards)
     leases = Leases(store.redis, ports.clock, names=ACTIONS, seconds=needs.settings.lease_seconds, url=store.url)

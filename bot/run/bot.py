@@ -220,6 +220,7 @@ def _acting_needs(
         show=cards_over(window.client, window.cards, people, inbox.origin, known, thinking.ports, world.transport, window.living),
         wake=wake,
         wakeups=wakeups,
+        approvers=world.policy.approvers,
     )
 
 

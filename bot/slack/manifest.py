@@ -57,7 +57,7 @@ def manifest() -> dict[str, Any]:
                 {
                     "command": COMMAND,
                     "description": "What is open, what I understand, and the switch that stops every repair",
-                    "usage_hint": "status | help | stop [why] | resume",
+                    "usage_hint": "status | help | stop [why] | resume | delegate | break-glass",
                     "should_escape": True,
                 }
             ],

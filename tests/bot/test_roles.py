@@ -30,7 +30,7 @@ def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
     said = {f"intent.{intent}" for intent in Intent}
     pressed = {*clicks.READERS, *approval.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *sending.BUTTONS}
     filled = {*listeners.FORMS, edit_modal.CALLBACK, reject_modal.CALLBACK, inside.TELL_FORM}
-    typed = set(re.findall(r"/rackmedic (\w+)", commands.UNKNOWN_COMMAND))
+    typed = {word.replace("-", "_") for word in re.findall(r"/rackmedic ([\w-]+)", commands.UNKNOWN_COMMAND)}
     made = {f"button.{one}" for one in pressed} | {f"form.{one}" for one in filled} | {f"command.{one}" for one in typed}
     assert set(ACTS) == said | made | {f"shortcut.{SHORTCUT}"}
     assert set(MEANS) == set(PersonRole)

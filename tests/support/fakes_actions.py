@@ -24,7 +24,8 @@ from bot.actions.worker import Actions
 from bot.desk.causes import Causes
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.policy.approvals import Rights
+from bot.policy.approvals import NoSchedule, Rights
+from bot.policy.approver_sets import ApproverTable
 from bot.policy.channels import Person
 from bot.store.keys import ACTIONS, Names
 from graph.actions.carry_out import ActionPorts
@@ -289,6 +290,9 @@ class PeopleOfList:
     async def approvers(self, group: str, team: str) -> frozenset[str]:
         return frozenset(f"{team}:{name}" for name in self.group) if group == GROUP else frozenset()
 
+    async def members(self, group: str) -> frozenset[str]:
+        return frozenset(self.group) if group == GROUP else frozenset()
+
     def refresh(self, *about: str) -> None:
         self.forgotten += about
 
@@ -365,9 +369,10 @@ class Office:
         fallback: tuple[str, ...] = (),
         alone: bool = False,
         keys: tuple[bytes, ...] = (KEY,),
+        approvers: ApproverTable | None = None,
     ) -> None:
         """`keys`: of the ledger, the newest first. `alone`: no incident hears what others found, as where the same fix follows from different causes."""
-        self.redis, self.site, self.worker = redis, site, worker
+        self.redis, self.site, self.worker, self.table = redis, site, worker, approvers or ApproverTable()
         self.clock = site.clock
         self.people, self.wall = people or PeopleOfList(), wall or Wall()
         self.evidence: EvidenceStore = evidence or MemoryEvidence()
@@ -396,14 +401,14 @@ class Office:
         self._clicks = itertools.count()
 
     def _wire(self, policy: str, catalogue: str, fallback: tuple[str, ...]) -> None:
-        self.rights = Rights(self.people, self.inventory, fallback, self.inbox.origin)
+        self.rights = Rights(self.people, self.inventory, fallback, self.inbox.origin, self.table, NoSchedule(), self.ledger.delegations)
         self.acting = ActionPorts(
             reading=self.ports,
             ledger=self.ledger,
             transport=self.site,
             catalogue=catalogue or catalogue_hash(),
             policy=(lambda: policy) if policy else self.rights.policy,
-            authorised=lambda seen: self.rights.approvers(seen.action.incident, fresh=True),
+            authorised=self.rights.of,
             facts_of=self.facts_of,
             worker=self.worker,
             began=self._began,

@@ -50,7 +50,7 @@ class SmallDriver(Decisions):
 
     async def _entitled(self, record: Record, voter: str) -> None:
         await self.rights.admit(voter)
-        if voter not in await self.rights.approvers(record.action.incident, fresh=True):
+        if voter not in await self.rights.of(record):
             raise NotAnApprover(NotAnApprover.__doc__)
 
     async def vote(self, approval: str, digest: str, voter: str, verdict: Verdict, *, delivery: str, reason: str = "") -> Record:

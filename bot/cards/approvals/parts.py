@@ -152,7 +152,18 @@ def _check(record: Record) -> list[Block]:
 def asked_for(record: Record, names: Names) -> list[Block]:
     """Who wished for it, where that was a person: they cannot approve it."""
     asked_by = ", ".join(named(who, names) for who in sorted(requesters_of(record.action)))
-    return [blocks.say(bold("Asked for by"), f" {asked_by}, who therefore cannot approve it")] if asked_by else []
+    said = [blocks.say(bold("Asked for by"), f" {asked_by}, who therefore cannot approve it")] if asked_by else []
+    return [*_glass(record), *said]
+
+
+def _glass(record: Record) -> list[Block]:
+    """That other approvers decide than usual, and why."""
+    terms = record.terms
+    return (
+        [blocks.say("🚨 ", bold("The glass was broken"), f": {terms.break_glass}. {' and '.join(terms.sets)} decide.")]
+        if terms.break_glass
+        else []
+    )
 
 
 def small_print(record: Record, seen: Sequence[ConditionSeen] = (), at: datetime | None = None) -> Block:

@@ -324,7 +324,7 @@ async def test_anybody_of_the_operators_stops_and_an_approver_resumes(place: War
     assert "olga" in note
     assert "<!here>" not in str(place.bot.slack.messages(OPS))
     no = await place.bot.slack.command("olga", OPS, "/rackmedic", "resume")
-    assert "approver group" in str(no.payload)
+    assert "Only admins and approvers may do that" in str(no.payload)
     assert (await place.ledger.status()).stopped
     told = await place.bot.slack.command("olga", OPS, "/rackmedic", "status")
     assert "All repairs are stopped* by olga: switch" in str(told.payload)

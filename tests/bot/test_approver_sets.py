@@ -1,0 +1,257 @@
+"""The tables of approver sets, who is on call and what a delegation is typed as: decided by values alone."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.policy.approvals import policy_hash
+from bot.policy.approver_sets import CHANNEL, NOBODY, ApproverSet, ApproverTable, OfficeHours, OnCallSource, SetRule
+from bot.policy.delegating import NotSoDelegated, asked_in
+from bot.policy.file import BadPolicy, in_words, load_policy
+from bot.refusal import Refusal
+from bot.run.on_call import MOST_BYTES, REMEMBER, NotTold, Schedules, fetched, on_call_in
+from tests.support.clock import T0, SetClock
+from tests.support.inventories import inventory
+
+NOON = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
+"""A Wednesday."""
+TABLE = ApproverTable(
+    sets={name: ApproverSet(users=("U1",)) for name in ("net", "leads", "night")},
+    rules=(
+        SetRule(groups=("h100",), risks=("destructive",), sets=("leads",)),
+        SetRule(groups=("net",), sets=("net", "leads")),
+        SetRule(when="out_of_hours", sets=("night",)),
+    ),
+    hours=OfficeHours(zone="Europe/Berlin"),
+)
+
+
+@pytest.mark.parametrize(
+    ("groups", "risk", "now", "expected"),
+    [
+        (["h100"], "destructive", NOON, ("leads",)),
+        (["h100"], "disruptive", NOON, (CHANNEL,)),
+        (["h100"], "disruptive", NOON.replace(hour=17), ("night",)),
+        (["h100"], "disruptive", NOON.replace(hour=15, minute=59), (CHANNEL,)),
+        (["h100"], "disruptive", NOON + timedelta(days=3), ("night",)),
+        (["net"], "intrusive", NOON, ("net", "leads")),
+        (["net", "h100"], "destructive", NOON, ("leads",)),
+        (["net", "h100"], "disruptive", NOON, (NOBODY,)),
+        ([], "disruptive", NOON, (CHANNEL,)),
+    ],
+)
+def test_the_first_rule_that_fits_says_which_sets_decide(groups: list[str], risk: Any, now: datetime, expected: tuple[str, ...]) -> None:
+    assert TABLE.sets_for(groups, risk, now) == expected
+
+
+@given(st.lists(st.sampled_from(["h100", "net", "other"]), max_size=4), st.sampled_from(["intrusive", "disruptive", "destructive"]))
+def test_of_several_groups_nobody_decides_who_does_not_about_each(groups: list[str], risk: Any) -> None:
+    together = TABLE.sets_for(groups, risk, NOON)
+    assert together
+    assert all(together == (NOBODY,) or set(together) <= set(TABLE.sets_for([group], risk, NOON)) for group in groups)
+
+
+def test_hours_over_midnight() -> None:
+    hours = OfficeHours.model_validate({"begin": "22:00", "end": "06:00"})
+    assert [hours.at(NOON.replace(hour=hour)) for hour in (21, 22, 23, 0, 5, 6)] == [False, True, True, True, True, False]
+
+
+def test_a_file_without_a_table_is_the_policy_of_before_there_were_any() -> None:
+    assert policy_hash([], []) == policy_hash([], [], ApproverTable())
+    assert policy_hash([], []) != policy_hash([], [], TABLE)
+
+
+SITE = inventory(groups={"h100": {"hosts": "gpu-[017-018]"}}, channels=[{"channel": "C0OPS", "kind": "operators"}])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sets: {leads: {users: [anna]}}", "users"),
+        ("sets: {leads: {}}", "nobody is in it"),
+        ("sets: {channel: {users: [U1]}}", "is taken"),
+        ("sets: {leads: {on_call: [pager]}}", "there is no source 'pager'"),
+        ("rules: [{sets: [leads]}]", "there is no set 'leads'"),
+        ("rules: [{groups: [h200], sets: [channel]}]", "has no group 'h200'"),
+        ("rules: [{sets: []}]", "sets must be a list that is not empty"),
+        ("break_glass: [channel]", "there is no set 'channel'"),
+        ("on_call: {pager: {}}", "name one of"),
+        ("on_call: {pager: {webhook: 'http://x'}}", "https"),
+        ("on_call: {pager: {webhook: 'https://x', file: /x}}", "name one of"),
+        ("hours: {zone: Europe/Atlantis}", "is no time zone"),
+        ("delegation_hours: 10000", "delegation_hours"),
+    ],
+)
+def test_a_table_that_names_what_is_not_there_is_refused_with_its_line(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"approvers:\n  {text}\n")
+    with pytest.raises(BadPolicy, match=rf"policy\.yaml:2: .*{says}"):
+        load_policy(file, SITE)
+
+
+def test_the_table_is_said_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(
+        "approvers:\n  sets: {leads: {users: [U1], on_call: [pager]}}\n  on_call: {pager: {webhook: 'https://x/?token=secret'}}\n"
+        "  rules: [{groups: [h100], risks: [destructive], sets: [leads]}]\n  break_glass: [leads]\n"
+    )
+    said = in_words(load_policy(file, SITE))[1:]
+    assert said == (
+        "set leads: U1, on call by pager",
+        "on call by pager: a webhook",
+        "destructive on h100: leads decide",
+        "office hours: mon tue wed thu fri 08:00–18:00 UTC",
+        "the glass is broken to leads",
+        "an approver may delegate for at most 72 hours",
+    )
+
+
+# -- who is on call ---------------------------------------------------------------------------------------------------
+
+
+def told(*users: Any, **more: Any) -> bytes:
+    return json.dumps({"users": list(users), **more}).encode()
+
+
+def test_who_is_on_call_is_read_while_it_counts() -> None:
+    assert on_call_in(told("U1", "W2"), T0) == {"U1", "W2"}
+    assert on_call_in(told("U1", until="2026-05-20T04:00:00Z"), T0) == {"U1"}
+    assert on_call_in(told(), T0) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"", b"[]", b"{}", b"\xff", b"[" * 50_000, told("anna@example.org"), told(7), told(["U1"]), told(*["U1"] * 51)),
+        *(told("U1", until=late) for late in ("2026-05-20T03:10:00Z", "2026-05-21T03:00:00", "tomorrow", None, 7)),
+        b" " * (MOST_BYTES + 1),
+    ],
+)
+def test_anything_else_is_nobody_looked(text: bytes) -> None:
+    with pytest.raises(NotTold):
+        on_call_in(text, T0)
+
+
+class Answers:
+    """A schedule that is asked, and a user group."""
+
+    def __init__(self) -> None:
+        self.text, self.asked = told("U1"), 0
+
+    async def fetch(self, url: str) -> bytes:
+        self.asked += 1
+        if not self.text:
+            raise NotTold("away")
+        return self.text
+
+    async def members(self, group: str) -> frozenset[str]:
+        return frozenset({"U9"}) if group == "S1" else frozenset()
+
+
+def schedules(answers: Answers, clock: SetClock, path: Path | None = None) -> Schedules:
+    sources = {"web": OnCallSource(webhook="https://x"), "group": OnCallSource(user_group="S1"), "file": OnCallSource(file=path)}
+    return Schedules(sources, answers, clock, answers.fetch, clock.stamp)
+
+
+async def test_a_schedule_is_asked_once_a_minute_and_a_failure_is_remembered_for_none(tmp_path: Path) -> None:
+    answers, clock = Answers(), SetClock()
+    schedule = schedules(answers, clock)
+    assert [await schedule.on_call("web") for _ in range(3)] == [{"U1"}] * 3
+    assert answers.asked == 1
+    answers.text = b""
+    assert await schedule.on_call("web") == {"U1"}
+    clock.go(seconds=REMEMBER)
+    for _ in range(2):
+        with pytest.raises(Refusal):
+            await schedule.on_call("web")
+    assert answers.asked == 3
+    assert await schedule.on_call("group") == {"U9"}
+
+
+async def test_what_is_remembered_does_not_outlive_what_it_says(tmp_path: Path) -> None:
+    answers, clock = Answers(), SetClock()
+    answers.text = told("U1", until=(T0 + timedelta(seconds=30)).isoformat())
+    schedule = schedules(answers, clock)
+    assert await schedule.on_call("web") == {"U1"}
+    clock.go(seconds=31)
+    with pytest.raises(NotTold):
+        await schedule.on_call("web")
+
+
+async def test_a_file_is_read_and_one_that_is_not_there_is_nobody_looked(tmp_path: Path) -> None:
+    file = tmp_path / "on-call.json"
+    schedule = schedules(Answers(), SetClock(), file)
+    with pytest.raises(NotTold, match="cannot be read"):
+        await schedule.on_call("file")
+    file.write_bytes(told("U3"))
+    assert await schedule.on_call("file") == {"U3"}
+    with pytest.raises(NotTold):
+        await schedule.on_call("nobody")
+
+
+async def test_a_webhook_is_bounded_and_not_followed_elsewhere() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        match request.path:
+            case "/elsewhere":
+                raise web.HTTPFound("/")
+            case "/broken":
+                return web.Response(status=500)
+            case "/large":
+                return web.Response(body=b" " * (MOST_BYTES * 40))
+            case _:
+                return web.Response(body=told("U1"))
+
+    app = web.Application()
+    app.router.add_get("/{any:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        assert await fetched(f"{url}/") == told("U1")
+        assert MOST_BYTES < len(await fetched(f"{url}/large")) < 3 * MOST_BYTES
+        for path in ("/elsewhere", "/broken"):
+            with pytest.raises(NotTold):
+                await fetched(url + path)
+    finally:
+        await runner.cleanup()
+    with pytest.raises(NotTold, match="cannot be reached"):
+        await asyncio.wait_for(fetched(url), 60)
+
+
+# -- what is typed ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "until", "why"),
+    [
+        ("<@U1|anton> for 8h", NOON + timedelta(hours=8), ""),
+        ("<@U1> for 2 days  on  leave", NOON + timedelta(days=2), "on leave"),
+        ("<@U1> until 18:00", NOON.replace(hour=16), ""),
+        ("<@U1> until 9:30 because", NOON.replace(hour=7, minute=30) + timedelta(days=1), "because"),
+        ("<@U1> until 2026-05-21 18:00", NOON.replace(day=21, hour=16), ""),
+    ],
+)
+def test_a_delegation_is_typed(text: str, until: datetime, why: str) -> None:
+    asked = asked_in(text, NOON, zone="Europe/Berlin", most=timedelta(hours=72))
+    assert (asked.user, asked.until, asked.why) == ("U1", until, why)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "@anton for 8h", "<@U1>", "<@U1> for ever", "<@U1> for 0h", "<@U1> for 73h", "<@U1> until 25:00", "<!here> for 8h"),
+        *("<@U1> until 2026-05-19 18:00", "<@U1> until 2026-05-29 18:00", "<@U1> until 2026-02-31 18:00", "<@U1> <@U2> for 8h"),
+    ],
+)
+def test_what_is_no_delegation_is_refused_in_words(text: str) -> None:
+    with pytest.raises(NotSoDelegated):
+        asked_in(text, NOON, zone="UTC", most=timedelta(hours=72))
