@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from bot.policy.file import BadPolicy, in_words, load_policy
 from bot.run.retention import GB, last_time
 from bot.run.site import BadSite, site_checks, site_folder, site_skus, site_taxonomy
 from bot.run.world import WallClock
@@ -20,6 +19,7 @@ from bot.store.store import Store, StoreUnavailable, open_store
 from bot.terminal.examination.finding import Finding, State, findings_table
 from bot.terminal.examination.hosts import host_findings
 from bot.terminal.examination.links import intake_findings, provider_findings
+from bot.terminal.examination.policy import policy_findings
 from bot.terminal.examination.schedulers import scheduler_findings
 from bot.terminal.paper import paper
 from tools.inventory.hosts import BadInventory, ChannelRow, Inventory
@@ -189,23 +189,12 @@ async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
     except BadRange as why:
         return [Finding("inventory", "fail", str(why), "name hosts of the inventory with --hosts")]
     return [
-        *policy_findings(settings, inventory),
         *intake_findings(settings, inventory),
+        *await policy_findings(settings, inventory),
         Finding("inventory", "ok", f"{len(inventory.hosts)} hosts, {len(inventory.channels)} channels"),
         *(channel_finding(row) for row in inventory.channels),
         *await _reach(settings, inventory, names),
     ]
-
-
-def policy_findings(settings: Settings, inventory: Inventory) -> list[Finding]:
-    """Who may do what and how much, in words."""
-    if settings.policy is None:
-        return [Finding("policy", "ok", "as built in", f"{PREFIX}POLICY names a file of your own, see docs/roles.md")]
-    try:
-        policy = load_policy(settings.policy, inventory)
-    except BadPolicy as why:
-        return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in why.problems]
-    return [Finding("policy", "ok", line) for line in in_words(policy)]
 
 
 def channel_finding(row: ChannelRow) -> Finding:

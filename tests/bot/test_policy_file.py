@@ -9,7 +9,9 @@ from bot.policy.shares import Share
 from bot.refusal import Refusal
 from bot.run.site import site_policy
 from bot.settings import load
-from bot.terminal.doctor import policy_findings
+from bot.slack.people import CannotTell
+from bot.terminal.examination.policy import policy_findings, resolved
+from tests.support.clock import SetClock
 from tests.support.inventories import inventory
 
 SITE = inventory(
@@ -46,12 +48,39 @@ def test_the_bot_does_not_start_with_a_file_that_it_cannot_use(tmp_path: Path) -
     assert site_policy(load(None, {})) == SitePolicy()
 
 
-def test_doctor_says_it_in_words_and_what_is_wrong(tmp_path: Path) -> None:
+async def test_doctor_says_it_in_words_and_what_is_wrong(tmp_path: Path) -> None:
     file = written(tmp_path, "shares:\n  tenants:\n    acme: {turns: 2}\n")
     settings = load(None, {"RACKMEDIC_POLICY": str(file)})
-    assert [row.state for row in policy_findings(settings, SITE)] == ["ok", "ok"]
+    assert [row.state for row in await policy_findings(settings, SITE)] == ["ok", "ok", "off"]
     assert in_words(load_policy(file))[1] == (
         "acme: 10 incidents at once, 60 mentions an hour, 60 minutes of looking an hour, $2.00 of a model a day, 2 turns to one of others"
     )
     file.write_text("shares: 7\n")
-    assert [row.state for row in policy_findings(settings, SITE)] == ["fail"]
+    assert [row.state for row in await policy_findings(settings, SITE)] == ["fail"]
+
+
+class SomeGroups:
+    """Slack's user groups: one with people, one without, and none by any other name."""
+
+    async def members(self, group: str) -> frozenset[str]:
+        if group not in ("S1", "S2"):
+            raise CannotTell
+        return frozenset({"U1", "U2"}) if group == "S1" else frozenset()
+
+
+async def test_doctor_tells_which_group_and_which_schedule_cannot_be_resolved(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        "roles: {admin: {groups: [S1]}}\n"
+        "approvers:\n"
+        "  sets: {a: {groups: [S2]}, b: {groups: [S3]}, c: {on_call: [rota, away]}}\n"
+        f"  on_call: {{rota: {{user_group: S1}}, away: {{file: {tmp_path}/gone.json}}}}\n",
+    )
+    found = await resolved(load_policy(file), SomeGroups(), SetClock())
+    assert [(row.state, row.says.partition(":")[0]) for row in found] == [
+        ("ok", "the user group S1"),
+        ("warn", "the user group S2"),
+        ("fail", "the user group S3"),
+        ("ok", "on call by rota"),
+        ("fail", "on call by away"),
+    ]

@@ -9,13 +9,15 @@ from typing import Any
 from fakeredis import FakeAsyncRedis
 
 from bot.actions.decisions import Approvals, CannotAsk, Decisions, Verdict
-from bot.policy.approvals import Rights
+from bot.policy.approvals import NoSchedule, Rights
+from bot.policy.approver_sets import ApproverTable
+from bot.policy.roles import RoleTable
 from bot.slack.context import Surface
 from bot.slack.outgoing.approval_view import Sources
 from bot.slack.outgoing.approvals import ActionCards
 from bot.slack.outgoing.posts import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
-from graph.state import Incident
+from graph.state import Incident, Rung
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, living_messages, slack_side
 from tests.support.fakes_ledger import BOOT, CATALOGUE, KEY, POLICY, action
@@ -47,6 +49,17 @@ class SmallDriver(Decisions):
     """Set, unless a test lets the host take its time."""
     breaks: bool = False
     """A bug of ours, behind what was written down."""
+
+    def __post_init__(self) -> None:
+        self._ledger, self._rights = self.ledger, self.rights
+
+    async def _replaced(self, seen: Record, rung: Rung, by: str, says: str, *, break_glass: str = "") -> Record:
+        """What the glass is broken for, put up as it was."""
+        sets = self.rights.table.break_glass
+        who = (await self.rights.entitled(seen.action.incident, sets)).everybody
+        await self.ledger.end(seen.approval, Transition.SUPERSEDE, by, says)
+        made = replace(seen.action, approval=new_approval_id(), requested_by=by)
+        return await self.propose(made, replace(seen.terms, approvers=who, sets=sets, break_glass=break_glass))
 
     async def _entitled(self, record: Record, voter: str) -> None:
         await self.rights.admit(voter)
@@ -175,14 +188,17 @@ async def goes(wanted: Action) -> Deletes | None:
 
 
 @asynccontextmanager
-async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
+async def ward(
+    warning: str = "", patience: float = 2.0, table: ApproverTable | None = None, roles: RoleTable | None = None
+) -> AsyncIterator[Ward]:
     """An incident of the operators, with approvals."""
     made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
 
     def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
         ledger = Ledger(redis, KEY, clock)
-        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin)
+        named, stand = table or ApproverTable(), ledger.delegations
+        rights = Rights(surface.people, INVENTORY, (), surface.inbox.origin, named, NoSchedule(), stand)
         sources = Sources(
             ledger.record,
             ledger.of_incident,
@@ -200,7 +216,13 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
         cards = ActionCards(surface.client, posted, surface.people, sources, living)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()
-        return replace(surface, approvals=Approvals(made[0], ledger, cards), patience=patience)
+        return replace(
+            surface,
+            approvals=Approvals(made[0], ledger, cards),
+            patience=patience,
+            roles=roles or RoleTable(),
+            clock=clock if table else surface.clock,
+        )
 
     async with slack_side(dress) as bot:
         place = Ward(bot, made[0].ledger, made[0].cards, made[0], evidence, clock)
