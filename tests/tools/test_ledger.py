@@ -72,6 +72,20 @@ async def test_a_delegation_counts_until_its_end_and_only_as_it_was_given(desk: 
     assert await desk.ledger.delegations() == ()
 
 
+async def test_a_delegation_ends_with_the_key_that_it_was_signed_with(desk: Desk) -> None:
+    seals, kept = desk.product.module("ledger.seal"), desk.product.module("ledger.delegations")
+    before, now = b"a key of before the change", b"a key of after the change"
+    until = (desk.clock.now() + timedelta(hours=1)).isoformat()
+    text = kept.Delegation("T1:ANN", "T1:EVE", until).canonical()
+
+    def counts(signed: Any, read: Any) -> bool:
+        return bool(kept.read_delegations({"T1:ANN": f"{signed.of('delegation', text)} {text}"}, read, desk.clock.now()))
+
+    assert counts(seals.Seal(before), seals.Seal(before))
+    assert not counts(seals.Seal(before), seals.Seal(now, (before,)))
+    assert counts(seals.Seal(now, (before,)), seals.Seal(now, (before,)))
+
+
 async def test_a_delegation_that_is_given_and_ended_is_written_down(desk: Desk) -> None:
     given = desk.product.module("ledger.delegations").Delegation
     until = (desk.clock.now() + timedelta(hours=1)).isoformat()

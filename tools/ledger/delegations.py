@@ -56,7 +56,7 @@ def check_delegation(given: Delegation, now: datetime) -> None:
 
 
 def read_delegations(rows: Mapping[str, str], seal: Seal, now: datetime) -> tuple[Delegation, ...]:
-    """Those that count now. One that we did not sign so, or that was filed under another delegator, gives nobody anything."""
+    """Those that count now. One that we did not sign so with the present key, or that was filed under another delegator, gives nobody anything."""
     found = [_read(by, row, seal) for by, row in sorted(rows.items())]
     return tuple(one for one in found if one is not None and now < one.ends)
 
@@ -64,7 +64,8 @@ def read_delegations(rows: Mapping[str, str], seal: Seal, now: datetime) -> tupl
 def _read(by: str, row: str, seal: Seal) -> Delegation | None:
     mac, _, text = row.partition(" ")
     try:
-        seal.check(mac, "delegation", text)
+        if seal.check(mac, "delegation", text) != seal.current:
+            return None
         given = Delegation(**json.loads(text))
         given.ends  # noqa: B018  # a time that is none is no delegation
     except (Tampered, ValueError, TypeError):
