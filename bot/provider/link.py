@@ -9,6 +9,7 @@ import aiohttp
 
 from bot.provider.messages import BadMessage, TicketAnswer, read_states_answer, read_ticket_answer, states_message
 from bot.provider.webhook import signed_headers
+from kb.redact import redact
 from tools.clock import Clock
 
 SECONDS, MOST_ANSWER = 20.0, 64 << 10
@@ -88,4 +89,4 @@ def _why(said: bytes) -> str:
         told = json.loads(said)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return f": {told[:300]}" if isinstance(told, str) else ""
+    return f": {redact(told[:300])}" if isinstance(told, str) else ""

@@ -29,6 +29,8 @@ WRITERS: Mapping[str, str] = {
     "bot/desk/inbox.py": "`_element` redacts what people wrote",
     "bot/desk/lease.py": "ids and times",
     "bot/desk/pulse.py": "ids and times",
+    "bot/provider/intake.py": "signs of messages that were heard, and counts",
+    "bot/provider/outbox.py": "documents that `graph.exchange.signing_away` cleaned, and why one did not arrive: `link` redacts what the intake said",
     "bot/provider/kept.py": "`graph.exchange.read` redacts a ticket of a customer's whole",
     "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
     "bot/slack/pane/unanswered.py": "ids of messages",
@@ -46,6 +48,7 @@ BARE_SLACK: Mapping[str, str] = {
 }
 """Clients of slack_sdk that do not clean."""
 HTTP: Mapping[str, str] = {
+    "bot/provider/link.py": "a ticket's document, whose every text `graph.exchange.signing_away` cleaned and somebody was shown",
     "bot/slack/incoming/files.py": "fetches what people attached",
     "bot/run/on_call.py": "asks a schedule who is on call, and sends nothing",
     "bot/terminal/doctor.py": "tries the app's token",
@@ -53,6 +56,7 @@ HTTP: Mapping[str, str] = {
 FILES: Mapping[str, str] = {
     "bot/run/retention.py": "numbers",
     "bot/store/ledger.py": "the ledger's own key, in a file for its owner alone",
+    "bot/store/ledger_keys.py": "the ledger's keys, older ones among them, in a file for its owner alone",
     "bot/store/private_redis.py": "settings of a Redis of our own",
     "bot/terminal/heat.py": "a picture of numbers",
     "bot/terminal/node_kit.py": "scripts made of the catalogues",
