@@ -9,7 +9,7 @@ from graph.earlier import Recalled, Sought
 from graph.engine.after_repairs import Treatment
 from graph.state import Item
 from tools.clock import Clock
-from tools.inventory.jobs import JobPlace
+from tools.inventory.jobs import JobPlace, Mine
 
 if TYPE_CHECKING:
     from graph.model.reasoner import Reasoner
@@ -163,6 +163,8 @@ class Ports:
     peek: Callable[[str], Awaitable[Sequence[Item]]] = field(default=nothing_waiting)
     waits: Waits = field(default_factory=Waits)
     job_place: Callable[[str], Awaitable[JobPlace]] = field(default=no_scheduler)
+    own_job: Callable[[str, Mine], Awaitable[JobPlace]] | None = None
+    """The same for a customer: a job of somebody else's is looked for as one that nobody knows; without it `job_place` is asked."""
     """The hosts of a scheduler's job, by its id, or why there are none (`tools.inventory.jobs`)."""
     keep: Callable[[str, Sequence[str]], Awaitable[Mapping[str, str]]] = field(default=nobody_else)
     """These causes, by their names (`graph.ladders.shared`), are all that an incident has found: it keeps those that no other one keeps, and

@@ -72,7 +72,7 @@ async def open_world(
     apart = Apart()
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir, apart=apart) if lasting else MemoryEvidence()
     reach, looks = (transport, transport) if transport else _reach(settings, fleet_rows, front)
-    model, history = _model(settings, book), _history(settings)
+    model, history, jobs = _model(settings, book), _history(settings), SlurmJobs(reach, fleet_rows)
     ports = Ports(
         fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions, looks=looks),
         inventory=fleet_rows,
@@ -83,7 +83,8 @@ async def open_world(
         model=model,
         skus=skus,
         reader=ReaderApart(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,
-        job_place=SlurmJobs(reach, fleet_rows).place,
+        job_place=jobs.place,
+        own_job=jobs.place,
         waits=Waits(reproof=timedelta(hours=settings.reproof_hours)),
     )
     if lasting and not front and settings.qdrant_url:

@@ -195,11 +195,18 @@ def _understood(case: Case, new: Understanding, named: Concerned, logs: Understa
     )
 
 
+async def _asked_of_job(job: str, case: Case, ports: Ports) -> JobPlace:
+    """In an incident of a customer's, one that is not theirs takes as long as one that is not there."""
+    if ports.own_job is None or not (case.origin and case.origin.tenant):
+        return await ports.job_place(job)
+    return await ports.own_job(job, lambda hosts: bool(hosts_in(" ".join(hosts), case.visible).hosts))
+
+
 async def _place_of_job(job: str, case: Case, ports: Ports) -> JobPlace:
     """The job's hosts, as far as the place of the incident may see them."""
     if not job:
         return JobPlace()
-    place = await ports.job_place(job)
+    place = await _asked_of_job(job, case, ports)
     seen = hosts_in(" ".join(place.hosts), case.visible).hosts
     return JobPlace(seen, "other_hosts" if place.hosts and not seen else place.why)
 

@@ -12,7 +12,7 @@ from graph.incident.visible import vocabulary
 from graph.state import CUSTOMER, SIDE, Incident, Ladder, Origin
 from tests.properties.test_canaries import ALIASES, CANARIES, ORIGIN, OURS, THEIRS, WORDS, seen, shared
 from tests.support.talk import Talk, case_of
-from tools.inventory.jobs import JobPlace
+from tools.inventory.jobs import JobPlace, Mine
 
 OPERATORS = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="2.0", user="U0PRIYA")
 WIDER = ("check canary-b1 too", "what about canary-b1?", "check group canary-tenant too", "check all hosts too")
@@ -87,15 +87,17 @@ async def test_a_job_of_bs_and_a_job_of_nobodys_get_the_same_words() -> None:
     places = {"4712": JobPlace(THEIRS), "99999": JobPlace(why="not_known")}
     asked: list[str] = []
 
-    async def place(job: str) -> JobPlace:
+    async def place(job: str, mine: Mine) -> JobPlace:
         asked.append(job)
+        assert mine(OURS[:1])
+        assert not mine(THEIRS)
         return places[job]
 
     shown = []
     for job in places:
         stage = staged(case_of(nodes=(*OURS, *THEIRS)), controller="slurm-controller")
         told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
-        told.ports = replace(told.ports, job_place=place)
+        told.ports = replace(told.ports, own_job=place)
         await told.reports(f"job {job} hangs")
         view = await view_of(told)
         assert view.unknown_job == job

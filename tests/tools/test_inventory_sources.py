@@ -454,6 +454,20 @@ async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked
     assert await jobs.place("4711") == JobPlace(why=why)
 
 
+async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() -> None:
+    """By the commands that are run, in their order: how long they take says nothing of whether there is such a job."""
+    running, ended = Ran(JOB.encode()), Ran(b"4711|FAILED|gpu-[001-002]\n")
+    asked = []
+    for said, sacct in ((running, ended), (running, Ran(b"")), (GONE, ended), (GONE, Ran(b""))):
+        login = Login({SHOW: said, SACCT: sacct})
+        jobs = SlurmJobs(login, Inventory(hosts={}, groups={}, slurm=("login1", "login2")))
+        place = await jobs.place("4711", lambda hosts: "gpu-009" in hosts)
+        assert bool(place.hosts) is (said is running or sacct is ended)
+        asked.append(login.asked)
+    assert asked[0] == [(host, argv) for host in ("login1", "login2") for argv in (SHOW, SACCT)]
+    assert asked.count(asked[0]) == len(asked)
+
+
 async def test_without_a_scheduler_and_with_one_that_is_away_nobody_says_that_there_is_no_such_job() -> None:
     assert await SlurmJobs(Login({}), Inventory(hosts={}, groups={})).place("4711") == JobPlace(why="nobody")
     assert await SlurmJobs(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).place("4711") == JobPlace(why="could_not")

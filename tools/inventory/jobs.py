@@ -4,7 +4,7 @@ What Slurm does not know and what it could not be asked are different answers. A
 unless set) is looked for in the accounting, which a site may have switched off.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -40,26 +40,38 @@ class JobPlace:
     why: WhyNowhere = ""
 
 
+Mine = Callable[[Sequence[str]], bool]
+"""Whether a job on these hosts may be spoken of."""
+
+
+def anybodys(hosts: Sequence[str]) -> bool:
+    """Every job may."""
+    return True
+
+
 class SlurmJobs:
     """Asks every place of the inventory where Slurm's commands run, until one knows the job."""
 
     def __init__(self, transport: Transport, inventory: Inventory) -> None:
         self._transport, self._inventory = transport, inventory
 
-    async def find(self, job: str) -> JobSeen:
-        """The job; trouble is a value."""
-        seen = []
+    async def find(self, job: str, mine: Mine = anybodys) -> JobSeen:
+        """The job; trouble is a value. One that is not `mine` by its hosts is looked for with the very commands that look for one that nobody
+        knows, so that how long it takes does not say that it is there."""
+        seen: list[JobSeen] = []
         for place in self._inventory.slurm:
-            seen.append(await self._at(place, job))
-            if seen[-1].job:
+            seen.append(await self._at(place, job, mine))
+            if (found := seen[-1].job) and mine(found.hosts):
                 return seen[-1]
+        if foreign := next((row for row in seen if row.job), None):
+            return foreign
         troubles = "; ".join(dict.fromkeys(row.could_not for row in seen if row.could_not))
         unknown = bool(seen) and all(row.unknown for row in seen)
         return JobSeen(unknown=unknown, accounting=_least(seen) if unknown else "", could_not=troubles)
 
-    async def place(self, job: str) -> JobPlace:
+    async def place(self, job: str, mine: Mine = anybodys) -> JobPlace:
         """Where it runs or ran."""
-        seen = await self.find(job)
+        seen = await self.find(job, mine)
         if seen.job:
             return JobPlace(seen.job.hosts, "" if seen.job.hosts else "no_hosts")
         if seen.unknown:
@@ -67,9 +79,12 @@ class SlurmJobs:
             return JobPlace(why=known.get(seen.accounting, "not_known"))
         return JobPlace(why="could_not" if seen.could_not else "nobody")
 
-    async def _at(self, place: str, job: str) -> JobSeen:
+    async def _at(self, place: str, job: str, mine: Mine) -> JobSeen:
         try:
-            return JobSeen(read_job(await self._asked(place, job_argv(job))))
+            found = read_job(await self._asked(place, job_argv(job)))
+            if not mine(found.hosts):
+                await self._accounted(place, job)
+            return JobSeen(found)
         except Complained as why:
             if NOT_KNOWN not in why.complaint.lower():
                 return JobSeen(could_not=str(why))
