@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kb.logs.templates.compress import Compressor, Source, compress
 from kb.logs.templates.filters import FilterRule, regular
-from kb.logs.templates.masks import _MASKS, mask, mask_around_xid, one_hex
+from kb.logs.templates.masks import _MASKS, mask, mask_around_xid, one_hex, with_hex
 from kb.scan import zeroed
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
@@ -239,3 +239,9 @@ def test_a_mask_is_tried_wherever_it_could_match(line: str) -> None:
     for _, pattern, name in _MASKS:
         expected = pattern.sub(name, expected)
     assert mask(line) == expected.strip()
+
+
+@given(st.lists(st.text(alphabet="0af-x: .g", max_size=50), max_size=6))
+def test_a_line_that_may_hold_no_hash_is_left_as_it_is_where_one_is_sought(lines: list[str]) -> None:
+    some = with_hex([line.encode() for line in lines])
+    assert all(one_hex(line) == line for at, line in enumerate(lines) if at not in some)

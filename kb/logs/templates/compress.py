@@ -18,7 +18,7 @@ from kb.logs.job.rows import EXPLODING
 from kb.logs.kernel.reader import NEEDED as KERNEL
 from kb.logs.kernel.reader import KernelReader
 from kb.logs.templates.filters import FILTERS, FilterRule, regular
-from kb.logs.templates.masks import mask, mask_around_xid, one_hex
+from kb.logs.templates.masks import mask, mask_around_xid, one_hex, with_hex
 from kb.logs.templates.merge import SHOWN, Tally, few
 from kb.logs.timestamps import find_time
 from kb.redact import redact
@@ -149,9 +149,10 @@ class Compressor:
 
     def _learn(self, keys: Sequence[bytes]) -> None:
         """All new kinds of a block at once; those that differ in nothing but a hash or an address are one shape, and looked at once."""
-        text = b"\n".join(keys).decode("utf-8", "replace")
-        pairs = zip(text.split("\n"), one_hex(text).split("\n"), strict=True)
-        shapes = [shape if len(line) <= SHOWN else line for line, shape in pairs]  # a long one may be cut in the middle of a hash
+        shapes = b"\n".join(keys).decode("utf-8", "replace").split("\n")
+        some = [at for at in with_hex(keys) if len(shapes[at]) <= SHOWN]  # a long one may be cut in the middle of a hash
+        for at, shape in zip(some, one_hex("\n".join(shapes[at] for at in some)).split("\n"), strict=bool(some)):
+            shapes[at] = shape
         self._shape([shape for shape in dict.fromkeys(shapes) if shape not in self._shapes])
         self._kinds.update(zip(keys, map(self._shapes.__getitem__, shapes), strict=True))
 

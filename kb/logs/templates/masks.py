@@ -4,7 +4,7 @@ Lines arrive with every digit already a zero (`kb.scan.zeroed`), which is what m
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kb.scan import zeroed
 
@@ -30,6 +30,16 @@ _MASKS = (
 _UUID = re.compile(r"\b[0a-f]{8}(?<![.,:+-]........)(?<!0 ........)-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
 _HEX = re.compile(r"\b(?=[0a-f])(?<![.,:+-])(?<!0 )(?:0x[0a-f_]+|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)[0a-f]{8,64})\b(?!-)")
 """Such as `mask` gives one name wherever they stand: not where a time, an address or a number may begin or go on."""
+
+
+_SIGNS = bytes(ord("0") if chr(code) in "0abcdef" else code for code in range(256))
+_RUN = b"0" * 8
+
+
+def with_hex(lines: Sequence[bytes]) -> list[int]:
+    """Which of the lines, their digits zeros, may hold a hash or an address: most need not be searched."""
+    signs = b"\n".join(lines).translate(_SIGNS).split(b"\n")
+    return [at for at, line in enumerate(signs) if _RUN in line or b"0x" in line]
 
 
 def one_hex(text: str) -> str:
