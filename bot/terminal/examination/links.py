@@ -7,6 +7,7 @@ from bot.run.provider import intake_keys
 from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
 from bot.terminal.examination.finding import Finding
+from kb.scan import lines_in
 from tools.inventory.hosts import Inventory
 
 
@@ -38,6 +39,6 @@ def intake_findings(settings: Settings, inventory: Inventory) -> list[Finding]:
     try:
         keys = intake_keys(settings.intake_keys, inventory)
     except Refusal as why:
-        return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in str(why).splitlines()]
+        return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in lines_in(str(why))]
     counted = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
     return [Finding("intake", "ok", f"port {settings.intake_port} of {settings.intake_host}; keys of {counted}")]

@@ -10,7 +10,7 @@ from fakeredis import FakeAsyncRedis
 from bot.provider import webhook
 from bot.provider.arrivals import Arrivals
 from bot.provider.intake import MOST_BODY, TICKETS_PER_HOUR
-from bot.provider.link import LinkAway, LinkRefused
+from bot.provider.link import LinkAway, LinkRefused, _judged
 from bot.provider.messages import BadMessage, read_message, states_message, ticket_message
 from graph.state import CustomerThread, Item, Origin
 from tests.support.clock import SetClock
@@ -98,6 +98,12 @@ async def test_a_refusal_for_good_is_told_from_one_for_now(theirs: Provider) -> 
     theirs.url = "http://127.0.0.1:9"
     with pytest.raises(LinkAway, match="cannot be reached"):
         await theirs.link().tell(ID, BODY)
+
+
+def test_what_the_intake_says_is_cleaned_before_it_is_kept() -> None:
+    with pytest.raises(LinkRefused) as no:
+        _judged(422, "", b'{"error": "password=hunter2hunter2 is wrong"}')
+    assert "hunter2" not in str(no.value)
 
 
 async def test_more_tickets_than_a_customer_may_send_in_an_hour_wait(theirs: Provider) -> None:
