@@ -25,13 +25,15 @@ SlurmdParameters=config_overrides
 ReturnToService=1
 SlurmctldTimeout=30
 SlurmdTimeout=30
+MessageTimeout=5
 KillWait=2
 AccountingStorageType=accounting_storage/none
 AccountingStorageHost={CONTROLLER.name}
 JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu
 """
-"""`config_overrides`: the nodes claim what is written here, whatever this machine has."""
+"""`config_overrides`: the nodes claim what is written here, whatever this machine has. `MessageTimeout`: how long its commands look for a controller
+that is gone (else ten seconds each)."""
 
 
 def slurm_conf() -> str:
