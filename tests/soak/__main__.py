@@ -1,4 +1,4 @@
-"""`python -m tests.soak [--incidents N] [--seed S] [--json] [--every SECONDS] [--keep FOLDER]`: progress on stderr, a report at the end.
+"""`python -m tests.soak [--short] [--incidents N] [--seed S] [--json] [--every SECONDS] [--keep FOLDER]`: progress on stderr, a report at the end.
 Exits 1 when a promise was broken."""
 
 import argparse
@@ -8,15 +8,16 @@ import os
 import signal
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tests.soak.disasters import Plan
-from tests.soak.soak import Outcome, Sized, soaking
+from tests.soak.soak import SHORT, Outcome, Sized, soaking
 
 
 def arguments() -> argparse.Namespace:
     read = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    read.add_argument("--short", action="store_true", help="the form that the suite runs: twenty incidents, three kills, hurried people")
     read.add_argument("--incidents", type=int, default=300)
     read.add_argument("--seed", type=int, default=1)
     read.add_argument("--every", type=float, default=10.0, help="seconds between kills of a random process")
@@ -45,7 +46,8 @@ def told(outcome: Outcome) -> str:
 
 def run() -> int:
     said = arguments()
-    size = Sized(said.incidents, said.seed, said.workers, said.at_once, Plan(every=said.every), said.most_seconds)
+    long = Sized(said.incidents, said.seed, said.workers, said.at_once, Plan(every=said.every), most_seconds=said.most_seconds)
+    size = replace(SHORT, seed=said.seed) if said.short else long
     with tempfile.TemporaryDirectory(prefix="rackmedic-soak-", ignore_cleanup_errors=True) as temporary:
         outcome = asyncio.run(main(size, said.keep or Path(temporary)))
     load = os.getloadavg()[0] / (os.cpu_count() or 1)

@@ -60,6 +60,15 @@ class Sized:
     most_seconds: float = 7200.0
 
 
+SHORT = Sized(
+    20,
+    plan=Plan(every=4.0, most_kills=3, redis_at=(0.3,), slack_seconds=5.0, disk_seconds=5.0),
+    patience=Patience(press_again=8.0, say_again=15.0, second=1.0),
+    slack_pace=8.0,
+)
+"""All at once, with hurried people and a Slack whose minutes are short: with what it publishes twenty incidents take five."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What was measured, and what was not kept."""

@@ -4,22 +4,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.cards.approvals import card as approval
-from tests.soak.disasters import Plan
-from tests.soak.people import Patience
 from tests.soak.promises import Seen, Thread, broken
-from tests.soak.soak import Sized, soaking
+from tests.soak.soak import SHORT, soaking
 from tests.support.clock import SetClock
 from tests.support.fakes_ledger import action
 from tools.ledger.record import Record, Terms
 from tools.ledger.states import State
-
-SHORT = Sized(
-    20,
-    plan=Plan(every=4.0, most_kills=3, redis_at=(0.3,), slack_seconds=5.0, disk_seconds=5.0),
-    patience=Patience(press_again=8.0, say_again=15.0, second=1.0),
-    slack_pace=8.0,
-)
-"""All at once, with hurried people and a Slack whose minutes are short: with what it publishes twenty incidents take five."""
 
 
 async def test_every_promise_is_kept_through_kills_and_refusals(tmp_path: Path) -> None:
