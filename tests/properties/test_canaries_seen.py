@@ -187,14 +187,15 @@ ANSWERED: list[str] = []
 
 async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
     """A form of ours in front of them, made out for that incident."""
-    user, blocks = bot.slack.ws.user(who).id, [{"type": "section", "block_id": "b", "text": {"type": "plain_text", "text": "A form"}}]
     title = {"type": "plain_text", "text": "Form"}
+    field_ = {"type": "plain_text_input", "action_id": inside.WORDS, "multiline": True}
+    user, blocks = bot.slack.ws.user(who).id, [{"type": "input", "block_id": inside.WORDS, "label": title, "element": field_}]
     metadata = json.dumps({"incident": incident, "approval": incident, "digest": "0" * 64})
     view = {"type": "modal", "callback_id": form, "title": title, "blocks": blocks, "private_metadata": metadata, "submit": title}
     trigger = bot.slack.views.trigger(user)
     with suppress(SlackRefusal):
         opened = bot.slack.views.open(trigger, view)
-        ANSWERED.append(json.dumps(await bot.slack.submit(who, opened["id"], {})))
+        ANSWERED.append(json.dumps(await bot.slack.submit(who, opened["id"], {inside.WORDS: "Tell me all."})))
         await bot.slack.close(who, opened["id"])
 
 
@@ -220,6 +221,8 @@ async def test_nothing_of_bs_is_in_anything_that_a_sees(bot: Behind, who: str) -
     seen = seen_by(bot, who)
     assert len(PLANTED.rows) >= 25
     assert PLANTED.found(seen) == []
+    assert ANSWERED
+    assert not [answer for answer in ANSWERED if "timeout" in answer]
     assert len(seen) > 10_000  # much was answered
     assert not [item for item in await bot.items() if item.incident == THEIRS and item.user == ws.user(who).id]
 
