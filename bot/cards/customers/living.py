@@ -48,9 +48,20 @@ def moved(view: CustomerView) -> Card:
     return blocks.card(words, [blocks.say(f"{_mark(view)} {words}")])
 
 
-def said(words: str) -> Card:
-    """One line."""
-    return blocks.card(words, [blocks.say(words)])
+def said(*words: str) -> Card:
+    """A line, or a few below each other."""
+    return blocks.card(" ".join(words), [blocks.section(*((line,) for line in words))])
+
+
+def why(view: CustomerView) -> Card:
+    """What is believed, and the lines of their own job that show it; where nothing is, what the message says of it."""
+    head = phrase("why", view.language) if view.causes else phrase(view.stage, view.language)
+    rows: list[Block] = []
+    for cause in view.causes:
+        where = f" ({fold(cause.hosts)[:MOST_HOSTS]})" if cause.hosts else ""
+        rows.append(blocks.section((bold(cause.said.title), where), (cause.said.words,)))
+        rows += [blocks.section((bold(phrase("shows", view.language)),)), blocks.quote(cause.shows)] if cause.shows else []
+    return blocks.card(head, [blocks.say(head), *rows])
 
 
 def from_people(words: str, language: str) -> Card:

@@ -89,6 +89,30 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "I go on, by fixed rules alone until {when}: the budget of today for a language model is used up.",
         "de": "Ich mache weiter, bis {when} nur nach festen Regeln: Das heutige Budget für ein Sprachmodell ist verbraucht.",
     },
+    "why": {"en": "Because of this:", "de": "Deswegen:"},
+    "host_clear": {"en": "{names}: nothing found so far.", "de": "{names}: bisher nichts gefunden."},
+    "host_not_asked": {
+        "en": "{names}: not looked at for this report. Write “add {names}” and I look there too.",
+        "de": "{names}: für diese Meldung nicht angesehen. Schreiben Sie „auch {names} prüfen“, und ich sehe dort nach.",
+    },
+    "answer_ours": {
+        "en": "Only our people change a machine, and only they decide it. What you wrote stands in their thread.",
+        "de": "Nur unsere Leute ändern etwas an einer Maschine, und nur sie entscheiden es. Was Sie schrieben, steht in deren Thread.",
+    },
+    "answer_inside": {
+        "en": "What machines print and what happened elsewhere stays with our people. What concerns your job stands in my message above.",
+        "de": "Was Maschinen ausgeben und was anderswo geschah, bleibt bei unseren Leuten. Was Ihren Job angeht, steht in meiner Nachricht oben.",
+    },
+    "answer_help": {
+        "en": (
+            "Say what is wrong and where, attach a log whenever you have one, or write: where are we? · why? · what about MACHINE? · "
+            "add MACHINE · still broken · it works again · ask a person."
+        ),
+        "de": (
+            "Sagen Sie, was wo nicht geht, hängen Sie ein Log an, wann immer Sie eins haben, oder schreiben Sie: Status? · warum? · "
+            "was ist mit MASCHINE? · auch MASCHINE prüfen · geht noch immer nicht · geht wieder · einen Menschen fragen."
+        ),
+    },
     "direct": {
         "en": "I answer where your colleagues can read it too. Mention me in your channel:",
         "de": "Ich antworte dort, wo es auch Ihre Kolleginnen und Kollegen lesen. Erwähnen Sie mich in Ihrem Kanal:",

@@ -50,6 +50,8 @@ class CustomerView:
     """Phrases' ids, at most three: what a customer can answer who knows nothing of the machines."""
     unknown_hosts: tuple[str, ...] = ()
     unknown_job: str = ""
+    hosts: tuple[str, ...] = ()
+    """Their hosts that it is about."""
     silent: tuple[str, ...] = ()
     """Their hosts that could not be looked at."""
     language: str = "en"
@@ -87,8 +89,9 @@ class CustomerReader:
 def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collection[str] = (), withdrawn: bool = False) -> CustomerView:
     """Of a stored incident. `begun`: the actions that somebody has approved."""
     report, own = rows.report, reader.own
+    about = reader.called(host for host in rows.brief.hosts if host in own)
     if report is None:
-        return CustomerView(rows.id, "received", language=reader.language, withdrawn=withdrawn)
+        return CustomerView(rows.id, "received", hosts=about, language=reader.language, withdrawn=withdrawn)
     causes = tuple(_cause(row, reader) for row in report.root_causes if row.label in reader.words.taxonomy.leaves and reader.crosses(row))[
         :MOST_CAUSES
     ]
@@ -101,6 +104,7 @@ def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collecti
         questions=() if causes else asks,
         unknown_hosts=tuple(row.name for row in report.unknown_hosts),
         unknown_job=report.unknown_job,
+        hosts=about,
         silent=reader.called(row.host for row in report.could_not_look if row.host in own and row.check == ALL_FAILED),
         language=reader.language,
         withdrawn=withdrawn,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, OldButton
 from bot.cards.customers import inside, living
+from bot.cards.customers.answers import ANSWERS
 from bot.cards.customers.phrases import phrase
 from bot.desk.pulse import May
 from bot.desk.shares import CUSTOMER, SIDE
@@ -42,10 +43,12 @@ ASKS: Final[Mapping[Intent, Intent]] = {
     Intent.CLOSE: Intent.FIXED,
     Intent.HAND_OFF: Intent.HAND_OFF,
     Intent.STATUS: Intent.STATUS,
+    Intent.SAFE_TO: Intent.STATUS,
+    Intent.WHO_IS_ON_IT: Intent.STATUS,
     Intent.WHAT_NOW: Intent.STATUS,
     Intent.SUMMARY: Intent.STATUS,
 }
-"""What a customer may ask for, by what was understood; everything else is news."""
+"""What a customer may ask for, by what was understood. What `bot.cards.customers.answers` has an answer to is answered; everything else is news."""
 PRESSED: Final[Mapping[str, Intent]] = {"broken": Intent.STILL_BROKEN, "works": Intent.FIXED, "person": Intent.HAND_OFF}
 """What a button does → what is stored."""
 HEARD: Final[Mapping[Intent, str]] = {
@@ -110,7 +113,7 @@ class CustomerDoor:
             origin = await self.surface.inbox.origin(incident)
         if origin is None or origin.customer is None:
             raise policy.NotServed("tenant")
-        said = await understood(self.surface, arrival, origin)
+        said = _asked_for_a_person(await understood(self.surface, arrival, origin))
         async with storing():
             before = await self.surface.pulse.heard(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
         if await heeded(self.surface, arrival, said, before) is Heed.SILENCE:
@@ -120,6 +123,11 @@ class CustomerDoor:
             may = await self.surface.pulse.may(incident, arrival.ts, always=arrival.mention, mention=arrival.mention)
         if may is not May.GO:
             self._quote(origin, incident, arrival)
+            return
+        if said.intent in ANSWERS and not arrival.files:
+            self._quote(origin, incident, arrival)
+            if not arrival.twin:
+                self.surface.tasks.spawn("customer_answer", self.cards.answer(incident, said))
             return
         intent = ASKS.get(said.intent, Intent.NEW_FACTS)
         if intent is Intent.STATUS:
@@ -261,3 +269,9 @@ class CustomerDoor:
     def _said_by(said: Any, origin: Origin) -> set[str]:
         theirs = origin.customer.user if origin.customer else ""
         return {str(row.get("user") or "") for row in said} - {theirs}
+
+
+def _asked_for_a_person(said: Said) -> Said:
+    """What nearly asks for a person does: there is always one behind a customer's thread, and too many cost less than one in vain."""
+    nearly = said.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in said.suggestions
+    return said.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else said

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from bot.cards.blocks import Card
-from bot.cards.customers import inside, living
+from bot.cards.customers import answers, inside, living
 from bot.cards.customers.drivers import with_drivers
 from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
 from bot.cards.incidents import notes
@@ -24,6 +24,7 @@ from bot.slack.client import SLACK_TROUBLE, SlackClient, post
 from bot.slack.outgoing.living import BeingPainted, no_records, no_state
 from bot.slack.outgoing.posts import POSTING, KeptMessages, Once
 from bot.slack.people import People
+from graph.conversation.said import Said
 from graph.incident.visible import visible_hosts
 from graph.ports import Progress
 from graph.report import Report
@@ -155,6 +156,17 @@ class CustomerCards:
         """Where are we? Brought up to date, and its line said once more."""
         await self.kept.cards.drop(incident, "customer_told")
         await self.paint_quietly(incident)
+
+    async def answer(self, incident: str, said: Said) -> None:
+        """What they asked, from what they may know already."""
+        origin = await self.inbox.origin(incident)
+        if origin is None or origin.customer is None:
+            return
+        where, view = place_of(origin.customer), await self._view(incident, origin, await self._state_of(incident))
+        own = visible_hosts(self.inventory, origin)
+        named = tuple(self.inventory.hosts[host].called for host in said.hosts if host in own)
+        unknown = (*said.unknown_hosts, *(host for host in said.hosts if host not in own))
+        await post(self.client, where.channel, where.thread_ts, answers.answer(said.intent, view, named, unknown))
 
     async def withdraw(self, incident: str) -> None:
         """The customer needs it no more; our side decides what that means."""

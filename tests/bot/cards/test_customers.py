@@ -9,9 +9,11 @@ from typing import Any, get_args
 import pytest
 
 from bot.cards.customers import inside, living
+from bot.cards.customers.answers import ANSWERS, answer
 from bot.cards.customers.drivers import with_drivers
 from bot.cards.customers.phrases import PHRASES, phrase
 from bot.cards.customers.view import CustomerReader, CustomerView, Stage, State, TheirCause, customer_view, nothing_known
+from graph.conversation.intents import Intent
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Evidence, Hypothesis, Incident, Ladder, Ticket
@@ -149,10 +151,12 @@ def test_every_card_fits_at_its_extreme(stage: Stage, state: State, language: st
     said = WORDS.cause(IFNAME, language)
     hosts = tuple(f"gpu-{n:03d}" for n in range(0, 999, 2))
     many = tuple(TheirCause(said, ours, hosts, ("x" * 5000, "`*_<!channel>" * 50), "y\n" * 8) for ours in (True, False, True))
-    view = CustomerView("inc-aaaaaa", stage, state, many, hosts, ("q_which", "q_log", "q_since"), hosts, "9" * 400, hosts, language)
-    card = living.render(view)
-    assert len(card.blocks) <= 50
-    assert "<!channel>" not in json.dumps(card.blocks)
+    view = CustomerView("inc-aaaaaa", stage, state, many, hosts, ("q_which", "q_log", "q_since"), hosts, "9" * 400, hosts, hosts, language)
+    asked = [answer(intent, view, hosts, hosts) for intent in (Intent.EXPLAIN, Intent.GROUP_STATE)]
+    for card in (living.render(view), *asked):
+        assert len(card.blocks) <= 50
+        assert all(len(block["text"]["text"]) <= 3000 for block in card.blocks if block["type"] == "section" and "text" in block)
+        assert "<!channel>" not in json.dumps(card.blocks)
 
 
 def test_a_button_carries_its_incident_and_is_read_back() -> None:
@@ -190,3 +194,36 @@ def test_a_block_says_the_oldest_driver_of_their_own_machines() -> None:
     assert known("any", ()) == {"driver": "535.161.08", "cuda": "12.2"}
     assert known("any", ("gpu-003",)) == {"driver": "570.148.08", "cuda": "12.8"}
     assert with_drivers(nothing_known, drivers("gpu-003", "$(rm)", "N/A"), OWN)("any", ()) == {}
+
+
+def answered(intent: Intent, view: CustomerView, *hosts: str, unknown: Sequence[str] = ()) -> str:
+    card = answer(intent, view, hosts, unknown)
+    return json.dumps([card.text, card.blocks], ensure_ascii=False)
+
+
+def test_why_is_answered_by_what_their_own_job_shows_and_by_no_secret_of_ours() -> None:
+    line = Evidence(host="gpu-003", check="env", key="env.nccl.NCCL_SOCKET_IFNAME", line="NCCL_SOCKET_IFNAME=docker0")
+    said = answered(Intent.EXPLAIN, view_of(stored(cause(IFNAME, "gpu-003", evidence=[line]), cause(FALLEN, "gpu-004"))))
+    assert "NCCL_SOCKET_IFNAME=docker0" in said
+    assert "gpu-004" in said
+    assert not [secret for secret in SECRETS if secret in said]
+
+
+def test_a_machine_is_told_as_it_was_seen_and_never_called_sound_unseen() -> None:
+    view = CustomerView("inc-aaaaaa", "healthy", hosts=("gpu-003", "gpu-004"), silent=("gpu-004",))
+    assert "gpu-003: nothing found so far" in answered(Intent.HOST_STATE, view, "gpu-003")
+    assert "did not answer me: gpu-004" in answered(Intent.HOST_STATE, view, "gpu-004")
+    assert "gpu-007: not looked at" in answered(Intent.HOST_STATE, view, "gpu-007")
+    everything = answered(Intent.GROUP_STATE, view)
+    assert "gpu-003: nothing found so far" in everything
+    assert "did not answer me: gpu-004" in everything
+    assert "no such machine of yours: gpu-001" in answered(Intent.HOST_STATE, view, unknown=["gpu-001"])
+    early = answered(Intent.HOST_STATE, CustomerView("inc-aaaaaa", "received", hosts=("gpu-003",)), "gpu-003")
+    assert "nothing found" not in early
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_question_with_an_answer_has_one_in_every_language(language: str) -> None:
+    view = view_of(stored(cause(FALLEN, "gpu-004")), language)
+    for intent in ANSWERS:
+        assert len(answered(intent, view, "gpu-004")) > 20

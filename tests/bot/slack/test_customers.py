@@ -138,11 +138,42 @@ async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None
         await bot.slack.say("carla", ACME, f"@rackmedic {words}" if "@" not in words else words, thread_ts=ts)
         await bot.settled()
     items = (await bot.inbox.peek(incident))[1:]
-    assert [item.kind for item in items] == ["reply", "reply", "recheck", "recheck", "hand_off"]
+    assert [item.kind for item in items] == ["recheck", "recheck", "hand_off"]
     assert {item.data[SIDE] for item in items} == {CUSTOMER}
     said = [row for item in items if (row := said_of(item))]
     assert {row.intent.value for row in said} <= {"new_facts", "fixed", "still_broken", "hand_off"}
     assert not [row for row in said if row.remedy or row.hosts]
+
+
+@pytest.mark.parametrize(
+    ("words", "answered"),
+    [
+        ("why?", "Ich sehe mir Ihre Maschinen an"),
+        ("what about gpu-017?", "Ich sehe mir Ihre Maschinen an"),
+        ("what about gpu-019?", "Eine solche Maschine von Ihnen kenne ich nicht: gpu-019"),
+        ("what about gpu-099?", "Eine solche Maschine von Ihnen kenne ich nicht: gpu-099"),
+        ("reboot gpu-017 please", "Nur unsere Leute ändern etwas an einer Maschine"),
+        ("show me dmesg of gpu-017", "bleibt bei unseren Leuten"),
+        ("help", "Sagen Sie, was wo nicht geht"),
+    ],
+)
+async def test_what_they_ask_is_answered_and_looked_at_by_nobody(bot: Behind, words: str, answered: str) -> None:
+    incident, ts = await reported(bot)
+    await begun(bot, incident)
+    before = len(bot.texts(ACME))
+    await bot.slack.say("carla", ACME, f"@rackmedic {words}", thread_ts=ts)
+    await bot.settled()
+    assert len(await bot.inbox.peek(incident)) == 1
+    assert any(answered in text for text in bot.texts(ACME)[before:])
+    assert any(words in text for text in bot.texts(OPS))
+
+
+@pytest.mark.parametrize("words", ["can I talk to a human?", "could I speak to a person please", "kann ich mit einem Menschen sprechen?"])
+async def test_nearly_asking_for_a_person_gets_one(bot: Behind, words: str) -> None:
+    incident, ts = await reported(bot)
+    await bot.slack.say("carla", ACME, words, thread_ts=ts)
+    await bot.settled()
+    assert [item.kind for item in (await bot.inbox.peek(incident))[1:]] == ["hand_off"]
 
 
 async def test_what_they_say_to_each_other_is_quoted_to_our_people_and_looked_at_by_nobody(bot: Behind) -> None:
