@@ -49,7 +49,7 @@ def scope_of(inventory: Inventory, origin: Origin, item: Item, looked_at: Collec
         return Scope(own, names, groups)
     ours = visible_hosts(inventory, origin.model_copy(update={"tenant": ""}))
     kept = tuple(host for host in ours if host in looked_at)
-    if item.data.get(SIDE) == CUSTOMER:
+    if item.data.get(SIDE) == CUSTOMER or item.kind == "mention":  # what opened it was theirs, whatever it lacks
         return Scope(tuple(dict.fromkeys((*own, *kept))), names, groups)
     names, groups = visible_names(inventory, ours), visible_groups(inventory, ours)
     return Scope(tuple(dict.fromkeys((*own, *kept, *_named(item, names, groups)))), names, groups)
