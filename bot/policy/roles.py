@@ -54,7 +54,8 @@ BRAKES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN})
 _OF_CUSTOMERS: Final = frozenset(
     {
         *(Intent.NEW_FACTS, Intent.RECHECK, Intent.STILL_BROKEN, Intent.REOPEN, Intent.FIXED, Intent.CLOSE),
-        *(Intent.HAND_OFF, Intent.STATUS, Intent.WHAT_NOW, Intent.SUMMARY),
+        *(Intent.HAND_OFF, Intent.STATUS, Intent.WHAT_NOW, Intent.SUMMARY, Intent.SAFE_TO, Intent.WHO_IS_ON_IT),
+        *(Intent.EXPLAIN, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.HELP, Intent.META),
     }
 )
 # fmt: off

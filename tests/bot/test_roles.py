@@ -13,6 +13,7 @@ from fakeredis import FakeAsyncRedis
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.customers import inside, living
+from bot.cards.customers.answers import ANSWERS
 from bot.cards.incidents import held
 from bot.cards.provider import sending
 from bot.policy.channels import NotAllowed
@@ -39,7 +40,8 @@ def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
 
 def test_a_customer_may_what_their_door_takes_and_no_more() -> None:
     theirs = {act for act, row in ACTS.items() if PersonRole.CUSTOMER in row.who}
-    asked = {f"intent.{intent}" for intent in (*ASKS, Intent.NEW_FACTS)}
+    answered = (intent for intent, how in ANSWERS.items() if how not in ("ours", "inside"))  # these two say that it is not theirs
+    asked = {f"intent.{intent}" for intent in (*ASKS, *answered, Intent.NEW_FACTS)}
     assert theirs == asked | {f"button.{one}" for one in living.BUTTONS}
 
 

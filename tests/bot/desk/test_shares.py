@@ -98,6 +98,8 @@ def office(redis: Redis) -> Office:
 # -- one customer's storm ---------------------------------------------------------------------------------------------
 
 
+MANY = 1000
+"""Connections: the embedded Redis of the product has no bound either, and a real one's pool waits instead."""
 PLENTY = Shares(every=Share(mentions_per_hour=1000, incidents=1000))
 
 
@@ -144,14 +146,14 @@ class StandingTurns(TinyTurns):
 
 @pytest.mark.parametrize("at_once", [1, 5])
 async def test_after_two_hundred_mentions_of_one_the_other_waits_for_one_turn_at_most(at_once: int) -> None:
-    async with FakeAsyncRedis() as redis:
+    async with FakeAsyncRedis(max_connections=MANY) as redis:
         storm = Storm(redis, TinyTurns(redis), at_once)
         told = await storm.breaks(storm.office.desk.accept)
         assert told.index(storm.board.waited_for) <= at_once
 
 
 async def test_while_every_turn_of_one_takes_for_ever_the_others_begin_at_once() -> None:
-    async with FakeAsyncRedis() as redis:
+    async with FakeAsyncRedis(max_connections=MANY) as redis:
         storm = Storm(redis, StandingTurns(redis), at_once=8)
         assert await storm.breaks(storm.office.desk.accept) == [storm.board.waited_for]
 

@@ -32,9 +32,9 @@ class Answers:
 
 async def test_node_conditions_are_asked_on_the_node_and_the_schedulers_on_its_controller() -> None:
     kit = {("gpu-017", "sudo"): current_version()}
-    hosts = Answers({("gpu-017", "cat"): BOOT, ("gpu-017", "nvidia-smi"): "", ("ctl-1", "sinfo"): "drained", **kit})
+    hosts = Answers({("gpu-017", "cat"): BOOT, ("gpu-017", "nvidia-smi"): "", ("ctl-1", "sinfo"): "drained             idle+drain", **kit})
     seen = await dry_run(action(conditions=(IDLE, DRAINED)), hosts, INVENTORY)
-    assert [(one.ok, one.saw) for one in seen] == [(True, BOOT), (True, ""), (True, "drained")]
+    assert [(one.ok, one.saw) for one in seen] == [(True, BOOT), (True, ""), (True, "drained idle+drain")]
     assert sorted(hosts.asked) == [("ctl-1", "sinfo"), ("gpu-017", "cat"), ("gpu-017", "nvidia-smi"), ("gpu-017", "sudo")]
 
 
