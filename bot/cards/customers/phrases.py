@@ -90,7 +90,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Ich mache weiter, bis {when} nur nach festen Regeln: Das heutige Budget für ein Sprachmodell ist verbraucht.",
     },
     "why": {"en": "Because of this:", "de": "Deswegen:"},
-    "host_clear": {"en": "{names}: nothing found so far.", "de": "{names}: bisher nichts gefunden."},
+    "host_clear": {"en": "Nothing wrong found so far with {names}.", "de": "An {names} ist bisher nichts Auffälliges zu finden."},
     "host_not_asked": {
         "en": "{names}: not looked at for this report. Write “add {names}” and I look there too.",
         "de": "{names}: für diese Meldung nicht angesehen. Schreiben Sie „auch {names} prüfen“, und ich sehe dort nach.",

@@ -211,11 +211,11 @@ def test_why_is_answered_by_what_their_own_job_shows_and_by_no_secret_of_ours() 
 
 def test_a_machine_is_told_as_it_was_seen_and_never_called_sound_unseen() -> None:
     view = CustomerView("inc-aaaaaa", "healthy", hosts=("gpu-003", "gpu-004"), silent=("gpu-004",))
-    assert "gpu-003: nothing found so far" in answered(Intent.HOST_STATE, view, "gpu-003")
+    assert "found so far with gpu-003." in answered(Intent.HOST_STATE, view, "gpu-003")
     assert "did not answer me: gpu-004" in answered(Intent.HOST_STATE, view, "gpu-004")
     assert "gpu-007: not looked at" in answered(Intent.HOST_STATE, view, "gpu-007")
     everything = answered(Intent.GROUP_STATE, view)
-    assert "gpu-003: nothing found so far" in everything
+    assert "found so far with gpu-003." in everything
     assert "did not answer me: gpu-004" in everything
     assert "no such machine of yours: gpu-001" in answered(Intent.HOST_STATE, view, unknown=["gpu-001"])
     early = answered(Intent.HOST_STATE, CustomerView("inc-aaaaaa", "received", hosts=("gpu-003",)), "gpu-003")
