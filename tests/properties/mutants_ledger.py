@@ -125,7 +125,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "who lost the right to approve still counts",
         "I3",
-        (py("return counted if authorised is None else counted & authorised", "return counted", "ledger.record"),),
+        (py("counted = counted if authorised is None else counted & authorised", "pass", "ledger.record"),),
     ),
     Mutant(
         "the requester may approve",

@@ -5,7 +5,7 @@ import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,7 @@ import bot
 import graph
 import kb
 import tools
+from bot.refusal import Refusal
 from graph.conversation.said import Vocabulary
 from graph.incident.case import Case, Turn
 from graph.reading.hosts import HostBook
@@ -64,6 +65,8 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "graph.ladders.next_rung.to_people": {"why": "no", "ladder": Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},
     "graph.incident.answers.kinds.answering": {"case": Case({"item": ITEM}, Turn(), HOSTS)},
     "tools.ledger.audit.next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
+    "tools.ledger.audit.signer": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
+    "bot.policy.delegating.asked_in": {"zone": "Europe/Berlin", "most": timedelta(hours=12)},
     "bot.cards.customers.inside.root": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
     "bot.cards.customers.inside.quoted": {"tenant": "acme", "files": ()},
     "bot.cards.customers.inside.quoted_words": {"files": ()},
@@ -111,7 +114,7 @@ def _call(
     try:
         answer = made(**dict.fromkeys(takes, within(text)), **beside)
         return list(answer) if inspect.isgenerator(answer) else answer
-    except (ValueError, Unreadable, YAMLError):  # what cannot be read is refused
+    except (ValueError, Refusal, Unreadable, YAMLError):  # what cannot be read is refused
         return None
     except FutureWarning:  # a site's pattern with `[[` in it: to Python's own reader of patterns it may mean something else one day
         return None
