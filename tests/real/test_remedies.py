@@ -51,7 +51,7 @@ async def test_a_busy_node_drains_and_is_not_called_drained_while_its_job_runs(r
     until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
     assert (await acting.do("drain_node", "gpu-003", **DRAIN)).state == "done"
     assert slurm_state(rack, "gpu-003") == "draining"
-    assert await acting.unmet(await acting.action("reboot", "gpu-003")) == ["draining"]
+    assert await acting.unmet(await acting.action("reboot", "gpu-003")) == ["draining allocated+drain"]
     assert job_state(rack, job) == "RUNNING"
 
 
