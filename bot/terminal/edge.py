@@ -34,7 +34,7 @@ def run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     calm()
     try:
         code = answer(lambda: asyncio.run(work()))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):  # asyncio passes the latter on where something else cancelled us in the same moment
         typer.echo("interrupted", err=True)
         code = 130
     raise typer.Exit(code)

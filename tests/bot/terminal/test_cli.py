@@ -1,5 +1,6 @@
 """The terminal: what scripts rely on, and what people are told. As processes where that is the point: pipes, signals, starting up."""
 
+import asyncio
 import json
 import signal
 import socket
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from bot.terminal.edge import run
 from tests.support.terminal import ROOT, commands, environment, rackmedic, rackmedic_process
 
 CASE = """
@@ -217,6 +220,20 @@ def test_an_interrupted_look_says_what_it_did_not_get_to(tmp_path: Path) -> None
     assert "interrupted" in err
     assert "not asked to the end: n1" in out
     assert "Traceback" not in err
+
+
+def test_what_is_cut_off_by_more_than_one_hand_is_interrupted_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    async def twice() -> int:
+        task = asyncio.current_task()
+        assert task
+        task.cancel()
+        task.cancel()
+        await asyncio.sleep(0)
+        return 0
+
+    with pytest.raises(typer.Exit) as end:
+        run(twice)
+    assert (end.value.exit_code, capsys.readouterr().err) == (130, "interrupted\n")
 
 
 def test_serve_without_settings_tells_all_that_is_missing_at_once() -> None:
