@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 from bot.cards.customers import living
+from bot.cards.customers.answers import ANSWERS, answer
 from bot.cards.customers.view import CustomerReader, CustomerView, customer_view
 from deploy.sandbox.cluster.doors.stage import staged
+from graph.conversation.intents import Intent
 from graph.state import CustomerThread, Origin
 from kb.customers.words import load_customer_words
+from kb.history.incidents import PastIncident, load_seeds
+from kb.history.index import History
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.talk import Talk, case_of
 from tools.inventory.hosts import ChannelRow, Inventory
@@ -78,11 +82,13 @@ def shared(inventory: Inventory) -> Inventory:
     return inventory.model_copy(update={"hosts": hosts, "groups": groups, "channels": CHANNELS})
 
 
-async def asked(text: str, *faults: dict[str, Any]) -> tuple[Talk, CustomerView]:
-    """What A sees after this report, and how it was found."""
+async def asked(text: str, *faults: dict[str, Any], closed: Sequence[PastIncident] = ()) -> tuple[Talk, CustomerView]:
+    """What A sees after this report, and how it was found. `closed`: past incidents beside those that everybody knows."""
     case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
     stage = staged(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
+    if closed:
+        told.ports = replace(told.ports, history=History((*load_seeds(), *closed)))
     await told.reports(text)
     reader = CustomerReader(frozenset(OURS), WORDS, names=ALIASES)
     return told, customer_view(await told.rows(), reader)
@@ -104,6 +110,20 @@ async def test_what_befalls_b_is_neither_looked_at_nor_told(ask: str, fault: str
     assert {host for host, _ in told.ran} <= {*OURS, "slurm-controller"}
     assert not [word for word in CANARIES if word.lower() in seen(view).lower()]
     assert not view.causes
+
+
+@pytest.mark.parametrize("ask", ["training on gpu-[003-004] stops, a GPU is gone", "job 4711 hangs on gpu-003, a GPU fell off the bus"])
+async def test_what_bs_incident_was_closed_with_is_told_to_our_side_alone(ask: str) -> None:
+    closed = PastIncident(
+        id="inc-canary", title=f"{ask} canary-title", description=f"{ask} canary-story", label="GPU.BUS.Fallen_Off_Bus",
+        root_cause="GPU 5 of canary-b1 fell off the bus", resolution="canary-person reseated it", hosts=THEIRS, source_url="https://canary.example",
+    )  # fmt: skip
+    told, view = await asked(ask, {"id": "G07", "node": "gpu-003", "gpu": 5}, closed=[closed])
+    said = [answer(intent, view, ("train-01",), ()) for intent in ANSWERS]
+    shown = seen(view) + json.dumps([[card.text, card.blocks] for card in said], ensure_ascii=False)
+    assert [cause.hosts for cause in view.causes] == [("train-01",)]
+    assert "canary" not in shown.lower()
+    assert "canary" in (await told.asks(Intent.HAPPENED_BEFORE)).lower(), "it was planted where nobody reads it"
 
 
 PAIRS = [(ASKS[(n + turn) % len(ASKS)], *pair) for turn in (0, 3) for n, pair in enumerate(zip(NAMES, NOBODYS, strict=True))]
