@@ -19,11 +19,13 @@ def sides(page: Page) -> tuple[FrameLocator, FrameLocator]:
 
 
 async def asks(side: FrameLocator, text: str) -> Locator:
-    """Somebody mentions the bot; its thread, which opens with the answer."""
-    if await side.get_by_test_id("thread-close").is_visible():
-        await side.get_by_test_id("thread-close").click()
+    """Somebody mentions the bot; its thread, which has the answer. An earlier one opens by itself where news of it come just then."""
+    threads = side.get_by_test_id("open-thread")
+    before = await threads.count()
     await side.get_by_test_id("composer").fill(text)
     await side.get_by_test_id("send").click()
+    await expect(threads).to_have_count(before + 1)
+    await threads.last.click()
     return side.get_by_test_id("thread")
 
 

@@ -269,6 +269,8 @@ function linked(connections) {
 let source = null;
 async function become(user) {
   source?.close();
+  Object.assign(state, { messages: {}, thread: "" }); // what another saw is not to be clicked on meanwhile
+  if (state.channel) drawMessages();
   const boot = await ask(`/control/boot${user ? `?user=${encodeURIComponent(user)}` : ""}`);
   Object.assign(state, { me: boot.me, team: boot.team, teams: boot.teams, groups: boot.groups, channels: boot.channels, app: boot.app, messages: {}, unread: {}, prompts: {}, thread: "", home: null, values: {} });
   state.users = Object.fromEntries(boot.users.map((one) => [one.id, one]));
