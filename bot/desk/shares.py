@@ -8,9 +8,7 @@ from typing import Final
 from bot.desk.inbox import Inbox
 from bot.policy.shares import Over, Share, ShareAsked, Shares, over
 from bot.store.shares import RedisShares
-from graph.state import CUSTOMER as CUSTOMER
-from graph.state import SIDE as SIDE
-from graph.state import Item, Origin
+from graph.state import CUSTOMER, SIDE, Item, Origin
 from tools.clock import Clock
 
 Tell = Callable[[Origin, Item, Over, Share], Awaitable[None]]

@@ -17,7 +17,7 @@ from bot.terminal.paper import paper
 from bot.terminal.replies import LONGEST, ThreadReply
 from bot.terminal.report import report_text, told_text
 from bot.terminal.requests import DiagnoseRequest, read_logs
-from bot.terminal.shared import NO_INVENTORY, looking, stage_of, without_inventory
+from bot.terminal.shared import looking, note_without_inventory, stage_of
 from graph.reading.files import handed_in
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ NOT_HERE = "Nothing is approved here: a terminal proves nobody's identity. `make
 async def chat(settings: Settings, request: DiagnoseRequest, by: str) -> int:
     """Diagnose what the request says, then answer each line until there are no more. Raises Refusal for what cannot be asked."""
     stage = stage_of(request.case)
-    if without_inventory(settings, request.inventory, request.case):
-        typer.echo(f"rackmedic: {NO_INVENTORY}; only what was written is read", err=True)
+    note_without_inventory(settings, request.inventory, request.case)
     async with looking(settings, request.inventory, stage) as world:
         from bot.terminal.conversation import PlayedThread, no_wait  # LangGraph, the heaviest import of all
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from bot.refusal import Refusal
 from bot.run.world import World, open_world
 from bot.settings import Settings
@@ -32,6 +34,12 @@ async def looking(settings: Settings, inventory: Path | None, stage: "Stage | No
 def without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> bool:
     """Whether no host can be known."""
     return inventory is None and case is None and settings.inventory is None
+
+
+def note_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:
+    """Say on stderr that no host can be known, where what was written is of use without."""
+    if without_inventory(settings, inventory, case):
+        typer.echo(f"rackmedic: {NO_INVENTORY}; only what was written is read", err=True)
 
 
 def refuse_without_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> None:

@@ -16,7 +16,6 @@ from bot.cards.customers import inside, living
 from bot.cards.customers.answers import ANSWERS
 from bot.cards.customers.phrases import phrase
 from bot.desk.pulse import May
-from bot.desk.shares import CUSTOMER, SIDE
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.policy.leaks import Inside
@@ -32,7 +31,7 @@ from graph.conversation.addressed import Heed
 from graph.conversation.intents import Intent
 from graph.conversation.news import tells_nothing
 from graph.conversation.said import Said
-from graph.state import CustomerThread, Item, Origin
+from graph.state import CUSTOMER, SIDE, CustomerThread, Item, Origin
 from tools.inventory.hosts import ChannelRow, Inventory
 
 ASKS: Final[Mapping[Intent, Intent]] = {

@@ -18,7 +18,6 @@ from bot.cards.customers.view import CustomerReader, CustomerView, Known, custom
 from bot.cards.incidents import notes
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
-from bot.desk.shares import CUSTOMER, SIDE
 from bot.policy import channels as policy
 from bot.slack.client import SLACK_TROUBLE, SlackClient, post
 from bot.slack.outgoing.living import BeingPainted, no_records, no_state
@@ -29,7 +28,7 @@ from graph.incident.visible import visible_hosts
 from graph.ports import Progress
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import CustomerThread, Incident, Item, Origin
+from graph.state import CUSTOMER, SIDE, CustomerThread, Incident, Item, Origin
 from kb.customers.words import CustomerWords
 from tools.fact import Fact
 from tools.inventory.hosts import ChannelRow, Inventory

@@ -17,7 +17,7 @@ from bot.desk.desk import Desk, TurnLimits
 from bot.desk.fair import FairPlaces
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.shares import CUSTOMER, SIDE, TenantShares
+from bot.desk.shares import TenantShares
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
 from bot.policy.shares import HOUR, WORDS, Limit, Over, Share, ShareAsked, Shares, ShareUsed, over, tomorrow
@@ -25,7 +25,7 @@ from bot.slack.outgoing.waiting import words
 from bot.store.shares import RedisShares, TenantBook
 from graph.model.reasoner import Spent
 from graph.report import Report
-from graph.state import CustomerThread, Incident, Item, Origin
+from graph.state import CUSTOMER, SIDE, CustomerThread, Incident, Item, Origin
 from tests.support.clock import PATIENCE, T0, SetClock
 from tests.support.fakes_desk import BoardOfList, TinyTurns, item
 from tests.support.redis_server import RealServer

@@ -10,7 +10,6 @@ from fakeredis import FakeAsyncRedis
 from bot.cards.buttons import OldButton
 from bot.cards.customers import inside, living
 from bot.cards.customers.view import CustomerView
-from bot.desk.shares import CUSTOMER, SIDE
 from bot.policy.channels import customers_channels
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
@@ -19,7 +18,7 @@ from bot.slack.outgoing.posts import KeptMessages, PostedCards
 from bot.slack.people import People
 from bot.store.shared import SharedMarks
 from graph.conversation.said import said_of
-from graph.state import Incident, Origin
+from graph.state import CUSTOMER, SIDE, Incident, Origin
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
