@@ -77,7 +77,7 @@ shots: $(STAMP) ## play the stories in a browser and renew the pictures
 
 setup-system: ## what the tests use beyond Python (Debian or Ubuntu, as root)
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils procps python3-venv
+	apt-get install -y -qq --no-install-recommends redis-server openssh-server sudo chromium fonts-dejavu-core util-linux coreutils procps python3-venv prometheus-alertmanager
 	command -v kubectl >/dev/null || apt-get install -y -qq --no-install-recommends kubernetes-client
 
 setup-rack: ## what a real rack needs of the system (Debian or Ubuntu, as root)

@@ -1,14 +1,18 @@
 """`rackmedic …`: every command in one place, in the order in which they are met. Nothing heavy is imported, so that --help answers at once."""
 
 from importlib import metadata
+from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
 
 from bot.commands import ask, begin, brakes, known, measure, serving
 
+NARROW = 60
+"""Columns under which boxes would cut the names of options: help is plain text there."""
 app = typer.Typer(
     name="rackmedic",
+    rich_markup_mode=None if get_terminal_size().columns < NARROW else "rich",
     epilog="`rackmedic COMMAND --help` tells more of one. Remedies run only where people approve them in Slack.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -1,4 +1,5 @@
-"""What RackMedic will not do, said in words that help. Raised anywhere in `bot`, caught once at the edge, shown as one card or one line."""
+"""What RackMedic will not do, said in words that help. Raised anywhere in `bot`, caught once at the edge, shown as one card or one line. And what it
+cannot do just now, which nobody has to hear of."""
 
 
 class Refusal(Exception):
@@ -10,3 +11,7 @@ class Refusal(Exception):
     def __init__(self, message: str = "", code: int = 1) -> None:
         super().__init__(message)
         self.code = code
+
+
+class TooEarly(Exception):
+    """Whoever is asked takes nothing at this moment, by nobody's fault: what was to be said waits, however often."""

@@ -16,6 +16,12 @@ LEAST_KEY = 32
 """Bytes of a key of the ledger."""
 
 
+HEARS = ("slack_signing_secret", "intake_keys", "alerts")
+"""Settings each of which has others send something to `http_port`; `trackers` may."""
+RENAMED = {"intake_port": "http_port", "intake_host": "http_host"}
+"""Names of before → what they are called now."""
+
+
 class BadSettings(ValueError):
     """Settings that cannot be used: every problem at once, each with the setting's name and the mend."""
 
@@ -31,6 +37,10 @@ class Settings(BaseModel):
 
     slack_bot_token: SecretStr = Field(SecretStr(""), description="bot token of the Slack app, begins with xoxb-")
     slack_app_token: SecretStr = Field(SecretStr(""), description="app-level token for Socket Mode, begins with xapp-")
+    slack_signing_secret: SecretStr = Field(
+        SecretStr(""),
+        description="signing secret of the Slack app: events come over HTTP then, and no app token is needed (docs/slack-http.md)",
+    )
     slack_api_url: str = Field("https://slack.com/api/", description="Slack's Web API; another address for a proxy or the sandbox")
     inventory: Path | None = Field(
         None, description="the fleet: YAML with groups, hosts and channels, or a source: slurm: kubernetes: ansible:FILE"
@@ -122,22 +132,41 @@ class Settings(BaseModel):
     provider_key: SecretStr = Field(
         SecretStr(""), description="key that signs what is sent there, begins with whsec_; the provider gives it to you"
     )
-    intake_port: int = Field(
-        0, ge=0, le=65535, description="port on which customers' own RackMedics send tickets here (docs/provider-link.md); 0: none"
+    intake_keys: Path | None = Field(
+        None,
+        description="YAML file of the keys that sign the tickets of customers, a list of whsec_… for each tenant; empty: none are taken",
     )
-    intake_host: str = Field("127.0.0.1", description="address for that port; put a proxy with TLS in front of it")
-    intake_keys: Path | None = Field(None, description="YAML file of the keys that sign them, a list of whsec_… for each tenant")
+    alerts: Path | None = Field(
+        None,
+        description="YAML file of who may send alerts, and which labels open incidents in which channel (docs/alerts.md); empty: none are taken",
+    )
+    http_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="port on which others send something here: customers' tickets, alerts, trackers' news, Slack's events (docs/inbound.md); 0: none",
+    )
+    http_host: str = Field("127.0.0.1", description="address for that port; put a proxy with TLS in front of it")
+    trackers: Path | None = Field(
+        None,
+        description="YAML file of the trackers in which tickets may be opened after a click, with their keys (docs/trackers.md); empty: none",
+    )
     health_port: int = Field(0, ge=0, le=65535, description="port for /healthz, /readyz and /metrics; 0 turns them off")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line written")
     log_format: Literal["console", "json"] = Field("console", description="log lines for people or for machines")
     workers: int = Field(1, ge=0, le=64, description="processes that `serve` starts to diagnose and repair; 0: it does that itself")
 
     @property
+    def heard(self) -> list[str]:
+        """The settings in use that need `http_port`, as they are set."""
+        return [f"{PREFIX}{name.upper()}" for name in HEARS if getattr(self, name)]
+
+    @property
     def evidence_dir(self) -> Path:
         """Where raw outputs are kept."""
         return self.data_dir / "evidence"
 
-    @field_validator("data_dir", "inventory", "kb_dir", "intake_keys", "policy", mode="after")
+    @field_validator("data_dir", "inventory", "kb_dir", "intake_keys", "alerts", "policy", "trackers", mode="after")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else None
@@ -189,8 +218,15 @@ class Settings(BaseModel):
     def _link(self) -> "Settings":
         if bool(self.provider_url) != bool(self.provider_key.get_secret_value()):
             raise ValueError(f"PROVIDER_URL: it goes with {PREFIX}PROVIDER_KEY; set both, or neither")
-        if bool(self.intake_port) != bool(self.intake_keys):
-            raise ValueError(f"INTAKE_PORT: it goes with {PREFIX}INTAKE_KEYS; set both, or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _inbound(self) -> "Settings":
+        if self.heard and not self.http_port:
+            raise ValueError(f"HTTP_PORT: {' and '.join(self.heard)} need a port on which it is heard; set it, or unset them")
+        if self.http_port and not self.heard and not self.trackers:
+            known = ", ".join(PREFIX + name.upper() for name in (*HEARS, "trackers"))
+            raise ValueError(f"HTTP_PORT: nothing is heard there; set one of {known}, or unset it")
         return self
 
     @model_validator(mode="after")
@@ -206,7 +242,7 @@ def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     named = file or (Path(environ[PREFIX + "CONFIG"]) if environ.get(PREFIX + "CONFIG") else None)
     values = _read(named) if named else {}
     known = {PREFIX + name.upper() for name in Settings.model_fields} | {PREFIX + "CONFIG"}
-    strays = [f"{name}: no such setting; see `rackmedic settings`" for name in environ if name.startswith(PREFIX) and name not in known]
+    strays = [_stray(name) for name in environ if name.startswith(PREFIX) and name not in known]
     given = {k[len(PREFIX) :].lower(): v for k, v in environ.items() if k in known and v and not k.endswith("_CONFIG")}
     try:
         settings = Settings.model_validate(values | given)
@@ -227,7 +263,14 @@ def _read(path: Path) -> dict[str, Any]:
     return raw
 
 
+def _stray(name: str) -> str:
+    now = RENAMED.get(name.removeprefix(PREFIX).lower())
+    return f"{name}: is called {PREFIX}{now.upper()} now" if now else f"{name}: no such setting; see `rackmedic settings`"
+
+
 def _say(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return _stray(f"{PREFIX}{'.'.join(map(str, error['loc'])).upper()}")
     where = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
     return f"{PREFIX}{where.upper()}: {message}" if where else f"{PREFIX}{message}"
@@ -238,8 +281,10 @@ def missing_for_serve(settings: Settings) -> list[str]:
     problems = []
     if not settings.slack_bot_token.get_secret_value():
         problems.append(f"{PREFIX}SLACK_BOT_TOKEN: not set; install the app from deploy/slack/manifest.yaml and copy its bot token")
-    if not settings.slack_app_token.get_secret_value():
-        problems.append(f"{PREFIX}SLACK_APP_TOKEN: not set; create an app-level token with connections:write")
+    if not (settings.slack_app_token or settings.slack_signing_secret):
+        problems.append(
+            f"{PREFIX}SLACK_APP_TOKEN: not set; create an app-level token with connections:write, or set {PREFIX}SLACK_SIGNING_SECRET"
+        )
     if settings.inventory is None:
         problems.append(f"{PREFIX}INVENTORY: not set; name the YAML file of your hosts and channels (see README)")
     return problems

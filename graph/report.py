@@ -73,10 +73,13 @@ class ShownOutput(Stored):
 
 
 class ShownPicture(Stored):
-    """A number of every GPU of these hosts that somebody wants as a picture, by its key."""
+    """A picture that somebody wants: of these hosts a number of every GPU by its key (`heat`) or the bandwidth; or of the incident itself.
+    `asked`: for nobody's asking it is shown once, and again where it shows anything else."""
 
-    key: str
-    hosts: tuple[str, ...]
+    key: str = ""
+    hosts: tuple[str, ...] = ()
+    kind: Literal["heat", "bandwidth", "walk", "timeline"] = "heat"
+    asked: bool = True
 
 
 class HeldNode(Stored):

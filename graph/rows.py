@@ -7,7 +7,22 @@ from functools import cached_property
 from typing import Any
 
 from graph.report import Report
-from graph.state import Brief, Hypothesis, Incident, Item, Ladder, Lifecycle, LogDigest, Origin, PersonsWord, Stats, Ticket, Tier
+from graph.state import (
+    Brief,
+    CustomerSilence,
+    Hypothesis,
+    Incident,
+    Item,
+    Ladder,
+    Lifecycle,
+    LogDigest,
+    Milestone,
+    Origin,
+    PersonsWord,
+    Stats,
+    Ticket,
+    Tier,
+)
 from tools.action import FaultCondition
 
 
@@ -105,6 +120,11 @@ class IncidentRows:
         text = self.stored.get("quiet_until")
         return datetime.fromisoformat(text) if text else None
 
+    @cached_property
+    def silence(self) -> CustomerSilence:
+        """How long a customer has not answered."""
+        return CustomerSilence.model_validate(self.stored.get("silence") or {})
+
     def paused(self, now: datetime) -> bool:
         """Whether people asked for quiet, and it is not over."""
         return self.quiet_until is not None and self.quiet_until > now
@@ -114,6 +134,11 @@ class IncidentRows:
         """What people say it really was."""
         row = self.stored.get("correction")
         return PersonsWord.model_validate(row) if row else None
+
+    @cached_property
+    def milestones(self) -> tuple[Milestone, ...]:
+        """What it came to, and when."""
+        return tuple(Milestone.read(row) for row in self.stored.get("milestones", []))
 
     @cached_property
     def stats(self) -> Stats:

@@ -4,7 +4,7 @@ Small by rule (a checkpoint stays under 8 KB for an ordinary incident): facts an
 and the state holds their digests only.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +22,12 @@ ItemKind = Literal[
     "mention", "reply", "attach", "hand_off", "take", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
 ]
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
+ALERTED = "alerts"
+"""Who speaks in an item that alerts made."""
+REMIND, UNANSWERED, WITHDRAWN = "remind", "unanswered", "withdrawn"
+"""Why an incident is looked at: it still waits for an answer; a customer was reminded and said nothing; a customer needs it no more."""
+ALERTS_OVER, ALERTS_AGAIN = "alerts_over", "alerts_again"
+"""Why an incident is looked at: the alerts that it hears of are over; or were, and fire again by the time it is."""
 
 
 class Stored(BaseModel):
@@ -91,12 +97,17 @@ class Origin(Stored):
     customer: CustomerThread | None = None
     ticket: str = ""
     """The ticket of a customer's own RackMedic from which it was opened, as `TENANT/INCIDENT`."""
+    alert: str = ""
+    """The episode of alerts that opened it."""
 
     @property
     def door(self) -> tuple[str, str, str]:
-        """Team, channel and thread where it was reported; a ticket of a customer's own RackMedic is a door of its own."""
+        """Team, channel and thread where it was reported; a ticket of a customer's own RackMedic and an episode of
+        alerts are doors of their own."""
         if self.ticket:
             return ("ticket", self.tenant, self.ticket)
+        if self.alert:
+            return ("alerts", self.channel, self.alert)
         came = self.customer
         return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
 
@@ -285,6 +296,41 @@ class PersonsWord(Stored):
     """Labels that had been found and that it was not: no fix of theirs is put up again unless somebody wishes for it."""
 
 
+class CustomerSilence(Stored):
+    """How long a customer has left our questions unanswered."""
+
+    since: datetime | None = None
+    """Since when they owe an answer; None while they owe none."""
+    reminded: datetime | None = None
+    """When they were asked once more, which is done once."""
+    handed: datetime | None = None
+    """When our people got it because of that."""
+    withdrawn: bool = False
+    """They took their report back and have said nothing since: nobody reminds them."""
+
+
+MilestoneKind = Literal["found", "unsure", "well", "ran", "failed", "proved", "handed over", "closed"]
+
+
+class Milestone(Stored):
+    """Something that an incident came to, and when. `by` is a person's id, empty where it was none."""
+
+    at: datetime
+    kind: MilestoneKind
+    says: str
+    by: str = ""
+
+    def kept(self) -> list[Any]:
+        """As it is stored, short: a state is written at every step."""
+        return [round(self.at.timestamp()), self.kind, self.says, *([self.by] if self.by else [])]
+
+    @classmethod
+    def read(cls, row: list[Any]) -> "Milestone":
+        """The inverse, to the second."""
+        at, kind, says, *by = row
+        return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=says, by=by[0] if by else "")
+
+
 class Incident(TypedDict, total=False):
     """The LangGraph state. Values are plain JSON (dicts of the rows above); nodes read them through the rows."""
 
@@ -321,6 +367,10 @@ class Incident(TypedDict, total=False):
     """Who took the incident or was named for it, with or without a ticket: a user's id; absent while it is nobody."""
     quiet_until: str
     """Until when nothing is said in the thread but to a mention; absent while nobody asked for quiet."""
+    silence: dict[str, Any]
+    """How long a customer has not answered (`CustomerSilence`); absent in incidents of our own."""
     correction: dict[str, Any]
     """What people say it really was (`PersonsWord`)."""
+    milestones: list[list[Any]]
+    """When it came to something (`Milestone`), oldest first; incidents of before have none."""
     stats: dict[str, Any]

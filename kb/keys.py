@@ -22,6 +22,15 @@ class Key:
     text: bool = False
     """True where a tenant can write the value (log text, process names, environment): low trust."""
 
+    @property
+    def quantity(self) -> bool:
+        """Whether it is measured or counted, so that more and less of it mean anything. A code or the number of a link is a name."""
+        return self.kind in ("int", "float") and self.name not in NAMES
+
+
+NAMES = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})
+"""Whole numbers that name something."""
+
 
 def _rows(text: str) -> tuple[Key, ...]:
     rows = []

@@ -7,13 +7,15 @@ Every pattern is bounded, so the cost is linear in the text; redacting twice cha
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kb.secrets.disguise import may_hide, unmasked
-from kb.secrets.spread import GONE, keys, spread
+from kb.scan import Needles
+from kb.secrets.disguise import hiding, may_hide, unmasked
+from kb.secrets.spread import GONE, REACH, keys, may_spread, spread
 from kb.secrets.tokens import FORMS, WITHIN
-from kb.secrets.within import ASSIGNED, LONGEST_NAME, LONGEST_PREFIX, MAYBE_ASSIGNED, RULES, Rule
+from kb.secrets.within import ASSIGNED, LONGEST_NAME, LONGEST_PREFIX, MAYBE_ASSIGNED, RULES, SIGN_FOLLOWS, Rule
 
 _PEM = re.compile(
     r"-----BEGIN (?P<what>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
@@ -70,6 +72,10 @@ def _rules_of(rules: range) -> dict[str, list[int]]:
 
 
 _BESIDE = _rules_of(range(len(RULES)))
+_SEARCH = Needles(_BESIDE)
+_MASKED = tuple(tuple(map(_masked, rule.needles)) for rule in _RULES)
+_EXACT = frozenset(number for number, rule in enumerate(_RULES) if any(map(str.isdigit, "".join(rule.needles))))
+_WITH_HEAD = frozenset(number for number, rule in enumerate(_RULES) if "value" in rule.pattern.groupindex)
 _APART = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for code in range(256))
 """What is no letter and no digit parts words."""
 
@@ -94,15 +100,16 @@ _WORDS = bytes(
 ).ljust(256)
 BLOCK = 4 << 20
 """Characters that are searched at a time, up to the next end of a line."""
+_ROUNDS = 6
 
 
 def redact(text: str) -> str:
     """The text without its secrets."""
-    for _ in range(6):  # taking one secret out may bring another pattern within its bounds; a second look is rare, a third unheard of
-        clean = _once(text)
-        if clean == text:
-            return text
-        text = clean
+    for _ in range(_ROUNDS):
+        before, plain = text, _over_lines(text)
+        text = "".join(_settled(plain[start:end]) for start, end in _blocks(plain))
+        if text == before or _over_lines(text) == text:
+            break
     return text
 
 
@@ -126,12 +133,11 @@ def cleaned_within(value: Any, but: Collection[str] = ()) -> Any:
     return [cleaned_within(part, but) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _once(text: str) -> str:
+def _over_lines(text: str) -> str:
+    """Without what goes over several lines, or hides in numbers."""
     if "PRIVATE KEY" in text or "Private-Lines: " in text:
         text = _PEM.sub(lambda found: f"[redacted {found['what'].lower()}]", _keys_gone(text))
-    if '"MESSAGE"' in text:
-        text = _BYTES.sub(_bytes, text)
-    return "".join(_block(text[start:end]) for start, end in _blocks(text))
+    return _BYTES.sub(_bytes, text) if '"MESSAGE"' in text else text
 
 
 def _keys_gone(text: str) -> str:
@@ -149,36 +155,109 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
+def _settled(text: str) -> str:
+    """A block without its secrets. Taking one out may bring another within a pattern's bounds: what changed is looked at again, with the lines
+    from which it can be reached; a second look is rare, a third unheard of."""
+    clean = _block(text)
+    if clean == text:
+        return text
+    lines = clean.split("\n")
+    changed = _differing(text.split("\n"), lines)
+    for _ in range(_ROUNDS - 1):
+        before = lines.copy()
+        _look(lines, sorted({near for at in changed for near in range(max(0, at - REACH), min(len(lines), at + REACH + 1))}))
+        if not (changed := _differing(before, lines)):
+            break
+    return "\n".join(lines)
+
+
+def _differing(before: Sequence[str], after: Sequence[str]) -> list[int]:
+    return [at for at, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+
+
 def _block(text: str) -> str:
     """What is disguised, and then what is written plainly."""
-    if may_hide(text):
-        text = "\n".join(unmasked(line, _plain) if may_hide(line) else line for line in text.split("\n"))
+    if hides := hiding(text):
+        text = "\n".join(unmasked(line, _plain) if hides(line) else line for line in text.split("\n"))
     return _plain(text)
 
 
+def _look(lines: list[str], some: Sequence[int]) -> None:
+    """The same for some of the lines, in place."""
+    for at in some:
+        if may_hide(lines[at]):
+            lines[at] = unmasked(lines[at], _plain)
+    masked = _masked("\n".join(lines[at] for at in some)).split("\n")
+    plans = _plans(masked)
+    for at, line in zip(some, masked, strict=True):
+        if plan := plans.get(line):
+            _carry_out(plan, lines, at, line)
+
+
 def _plain(text: str) -> str:
-    """Machines print the same lines over and over, and nearly all of them hold no needle: each different line is searched once."""
+    """Machines print the same lines over and over, and nearly all of them hold no needle: what to do is settled once for all lines that differ
+    in their numbers alone."""
     masked = _masked(text).split("\n")
-    suspects = _suspects("\n".join(dict.fromkeys(masked)))
-    if not suspects:
+    plans = _plans(masked)
+    if not plans:
         return text
     lines = text.split("\n")
-    for at, line in enumerate(masked):
-        if line in suspects:
-            lowered = _lowered(lines[at])
-            if rules := [number for number in sorted(suspects[line]) if _holds(lowered, _RULES[number].needles)]:
-                lines[at] = _line(lines[at], lowered, rules)
-                spread(lines, at, lowered)
+    for at, plan in enumerate(map(plans.get, masked)):
+        if plan:
+            _carry_out(plan, lines, at, masked[at])
     return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What may find something in a line: these rules, and `spread` if one of them holds. Of the `exact` ones it is to be seen first whether
+    they hold, for their needles have digits; `sure` where another does."""
+
+    rules: tuple[int, ...]
+    exact: tuple[int, ...]
+    sure: bool
+    spreads: bool
+
+
+def _carry_out(plan: _Plan, lines: list[str], at: int, masked: str) -> None:
+    exact: set[int] = set()
+    if plan.exact:
+        lowered = _lowered(lines[at])
+        exact = {number for number in plan.exact if _holds(lowered, _RULES[number].needles)}
+    for number in plan.rules:
+        if number in exact or number not in _EXACT:
+            pattern = _RULES[number].pattern
+            lines[at] = pattern.sub(_keep_head if number in _WITH_HEAD else GONE, lines[at])
+    if plan.spreads and (plan.sure or exact):
+        spread(lines, at, masked)
+
+
+def _plans(masked: Iterable[str]) -> dict[str, _Plan]:
+    """What to do with each masked line that may hold a secret."""
+    plans = {}
+    for line, numbers in _suspects("\n".join(dict.fromkeys(masked))).items():
+        plan = _plan(line, numbers)
+        if plan.rules or plan.spreads:
+            plans[line] = plan
+    return plans
+
+
+def _plan(masked: str, numbers: Iterable[int]) -> _Plan:
+    held = [number for number in sorted(numbers) if _holds(masked, _MASKED[number])]
+    exact = tuple(number for number in held if number in _EXACT)
+    rules = tuple(number for number in held if _applies(masked, _RULES[number]))
+    return _Plan(rules, exact, len(exact) < len(held), bool(held) and may_spread(masked))
+
+
+def _applies(masked: str, rule: Rule) -> bool:
+    return (not rule.also or _holds(masked, rule.also)) and (rule.pattern is not ASSIGNED or _assigns(masked, rule.needles))
 
 
 def _suspects(masked: str) -> dict[str, set[int]]:
     """Masked lines that may hold a secret, and the numbers of the rules that may find it."""
     found: dict[str, set[int]] = {}
-    for needle, rules in _BESIDE.items():
-        if needle in masked:
-            for line in _lines_with(masked, needle):
-                found.setdefault(line, set()).update(rules)
+    for (start, end), needles in _SEARCH.in_text(masked).items():
+        found[masked[start:end]] = {number for needle in needles for number in _BESIDE[needle]}
     long = _with_long_words(masked)
     for needle, rule in _forms_in(long) if long else ():
         for line in _lines_with(long, needle):
@@ -215,14 +294,6 @@ def _with_long_words(masked: str) -> str:
     return "\n".join(lines)
 
 
-def _line(line: str, lowered: str, rules: Iterable[int]) -> str:
-    for number in rules:
-        rule = _RULES[number]
-        if (not rule.also or _holds(lowered, rule.also)) and (rule.pattern is not ASSIGNED or _assigns(lowered, rule.needles)):
-            line = rule.pattern.sub(_keep_head if "value" in rule.pattern.groupindex else GONE, line)
-    return line
-
-
 def _holds(line: str, needles: tuple[str, ...]) -> bool:
     for needle in needles:  # noqa: SIM110  it is run for every line that says `token`, and a generator takes three times as long
         if needle in line:
@@ -230,15 +301,17 @@ def _holds(line: str, needles: tuple[str, ...]) -> bool:
     return False
 
 
-def _assigns(lowered: str, needles: tuple[str, ...]) -> bool:
-    """Whether something may be assigned to a secret's name: only the parts of the line around a needle before its last sign are looked at."""
-    sign = max(lowered.rfind("="), lowered.rfind(":"))
+def _assigns(masked: str, needles: tuple[str, ...]) -> bool:
+    """Whether something may be assigned to a secret's name: only the parts of the line around a needle that a sign follows are looked at."""
+    sign = max(masked.rfind("="), masked.rfind(":")) + 1
     for needle in needles:
-        at = lowered.find(needle, 0, sign)
+        at = masked.find(needle, 0, sign)
         while at >= 0:
-            if MAYBE_ASSIGNED.search(lowered, max(0, at - LONGEST_PREFIX), at + LONGEST_PREFIX + LONGEST_NAME):
+            if SIGN_FOLLOWS.match(masked, at) and MAYBE_ASSIGNED.search(
+                masked, max(0, at - LONGEST_PREFIX), at + LONGEST_PREFIX + LONGEST_NAME
+            ):
                 return True
-            at = lowered.find(needle, at + LONGEST_PREFIX, sign)
+            at = masked.find(needle, at + 1, sign)
     return False
 
 

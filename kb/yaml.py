@@ -4,6 +4,7 @@ A model says the shape, a validator of a type what one field can say for itself;
 place of what it is about.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -99,6 +100,9 @@ MOST_TOLD = 200
 MOST_REPEATED = 200_000
 """Values that aliases may stand for, counted as often as they are repeated: nine lines of nine aliases each stand for a milliard."""
 
+MOST_VALUES = 100_000
+"""Names and values that a file may write down. Measured: 400,000 took fifteen seconds to become values with their lines."""
+
 
 @dataclass(slots=True)
 class _Size:
@@ -114,9 +118,9 @@ class _Size:
 
 
 def _bounded(text: str) -> str:
-    """The same text. Raises YAMLError at the line where it is nested too deeply, or where its aliases repeat too much."""
+    """The same text. Raises YAMLError at the line where it is nested too deeply, holds too much, or where its aliases repeat too much."""
     open_, known, repeated = [_Size()], dict[str, _Size](), 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for event in _events(text):
         levels = len(open_) - 1
         if isinstance(event, yaml.CollectionStartEvent):
             open_.append(_Size(event.anchor))
@@ -137,14 +141,30 @@ def _bounded(text: str) -> str:
     return text
 
 
+def _events(text: str) -> Iterator[yaml.Event]:
+    written = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        written += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+        if written > MOST_VALUES:
+            raise _marked(event, f"it holds more than {MOST_VALUES} names and values")
+        yield event
+
+
 def _marked(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
     mark: Any = event.start_mark  # libyaml's own mark, which the stubs take for another
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
+_BAD_SCALAR = (ValueError, OverflowError, AttributeError, TypeError, LookupError)
+"""What PyYAML's own constructors raise beside YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of five thousand digits."""
+
+
 def plain(text: str) -> Any:
     """What a text says, where nobody needs to know which line said it. Raises YAMLError, also for what is too deep or repeats too much."""
-    return yaml.load(_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
+    try:
+        return yaml.load(_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
+    except _BAD_SCALAR as why:
+        raise yaml.YAMLError(f"a value cannot be read: {squashed(str(why))[:120]}") from why
 
 
 def validated(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
@@ -224,7 +244,7 @@ class _Plain:
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         try:
             return self._scalars.construct_object(node)
-        except (yaml.YAMLError, ValueError) as why:
+        except (yaml.YAMLError, *_BAD_SCALAR) as why:
             return self._none(node, squashed(str(why))[:120])
 
     def _none(self, node: yaml.Node, why: str) -> None:

@@ -4,15 +4,19 @@ A thread would not do: pure Python work takes the interpreter from the loop ever
 """
 
 import asyncio
+import contextlib
 import os
 import pickle
 import resource
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S")
 
 LONG = 1 << 18
 """Characters from which on a process of its own is worth its start, a third of a second."""
@@ -38,15 +42,13 @@ class Apart:
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """What `work` answers, a function of a module that any process can import. Raises what it raises, and TookTooLong."""
         async with self._room:
-            ok, answer = pickle.loads(await _told(pickle.dumps((work, args, named)), self._seconds))  # noqa: S301  our own process wrote it
-        if not ok:
-            raise answer
-        return answer  # type: ignore[no-any-return]  # it is what `work` gave
+            told = await _told(pickle.dumps((work, args, named)), self._seconds)
+        return _heard(told)  # type: ignore[no-any-return]  # it is what `work` gave
 
 
 async def _told(asked: bytes, seconds: float) -> bytes:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "tools.apart", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={}
+        sys.executable, "-P", "-m", "tools.apart", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={}, process_group=0
     )  # our environment may hold tokens, and what a stranger wrote is read there
     try:
         told, _ = await asyncio.wait_for(process.communicate(asked), seconds)
@@ -54,23 +56,68 @@ async def _told(asked: bytes, seconds: float) -> bytes:
         raise TookTooLong from None
     finally:
         if process.returncode is None:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)  # and its copy with it
             await process.wait()
     if process.returncode != 0:
         raise TookTooLong(f"it ended with {process.returncode}")  # out of memory, most likely: nothing was read either way
     return told
 
 
+def beside(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
+    """What both answer, `other` in a copy of this process meanwhile: it knows all that this one knows, so nothing is handed over and nothing
+    is imported again. Raises what either raises. One after the other where a copy is not safe: a thread of ours would be missing in it."""
+    if threading.active_count() > 1:
+        return other(), own()
+    read, write = os.pipe()
+    copy = os.fork()
+    if not copy:
+        _as_copy(other, write)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        try:
+            answer = own()
+            told = pipe.read()
+        except BaseException:
+            os.kill(copy, signal.SIGKILL)
+            raise
+        finally:
+            os.waitpid(copy, 0)
+    if not told:
+        raise TookTooLong
+    return _heard(told), answer
+
+
+def _as_copy(work: Callable[[], object], write: int) -> None:
+    """Never comes back: what the original would do at its end is not the copy's to do."""
+    try:
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(_told_of(work))
+    finally:
+        os._exit(0)
+
+
+def _told_of(work: Callable[[], object]) -> bytes:
+    answer: tuple[bool, Any]
+    try:
+        answer = True, work()
+    except Exception as bug:
+        answer = False, bug
+    return pickle.dumps(answer)
+
+
+def _heard(told: bytes) -> Any:
+    ok, answer = pickle.loads(told)  # noqa: S301  our own process wrote it
+    if not ok:
+        raise answer
+    return answer
+
+
 def _work() -> None:
     os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_CPU, (OF_PROCESSOR, OF_PROCESSOR))
     work, args, named = pickle.load(sys.stdin.buffer)  # noqa: S301  our parent wrote it
-    answer: tuple[bool, Any]
-    try:
-        answer = True, work(*args, **named)
-    except Exception as bug:
-        answer = False, bug
-    sys.stdout.buffer.write(pickle.dumps(answer))
+    sys.stdout.buffer.write(_told_of(lambda: work(*args, **named)))
     sys.stdout.buffer.flush()
 
 

@@ -75,6 +75,11 @@ def _dump(facts: Sequence[Fact]) -> bytes:
     return "\n".join(_ENCODER.encode(fact.to_json()) for fact in facts).encode()
 
 
+def _packed(data: bytes) -> bytes:
+    """A large text in a third of the time and a tenth more room: somebody waits for what it says."""
+    return zlib.compress(data, 1 if len(data) >= LONG else 6)
+
+
 def _load(data: bytes) -> list[Fact]:
     return [Fact.from_json(json.loads(line)) for line in data.decode().splitlines() if line]
 
@@ -210,7 +215,7 @@ class DirectoryEvidence:
     def _keep(self, incident: str, data: bytes) -> str:
         sha = _digest(data)
         try:
-            self._note(incident, sha, self._store(sha, lambda: zlib.compress(data, 6)))
+            self._note(incident, sha, self._store(sha, lambda: _packed(data)))
         except OSError as why:
             with self._lock:
                 self._held.add(incident, sha, zlib.compress(data, 1))

@@ -78,6 +78,12 @@ class Heat:
         having = {host for host, _ in self._values}
         return [host for host in self.hosts if host in having]
 
+    def table(self) -> list[tuple[str, ...]]:
+        """The same in cells, a head first: every host, those that are not known too."""
+        columns = self.columns
+        rows = [(host, *("?" if value is None else f"{value:g}" for value in self.row(host))) for host in self.hosts]
+        return [("host", *columns), *rows]
+
     def spread(self) -> tuple[float, float, float] | None:
         """Least, median and largest value; None where nothing is known."""
         shown = set(self.hosts)

@@ -95,10 +95,10 @@ class Tender:
         late = await self.queues.late(incident, ladders, records.values())
         going = [row for row in wanted_of(state, ladders) if row.id not in late]
         paused = IncidentRows(state).paused(self.clock.now())
-        proposed = [await self._carefully(incident, ladder, records, paused=paused) for ladder in going]
+        stirred = [await self._carefully(incident, ladder, records, paused=paused) for ladder in going]
         told = await self.queues.note(incident, ladders)
         for approval in dict.fromkeys(
-            filter(None, (*proposed, *told))
+            filter(None, (*stirred, *told))
         ):  # only now, so that the first to be shown finds the others beside it
             await self.wake(approval)
         await self._held.look(incident, state, ladders, records.values())
@@ -121,7 +121,7 @@ class Tender:
                 await self.wake(seen.approval)
 
     async def _carefully(self, incident: str, ladder: Ladder, records: Mapping[str, Record], *, paused: bool) -> str:
-        """One ladder's trouble must not keep the others from being looked at. The approval that it was proposed under, if it was."""
+        """One ladder's trouble must not keep the others from being looked at. The approval that somebody must drive now, if there is one."""
         try:
             return await self._look(incident, ladder, records, paused=paused)
         except (Refusal, Refused, Unreachable) as why:
@@ -129,11 +129,14 @@ class Tender:
             return ""
 
     async def _look(self, incident: str, ladder: Ladder, records: Mapping[str, Record], *, paused: bool) -> str:
-        """`paused`: people asked for quiet, so nobody is reminded of a wait, nor asked again by us for what they let pass."""
+        """`paused`: people asked for quiet, so nobody is reminded of a wait, nor asked again by us for what they let pass. What is over and
+        still waited for was ended by somebody who told nobody (a change of the ledger's key, a clock set back): its driver tells of it."""
         match ladder.waiting_for:
             case "approval":
                 waits = paused and ladder.attempt > 1 and not ladder.asked_by
-                return await self._ask(incident, ladder) if ladder.approval not in records and not waits else ""
+                if own := records.get(ladder.approval):
+                    return own.approval if own.state in TERMINAL else ""
+                return "" if waits else await self._ask(incident, ladder)
             case "idle":
                 await self._idle(incident, ladder, paused=paused)
             case "node_back":

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Literal
 
 from kb.redact import BLANKS, visible
@@ -24,6 +25,12 @@ SAY = re.compile(r"`([^`\n]{1,120})`")
 ENTITY = re.compile(r"&(?=(?:amp|lt|gt);)")
 EMOJI = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|100:|1234:)")
 """A code's first sign. Slack's names have a hundred characters at most; without an end a long word after each sign would be read to its end."""
+WEB, MOST_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*"), 500
+_RTL = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+RIGHT_TO_LEFT = re.compile(f"[{_RTL}]")
+"""Hebrew, Arabic and their kin."""
+APART, TOGETHER = "\u2068", "\u2069"
+OPENING, CLOSING = "“”„‘'\"([{‹«", "“”’'\".,;:!?…)]}›»"
 SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
 
@@ -69,12 +76,20 @@ def channel_name(channel: str) -> Span:
 
 
 def thread_link(team: str, channel: str, thread_ts: str, label: str) -> Span:
-    """A link to a thread of our own workspace: the only link RackMedic ever makes."""
+    """A link to a thread of our own workspace. Beside it RackMedic makes one kind of link alone, `web_link`."""
     if not re.fullmatch(r"\d{1,12}\.\d{1,6}", thread_ts):
         raise BadId(f"thread_ts={thread_ts!r}")
     team, channel = _slack_id(team), _slack_id(channel)
     words = _escape(_one_line(_seen(label))).replace("|", "¦") or "thread"
     return Span(f"<https://app.slack.com/client/{team}/{channel}/thread/{channel}-{thread_ts}|{words}>", "token")
+
+
+def web_link(url: str, label: str) -> Span:
+    """A link to a ticket in a tracker that the site itself configured. BadId for an address that could hold anything else."""
+    if len(url) > MOST_URL or not WEB.fullmatch(url):
+        raise BadId(f"url={url[:80]!r}")
+    words = _escape(_one_line(_seen(label))).replace("|", "¦") or "ticket"
+    return Span(f"<{_escape(url)}|{words}>", "token")
 
 
 def answer_line(words: str) -> Line:
@@ -168,8 +183,31 @@ def _clean(span: Span) -> str:
 def _mark(words: str, style: str) -> str:
     if not words:
         return ""
+    if style == "token":
+        return words
     mark = {"bold": "*", "code": "`", "italic": "_"}.get(style, "")
-    return words if style == "token" else f"{mark}{_escape(words)}{mark}"
+    if style == "code":  # what is copied holds no sign that nobody sees
+        return _apart(f"`{_escape(words)}`")
+    return f"{mark}{_escape(names_apart(words))}{mark}"
+
+
+def names_apart(words: str) -> str:
+    """Words that are read from right to left, set apart with what belongs to them, so that the sentence around keeps its order."""
+    if not RIGHT_TO_LEFT.search(words):
+        return words
+    runs = groupby(words.split(" "), lambda word: bool(RIGHT_TO_LEFT.search(word)))
+    return " ".join(_within(" ".join(run)) if turned else " ".join(run) for turned, run in runs)
+
+
+def _within(run: str) -> str:
+    """The run without the signs of the sentence at its ends."""
+    bare = run.lstrip(OPENING)
+    core = bare.rstrip(CLOSING)
+    return f"{run[: len(run) - len(bare)]}{_apart(core)}{bare[len(core) :]}"
+
+
+def _apart(text: str) -> str:
+    return f"{APART}{text}{TOGETHER}" if RIGHT_TO_LEFT.search(text) else text
 
 
 def _spaced(part: Part) -> tuple[str, str, str]:
@@ -251,11 +289,11 @@ def clip(text: str, limit: int) -> str:
     words = plain(text)
     if size(words) <= limit:
         return words
-    kept = _fitting_plain(words, limit - 1)
-    return f"{kept}…"
+    return f"{beginning(words, limit - 1)}…"
 
 
-def _fitting_plain(words: str, room: int) -> str:
+def beginning(words: str, room: int) -> str:
+    """The longest beginning that Slack counts as at most `room`."""
     kept = words[:room]
     while size(kept) > room:
         kept = kept[:-1]

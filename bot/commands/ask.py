@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import answer, fail, run
+from bot.terminal.edge import answer, fail, letters, run
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Attach, Config, Hosts, Inventory, Json, Sandbox
 
@@ -16,7 +16,7 @@ commands = typer.Typer()
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic diagnose 'job 4711 hangs' --hosts gpu-[001-004] -i inventory.yaml")
 def diagnose(
-    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; `-` reads stdin.")] = "",
     hosts: Hosts = "",
     inventory: Inventory = None,
     attach: Attach = None,
@@ -28,35 +28,56 @@ def diagnose(
     json: Json = False,
 ) -> None:
     """Diagnose once from the terminal, with the same reasoning as in Slack. Changes nothing on any host."""
-    from bot.terminal.requests import DiagnoseRequest, read_logs, replies_of
+    from bot.terminal.requests import DiagnoseRequest, piped_text, read_logs, replies_of
 
-    said = sys.stdin.read() if text == "-" else text
-    request = answer(lambda: DiagnoseRequest(said, hosts, inventory, read_logs(attach or ()), sandbox, replies_of(replies)))
+    said = answer(piped_text) if text == "-" else text
+    request = answer(lambda: DiagnoseRequest(letters(said), hosts, inventory, read_logs(attach or ()), sandbox, replies_of(replies)))
     settings = settings_of(config)
     from bot.terminal.diagnose import diagnose_once
 
     run(lambda: diagnose_once(settings, request, as_json=json))
 
 
-@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic chat 'job 4711 hangs' -i inventory.yaml")
+@commands.command(
+    rich_help_panel=PANEL,
+    epilog="Examples: rackmedic chat 'job 4711 hangs' -i inventory.yaml; rackmedic chat --sandbox case.yaml, and then: @priya approve 1",
+)
 def chat(
-    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What is wrong, as you would write it in Slack; asked for without.")] = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wrong, as you would write it in Slack; asked for without.")] = "",
     hosts: Hosts = "",
     inventory: Inventory = None,
     attach: Attach = None,
     sandbox: Sandbox = None,
     by: Annotated[str, typer.Option("--as", metavar="NAME", help="Under which name you speak; it proves nothing.")] = "you",
     config: Config = None,
+    json: Json = False,
 ) -> None:
-    """Diagnose, then talk about it as in a thread, line by line. Changes nothing on any host and approves nothing."""
+    """Diagnose, then talk about it as in a thread, line by line. Changes nothing on any host and approves nothing.
+
+    With --sandbox, over a simulated cluster, fixes are decided too, by the same ledger and roles as in Slack; each comes with a number.
+
+    A line that begins with a name is said by them: @priya approve 1 · @anton reject 1 WHY · @olga why? · /wait 30m · /help tells more.
+    """
     from bot.terminal.requests import DiagnoseRequest, read_logs
 
-    said = text if text or sandbox else typer.prompt("What is wrong?", prompt_suffix=" ", err=True)
-    request = answer(lambda: DiagnoseRequest(said, hosts, inventory, read_logs(attach or ()), sandbox))
+    said = text if text or sandbox else _what_is_wrong()
+    request = answer(lambda: DiagnoseRequest(letters(said), hosts, inventory, read_logs(attach or ()), sandbox))
     settings = settings_of(config)
     from bot.terminal.chat import chat as talk
 
-    run(lambda: talk(settings, request, by))
+    run(lambda: talk(settings, request, by, as_json=json))
+
+
+def _what_is_wrong() -> str:
+    """Typed when asked for, or the first line of what is piped in."""
+    if not sys.stdin.isatty():
+        from bot.terminal.piped import first_piped_line
+
+        return first_piped_line().strip()
+    try:
+        return str(typer.prompt("What is wrong?", prompt_suffix=" ", err=True))
+    except typer.Abort:
+        fail("interrupted", 130)
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic look gpu-[001-128] smi dmesg")
@@ -64,7 +85,7 @@ def look(
     hosts: Annotated[
         str, typer.Argument(metavar="HOSTS", help="Hosts or groups of the inventory: gpu-[001-128], train; or a job: job:4711.")
     ],
-    checks: Annotated[list[str] | None, typer.Argument(metavar="[CHECK]...", help="Checks to run; default: all passive ones.")] = None,
+    checks: Annotated[list[str] | None, typer.Argument(metavar="CHECK", help="Checks to run; default: all passive ones.")] = None,
     inventory: Inventory = None,
     heat: Annotated[str, typer.Option(metavar="KEY", help="A heat map of this number over hosts and GPUs: gpu.temp.core.")] = "",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heat map as .png or .svg.")] = None,
@@ -145,7 +166,7 @@ def parse(
 def dry_run(
     remedy: Annotated[str, typer.Argument(metavar="REMEDY", help="A remedy's id, see `rackmedic remedies`.")],
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host that would be changed.")],
-    values: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Its arguments: bdf=0000:9b:00.0.")] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Its arguments: bdf=0000:9b:00.0.")] = None,
     inventory: Inventory = None,
     sandbox: Sandbox = None,
     config: Config = None,
@@ -159,3 +180,71 @@ def dry_run(
     from bot.terminal.dry_run import dry_run_once
 
     run(lambda: dry_run_once(settings, request))
+
+
+@commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic report inc-1a2b3c --out inc-1a2b3c.pdf")
+def report(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
+    form: Annotated[str, typer.Option("--format", metavar="md|html|pdf", help="Default: by the file's name, else Markdown.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it; default, and `-`: stdout.", allow_dash=True)
+    ] = None,
+    customer: Annotated[
+        bool, typer.Option("--customer", help="What the customer who reported it may have, in their words and language, and nothing else.")
+    ] = False,
+    inventory: Inventory = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """An incident as one page to keep: timeline, evidence, what was tried, who approved what and why, pictures, what is still held.
+
+    Read from the Redis that `rackmedic serve` uses, open incidents too. No secret is on it; names of people come from Slack where its token is set.
+    """
+    from bot.terminal.postmortem import PostmortemRequest, write_report
+
+    request = answer(lambda: PostmortemRequest(incident, form, out, customer, json))
+    settings = settings_of(config)
+    from bot.terminal.shared import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
+    run(lambda: write_report(settings, request))
+
+
+@commands.command(
+    rich_help_panel=PANEL,
+    epilog="Examples: rackmedic picture inc-1a2b3c --kind timeline; rackmedic picture inc-1a2b3c --kind heatmap --key gpu.temp.core --out hot.png",
+)
+def picture(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="The incident's id, as its card shows it: inc-1a2b3c.")],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="heatmap|bandwidth|walk|timeline",
+            help="A number of every GPU; how fast hosts are at each message size; what was looked into; what happened when.",
+            autocompletion=lambda: ["heatmap", "bandwidth", "walk", "timeline"],
+        ),
+    ] = "timeline",
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", help="The heat map's number: gpu.temp.core; default: the one that decided.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write it as .png or .svg; default: its rows on stdout.")
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Drawn on black, for dark pages.")] = False,
+    inventory: Inventory = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """One picture of an incident: a file, or the same as a table of rows for who reads text.
+
+    Read from the Redis that `rackmedic serve` uses, open incidents too. The rows are printed where no file is named, and beside it in a terminal.
+    """
+    from bot.terminal.picture import PictureRequest, draw_once
+
+    request = answer(lambda: PictureRequest(incident, kind, key, out, dark, json))
+    settings = settings_of(config)
+    from bot.terminal.shared import replace_inventory
+
+    settings = replace_inventory(settings, inventory)
+    run(lambda: draw_once(settings, request))

@@ -14,7 +14,10 @@ commands = typer.Typer()
 
 
 @commands.command(rich_help_panel=PANEL)
-def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0) -> None:
+def demo(
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 0,
+    http: Annotated[bool, typer.Option(help="Slack tells the bot over HTTP (docs/slack-http.md) in place of Socket Mode.")] = False,
+) -> None:
     """A simulated GPU cluster, a local Slack page and the real bot, until Ctrl-C."""
     from bot.settings import environment
 
@@ -22,7 +25,7 @@ def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a fre
         from deploy.sandbox.demo import demo as play
     except ModuleNotFoundError as why:
         fail(f"the sandbox is not installed here ({why.name}); run `make demo` in a checkout")
-    run(lambda: play(environment(), port))
+    run(lambda: play(environment(), port, http=http))
 
 
 @commands.command(
@@ -70,7 +73,9 @@ def doctor(
     hosts: Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to try; default: all.")] = "",
     json: Json = False,
 ) -> None:
-    """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended."""
+    """Try every part RackMedic needs and say how to mend what fails. Exit 1 when something must be mended.
+
+    Slack, Redis, evidence, the model, the hosts with their keys, and the files you wrote: also routes of alerts that lead to no channel of yours."""
     settings = settings_of(config)
     from bot.terminal.doctor import examine
 
@@ -78,11 +83,18 @@ def doctor(
 
 
 @commands.command(rich_help_panel=PANEL)
-def manifest() -> None:
+def manifest(
+    http: Annotated[
+        str,
+        typer.Option("--http", metavar="URL", help="For HTTP mode: where Slack reaches us, https://…/slack/events. Without: Socket Mode."),
+    ] = "",
+) -> None:
     """The Slack app manifest that matches this version; paste it at api.slack.com/apps."""
+    if http and not http.startswith("https://"):
+        raise typer.BadParameter("Slack sends to https:// addresses only, such as https://rackmedic.example.com/slack/events")
     from bot.slack.manifest import as_yaml
 
-    typer.echo(as_yaml(), nl=False)
+    typer.echo(as_yaml(http), nl=False)
 
 
 @commands.command(name="node-kit", rich_help_panel=PANEL)

@@ -13,7 +13,7 @@ commands = typer.Typer()
 
 
 @commands.command(rich_help_panel=PANEL)
-def stop(why: Annotated[str, typer.Argument(metavar="[WHY]", help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
+def stop(why: Annotated[str, typer.Argument(metavar="WHY", help="Why; it is shown to everybody.")] = "", config: Config = None) -> None:
     """The kill switch: no remedy starts until `rackmedic resume`. What runs goes on and is reported."""
     settings = settings_of(config)
     from bot.terminal.ledger import stop as pull

@@ -49,6 +49,10 @@ class Summary:
     labels: Mapping[str, "OfLabel"] = field(default_factory=dict)
     to_diagnosis: Sequence[float] = ()
     to_recovery: Sequence[float] = ()
+    checked: int = 0
+    """Incidents that people closed with a cause, or with none at all."""
+    right: int = 0
+    """Of these, those whose cause was diagnosed, or of which it was said that nothing is broken."""
     up: int = 0
     down: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -94,6 +98,7 @@ def course_after(state: Incident, before: Course | None, now: datetime) -> Cours
 def summed(courses: Iterable[Course], feedback: Iterable[Feedback]) -> Summary:
     """The numbers of these."""
     rows, said = list(courses), _last_words(feedback)
+    known = [row for row in rows if row.truth not in ("", ABSTAIN)]
     labels = sorted({label for row in rows for label in row.labels} | {label for one in said for label in one.labels})
     return Summary(
         incidents=len(rows),
@@ -101,6 +106,8 @@ def summed(courses: Iterable[Course], feedback: Iterable[Feedback]) -> Summary:
         labels={label: _of_label(label, rows, said) for label in labels},
         to_diagnosis=sorted(row.diagnosed for row in rows if row.diagnosed is not None),
         to_recovery=sorted(row.recovered for row in rows if row.recovered is not None),
+        checked=len(known),
+        right=sum(_right(row) for row in known),
         up=sum(one.useful for one in said),
         down=sum(not one.useful for one in said),
         reasons=_counted(one.reason for one in said if one.reason),
@@ -111,6 +118,10 @@ def summed(courses: Iterable[Course], feedback: Iterable[Feedback]) -> Summary:
 def _last_words(feedback: Iterable[Feedback]) -> list[Feedback]:
     """Of each person about each incident the last."""
     return list({(one.incident, one.user): one for one in sorted(feedback, key=lambda one: one.at)}.values())
+
+
+def _right(row: Course) -> bool:
+    return row.outcome == "no_fault" if row.truth == NO_FAULT else row.truth in row.labels
 
 
 def _of_label(label: str, rows: Sequence[Course], said: Sequence[Feedback]) -> OfLabel:

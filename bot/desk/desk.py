@@ -24,6 +24,7 @@ from bot.desk.fair import OURS, FairPlaces
 from bot.desk.inbox import Inbox
 from bot.desk.known import known
 from bot.desk.lease import Lease, Leases
+from bot.refusal import TooEarly
 from bot.tasks import awaited, end
 from graph.ladders.held import holds
 from graph.memory.fence import Drained, LostLease
@@ -31,15 +32,19 @@ from graph.ports import Progress
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import Incident, Item, Lifecycle, Origin
+from kb.redact import redact
 from tools.clock import Clock
 
 log = structlog.get_logger()
 BACKOFF = (0.2, 1.0, 3.0, 10.0, 30.0)
 """Seconds between attempts while Redis is away; after the last one the sweeper comes back to it."""
+SOON = timedelta(seconds=5)
+"""When a report that was only too early is tried again."""
 
 
 class Board(Protocol):
-    """Where people read. `report` may be asked twice for one item (a crash between posting and noting it), and posts it once."""
+    """Where people read. `report` may be asked twice for one item (a crash between posting and noting it), and posts it once; it raises TooEarly where
+    it is only too early."""
 
     async def progress(self, p: Progress) -> None: ...
 
@@ -55,6 +60,10 @@ class TurnGate(Protocol):
 
     async def looked(self, item: Item, seconds: float) -> None:
         """A turn took so long."""
+        ...
+
+    async def told(self, item: Item, state: Incident) -> None:
+        """Its report was posted. May be asked again for the same item."""
         ...
 
 
@@ -94,6 +103,9 @@ class TurnLimits:
     """Attempts of a turn that raises, before its item is set aside."""
     crashes: int = 10
     """Attempts of a turn that never comes back (it kills the process), before its item is set aside."""
+    cuts: int = 30
+    """Attempts to post a report whose process each time ended meanwhile, before its item is set aside. More than `crashes`: the turn itself is complete,
+    a post waits long for Slack in a crowd, and is made once however often it is tried."""
     posts: int = 10
     """Attempts to post a report, further and further apart, before its item is set aside."""
     keep_closed: timedelta = timedelta(days=30)
@@ -220,13 +232,16 @@ class Desk:
     async def _one(self, lease: Lease, item: Item) -> datetime | None:
         if self._gate is not None and (again_at := await self._gate.until(item)) is not None:
             return again_at
-        tries = await self._inbox.begin(item.incident, item.id, owed=self._owed.pop(item.id, 0))
-        if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises:
-            return await self._give_up(lease, item, f"a turn was begun {tries.begun} times and raised {tries.raised} times")
+        begun, tries = await self._inbox.begin(item.incident, item.id, owed=self._owed.pop(item.id, 0))
+        if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises or tries.cut > self._limits.cuts:
+            ended = (
+                f"a turn was begun {tries.begun} times and raised {tries.raised} times; posting its report was cut off {tries.cut} times"
+            )
+            return await self._give_up(lease, item, ended)
         try:
             report = await lease.guard(self._timed(item), lambda: self._stopping)
         except (LostLease, Drained, asyncio.CancelledError):
-            await self._inbox.count(item.incident, item.id, "begun", -1)
+            await self._inbox.count(item.incident, item.id, begun, -1)
             raise
         except Exception as e:
             if _away(e):
@@ -265,6 +280,8 @@ class Desk:
         await self._inbox.concerns(item.incident, about)  # before people read it: whoever does may report the same at once
         if (again_at := await self._post(lease, item, state, report)) is not None:
             return again_at
+        if self._gate is not None:
+            await self._gate.told(item, state)
         lifecycle: Lifecycle = state.get("lifecycle", "open")
         keep = None if holds(IncidentRows(state).ladders) else self._limits.keep_closed
         await self._turns.tidy(item.incident, keep if lifecycle == "closed" else None)
@@ -283,6 +300,9 @@ class Desk:
             if _away(e):
                 raise
             self._owed[item.id] += 1
+            if isinstance(e, TooEarly):
+                log.warning("desk.report_waits", item=item.id, error=str(e))
+                return self._clock.now() + SOON
             unposted = await self._inbox.count(item.incident, item.id, "unposted", 1)
             log.exception("desk.report_not_posted", item=item.id, attempt=unposted, exc_info=e)
             if unposted < self._limits.posts:
@@ -309,7 +329,7 @@ class Desk:
 
     async def _set_aside(self, lease: Lease, item: Item, why: str) -> None:
         log.error("desk.set_aside", item=item.id, kind=item.kind, why=why)
-        letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
+        letter = {"incident": item.incident, "why": redact(why), "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
         await self._inbox.give_up(item.incident, lease.token, item.id, json.dumps(letter))
 
     async def _say(self, progress: Progress) -> None:

@@ -25,6 +25,7 @@ from tools.clock import Clock
 
 SEEN_FOR = timedelta(days=8)
 """Slack may deliver again for hours; we remember for more than a week."""
+Begun = Literal["begun", "cut"]
 WORK = "work"
 NOTHING = Concern()
 
@@ -48,11 +49,17 @@ async def stands_alone(incident: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """How often a turn for one item was begun, raised, and how often its report could not be posted."""
+    """How often a turn for one item was begun, raised, how often its report could not be posted, and how often posting it was begun again because
+    whoever was at it is gone."""
 
     begun: int = 0
     raised: int = 0
     unposted: int = 0
+    cut: int = 0
+
+    @classmethod
+    def of(cls, item: str, row: Mapping[bytes, bytes]) -> "Tries":
+        return cls(**{name: int(row.get(f"{item} {name}".encode(), 0)) for name in ("begun", "raised", "unposted", "cut")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +191,14 @@ class Inbox:
 
     # A turn, under the lease
 
-    async def begin(self, incident: str, item: str, *, owed: int = 0) -> Tries:
-        """Count the beginning of a turn and tell how earlier ones ended. `owed` beginnings were not the turn's fault."""
-        await self.count(incident, item, "begun", 1 - owed)
-        row = await awaited(self._redis.hgetall(self._names.of(incident, "tries")))
-        return Tries(**{name: int(row.get(f"{item} {name}".encode(), 0)) for name in ("begun", "raised", "unposted")})
+    async def begin(self, incident: str, item: str, *, owed: int = 0) -> tuple[Begun, Tries]:
+        """Count the beginning of a turn, or of posting again what a complete one says; tell which, and how earlier ones ended. `owed` beginnings were
+        not the item's fault."""
+        what: Begun = "cut" if await awaited(self._redis.hexists(self._names.of(incident, "posted"), item)) else "begun"
+        await self.count(incident, item, what, 1 - owed)
+        return what, Tries.of(item, await awaited(self._redis.hgetall(self._names.of(incident, "tries"))))
 
-    async def count(self, incident: str, item: str, what: Literal["begun", "raised", "unposted"], by: int) -> int:
+    async def count(self, incident: str, item: str, what: Literal["begun", "raised", "unposted", "cut"], by: int) -> int:
         return int(await awaited(self._redis.hincrby(self._names.of(incident, "tries"), f"{item} {what}", by)))
 
     async def posting(self, incident: str, token: str, item: str) -> bool:

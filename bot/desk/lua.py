@@ -181,7 +181,7 @@ if redis.call('GET', lease) ~= token then return -1 end
 local head = redis.call('LINDEX', inbox, 0)
 if not head or string.sub(head, 1, #item + 1) ~= item .. '\\n' then return 0 end
 redis.call('LPOP', inbox)
-redis.call('HDEL', tries, item .. ' begun', item .. ' raised', item .. ' unposted')
+redis.call('HDEL', tries, item .. ' begun', item .. ' raised', item .. ' unposted', item .. ' cut')
 if redis.call('LLEN', inbox) == 0 then redis.call('ZREM', due, incident .. ' work') end
 if letter ~= '' then
   redis.call('RPUSH', dead, letter)
@@ -195,10 +195,10 @@ for at = 8, #ARGV, 2 do
   redis.call('ZADD', due, ARGV[at + 1], incident .. ' ' .. ARGV[at])
   redis.call('SADD', timers, ARGV[at])
 end
-local kept = {}
-for at = 14, #KEYS do kept[KEYS[at]] = true end
+local kept, closed = {}, lifecycle == 'closed'
+if not closed then for at = 14, #KEYS do kept[KEYS[at]] = true end end
 for _, key in ipairs(redis.call('SMEMBERS', concerns)) do
-  if not kept[key] and not string.find(key, ':concern:alert:', 1, true) then
+  if closed or not kept[key] and not string.find(key, ':concern:alert:', 1, true) then
     redis.call('ZREM', key, incident)
     redis.call('SREM', concerns, key)
   end
@@ -207,9 +207,7 @@ for key in pairs(kept) do
   redis.call('ZADD', key, 'NX', redis.call('HGET', hash, 'opened') or 0, incident)
   redis.call('SADD', concerns, key)
 end
-if lifecycle == 'closed' and redis.call('LLEN', inbox) == 0 then
-  for _, key in ipairs(redis.call('SMEMBERS', concerns)) do redis.call('ZREM', key, incident) end
-  redis.call('DEL', concerns)
+if closed and redis.call('LLEN', inbox) == 0 then
   for _, key in ipairs(redis.call('SMEMBERS', causes)) do leave(incident, causes, key, due, now) end
   redis.call('ZREM', due, incident .. again)
   redis.call('ZREM', open, incident)
@@ -226,7 +224,8 @@ end
 return 1
 """
 )
-"""Asked twice (a lost answer, a retry), the second finds another head and changes nothing. `keep` is `held` where we hold nodes of it: such
+"""Asked twice (a lost answer, a retry), the second finds another head and changes nothing. A closed incident concerns nothing from then on:
+what still waits for it is worked off, and nobody joins it meanwhile. `keep` is `held` where we hold nodes of it: such
 an incident stays until they are back."""
 
 POST = """

@@ -12,13 +12,13 @@ from typing import Final, cast
 from redis.asyncio import Redis
 
 from bot.desk.desk import Board
-from bot.desk.sweeper import REMIND
 from bot.store.keys import Names
+from bot.tasks import awaited
 from graph.conversation.addressed import Follows
 from graph.ports import Progress
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Lifecycle
+from graph.state import REMIND, Incident, Lifecycle
 from tools.clock import Clock
 
 US: Final = "-"
@@ -129,7 +129,7 @@ class Pulse:
     """One small hash an incident. `most`: answers in five minutes."""
 
     def __init__(self, redis: Redis, clock: Clock, *, most: int = 12, names: Names | None = None) -> None:
-        self._clock, self._most = clock, most
+        self._redis, self._clock, self._most = redis, clock, most
         self._names = names or Names()
         self._heard, self._spoke, self._may = (redis.register_script(script) for script in (HEARD, SPOKE, MAY))
 
@@ -145,6 +145,10 @@ class Pulse:
             lifecycle=cast(Lifecycle, life) if life else None,
             others=tuple(others.split()),
         )
+
+    async def people(self, incident: str) -> bool:
+        """Whether anybody spoke in the thread, to us or to each other."""
+        return bool(await awaited(self._redis.hget(self._names.of(incident, "pulse"), "who")))
 
     async def spoke(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
         """We spoke, or (without `ts`) had nothing to say; `quiet_until` is how the incident has it now."""

@@ -7,8 +7,10 @@ from typing import Final
 
 from bot.desk.inbox import Inbox
 from bot.policy.shares import Over, Share, ShareAsked, Shares, over
+from bot.store.share_waits import ShareWaits
 from bot.store.shares import RedisShares
-from graph.state import CUSTOMER, SIDE, Item, Origin
+from graph.rows import IncidentRows
+from graph.state import CUSTOMER, SIDE, Incident, Item, Origin
 from tools.clock import Clock
 
 Tell = Callable[[Origin, Item, Over, Share], Awaitable[None]]
@@ -17,15 +19,33 @@ A_PERSON: Final = "hand_off"
 """The kind of item that asks for a person: nobody waits for that."""
 
 
+def nobodys(label: str) -> bool:
+    """No cause is the customer's to mend."""
+    return False
+
+
+def answered(rows: IncidentRows, theirs: Callable[[str], bool]) -> bool:
+    """Whether nothing is left for us to do: they took it back, nothing is wrong, or all of it is theirs to mend (`theirs`, by label)."""
+    report = rows.report
+    if any(row.open for row in rows.ladders):
+        return False
+    if report is None or rows.silence.withdrawn or report.outcome == "no_fault":
+        return report is not None
+    return report.outcome == "diagnosed" and bool(report.root_causes) and all(theirs(row.label) for row in report.root_causes)
+
+
 @dataclass(frozen=True, slots=True)
 class TenantShares:
-    """The gate before turns, where customers are served."""
+    """The gate before turns, where customers are served or their tickets taken in."""
 
     table: Shares
     used: RedisShares
+    waits: ShareWaits
     inbox: Inbox
     clock: Clock
     tell: Tell
+    theirs: Callable[[str], bool] = nobodys
+    """Whether a cause, by its label, is the customer's to mend."""
 
     async def until(self, item: Item) -> datetime | None:
         """None: its turn may begin, which is noted. Else when to ask again."""
@@ -33,9 +53,13 @@ class TenantShares:
         if origin is None or item.data.get(SIDE) != CUSTOMER:
             return None
         waiting = await self.inbox.peek(item.incident)
-        ours = any(one.kind == A_PERSON or one.data.get(SIDE) != CUSTOMER for one in waiting)
+        ours = any(one.kind == A_PERSON or one.data.get(SIDE) != CUSTOMER for one in waiting) or await self.waits.is_let_in(item.incident)
         asked, share, now = ShareAsked(item.kind == "mention", ours), self.table.of(origin.tenant), self.clock.now()
         no = await self.used.begin(origin.tenant, item.incident, item.id, lambda used: over(share, used, asked, now))
+        if no is None or not no.waits:
+            await self.waits.begun(origin.tenant, item.incident)
+        else:
+            await self.waits.note(origin.tenant, item.incident, no)
         if no is None:
             return None
         await self.tell(origin, item, no, share)
@@ -46,7 +70,12 @@ class TenantShares:
         if (origin := await self._origin(item)) is not None:
             await self.used.looked(origin.tenant, item.id, seconds)
 
+    async def told(self, item: Item, state: Incident) -> None:
+        """What is answered takes no place of their incidents until something of theirs begins in it."""
+        if (origin := await self._origin(item)) is not None and answered(IncidentRows(state), self.theirs):
+            await self.used.rests(origin.tenant, item.incident)
+
     async def _origin(self, item: Item) -> Origin | None:
-        """Of a customer's incident; None for our own."""
+        """Of an incident that a customer reported, in their channel or as a ticket of their own RackMedic; None for our own."""
         origin = await self.inbox.origin(item.incident)
-        return origin if origin and origin.customer and origin.tenant else None
+        return origin if origin and origin.tenant and (origin.customer or origin.ticket) else None

@@ -15,20 +15,26 @@ from bot.desk.inbox import WORK, Due, Inbox
 from bot.desk.wakeups import Wakeups
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Item
+from graph.state import REMIND, UNANSWERED, Incident, Item
 
 log = structlog.get_logger()
-REMIND, AUTO_CLOSE = "remind", "auto_close"
+AUTO_CLOSE = "auto_close"
 REMIND_AFTER = timedelta(hours=4)
+HAND_OVER_AFTER = timedelta(hours=20)
+"""After the reminder."""
 CLOSE_AFTER = timedelta(days=3)
 
 
 def timers_after(state: Incident, report: Report, item: Item, now: datetime) -> Mapping[str, datetime]:
-    """What an incident waits for after a turn: an answer (reminded of once), and, when all is quiet, its end.
-    Where people asked for quiet, neither comes before that is over."""
+    """What an incident waits for after a turn: an answer (reminded of once), and, when all is quiet, its end; where a customer owes the answer,
+    that people get it. Where people asked for quiet, none comes before that is over."""
     timers: dict[str, datetime] = {}
-    quiet = IncidentRows(state).quiet_until or now
+    rows = IncidentRows(state)
+    quiet, silence = rows.quiet_until or now, rows.silence
     lifecycle = state.get("lifecycle", "open")
+    if silence.since and lifecycle == "waiting":
+        why, at = (UNANSWERED, silence.reminded + HAND_OVER_AFTER) if silence.reminded else (REMIND, silence.since + REMIND_AFTER)
+        return {why: max(at, quiet)}
     if lifecycle == "waiting" and report.questions and item.kind != "timer":
         timers[REMIND] = max(now + REMIND_AFTER, quiet)
     if lifecycle in ("open", "waiting") and not any(

@@ -1,1 +1,1 @@
-"""Numbers of many GPUs as one picture: values in, an image's bytes out. Pure; of `bot` it imports nothing, from below only facts and their keys."""
+"""What people look at: values in, an image's bytes out. Pure; of `bot` it imports nothing, from below only values to draw."""

@@ -1,15 +1,18 @@
 """A heat map as an image. Each cell says its number, so that nothing depends on telling colours apart."""
 
-import io
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final
 
-from tools.heat import MOST_ROWS, Heat
+from bot.pictures.canvas import Canvas, Kind, fitting, width_of
+from bot.pictures.palette import Theme, blended, ink_on
+from tools.heat import Heat, in_words
 
-MOST_COLUMNS, NAME = 40, 40
-"""Columns that are drawn, and how long a name in the margin may be."""
+MOST_COLUMNS, NAME = 40, 260
+"""Columns that are drawn, and how wide a name in the margin may be."""
 PICTURED = 16
 """Columns up to which cells say their numbers in the usual size."""
+ROW, TOP, SMALL, USUAL = 24, 62, 7.5, 11
+NOTHING: Final = "Nothing was read, so there is nothing to draw."
 
 
 def scale(values: Sequence[float]) -> tuple[float, float]:
@@ -22,43 +25,55 @@ def scale(values: Sequence[float]) -> tuple[float, float]:
     return middle - reach, middle + reach
 
 
-def picture(heat: Heat, kind: Literal["png", "svg"] = "png") -> bytes:
-    """The image. Matplotlib is slow to import and needed only here; what it draws is bounded."""
-    from matplotlib.figure import Figure
-
-    hosts, columns = heat.telling() or list(heat.hosts[:MOST_ROWS]), heat.columns[:MOST_COLUMNS] or ["gpu0"]
-    cells = [[float("nan") if value is None else value for value in heat.row(host, columns)] for host in hosts]
-    rows, tops = [_name(host) for host in hosts], [_name(column) for column in columns]
-    left, below = 0.3 + 0.075 * max(map(len, rows)), 0.35 + 0.06 * max(map(len, tops))
-    wide, tall = left + max(2.4, 0.55 * len(columns)) + 1.1, 0.6 + max(0.6, 0.3 * len(hosts)) + below
-    figure = Figure(figsize=(wide, tall))
-    axes = figure.add_axes((left / wide, below / tall, (wide - left - 1.1) / wide, 1 - (0.6 + below) / tall))
-    axes.set_facecolor("#bbbbbb")
-    low, high = scale([value for row in cells for value in row if value == value])  # nan is not itself
-    image = axes.imshow(cells, aspect="auto", interpolation="nearest", cmap="viridis", vmin=low, vmax=high)
-    axes.set_xticks(range(len(columns)), tops, rotation=45, fontsize=8)
-    axes.set_yticks(range(len(hosts)), rows, fontsize=8)
-    hidden = len(heat.known()) - len(hosts)
-    more = f"; {hidden} hosts nearer the median are not shown" if hidden > 0 else ""
-    axes.set_title(f"{_plain(heat.says)}{f', {heat.unit}' if heat.unit else ''}\n(?: not known{more})", fontsize=9)
-    for y, row in enumerate(cells):
+def picture(heat: Heat, kind: Kind = "png", theme: Theme = "light") -> bytes:
+    """The image; what is drawn is bounded."""
+    if not heat.known():
+        sheet = Canvas(max(420, 40 + width_of(heat.says, 15)), 90, heat.says, NOTHING, theme)
+        sheet.write(20, 28, heat.says, size=15)
+        sheet.write(20, 60, NOTHING)
+        return sheet.drawn(kind)
+    hosts, columns = heat.telling(), heat.columns[:MOST_COLUMNS]
+    cells = [heat.row(host, columns) for host in hosts]
+    low, high = scale([value for row in cells for value in row if value is not None])
+    wide = 54 if len(columns) <= PICTURED else 32
+    left = 24 + min(NAME, max((width_of(host[:80], USUAL) for host in hosts), default=0))
+    head = 14 + 0.72 * min(NAME / 2, max(width_of(column[:80], 10) for column in columns))
+    notes = f"?: not known{_hidden(heat, hosts)}"
+    unit = f", {heat.unit}" if heat.unit else ""
+    width = max(left + wide * len(columns) + 130, 40 + width_of(f"{heat.says}{unit}", 15), 40 + width_of(notes, 10))
+    sheet = Canvas(width, TOP + head + ROW * len(hosts) + 24, heat.says, in_words(heat), theme)
+    sheet.write(20, 28, f"{heat.says}{unit}", size=15, room=width - 40)
+    sheet.write(20, 46, notes, size=10, fill=sheet.palette.faint, room=width - 40)
+    down = TOP + head
+    for x, column in enumerate(columns):
+        sheet.write(left + wide * x + wide / 2 - 4, down - 6, fitting(column, 10, NAME / 2), size=10, fill=sheet.palette.faint, turn=-40)
+    for y, (host, row) in enumerate(zip(hosts, cells, strict=True)):
+        sheet.write(left - 8, down + ROW * y + 16, host, size=USUAL, anchor="end", room=left - 16)
         for x, value in enumerate(row):
-            dark = value == value and value < (low + high) / 2
-            words = f"{value:.3g}" if value == value and abs(value) < 1000 else f"{value:.0f}" if value == value else "?"
-            axes.text(
-                x, y, words, ha="center", va="center", fontsize=8 if len(columns) <= PICTURED else 5, color="white" if dark else "black"
-            )
-    beside = figure.add_axes(((wide - 0.95) / wide, below / tall, 0.15 / wide, 1 - (0.6 + below) / tall))
-    figure.colorbar(image, cax=beside, label=heat.unit or "count")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=kind, dpi=120)
-    return drawn.getvalue()
+            _cell(sheet, left + wide * x, down + ROW * y, wide, value, low, high)
+    _scale(sheet, left + wide * len(columns) + 24, down, max(ROW * len(hosts), 60), low, high)
+    sheet.height = max(sheet.height, down + 84)
+    return sheet.drawn(kind)
 
 
-def _name(name: str) -> str:
-    return _plain(name if len(name) <= NAME else f"{name[: NAME // 2 - 1]}…{name[-NAME // 2 :]}")
+def _hidden(heat: Heat, hosts: Sequence[str]) -> str:
+    hidden = len(heat.known()) - len(hosts)
+    return f"; {hidden} hosts nearer the median are not shown" if hidden > 0 else ""
 
 
-def _plain(text: str) -> str:
-    """Words as they are: a dollar would begin a formula, and of letters that a font may lack only a question mark is left."""
-    return "".join(char if char.isprintable() and (char < "\u0250" or char == "…") else "?" for char in text).replace("$", r"\$")
+def _cell(sheet: Canvas, x: float, y: float, wide: float, value: float | None, low: float, high: float) -> None:
+    colour = sheet.palette.unknown if value is None else blended(sheet.palette.heat, (value - low) / (high - low))
+    words = "?" if value is None else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 10**6 else f"{value:.1e}"
+    sheet.box(x, y, wide - 2, ROW - 2, colour, round_by=2)
+    ink = sheet.palette.ink if value is None else ink_on(colour)
+    sheet.write(x + wide / 2 - 1, y + 15, words, size=USUAL if wide > 40 and len(words) < 7 else SMALL, fill=ink, anchor="middle")
+
+
+def _scale(sheet: Canvas, x: float, y: float, tall: float, low: float, high: float) -> None:
+    steps = 24
+    for step in range(steps):
+        sheet.box(x, y + tall * step / steps, 14, tall / steps + 0.6, blended(sheet.palette.heat, 1 - step / (steps - 1)))
+    for part in (0.0, 0.5, 1.0):
+        sheet.write(
+            x + 20, y + tall * (1 - part) + (9 if part == 1 else 0 if part == 0 else 4), f"{low + part * (high - low):.4g}", size=10
+        )

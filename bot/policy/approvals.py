@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from bot.policy.approver_sets import CHANNEL, ApproverSet, ApproverTable
-from bot.policy.channels import NOT_OURS, NotAllowed, Person, colleague
+from bot.policy.channels import NOT_OURS, NotAllowed, Person, colleague, customers_row
 from bot.refusal import Refusal
 from graph.state import Origin
 from tools.acting.scheduled import DRAINED
@@ -63,7 +63,8 @@ def terms(action: Action, group: str, group_size: int, *, drained: bool, job_sta
 
 def policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: ApproverTable | None = None) -> str:
     """Changes when anything does that decides who may approve what: an action approved under another policy does not run."""
-    rows = sorted((row.channel, row.kind, row.approvers, row.internal, sorted(row.groups)) for row in channels)
+    told = [(row.channel, row.kind, row.approvers, row.internal, sorted(row.groups), row.tenant) for row in channels]
+    rows = sorted(row if row[-1] else row[:-1] for row in told)  # without customers as it was before there were any
     numbers = [RULES, dict(QUORUM), BY_HAND, RELAXED, DECIDE_SECONDS, START_SECONDS]
     more = [table.model_dump(mode="json")] if table and table != ApproverTable() else []  # without a file as it was before there were any
     return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers, *more], sort_keys=True).encode()).hexdigest()[:16]
@@ -194,9 +195,15 @@ class Rights:
         person = await self.directory.person(user)
         return person.human and person.id == user and f"{person.team}:{person.id}" == who and person.team == team
 
-    def group_of(self, origin: Origin) -> str:
-        """The user group that cards of this place mention; empty without one."""
+    def group_of(self, origin: Origin, sets: Sequence[str] = ()) -> str:
+        """The user group that cards of this place mention, or of these sets, where they decide instead; empty without one. Of an incident that a
+        customer reported it is that of their channel, where that has one."""
+        if sets and CHANNEL not in sets:
+            return next((group for name in sets if name in self.table.sets for group in self.table.sets[name].groups), "")
         rows = {row.channel: row for row in self.inventory.channels}
+        came = customers_row(origin, rows)
+        if came and came.approvers:
+            return came.approvers
         row = rows.get(origin.channel)
         return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
 

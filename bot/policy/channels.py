@@ -1,7 +1,7 @@
 """Who may ask what where: tables and pure functions. Channels are bound by the inventory; what is not bound is refused, in words.
 
-For now the operators' channels are served and nothing else: what is said in a channel can be read by everybody in it, and only the
-operators may see every host.
+What is said in a channel can be read by everybody in it: operators' channels see every host, or those of their groups, and a customer's channel
+its tenant's alone, with a channel of the operators for what stays inside.
 """
 
 from collections.abc import Iterable, Mapping
@@ -91,6 +91,13 @@ def serve_customer(place: Place, bound: Mapping[str, ChannelRow]) -> ChannelRow:
     if not _set_up(row, bound):
         raise NotServed("tenant")
     return row
+
+
+def customers_row(origin: Origin, bound: Mapping[str, ChannelRow]) -> ChannelRow | None:
+    """The binding of the channel in which a customer reported this; None where it is by now bound to somebody else, or to nobody: nothing of the
+    incident is shown there, and nothing said or pressed there counts for it."""
+    row = bound.get(origin.customer.channel) if origin.customer else None
+    return row if row is not None and row.kind == "tenant" and row.tenant == origin.tenant else None
 
 
 def may_read(reader: ChannelRow, other: ChannelRow) -> bool:

@@ -39,7 +39,7 @@ class Share(StrictModel):
 
 
 WORDS: Mapping[str, str] = {
-    "incidents": "incidents of theirs at which we are at once; one that was handed over to your people counts no more",
+    "incidents": "incidents of theirs at which we are at once; one that was handed over to your people or answered counts no more",
     "mentions_per_hour": "messages and clicks of theirs that begin a look, within an hour",
     "look_seconds_per_hour": "seconds that looks at their machines took, within an hour, all of them added up",
     "model_usd_per_day": "dollars that a model may cost for their incidents within a day of UTC; past it rules decide alone",
@@ -80,6 +80,18 @@ class Over:
     def again_at(self, now: datetime) -> datetime:
         """When to ask again."""
         return self.until or now + LOOK_AGAIN
+
+
+@dataclass(frozen=True, slots=True)
+class TenantWaits:
+    """What of one customer waits for their share: its incidents, the oldest first, since when, and why. `new`: those of them in which
+    nothing was begun yet."""
+
+    tenant: str
+    incidents: tuple[str, ...]
+    since: datetime
+    why: Over
+    new: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

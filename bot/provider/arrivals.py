@@ -11,7 +11,7 @@ from bot.provider.kept import TicketBook
 from bot.refusal import Refusal
 from graph.exchange.document import TicketDocument
 from graph.exchange.evidence import evidence_of, words_of
-from graph.state import Item, ItemKind, Origin
+from graph.state import CUSTOMER, SIDE, Item, ItemKind, Origin
 from tools.clock import Clock
 from tools.inventory.hosts import Inventory
 
@@ -62,7 +62,7 @@ class Arrivals:
             at=self.clock.now(),
             user=TOLD_BY,
             text=words_of(document),
-            data=evidence_of(document),
+            data={**evidence_of(document), SIDE: CUSTOMER},
         )
 
 

@@ -11,14 +11,13 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
-from aiohttp import web
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
+from bot.inbound.routes import InboundAnswer, InboundRequest, InboundRoute
+from bot.inbound.webhook import FRESH, SignedMessage, Unsigned, verified
 from bot.provider.arrivals import Arrivals, NoPlace
 from bot.provider.messages import STATES_ASKED, TICKET_SENT, BadMessage, read_asked, read_message
 from bot.provider.standing import TicketStates
-from bot.provider.webhook import FRESH, SignedMessage, Unsigned, verified
 from bot.store.keys import Names
 from graph.exchange.document import MOST_BYTES
 from graph.exchange.read import BadTicket, ReadTicket, read_ticket
@@ -30,16 +29,7 @@ TICKETS_PER_HOUR = 60
 HOUR = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
-class IntakeAnswer:
-    """What an HTTP client is told."""
-
-    status: int
-    body: Mapping[str, Any]
-    after: int = 0
-
-
-NOBODY = IntakeAnswer(401, {"error": "not signed by a key that is known here, or not now"})
+NOBODY = InboundAnswer(401, {"error": "not signed by a key that is known here, or not now"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,48 +43,47 @@ class Intake:
     wake: Callable[[str], Awaitable[None]]
     names: Names
 
-    def app(self) -> web.Application:
-        """For aiohttp."""
-        app = web.Application(client_max_size=MOST_BODY)
-        app.add_routes([web.post("/intake/{tenant}", self._handle)])
-        return app
+    @property
+    def routes(self) -> Sequence[InboundRoute]:
+        return (InboundRoute("/intake/{tenant}", self.hear, MOST_BODY),)
 
-    async def hear(self, tenant: str, headers: Mapping[str, str], body: bytes) -> IntakeAnswer:
+    async def hear(self, request: InboundRequest) -> InboundAnswer:
         """One message, whole."""
+        tenant, body = request.parts["tenant"], request.body
         try:
-            message = verified(self.keys.get(tenant, ()), headers, body, self.arrivals.clock.now())
+            message = verified(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
         except Unsigned as why:
             log.warning("intake.unsigned", tenant=tenant[:80], why=str(why))
             return NOBODY
         if not await self._first(tenant, message):
-            return IntakeAnswer(409, {"error": "this very message was heard before; sign it anew to send it again"})
+            return InboundAnswer(409, {"error": "this very message was heard before; sign it anew to send it again"})
         try:
             kind, data = read_message(body)
             return await self._answer(tenant, kind, data)
         except BadMessage as why:
-            return IntakeAnswer(400, {"error": str(why)})
+            return InboundAnswer(400, {"error": str(why)})
         except BadTicket as why:
-            return IntakeAnswer(422, {"error": "; ".join(why.problems)[:1000]})
+            return InboundAnswer(422, {"error": "; ".join(why.problems)[:1000]})
         except NoPlace as why:
             log.warning("intake.no_place", tenant=tenant, why=str(why))
-            return IntakeAnswer(503, {"error": "the provider's inventory has no place for this ticket yet"}, after=600)
+            return InboundAnswer(503, {"error": "the provider's inventory has no place for this ticket yet"}, after=600)
 
-    async def _answer(self, tenant: str, kind: str, data: dict[str, Any]) -> IntakeAnswer:
+    async def _answer(self, tenant: str, kind: str, data: dict[str, Any]) -> InboundAnswer:
         if kind == STATES_ASKED:
-            return IntakeAnswer(200, {"states": await self.states.of(tenant, read_asked(data))})
+            return InboundAnswer(200, (await self.states.answer(tenant, read_asked(data))).model_dump(mode="json", exclude_defaults=True))
         if kind != TICKET_SENT:
             raise BadMessage(f"type: none of {TICKET_SENT}, {STATES_ASKED}")
         if await self._over(tenant):
-            return IntakeAnswer(429, {"error": f"more than {TICKETS_PER_HOUR} tickets in an hour"}, after=int(HOUR.total_seconds()))
+            return InboundAnswer(429, {"error": f"more than {TICKETS_PER_HOUR} tickets in an hour"}, after=int(HOUR.total_seconds()))
         return await self._take_in(tenant, await asyncio.to_thread(read_ticket, json.dumps(data).encode()))
 
-    async def _take_in(self, tenant: str, read: ReadTicket) -> IntakeAnswer:
+    async def _take_in(self, tenant: str, read: ReadTicket) -> InboundAnswer:
         came = await self.arrivals.take_in(tenant, read.document)
         log.info("intake.ticket", tenant=tenant, incident=came.incident, opened=came.opened, again=came.again)
         if not came.again:
             await self.wake(came.incident)
         state = (await self.states.of(tenant, (came.incident,))).get(came.incident, "received")
-        return IntakeAnswer(200, {"ticket": came.incident, "state": state, "ignored": list(read.ignored)})
+        return InboundAnswer(200, {"ticket": came.incident, "state": state, "ignored": list(read.ignored)})
 
     async def _first(self, tenant: str, message: SignedMessage) -> bool:
         key = self.names.intake("heard", f"{tenant}:{message.nonce}")
@@ -107,12 +96,3 @@ class Intake:
             pipe.expire(key, HOUR, nx=True)
             count, _ = await pipe.execute()
         return int(count) > TICKETS_PER_HOUR
-
-    async def _handle(self, request: web.Request) -> web.Response:
-        try:
-            answer = await self.hear(request.match_info["tenant"], request.headers, await request.read())
-        except (RedisError, TimeoutError, OSError) as why:
-            log.warning("intake.store_away", error=str(why)[:200])
-            answer = IntakeAnswer(503, {"error": "the provider's store is away"}, after=30)
-        headers = {"Retry-After": str(answer.after)} if answer.after else {}
-        return web.json_response(answer.body, status=answer.status, headers=headers)

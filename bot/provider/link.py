@@ -1,14 +1,17 @@
 """From a customer's site to the intake of their provider: outwards only, over HTTPS, signed. The one place that calls it."""
 
+import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import uuid4
 
 import aiohttp
 
-from bot.provider.messages import BadMessage, TicketAnswer, read_states_answer, read_ticket_answer, states_message
-from bot.provider.webhook import signed_headers
+from bot.inbound.pieces import AS_IT_IS, whole
+from bot.inbound.webhook import signed_headers
+from bot.provider.messages import BadMessage, StatesAnswer, TicketAnswer, read_states_answer, read_ticket_answer, states_message
 from kb.redact import redact
 from tools.clock import Clock
 
@@ -36,8 +39,8 @@ class ProviderLink(Protocol):
         """Send a ticket. Raises LinkAway and LinkRefused."""
         ...
 
-    async def states(self, tickets: tuple[str, ...]) -> dict[str, str]:
-        """How far they are. Raises LinkAway and LinkRefused."""
+    async def states(self, after: Mapping[str, int]) -> StatesAnswer:
+        """How far tickets are, and what was said of each after so many words of people. Raises LinkAway and LinkRefused."""
         ...
 
 
@@ -55,21 +58,23 @@ class HttpLink:
         except BadMessage as why:
             raise LinkAway(str(why)) from why
 
-    async def states(self, tickets: tuple[str, ...]) -> dict[str, str]:
+    async def states(self, after: Mapping[str, int]) -> StatesAnswer:
         try:
-            answer = await self._post(f"ask_{uuid4().hex}", states_message(tickets, self.clock.now()))
-            return dict(read_states_answer(answer).states)
+            answer = await self._post(f"ask_{uuid4().hex}", states_message(after, self.clock.now()))
+            return await asyncio.to_thread(read_states_answer, answer)
         except BadMessage as why:
             raise LinkAway(str(why)) from why
 
     async def _post(self, id_: str, body: bytes) -> bytes:
-        headers = {**signed_headers(self.key, id_, self.clock.now(), body), "Content-Type": "application/json"}
+        headers = {**signed_headers(self.key, id_, self.clock.now(), body), **AS_IT_IS, "Content-Type": "application/json"}
         try:
             async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session,
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS), auto_decompress=False) as session,
                 session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer,
             ):
-                said = await answer.content.read(MOST_ANSWER)
+                said = await whole(answer.content.iter_any(), MOST_ANSWER)
+                if said is None:
+                    raise LinkAway(f"the intake answers more than {MOST_ANSWER >> 10} KiB")
                 return _judged(answer.status, answer.headers.get("Retry-After", ""), said)
         except (aiohttp.ClientError, TimeoutError, OSError) as why:
             raise LinkAway(f"the intake cannot be reached: {str(why)[:160] or type(why).__name__}") from why
@@ -80,7 +85,7 @@ def _judged(status: int, after: str, said: bytes) -> bytes:
         return said
     why = f"the intake answers {status}{_why(said)}"
     if status in AGAIN or status >= 500:
-        raise LinkAway(why, float(after) if after.isdigit() and len(after) < 6 else 0.0)
+        raise LinkAway(why, float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0)
     raise LinkRefused(why)
 
 

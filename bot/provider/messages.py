@@ -1,13 +1,14 @@
 """What the two ends say to each other, as values: every message names its type, and every answer is read strictly."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.cards.customers.view import State
+from bot.provider.news import Found, Told
 
 TICKET_SENT: Final = "rackmedic.ticket.sent"
 STATES_ASKED: Final = "rackmedic.states.asked"
@@ -38,6 +39,10 @@ class StatesAnswer(_Read):
     """How far each ticket is; one that the provider does not know as the asker's is not in it."""
 
     states: dict[TicketId, FarState] = Field(max_length=MOST_ASKED)
+    told: dict[TicketId, Told] = Field(default_factory=dict, max_length=MOST_ASKED)
+    """What their people said, after what the asker has heard."""
+    found: dict[TicketId, Found] = Field(default_factory=dict, max_length=MOST_ASKED)
+    """Causes that they found. A ticket that is not in it has none, or had no room in this answer."""
 
 
 class _Envelope(_Read):
@@ -45,8 +50,11 @@ class _Envelope(_Read):
     data: dict[str, Any]
 
 
-class _Asked(_Read):
+class StatesAsked(_Read):
+    """Which tickets, and after which of their people's words (0: all): who does not say so is told states alone."""
+
     tickets: tuple[TicketId, ...] = Field(max_length=MOST_ASKED)
+    after: dict[TicketId, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(default_factory=dict, max_length=MOST_ASKED)
 
 
 def ticket_message(document: bytes, at: datetime) -> bytes:
@@ -54,9 +62,10 @@ def ticket_message(document: bytes, at: datetime) -> bytes:
     return b'{"type":"%s","timestamp":"%s","data":%s}' % (TICKET_SENT.encode(), at.isoformat().encode(), document)
 
 
-def states_message(tickets: Sequence[str], at: datetime) -> bytes:
-    """How far are these?"""
-    return json.dumps({"type": STATES_ASKED, "timestamp": at.isoformat(), "data": {"tickets": list(tickets)}}).encode()
+def states_message(after: Mapping[str, int], at: datetime) -> bytes:
+    """How far are these, and what was said after what we heard?"""
+    data = {"tickets": list(after), "after": dict(after)}
+    return json.dumps({"type": STATES_ASKED, "timestamp": at.isoformat(), "data": data}).encode()
 
 
 def read_message(body: bytes) -> tuple[str, dict[str, Any]]:
@@ -68,12 +77,12 @@ def read_message(body: bytes) -> tuple[str, dict[str, Any]]:
     return envelope.type, envelope.data
 
 
-def read_asked(data: dict[str, Any]) -> tuple[str, ...]:
+def read_asked(data: dict[str, Any]) -> StatesAsked:
     """The tickets that are asked about. Raises BadMessage."""
     try:
-        return _Asked.model_validate(data).tickets
+        return StatesAsked.model_validate(data)
     except ValidationError as why:
-        raise BadMessage(f"tickets: at most {MOST_ASKED} ids") from why
+        raise BadMessage(f"tickets: at most {MOST_ASKED} ids; after: a number for each") from why
 
 
 def read_ticket_answer(body: bytes) -> TicketAnswer:

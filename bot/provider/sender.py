@@ -1,7 +1,7 @@
 """Empties the outbox, and asks how far the provider is: they never call us. Any number of processes may do so; the intake makes one of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,28 +10,29 @@ from redis.exceptions import RedisError
 
 from bot.provider.link import LinkAway, LinkRefused, ProviderLink
 from bot.provider.messages import ticket_message
-from bot.provider.outbox import Outbox, Sending
+from bot.provider.news import FOUND, ProviderWords, heard_of
+from bot.store.outbox import LAST_AGAIN, Outbox, Sending, backoff
 
 log = structlog.get_logger()
 EVERY = 2.0
 ASK_EVERY, ASK_SELDOM = timedelta(seconds=30), timedelta(minutes=10)
 """How often a state is asked for; seldom once the repair is proved."""
-FIRST_AGAIN, LAST_AGAIN = timedelta(seconds=5), timedelta(hours=1)
-"""Before it is tried again, twice as long each time."""
 
 
-def backoff(tries: int) -> timedelta:
-    """How long to wait after so many tries."""
-    return min(FIRST_AGAIN * (1 << min(tries, 16)), LAST_AGAIN)
+async def nobody_listens(incident: str, ticket: str, words: ProviderWords) -> bool:
+    """What was said is left with the provider."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """`paint` shows where it stands. `every` and `ask_every` as a site has them."""
+    """`paint` shows where it stands; `say` has what their people said (incident, ticket, words) stand in the thread, once, and tells whether it does.
+    `every` and `ask_every` as a site has them."""
 
     outbox: Outbox
     link: ProviderLink
     paint: Callable[[str], Awaitable[None]]
+    say: Callable[[str, str, ProviderWords], Awaitable[bool]] = nobody_listens
     every: float = EVERY
     ask_every: timedelta = ASK_EVERY
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -78,13 +79,30 @@ class Sender:
         await self.outbox.arrived(row, answer.ticket, answer.state, self.ask_every)
 
     async def _ask(self, row: Sending) -> None:
-        state = (await self.link.states((row.ticket,))).get(row.ticket, "")
+        answer = await self.link.states({row.ticket: heard_of(row.notes)})
+        state = answer.states.get(row.ticket, "")
         if not state:
             log.warning("provider.ticket_gone", incident=row.incident, ticket=row.ticket)
             await self.outbox.moved(row, row.state, None)
             return
+        told = answer.told.get(row.ticket, ())
+        heard = await self._heard(row, told)
         again = {"closed": None, "proved": max(ASK_SELDOM, self.ask_every)}.get(state, self.ask_every)
-        await self.outbox.moved(row, state, again)
+        if told:  # there may be more, or they could not be shown
+            again = self.ask_every
+        found = FOUND.dump_json(answer.found.get(row.ticket, ())).decode()
+        await self.outbox.moved(row, state, again, found=found, heard=str(heard))
+
+    async def _heard(self, row: Sending, told: Sequence[ProviderWords]) -> int:
+        """Which of their words is the last that stands in the thread."""
+        heard = heard_of(row.notes)
+        for words in told:
+            if words.n <= heard:
+                continue
+            if not await self.say(row.incident, row.ticket, words):
+                break
+            heard = words.n
+        return heard
 
     async def _refused(self, row: Sending, why: str) -> None:
         """A ticket that was not sent is over; how far one is may be asked again later."""

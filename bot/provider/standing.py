@@ -1,20 +1,34 @@
-"""How far a customer's ticket is, as their own RackMedic is told: the state of the customers' card, and nothing else of the incident."""
+"""How far a customer's ticket is, as their own RackMedic is told: what the customers' card would show, what our people tell them, and nothing else
+of the incident."""
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
-from bot.cards.customers.view import CustomerReader, customer_view
+from bot.cards.customers.drivers import with_drivers
+from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
 from bot.desk.inbox import Inbox
-from bot.provider.messages import FarState
+from bot.provider.messages import FarState, StatesAnswer, StatesAsked
+from bot.provider.news import ProviderCause, ProviderWords, causes_of
+from bot.provider.telling import ToldBook
 from graph.incident.visible import visible_hosts
 from graph.rows import IncidentRows
-from graph.state import Incident
+from graph.state import Incident, Origin
 from kb.customers.words import CustomerWords
+from tools.fact import Fact
 from tools.inventory.hosts import Inventory
 
+Row = TypeVar("Row", ProviderCause, ProviderWords)
 BegunOf = Callable[[str], Awaitable[frozenset[str]]]
 """The actions of an incident that somebody has approved."""
+MOST_NEWS = 40 << 10
+"""Bytes of words and causes in one answer: the reader takes 64 KiB. What has no room comes with the next."""
+
+
+async def nothing_seen(incident: str) -> Sequence[Fact]:
+    """No facts."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +40,63 @@ class TicketStates:
     words: CustomerWords
     state_of: Callable[[str], Awaitable[Incident]]
     begun_of: BegunOf
+    told: ToldBook
+    known: Known = nothing_known
+    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_seen
 
     async def of(self, tenant: str, tickets: Sequence[str]) -> dict[str, FarState]:
         """Those that are this tenant's."""
-        found = {ticket: await self._one(tenant, ticket) for ticket in dict.fromkeys(tickets)}
-        return {ticket: state for ticket, state in found.items() if state is not None}
+        return (await self.answer(tenant, StatesAsked(tickets=tuple(tickets)))).states
 
-    async def _one(self, tenant: str, ticket: str) -> FarState | None:
+    async def answer(self, tenant: str, asked: StatesAsked) -> StatesAnswer:
+        """States of all; words and causes where they were asked for and have room."""
+        states: dict[str, FarState] = {}
+        told: dict[str, tuple[ProviderWords, ...]] = {}
+        found: dict[str, tuple[ProviderCause, ...]] = {}
+        room = MOST_NEWS
+        for ticket in dict.fromkeys(asked.tickets):
+            view = await self.view(tenant, ticket)
+            if view is None:
+                continue
+            states[ticket] = view.state or "received"
+            if ticket not in asked.after:
+                continue
+            fitting = _fitting(causes_of(view.causes), room)
+            room -= sum(map(_bytes, fitting))
+            words = _fitting(await self.told.after(ticket, asked.after[ticket]), room)
+            room -= sum(map(_bytes, words))
+            found |= {ticket: fitting} if fitting else {}
+            told |= {ticket: words} if words else {}
+        return StatesAnswer(states=states, told=told, found=found)
+
+    async def view(self, tenant: str, ticket: str) -> CustomerView | None:
+        """What the customers' card of it would show; None for what is no ticket of this tenant's."""
         origin = await self.inbox.origin(ticket)
         if origin is None or origin.tenant != tenant or not origin.ticket:
             return None
-        state = await self.state_of(ticket)
-        reader = CustomerReader(frozenset(visible_hosts(self.inventory, origin)), self.words)
-        rows = IncidentRows(cast(Incident, {**state, "id": ticket}))
-        lifecycle = await self.inbox.lifecycle(ticket)
-        if lifecycle == "closed":
-            return "closed"
-        return customer_view(rows, reader, begun=await self.begun_of(ticket)).state or "received"
+        rows = IncidentRows(cast(Incident, {**await self.state_of(ticket), "id": ticket}))
+        view = customer_view(rows, await self._reader(ticket, origin), begun=await self.begun_of(ticket))
+        if await self.inbox.lifecycle(ticket) == "closed":
+            return replace(view, state="closed")
+        return view
+
+    async def _reader(self, ticket: str, origin: Origin) -> CustomerReader:
+        own = frozenset(visible_hosts(self.inventory, origin))
+        names = {host: self.inventory.hosts[host].called for host in own}
+        known = with_drivers(self.known, await self.facts_of(ticket), own)
+        return CustomerReader(own, self.words, known=known, others=frozenset(self.inventory.workers) - own, names=names)
+
+
+def _fitting(rows: Sequence[Row], room: int) -> tuple[Row, ...]:
+    """The first of them that fit into so many bytes."""
+    kept: list[Row] = []
+    for row in rows:
+        room -= _bytes(row)
+        if room < 0:
+            break
+        kept.append(row)
+    return tuple(kept)
+
+
+def _bytes(row: ProviderCause | ProviderWords) -> int:
+    return len(json.dumps(row.model_dump(mode="json")))

@@ -4,17 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bot.actions.asked import Announcement, Authorised, KnownFacts
 from bot.actions.decisions import Decisions
-from bot.actions.driver import Delivery, Driver, Show, StateOf
+from bot.actions.driver import Delivery, Driver, Post, Show, StateOf
 from bot.actions.due import ActionIndex
 from bot.actions.ladders import Tender
 from bot.actions.proposer import Proposer
 from bot.actions.worker import Actions
 from bot.desk.desk import Board
-from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases, this_worker
 from bot.desk.wakeups import Wakeups
 from bot.policy.approvals import Directory, Rights
@@ -29,7 +28,7 @@ from graph.actions.carry_out import ActionPorts
 from graph.actions.looks import Looks
 from graph.ports import Ports, Progress
 from graph.report import Report
-from graph.state import Incident
+from graph.state import Incident, Origin
 from tools.acting.build import catalogue_hash
 from tools.ledger.ledger import Ledger
 from tools.transport import Transport
@@ -41,21 +40,31 @@ ShowOf = Callable[[Ledger, Rights, str], Show]
 """The cards, given the ledger, who may approve, and what must be said on every card."""
 
 
+class ActionsInbox(Post, Protocol):
+    """The inboxes of incidents, as far as acting has to do with them."""
+
+    async def origin(self, incident: str) -> Origin | None: ...
+
+    async def held_incidents(self) -> list[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ActingNeeds:
-    """What the acting half stands on. `wake` wakes the desk, `wakeups` whoever drives actions; `show` makes the cards."""
+    """What the acting half stands on. `wake` wakes the desk, `wakeups` whoever drives actions; `show` makes the cards. `pause` waits between
+    two looks at something that runs."""
 
     settings: Settings
     store: Store
     transport: Transport
     ports: Ports
     state_of: StateOf
-    inbox: Inbox
+    inbox: ActionsInbox
     people: Directory
     show: ShowOf
     wake: Callable[[str], Awaitable[None]]
     wakeups: Wakeups
     approvers: ApproverTable = field(default_factory=ApproverTable)
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,7 @@ def _outside(needs: ActingNeeds, ledger: Ledger, rights: Rights, cards: Show) ->
         facts_of=KnownFacts(needs.ports.evidence, needs.state_of),
         worker=this_worker(),
         began=Announcement(ledger, cards),
+        pause=needs.pause,
     )
 
 

@@ -28,11 +28,17 @@ from bot.desk.lease import Leases
 from bot.desk.pulse import BoardWithPulse, Pulse
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import Wakeups, wakeups_for
+from bot.inbound.routes import InboundRoute
 from bot.policy.channels import bindings, customers_channels, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
-from bot.run.customers import customer_cards, customer_door, customer_shares
+from bot.run.customers import customer_cards, customer_door, customer_shares, customer_telling
+from bot.run.http.alerts import alert_routes, alert_threads
+from bot.run.http.server import inbound
+from bot.run.http.slack import slack_routes
 from bot.run.keeping import Keeping
-from bot.run.provider import provider_line, ticket_threads
+from bot.run.outward.pages import drawn_from, incident_pages
+from bot.run.outward.provider import provider_line, ticket_threads
+from bot.run.outward.trackers import TrackerLine, offered, site_trackers, tracker_line
 from bot.run.retention import Retention
 from bot.run.world import WallClock, World
 from bot.settings import Settings
@@ -57,13 +63,16 @@ from bot.slack.people import People
 from bot.store.closed import ClosedIncidents
 from bot.store.earlier import EarlierIncidents
 from bot.store.keys import ACTION_WAKEUPS, WAKEUPS
+from bot.store.share_waits import ShareWaits
 from bot.store.shared import SharedMarks
+from bot.store.slack_turns import SlackTurns
 from bot.store.store import Store
 from bot.tasks import Background, end
+from bot.trackers.tracker import Tracker
 from graph.conversation.said import Vocabulary
 from graph.incident.visible import visible_hosts, vocabulary
 from graph.ports import Ports
-from graph.state import Origin
+from graph.state import Item, Origin
 from graph.stored import StoredIncidents
 from tools.evidence import DirectoryEvidence
 
@@ -92,6 +101,8 @@ class Window:
     pane: Pane
     customers: CustomerCards | None
     """Where customers' channels are served."""
+    trackers: Sequence[Tracker]
+    """In which tickets may be opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +131,26 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         thinking.decided.reads(acting.ledger, acting.rights)
         if window.customers is not None:
             window.customers.reads(records_of=acting.ledger.of_incident)
-        surface = replace(_surface(settings, window, thinking, acting, wakeups, courses, pulse), roles=world.policy.roles)
+        window.board.draws(drawn_from(world.ports, window.people, acting))
+        waits = ShareWaits(store.redis, world.ports.clock)
+        surface = replace(_surface(settings, window, thinking, acting, wakeups, courses, pulse), roles=world.policy.roles, waits=waits)
         line = provider_line(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
-        surface, intake = line.dressed(surface), line.intake(surface, acting.ledger.of_incident)
+        states = line.states(surface, acting.ledger.of_incident)
+        told = customer_telling(surface, window.customers, window.cards, states, world.ports.inventory, line.fetched)
+        trackers = _trackers(settings, store, thinking.ports, window)
+        pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
+        writing = incident_pages(world.ports, *pages_of)
+        surface = replace(trackers.dressed(line.dressed(surface)), telling=told, writing=writing)
+        alerts = alert_routes(settings, store, thinking.ports.inventory, surface) if role != "worker" else ()
+        routes = (*line.routes(surface, states), *alerts, *trackers.routes)
         door = customer_door(surface, window.customers, thinking.ports)
         if not works:
-            async with _sending(wakeups), _listening(settings, surface, door), intake:
+            async with _sending(wakeups), _listening(settings, store, surface, door, routes):
                 yield nothing_at_work
             return
-        shown = line.watching(BoardWithCustomers(window.board, window.customers) if window.customers else window.board)
+        shown = line.watching(
+            BoardWithCustomers(window.board, window.customers, window.living.unsettled) if window.customers else window.board
+        )
         counting = counted(acting.watching(shown), courses, world.ports.clock)
         board = BoardWithPulse(RememberingBoard(counting, earlier, world.ports.clock), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
@@ -136,13 +158,13 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         closed = ClosedIncidents(store.redis)
         catch_up = CatchingUp(earlier, closed, thinking.stored.state)
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
-        sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living), CutOff(window.client, window.pane.open))
+        sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living, window.board.catch_up), CutOff(window.client, window.pane.open))
         keeping = [Keeping(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
-        chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores)
+        chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores, *trackers.chores)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(_working(desk, wakeups, chores))
-            for hears in (_listening(settings, surface, door), intake) if role == "all" else ():
-                await stack.enter_async_context(hears)
+            if role == "all":
+                await stack.enter_async_context(_listening(settings, store, surface, door, routes))
             yield desk.drain
 
 
@@ -156,7 +178,7 @@ def _earlier(settings: Settings, store: Store, world: World) -> EarlierIncidents
 
 
 def _window(settings: Settings, store: Store, world: World) -> Window:
-    client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
+    client = slack_client(settings.slack_bot_token.get_secret_value(), settings.slack_api_url, others=SlackTurns(store.redis))
     background, people = Background(), People(client, marks=SharedMarks(store.redis))
     cards = PostedCards(store.redis, keep_closed=timedelta(days=settings.closed_days))
     inbox = Inbox(store.redis, world.ports.clock)
@@ -171,13 +193,23 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         bound,
         titles,
     )
+    trackers = site_trackers(settings, world.ports.clock)
     board = SlackBoard(
-        client, cards, ProgressCards(living, background), people, inbox.origin, world.ports.evidence, bound, titles, settings.notice_seconds
+        client,
+        cards,
+        ProgressCards(living, background),
+        people,
+        inbox.origin,
+        world.ports.evidence,
+        bound,
+        titles,
+        settings.notice_seconds,
+        offered(trackers),
     )
     unanswered = Unanswered(store.redis, world.ports.clock)
     pane = Pane(client, unanswered, StreamedAnswers(client, unanswered, settings.pane_streams), background)
     customers = customer_cards(client, cards, inbox, people, world.ports) if settings.customers else None
-    return Window(client, background, people, cards, inbox, titles, living, board, pane, customers)
+    return Window(client, background, people, cards, inbox, titles, living, board, pane, customers, trackers)
 
 
 def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
@@ -190,10 +222,16 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
     stored = StoredIncidents(store.redis)
     facts_of = KnownFacts(whole.evidence, stored.state)
     window.living.reads(state_of=stored.state)
+    window.board.reads(stored.state)
     if window.customers is not None:
         window.customers.reads(state_of=stored.state, facts_of=facts_of)
         window.living.reads(beside=window.customers.paint_quietly)
     return Thinking(whole, stored, decided, index, facts_of)
+
+
+def _trackers(settings: Settings, store: Store, ports: Ports, window: Window) -> TrackerLine:
+    kept = window.cards, settings.plan_blocks
+    return tracker_line(store, ports, window.client, kept, window.inbox, window.people, window.titles, window.trackers)
 
 
 def _turns(store: Store, ports: Ports) -> "IncidentTurns":
@@ -246,6 +284,7 @@ def _surface(
         pane=window.pane,
         alert_bots=frozenset(settings.alert_bots),
         facts_of=thinking.facts_of,
+        groups=ports.inventory.groups,
         courses=courses,
         customers=customers_channels(bindings(ports.inventory.channels)) if settings.customers else (),
         approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
@@ -276,6 +315,13 @@ def _desk(settings: Settings, store: Store, window: Window, turns: Turns, board:
     inbox, clock, customers, shares = window.inbox, world.ports.clock, window.customers, world.policy.shares
     leases = Leases(store.redis, clock, seconds=settings.lease_seconds, url=store.url)
     limits = TurnLimits(keep_closed=timedelta(days=settings.closed_days))
+    tickets = ticket_threads(store, window.client, window.cards, inbox, window.people, customers)
+    posted, people_in = (window.client, window.cards, window.people), Pulse(store.redis, clock).people
+    threads = alert_threads(settings, store, world.ports.inventory, posted, inbox, people_in, tickets.home)
+
+    async def fetched(item: Item) -> Item:
+        return await fetch(await threads.fetch(item))
+
     return Desk(
         inbox,
         leases,
@@ -283,10 +329,10 @@ def _desk(settings: Settings, store: Store, window: Window, turns: Turns, board:
         board,
         clock=clock,
         timers=timers_after,
-        fetch=fetch,
-        home=ticket_threads(store, window.client, window.cards, inbox, window.people, customers).home,
+        fetch=fetched,
+        home=threads.home,
         limits=limits,
-        gate=customer_shares(shares, store, inbox, clock, customers) if customers else None,
+        gate=customer_shares(shares, store, inbox, world.ports, customers) if customers or settings.intake_keys else None,
         weight=lambda tenant: shares.of(tenant).turns if tenant else 1,
     )
 
@@ -315,9 +361,15 @@ async def _sending(wakeups: Wakeups) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _listening(settings: Settings, surface: Surface, door: CustomerDoor | None) -> AsyncIterator[None]:
-    """Slack's events reach us; the first thing to stop."""
+async def _listening(
+    settings: Settings, store: Store, surface: Surface, door: CustomerDoor | None, routes: Sequence[InboundRoute]
+) -> AsyncIterator[None]:
+    """Slack's events reach us, over Socket Mode or HTTP, and whatever else is sent; the first thing to stop."""
+    if settings.slack_signing_secret:
+        async with inbound(settings, (*routes, *await slack_routes(settings, store, surface, door))):
+            yield
+        return
     from bot.slack.incoming.socket import listening  # Bolt: a worker needs none of it
 
-    async with listening(surface, settings.slack_app_token.get_secret_value(), door):
+    async with listening(surface, settings.slack_app_token.get_secret_value(), door), inbound(settings, routes):
         yield

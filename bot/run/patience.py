@@ -13,6 +13,7 @@ from bot.refusal import Refusal
 from bot.run.health import Health
 from bot.settings import PREFIX, Settings
 from bot.store.store import REDIS_AWAY, Store, StoreSilent, StoreUnavailable, open_store
+from tools.ledger.record import StoreDown
 
 log = structlog.get_logger()
 AGAIN_AFTER = (0.5, 1.0, 2.0, 5.0)
@@ -29,7 +30,7 @@ async def over_store(settings: Settings, health: Health, stop: asyncio.Event, ru
                 health.redis, health.waits = store.redis, ""
                 await run(store)
                 return
-        except (StoreSilent, *REDIS_AWAY) as away:
+        except (StoreSilent, StoreDown, *REDIS_AWAY) as away:
             if health.was_ready:
                 raise
             health.waits = f"waiting for Redis: {away}"

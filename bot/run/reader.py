@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
-from bot.run.site import checks_in
-from graph.reading.handed_in import HandedIn, read_handed_in
+from bot.run.site import site_folder
+from graph.reading.handed_in import HandedIn, read_with_site
 from tools.apart import Apart, TookTooLong
 
 log = structlog.get_logger()
@@ -23,12 +23,7 @@ class ReaderApart:
 
     async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> HandedIn | None:
         try:
-            return await self.apart.run(read_with_site, self.kb_dir, self.programs, name, sha256, text, now)
+            return await self.apart.run(read_with_site, site_folder(self.kb_dir, "checks"), self.programs, name, sha256, text, now)
         except TookTooLong as why:
             log.warning("handed_in.not_read", name=name, sha256=sha256, why=str(why))
             return None
-
-
-def read_with_site(kb_dir: Path | None, programs: tuple[str, ...], name: str, sha256: str, text: str, now: datetime) -> HandedIn:
-    """As `read_handed_in`, in a process that knows nothing yet."""
-    return read_handed_in(name, sha256, text, now, checks_in(kb_dir, programs))

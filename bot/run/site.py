@@ -31,13 +31,8 @@ def site_checks(settings: Settings) -> Mapping[str, Check]:
     """Every check by id, the site's own among them. Raises BadSite, and Refusal where a folder of its programs is none."""
     if refused := [why for folder in settings.check_programs if (why := folder_refused(folder))]:
         raise Refusal("\n".join(f"{PREFIX}CHECK_PROGRAMS: {why}" for why in refused), 2)
-    return checks_in(settings.kb_dir, settings.check_programs)
-
-
-def checks_in(kb_dir: Path | None, programs: Sequence[str]) -> Mapping[str, Check]:
-    """The same by what it needs of the settings: they hold secrets, and no other process is given them. Raises BadSite."""
     try:
-        own = load_site_checks(*site_folder(kb_dir, "checks"), known=CHECKS, programs=programs)
+        own = load_site_checks(*site_folder(settings.kb_dir, "checks"), known=CHECKS, programs=settings.check_programs)
     except BadChecks as why:
         raise BadSite("its checks", why.problems) from why
     return {**CHECKS, **own}

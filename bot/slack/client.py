@@ -16,7 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.cards.blocks import Card
-from bot.slack.pace import Pace
+from bot.slack.pace import CallTurns, Pace
 from kb.redact import cleaned, cleaned_within
 
 SlackClient = AsyncWebClient
@@ -36,9 +36,9 @@ class PacedClient(AsyncWebClient):
     """Every call waits its turn, and one that Slack refused as too many comes again when Slack says, at most `tries` times more. Whatever is
     posted, streamed, uploaded or put into a form or a Home tab goes through here, and is clean."""
 
-    def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30) -> None:
+    def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30, others: CallTurns | None = None) -> None:
         super().__init__(token, base_url, timeout=timeout, retry_handlers=[])
-        self._pace, self._tries = Pace(), tries
+        self._pace, self._tries = Pace(others=others), tries
 
     async def api_call(self, api_method: str, **how: Any) -> AsyncSlackResponse:
         """As slack_sdk's, clean and paced."""
@@ -52,7 +52,7 @@ class PacedClient(AsyncWebClient):
             except SlackApiError as no:
                 if not (after := _rests(no)):
                     raise
-                gate.rest(after)
+                await gate.rest(after)
                 if not left:
                     raise
         raise AssertionError("unreachable")
@@ -72,9 +72,11 @@ def _rests(no: SlackApiError) -> float:
     return max(1.0, float(after)) if str(after).isdigit() else 1.0
 
 
-def slack_client(token: str, base_url: str = "https://slack.com/api/", *, tries: int = 3) -> AsyncWebClient:
-    """A client for the bot token; `tries` more after a 429, each when Slack says."""
-    return PacedClient(token, base_url, tries=tries)
+def slack_client(
+    token: str, base_url: str = "https://slack.com/api/", *, tries: int = 3, others: CallTurns | None = None
+) -> AsyncWebClient:
+    """A client for the bot token; `tries` more after a 429, each when Slack says. `others`: turns that it shares with other processes."""
+    return PacedClient(token, base_url, tries=tries, others=others)
 
 
 def said(card: Card) -> dict[str, Any]:

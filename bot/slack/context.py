@@ -23,6 +23,7 @@ from bot.policy.roles import ACTS, PersonRole, RoleTable, require
 from bot.refusal import Refusal
 from bot.slack.pane.pane import Pane
 from bot.slack.people import People
+from bot.store.share_waits import ShareWaits
 from bot.tasks import Background, InOrder
 from graph.conversation.said import Vocabulary
 from graph.ports import Progress
@@ -57,6 +58,30 @@ class Sends(Protocol):
     """Who takes the buttons that send tickets to a provider."""
 
     async def press(self, payload: dict[str, Any]) -> None: ...
+
+
+class Tracks(Protocol):
+    """Who takes what opens tickets in trackers: the buttons, and the form that they open."""
+
+    async def press(self, payload: Mapping[str, Any]) -> None: ...
+
+    async def submit(self, payload: Mapping[str, Any]) -> None: ...
+
+
+class Writes(Protocol):
+    """Who writes an incident down as a page and puts that into its thread."""
+
+    def begin(self, incident: str, place: Origin) -> None: ...
+
+
+class Tells(Protocol):
+    """Who takes what our people tell a customer: the button, the form, its preview."""
+
+    async def press(self, payload: dict[str, Any]) -> None: ...
+
+    async def preview(self, payload: dict[str, Any]) -> dict[str, Any]: ...
+
+    async def send(self, payload: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +122,16 @@ class Surface:
     """Who may do what."""
     sending: "Sends | None" = None
     """Where tickets are sent to a provider."""
+    tracking: "Tracks | None" = None
+    """Where tickets are opened in trackers."""
+    waits: ShareWaits | None = None
+    """What of customers waits for their share, where they are served."""
+    telling: "Tells | None" = None
+    """Where customers are told something."""
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """The inventory's groups and their hosts."""
+    writing: "Writes | None" = None
+    """Where incidents are written down."""
     patience: float = STORE_SECONDS
     """How long a click may take before it is acknowledged and goes on by itself."""
 

@@ -42,8 +42,9 @@ LONG = (
 )
 
 
-def manifest() -> dict[str, Any]:
-    """As Slack takes it under “From a manifest”."""
+def manifest(url: str = "") -> dict[str, Any]:
+    """As Slack takes it under “From a manifest”. `url`: where Slack sends everything to; without one it is Socket Mode."""
+    to, request = ({"url": url}, {"request_url": url}) if url else ({}, {})
     return {
         "display_information": {"name": "RackMedic", "description": DESCRIPTION, "long_description": LONG, "background_color": "#1d2b36"},
         "features": {
@@ -59,26 +60,27 @@ def manifest() -> dict[str, Any]:
                     "description": "What is open, what I understand, and the switch that stops every repair",
                     "usage_hint": "status | help | stop [why] | resume | delegate | break-glass",
                     "should_escape": True,
+                    **to,
                 }
             ],
         },
         "oauth_config": {"scopes": {"bot": sorted(SCOPES)}},
         "settings": {
-            "event_subscriptions": {"bot_events": sorted(EVENTS)},
-            "interactivity": {"is_enabled": True},
+            "event_subscriptions": {**request, "bot_events": sorted(EVENTS)},
+            "interactivity": {"is_enabled": True, **request},
             "org_deploy_enabled": False,
-            "socket_mode_enabled": True,
+            "socket_mode_enabled": not url,
             "token_rotation_enabled": False,
         },
     }
 
 
-def as_yaml() -> str:
-    """The text of deploy/slack/manifest.yaml."""
+def as_yaml(url: str = "") -> str:
+    """The text of deploy/slack/manifest.yaml, or of the variant for HTTP."""
     note = (
         "# Made by `python -m bot.slack.manifest`; a test keeps it so. Paste it at api.slack.com/apps → Create New App → From a manifest.\n"
     )
-    return note + yaml.safe_dump(manifest(), sort_keys=False, allow_unicode=True, width=120)
+    return note + yaml.safe_dump(manifest(url), sort_keys=False, allow_unicode=True, width=120)
 
 
 if __name__ == "__main__":

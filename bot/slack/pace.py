@@ -1,8 +1,9 @@
 """How fast Slack may be called: each method waits its turn once Slack has said that it was called too often, the most urgent call first.
 
-Slack counts by method and workspace (chat.postMessage by channel), so one gate serves all callers of this process. As long as Slack has
-refused nothing, nobody waits. After a 429 the method rests as long as Slack says, and then goes on one call at a time, as often as its tier
-allows, until nobody waits any more. Whoever would wait for too long is told so instead: they hold locks, and come again.
+Slack counts by method and workspace (chat.postMessage by channel), so one gate serves all callers of this process, and all processes take their
+turns from one row of them. As long as Slack has refused nothing, nobody waits. After a 429 the method rests as long as Slack says, and then goes
+on one call at a time, as often as its tier allows, until nobody waits any more. Whoever would wait for too long is told so instead: they hold
+locks, and come again.
 """
 
 import asyncio
@@ -12,8 +13,11 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from enum import IntEnum
+from typing import Protocol
 
 from slack_sdk.errors import SlackClientError
+
+from bot.refusal import TooEarly
 
 TIERS: Mapping[str, float] = {
     "chat.postMessage": 60,
@@ -54,66 +58,96 @@ def urgent(how: Urgency) -> Iterator[None]:
         urgency.reset(before)
 
 
-class SlackCrowded(SlackClientError):
+class SlackCrowded(SlackClientError, TooEarly):
     """Slack lets so little through now that this call had no turn in time. It was not sent."""
+
+
+class CallTurns(Protocol):
+    """The row of turns that several processes share. One that cannot be asked holds nobody back: Slack itself refuses."""
+
+    async def crowded(self, name: str) -> bool:
+        """Whether one of them was refused lately, so that all queue."""
+
+    async def take(self, name: str, each: float) -> float:
+        """Seconds until a turn that is the caller's alone."""
+
+    async def rest(self, name: str, seconds: float, each: float) -> None:
+        """Slack said: not before so long."""
+
+
+class NoOthers:
+    """One process alone."""
+
+    async def crowded(self, name: str) -> bool:
+        """Nobody else is in the way."""
+        return False
+
+    async def take(self, name: str, each: float) -> float:
+        """All turns are ours."""
+        return 0.0
+
+    async def rest(self, name: str, seconds: float, each: float) -> None:
+        """Nobody else is to be told."""
 
 
 class Gate:
     """One method's. Times are the loop's."""
 
-    def __init__(self, per_minute: float, longest: float = LONGEST) -> None:
+    def __init__(self, per_minute: float, longest: float = LONGEST, name: str = "", others: CallTurns | None = None) -> None:
         self._each, self._longest = 60 / per_minute, longest
+        self._name, self._others = name, others or NoOthers()
         self._free_at = 0.0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
-        self._called = False
+        self._calling: asyncio.Task[None] | None = None
 
     async def turn(self) -> None:
         """Return when the call may go out. SlackCrowded when that takes too long."""
         loop = asyncio.get_running_loop()
-        if not self._waiting and self._free_at <= loop.time():
+        if not self._waiting and self._free_at <= loop.time() and not await self._others.crowded(self._name):
             return
         mine: asyncio.Future[None] = loop.create_future()
         heapq.heappush(self._waiting, (urgency.get(), next(self._numbers), mine))
-        self._call(loop)
+        if self._calling is None or self._calling.done():
+            self._calling = asyncio.create_task(self._call())
         try:
             async with asyncio.timeout(self._longest):
                 await mine
         except TimeoutError:
             raise SlackCrowded(SlackCrowded.__doc__) from None
 
-    def rest(self, seconds: float) -> None:
+    async def rest(self, seconds: float) -> None:
         """Slack said: not before so long."""
         self._free_at = max(self._free_at, asyncio.get_running_loop().time() + seconds)
+        await self._others.rest(self._name, seconds, self._each)
 
-    def _call(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._called:
-            self._called = True
-            loop.call_at(max(self._free_at, loop.time()), self._next, loop)
+    async def _call(self) -> None:
+        """Call those who wait still, the most urgent first, unless Slack has said meanwhile that it is too early."""
+        loop = asyncio.get_running_loop()
+        while self._awaited():
+            ours = loop.time() + await self._others.take(self._name, self._each)
+            while (wait := max(ours, self._free_at) - loop.time()) > 0:  # noqa: ASYNC110 - a time that `rest` moves, nothing happens at it
+                await asyncio.sleep(wait)
+            if self._awaited():
+                heapq.heappop(self._waiting)[2].set_result(None)
+                self._free_at = loop.time() + self._each
 
-    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The most urgent of those who wait still, unless Slack has said meanwhile that it is too early."""
-        self._called = False
+    def _awaited(self) -> bool:
         while self._waiting and self._waiting[0][2].done():
             heapq.heappop(self._waiting)
-        if not self._waiting:
-            return
-        if self._free_at <= loop.time():
-            heapq.heappop(self._waiting)[2].set_result(None)
-            self._free_at = loop.time() + self._each
-        self._call(loop)
+        return bool(self._waiting)
 
 
 class Pace:
-    """The gates of one workspace."""
+    """The gates of one workspace. `others`: the turns that its processes share."""
 
-    def __init__(self, longest: float = LONGEST) -> None:
+    def __init__(self, longest: float = LONGEST, others: CallTurns | None = None) -> None:
         self._gates: dict[tuple[str, str], Gate] = {}
-        self._longest = longest
+        self._longest, self._others = longest, others
 
     def of(self, method: str, channel: str = "") -> Gate:
         """The gate of a method; posting has one for each channel."""
         key = (method, channel if method == "chat.postMessage" else "")
         if key not in self._gates:
-            self._gates[key] = Gate(TIERS.get(method, OTHERS), self._longest)
+            self._gates[key] = Gate(TIERS.get(method, OTHERS), self._longest, ":".join(filter(None, key)), self._others)
         return self._gates[key]

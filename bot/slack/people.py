@@ -5,6 +5,7 @@ What Slack does not tell is not guessed: `CannotTell` refuses.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -16,10 +17,10 @@ from bot.policy import channels as policy
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE
-from bot.store.shared import SharedMarks
+from bot.store.shared import ANSWERED, SharedAnswer, SharedMarks
 
 T = TypeVar("T")
-REMEMBER = 60.0
+REMEMBER = float(ANSWERED)
 FRESH = 10.0
 """Seconds for which an answer serves decisions: who approves may have lost that right for so long (SECURITY.md says so)."""
 MOST_REMEMBERED = 5000
@@ -33,8 +34,8 @@ class CannotTell(Refusal):
 
 
 class People:
-    """Questions about people and channels. `seconds` is a clock that never goes back, `fresh` for how many an answer serves decisions, `marks` what another
-    process heard of channels moments ago."""
+    """Questions about people and channels. `seconds` is a clock that never goes back, `fresh` for how many an answer serves decisions, `marks` what every
+    process heard of channels lately."""
 
     def __init__(
         self,
@@ -63,7 +64,11 @@ class People:
 
     async def shared(self, channel: str) -> bool:
         """Whether another organisation can read the channel, or will once it accepts."""
-        return await self._marked(channel) or await self._ask("shared", channel, self._shared)
+        told = await self._heard(channel)
+        if told is None:
+            return await self._ask("shared", channel, self._shared)
+        self._remember(("shared", channel), told.shared, told.age)
+        return told.shared
 
     async def turned(self, channel: str, *, shared: bool) -> None:
         """Slack tells that a channel is shared from now on, or no more: nothing that was known of it counts, in no process where it is shared."""
@@ -71,13 +76,13 @@ class People:
         if self._marks is not None:
             await (self._marks.set(channel) if shared else self._marks.drop(channel))
 
-    async def _marked(self, channel: str) -> bool:
-        """Where that cannot be read, nothing that we remember counts either."""
+    async def _heard(self, channel: str) -> SharedAnswer | None:
+        """What any process was told. Where that cannot be read, nothing that we remember counts either."""
         try:
-            return self._marks is not None and await self._marks.has(channel)
+            return await self._marks.known(channel) if self._marks is not None else None
         except (RedisError, OSError):
             self._known.pop(("shared", channel), None)
-            return False
+            return None
 
     async def members(self, group: str) -> frozenset[str]:
         """The user ids in a user group. CannotTell where Slack does not say: then nobody is in it."""
@@ -116,7 +121,11 @@ class People:
 
     async def _shared(self, channel: str) -> bool:
         row = (await self._client.conversations_info(channel=channel))["channel"]
-        return any(row.get(sign) for sign in ("is_ext_shared", "is_pending_ext_shared"))
+        shared = any(row.get(sign) for sign in ("is_ext_shared", "is_pending_ext_shared"))
+        if self._marks is not None:
+            with contextlib.suppress(RedisError, OSError):
+                await self._marks.told(channel, shared=shared)
+        return shared
 
     async def _members(self, channel: str) -> frozenset[str]:
         found: set[str] = set()
@@ -150,7 +159,10 @@ class People:
     async def _told(self, key: tuple[str, str], ask: Callable[[str], Awaitable[Any]]) -> Any:
         """What Slack says, and from when on it is known."""
         told = await ask(key[1])
+        self._remember(key, told)
+        return told
+
+    def _remember(self, key: tuple[str, str], told: Any, age: float = 0.0) -> None:
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
-        self._known[key] = (self._seconds(), told)
-        return told
+        self._known[key] = (self._seconds() - age, told)

@@ -29,7 +29,12 @@ class Names:
         self.pane_streams = f"{prefix}:pane:streams"
         self.actions_due = f"{prefix}:actions:due"
         self.provider_due = f"{prefix}:provider:due"
+        self.trackers_due = f"{prefix}:trackers:due"
+        self.trackers_heard = f"{prefix}:trackers:heard"
         self.salt = f"{prefix}:provider:salt"
+        self.waits = f"{prefix}:waits"
+        self.waits_why = f"{prefix}:waits:why"
+        self.waits_let_in = f"{prefix}:waits:let-in"
         self._prefix = prefix
 
     def of(self, incident: str, part: str = "") -> str:
@@ -74,6 +79,15 @@ class Names:
     def intake(self, kind: str, name: str) -> str:
         return f"{self._prefix}:intake:{kind}:{name}"
 
+    def alerts(self, part: str, name: str) -> str:
+        return f"{self._prefix}:alerts:{part}:{name}"
+
+    def heard(self, room: str, sign: str) -> str:
+        return f"{self._prefix}:heard:{room}:{sign}"
+
+    def tracker_ticket(self, tracker: str, sign: str) -> str:
+        return f"{self._prefix}:trackers:of:{tracker}:{sign}"
+
     def treated(self, host: str) -> str:
         return f"{self._prefix}:actions:treated:{host}"
 
@@ -82,6 +96,9 @@ class Names:
 
     def shared(self, channel: str) -> str:
         return f"{self._prefix}:shared:{channel}"
+
+    def turns(self, method: str) -> str:
+        return f"{self._prefix}:turns:{method}"
 
     def gpus(self, host: str) -> str:
         return f"{self._prefix}:gpus:{host}"
@@ -113,6 +130,7 @@ TABLE = (
     KeyForm("rm:pane:streams",               "hash: which message is the stream of which answer", "an hour after the last stream"),
     KeyForm("rm:pane:heard:*",               "that a direct message was heard", "after an hour"),
     KeyForm("rm:pane:ending:*",              "who ends an answer whose process died", "with that, or after a minute"),
+    KeyForm("rm:turns:*",                    "when the next call of a crowded method of Slack's may go out", "when nobody waits for one"),
     KeyForm("rm:seen:*",                     "the incident of something that was heard", "after 8 days"),
     KeyForm("rm:at:*",                       "the incident of a Slack thread", CLOSED),
     KeyForm("rm:concern:*",                  "zset: open incidents that concern a host, job or alert, by when they were opened", "with the last of them"),
@@ -143,13 +161,28 @@ TABLE = (
     KeyForm("rm:share:*:mentions",           "zset: what a customer asked for that was begun, by when", "an hour after the last"),
     KeyForm("rm:share:*:looks",              "zset: `SECONDS ITEM` of looks for a customer, by when they ended", "an hour after the last"),
     KeyForm("rm:share:*:usd:*",              "what a model cost for a customer on a day", "after two days"),
+    KeyForm("rm:waits",                      "zset: `INCIDENT TENANT` of what waits for a customer's share, by since when", "when its turn begins"),
+    KeyForm("rm:waits:why",                  "hash: over which limit each customer was last, and until when"),
+    KeyForm("rm:waits:let-in",               "set: incidents that wait and that one of our people let in", "when its turn begins"),
     KeyForm("rm:gpus:*",                     "who holds a host for a check that needs its GPUs", "with the check"),
     KeyForm("rm:ticket:*",                   "a ticket that a customer's own RackMedic sent", "8 days without an incident; then as its incident"),
     KeyForm("rm:provider:salt",              "under which names of the workload are signed away in tickets"),
     KeyForm("rm:provider:due",               "zset: incidents sent to the provider, by when to send or ask again", "when the provider has closed it"),
-    KeyForm("rm:incident:{*}:provider",      "hash: what is sent to the provider of an incident, and what came back", CLOSED),
+    KeyForm("rm:incident:{*}:provider",      "hash: what is sent to the provider of an incident, and what came back; or what it was told in answer", CLOSED),
+    KeyForm("rm:trackers:due",               "zset: `INCIDENT TRACKER` of tickets elsewhere, by when to send or ask again", "when nothing moves any more"),
+    KeyForm("rm:trackers:heard",             "hash: when each tracker last told us of news"),
+    KeyForm("rm:trackers:of:*",              "set: the incidents of a ticket of a tracker that tells us of news", "100 days after it was asked for last"),
+    KeyForm("rm:incident:{*}:tracker:*",     "hash: what is sent to a tracker of an incident, and what came back", CLOSED),
     KeyForm("rm:intake:heard:*",             "that a signed message was heard", "after 15 minutes"),
     KeyForm("rm:intake:count:*",             "how many tickets a customer sent in an hour", "after that hour"),
+    KeyForm("rm:alerts:now:*",               "the episode of a cause in a channel", "some time after the last of its alerts (docs/alerts.md)"),
+    KeyForm("rm:alerts:places:*",            "set: the channels in which episodes of a cause go on", "8 days after the last of them began"),
+    KeyForm("rm:alerts:by:*",                "the episode of an alert", "8 days after it last changed"),
+    KeyForm("rm:alerts:of:*",                "hash: the alerts of an episode", "8 days after the last of them"),
+    KeyForm("rm:alerts:about:*",             "hash: cause and channel of an episode, which routes led there, and what its incident was told", "likewise"),
+    KeyForm("rm:alerts:left:*",              "hash: how many alerts of an episode a sender counts and does not list", "likewise"),
+    KeyForm("rm:alerts:opened:*",            "how many episodes began lately", "after 10 minutes"),
+    KeyForm("rm:heard:*",                    "that a signed message to our HTTP port was heard", "after a quarter of an hour"),
     KeyForm("rm:courses",                    "hash: how each incident went", "with the ten thousandth after it"),
     KeyForm("rm:courses:age",                "zset: these incidents, by when they were opened", "likewise"),
     KeyForm("rm:feedback",                   "list: what people thought of diagnoses; the last ten thousand"),

@@ -51,6 +51,10 @@ class RedisShares:
             pipe.expire(key, HOUR)
             await pipe.execute()
 
+    async def rests(self, tenant: str, incident: str) -> None:
+        """An incident counts no more until an item of theirs begins in it."""
+        await awaited(self._redis.srem(self._names.share(tenant, "incidents"), incident))
+
     async def _begun(self, pipe: Pipeline, tenant: str, incident: str, item: str, decide: Decide) -> Over | None:
         names, now = self._names, self._clock.now()
         mentions, incidents = names.share(tenant, "mentions"), names.share(tenant, "incidents")

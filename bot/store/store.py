@@ -77,15 +77,27 @@ class Store:
                 return f"Redis at {_without_password(self.url or '')}"
 
     async def durability(self) -> Durability:
+        """What it keeps. Raises StoreSilent where it does not answer: that is no property of the store, and a process that took it for one
+        would run no remedy for as long as it lives."""
         if self.forgets:
             return Durability("memory", problems=(self.describe(),))
         try:
+            return await self._asked()
+        except REDIS_AWAY as e:
+            raise StoreSilent(f"{self.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+
+    async def _asked(self) -> Durability:
+        try:
             info: dict[str, Any] = await self.redis.info("server")
+        except REDIS_AWAY:
+            raise
         except RedisError as e:
-            return Durability(self.kind, problems=(f"{self.describe()} does not answer: {e}",))
+            return Durability(self.kind, problems=(f"{self.describe()} does not tell what it is: {e}",))
         version = str(info.get("redis_version", "unknown"))
         try:
             raw = {text_of(k): text_of(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
+        except REDIS_AWAY:
+            raise
         except RedisError as e:
             return Durability(
                 self.kind, version, problems=(*_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {e}")

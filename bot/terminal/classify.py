@@ -28,5 +28,5 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
     table.add_column("what it would be")
     for label, p in ranked:
         table.add_row(f"{p:.0%}", label, Text(taxonomy.title(label)))
-    paper().print(table)
+    paper(whole=True).print(table)
     return 0

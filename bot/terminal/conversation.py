@@ -1,4 +1,5 @@
-"""A thread played without Slack: a diagnosis and what people say to it, each message as one turn of the same graph. Nothing is approved here."""
+"""A thread played without Slack: a diagnosis and what people say to it, each message as one turn of the same graph. Nothing is approved here
+(`approving` does)."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -111,6 +112,7 @@ class PlayedThread:
     world: World
     wait: Callable[[], None] = no_wait
     watch: Callable[[Progress], Awaitable[None]] = unwatched
+    origin: Origin = HERE
     _last: LastWord = field(default_factory=LastWord)
     _inbox: list[Item] = field(default_factory=list)
     """What was said while it looked, and is not answered yet."""
@@ -152,6 +154,14 @@ class PlayedThread:
         self.wait()
         return await self._answered([self._heard(reply, attachments)])
 
+    async def state_of(self, incident: str) -> Incident:
+        """As its last turn left it."""
+        return self._state
+
+    async def hear(self, item: Item) -> Report:
+        """The turn of something that nobody said: news about a fix."""
+        return await self._turn(item, ())
+
     def _called_by(self, first: Item) -> None:
         self._incident = first.incident
         if opening := _OPENS.match(first.text):  # whom the first message calls is who answers it
@@ -173,7 +183,7 @@ class PlayedThread:
         self._ran.clear()
         self._coming = [one.item for one in meanwhile if one.item]
         self._inbox = [waiting for waiting in self._inbox if waiting.id != item.id]
-        self._state, report = await self._turns.run(item, HERE)
+        self._state, report = await self._turns.run(item, self.origin)
         self._inbox, self._coming = [*self._inbox, *self._coming], []
         self._last.spoke(report)
         return report
@@ -181,7 +191,9 @@ class PlayedThread:
     def _heard(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> HeardReply:
         """The reply as it is understood, and as an inbox item; none of our business is no item. A file is always our business."""
         ports, now = self.world.ports, self.world.ports.clock.now()
-        said = read(without_us(reply.text, self._last.us), vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE), now)
+        said = read(
+            without_us(reply.text, self._last.us), vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, self.origin), now
+        )
         what = heed(said, self._last.heard(reply, self._state, now))
         said = as_answer(said) if what is Heed.TAKE else said
         if what is Heed.SILENCE and not attachments:

@@ -20,7 +20,7 @@ from bot.terminal.document import document
 from bot.terminal.paper import paper
 from bot.terminal.report import report_text, told_text
 from bot.terminal.requests import DiagnoseRequest
-from bot.terminal.shared import looking, note_without_inventory, stage_of
+from bot.terminal.shared import looking, note_without_inventory, refuse_without_inventory, stage_of
 from graph.ports import Progress
 from graph.reading.files import handed_in
 from graph.report import Report
@@ -37,7 +37,7 @@ BETWEEN = 60.0
 
 async def diagnose_once(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
     """Diagnose and print, and what became of each reply where some are given; the exit code. Raises Refusal for what cannot be asked."""
-    note_without_inventory(settings, request.inventory, request.case)
+    (refuse_without_inventory if request.hosts else note_without_inventory)(settings, request.inventory, request.case)
     stage = stage_of(request.case)
     async with looking(settings, request.inventory, stage) as world:
         state, report, told = await _turns(world, first_message(world, request, stage), request, stage, quiet=as_json)

@@ -16,16 +16,19 @@ from bot.settings import PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackAway, installation
 from bot.store.ledger_keys import has_key, ledger_key, older_keys
 from bot.store.store import Store, StoreUnavailable, open_store
+from bot.terminal.examination.channels import channel_findings
 from bot.terminal.examination.finding import Finding, State, findings_table
 from bot.terminal.examination.hosts import host_findings
-from bot.terminal.examination.links import intake_findings, provider_findings
+from bot.terminal.examination.links import alert_findings, intake_findings, provider_findings
 from bot.terminal.examination.policy import policy_findings
 from bot.terminal.examination.schedulers import scheduler_findings
+from bot.terminal.examination.trackers import hook_findings, tracker_findings
 from bot.terminal.paper import paper
-from tools.inventory.hosts import BadInventory, ChannelRow, Inventory
+from tools.inventory.hosts import BadInventory, Inventory
 from tools.inventory.ranges import BadRange
 from tools.inventory.sources.open import open_inventory
 from tools.ledger.book import Book
+from tools.ledger.record import StoreDown
 from tools.retention import DAY, kept
 from tools.ssh.client import Limits, Ssh
 
@@ -51,6 +54,7 @@ async def examined(settings: Settings, hosts: str = "") -> list[Finding]:
         lambda: _knowledge(settings),
         lambda: _model(settings),
         lambda: provider_findings(settings),
+        lambda: tracker_findings(settings),
         lambda: _hosts(settings, hosts),
         lambda: asyncio.to_thread(retention_findings, settings, time.time()),
     ]
@@ -60,15 +64,23 @@ async def examined(settings: Settings, hosts: str = "") -> list[Finding]:
 async def _store(settings: Settings) -> list[Finding]:
     try:
         store = await open_store(settings.redis_url or None, settings.data_dir)
-    except StoreUnavailable as why:
+        try:
+            return await _kept_in(store, settings)
+        finally:
+            await store.aclose()
+    except (StoreUnavailable, StoreDown) as why:
         return [Finding("redis", "fail", str(why), f"start it or change {PREFIX}REDIS_URL")]
-    try:
-        durability = await store.durability()
-        state: State = "ok" if durability.survives else "warn"
-        mend = "; ".join(durability.problems) or ("" if durability.survives else "apt-get install redis-server, see deploy/redis.conf")
-        return [Finding("redis", state, store.describe(), mend), await _ledger_keys(settings, store)]
-    finally:
-        await store.aclose()
+
+
+async def _kept_in(store: Store, settings: Settings) -> list[Finding]:
+    durability = await store.durability()
+    state: State = "ok" if durability.survives else "warn"
+    mend = "; ".join(durability.problems) or ("" if durability.survives else "apt-get install redis-server, see deploy/redis.conf")
+    return [
+        Finding("redis", state, store.describe(), mend),
+        await _ledger_keys(settings, store),
+        *await hook_findings(settings, store.redis),
+    ]
 
 
 async def _ledger_keys(settings: Settings, store: Store) -> Finding:
@@ -105,7 +117,8 @@ async def _slack(settings: Settings) -> list[Finding]:
     if app.lacking:
         lacking = f"scopes missing: {' '.join(app.lacking)}"
         return [Finding("slack", "fail", lacking, "update the app from `rackmedic manifest` and reinstall it")]
-    return [Finding("slack", "ok", f"{app.user} in {app.team}")]
+    how = f"events over HTTP on port {settings.http_port}" if settings.slack_signing_secret else "Socket Mode"
+    return [Finding("slack", "ok", f"{app.user} in {app.team}, {how}")]
 
 
 async def _knowledge(settings: Settings) -> list[Finding]:
@@ -190,19 +203,12 @@ async def _hosts(settings: Settings, hosts: str) -> list[Finding]:
         return [Finding("inventory", "fail", str(why), "name hosts of the inventory with --hosts")]
     return [
         *intake_findings(settings, inventory),
+        *await alert_findings(settings, inventory),
         *await policy_findings(settings, inventory),
         Finding("inventory", "ok", f"{len(inventory.hosts)} hosts, {len(inventory.channels)} channels"),
-        *(channel_finding(row) for row in inventory.channels),
+        *await channel_findings(settings, inventory),
         *await _reach(settings, inventory, names),
     ]
-
-
-def channel_finding(row: ChannelRow) -> Finding:
-    """How a channel is bound, and when it is answered in."""
-    whose = f"customer {row.tenant}" if row.kind == "tenant" else "operators"
-    hosts = f"groups {', '.join(row.groups)}" if row.groups else "all of its hosts" if row.tenant else "all hosts"
-    answers = "answers mentions only" if row.mention_only else "answers what it is plainly asked in its threads"
-    return Finding("channel", "ok", f"{row.name or row.channel}: {whose}, {hosts}, {answers}")
 
 
 async def _reach(settings: Settings, inventory: Inventory, names: list[str]) -> list[Finding]:

@@ -1,5 +1,6 @@
 """The edge of every command: settings in, an exit code out, one sentence on stderr instead of a traceback. Imports nothing heavy."""
 
+import contextlib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -12,9 +13,21 @@ T = TypeVar("T")
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
-    """One sentence on stderr and out."""
-    typer.echo(f"rackmedic: {message}", err=True)
+    """One sentence on stderr and out; what of it is a stranger's commands no terminal."""
+    complain(message)
     raise typer.Exit(code)
+
+
+def complain(message: str) -> None:
+    """One sentence on stderr."""
+    from kb.redact import visible
+
+    typer.echo(f"rackmedic: {visible(letters(message))}", err=True)
+
+
+def letters(text: str) -> str:
+    """The text with `?` for bytes that were none of UTF-8, which no store, file or model takes."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def answer(ask: Callable[[], T]) -> T:
@@ -25,6 +38,10 @@ def answer(ask: Callable[[], T]) -> T:
         fail(str(why), why.code)
 
 
+AGAIN = 1.0
+"""Seconds that what was interrupted has for putting things in order before it is told again."""
+
+
 def run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run an async command; its value is the exit code, Ctrl-C is 130."""
     import asyncio
@@ -33,11 +50,28 @@ def run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
 
     calm()
     try:
-        code = answer(lambda: asyncio.run(work()))
+        code = answer(lambda: asyncio.run(_until_interrupted(work)))
     except (KeyboardInterrupt, asyncio.CancelledError):  # asyncio passes the latter on where something else cancelled us in the same moment
         typer.echo("interrupted", err=True)
         code = 130
     raise typer.Exit(code)
+
+
+async def _until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Ctrl-C cancels until that is heard: before Python 3.12 `asyncio.wait_for` loses a cancellation that comes in the moment its wait ends."""
+    import asyncio
+    import signal
+
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def stop() -> None:
+        if task is not None and not task.done():
+            task.cancel()
+            loop.call_later(AGAIN, stop)
+
+    with contextlib.suppress(ValueError, RuntimeError):  # a thread beside the main one hears no signals
+        loop.add_signal_handler(signal.SIGINT, stop)
+    return await work()
 
 
 def settings(config: Path | None) -> Any:

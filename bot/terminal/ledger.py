@@ -4,11 +4,12 @@ import contextlib
 import getpass
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
+from bot.actions.due import ActionIndex
 from bot.refusal import Refusal
 from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
@@ -93,10 +94,19 @@ def _let_go(group: str, tripped: bool) -> str:
 
 async def set_back(settings: Settings) -> int:
     """The ledger's clock, which a machine that ran ahead had taken along, to this machine's."""
-    async with _ledger(settings) as ledger:
-        await ledger.rewind_clock(who())
+    async with _store(settings) as store:
+        ledger = await open_ledger(settings, store, NO_HOSTS, WallClock(), changing=True)
+        await _tell(store, await ledger.rewind_clock(who()))
     print("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed anew")
     return 0
+
+
+async def _tell(store: Store, ended: Sequence[str]) -> None:
+    """Whoever drives actions next tells their incidents first that these are over, so that they are proposed anew. Without it they hear of it
+    when their ladders are looked at, within a minute."""
+    index = ActionIndex(store.redis, WallClock())
+    for approval in ended:
+        await index.look_at(approval)
 
 
 async def rotate(settings: Settings, *, as_json: bool) -> int:
@@ -111,6 +121,7 @@ async def rotate(settings: Settings, *, as_json: bool) -> int:
             anew = await ledger.rotate(who())
         except Refused as why:
             raise Refusal(str(why)) from why
+        await _tell(store, anew)
         now = await ledger.keys()
     if as_json:
         print(

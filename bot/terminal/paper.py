@@ -1,6 +1,7 @@
 """What commands print on: as wide as the terminal, or as wide as what is written where somebody pipes it on. Nothing is cut for a pipe."""
 
 import shutil
+import sys
 
 from rich.console import Console, RenderableType
 from rich.constrain import Constrain
@@ -13,9 +14,9 @@ PIPED = 10_000
 LINE = 80
 
 
-def paper() -> Console:
-    """Standard output. COLUMNS wins over both."""
-    return Console(width=shutil.get_terminal_size((PIPED, 50)).columns)
+def paper(*, whole: bool = False) -> Console:
+    """Standard output. COLUMNS wins over both, except for what is `whole` where it is no terminal: a table in which a script looks for words."""
+    return Console(width=PIPED if whole and not sys.stdout.isatty() else shutil.get_terminal_size((PIPED, 50)).columns)
 
 
 def line(title: TextType = "", style: str = "rule.line") -> RenderableType:

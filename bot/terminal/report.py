@@ -25,8 +25,11 @@ COLOURS = {"diagnosed": "bold red", "no_fault": "bold green", "abstained": "bold
 OF_ASKED: Mapping[Found, str] = {"fault": "bold red", "nothing": "bold green", "odd": "bold yellow", "blind": "bold yellow"}
 
 
-def report_text(state: Incident, report: Report) -> RenderableType:
-    """The whole report as one renderable."""
+NOWHERE = "would be put up for approval, in this order (a terminal approves nothing)"
+
+
+def report_text(state: Incident, report: Report, *, decided: str = "") -> RenderableType:
+    """The whole report as one renderable. `decided`: how its actions go on, where they can be decided."""
     rows = IncidentRows(state)
     parts: list[RenderableType] = [line(rows.id), Text(report.headline or report.outcome, style=_colour(report))]
     parts += [Text(visible(report.changed))] if report.changed else []
@@ -37,7 +40,7 @@ def report_text(state: Incident, report: Report) -> RenderableType:
     if report.also_seen:
         parts.append(Text("\nalso seen", style="bold"))
         parts += [part for cause in report.root_causes if cause.label in report.also_seen for part in _cause(cause)]
-    parts += _list("would be put up for approval, in this order (a terminal approves nothing)", [_action(row) for row in report.actions])
+    parts += _list(decided or NOWHERE, [_action(row) for row in report.actions])
     parts += _list("for people to do", report.by_hand)
     parts += _list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
     parts += _list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])

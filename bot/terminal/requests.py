@@ -3,6 +3,7 @@
 Each raises Refusal with the option at fault and the mend, code 2.
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,18 +80,30 @@ class DryRunRequest:
         _refuse_absent(self.case)
 
 
-def read_logs(paths: Iterable[Path]) -> tuple[tuple[str, str], ...]:
-    """Name and text of each `--attach`. Raises Refusal for one that cannot be read or is too large to be of use."""
-    return tuple((path.name, _text(path)) for path in paths)
+def read_logs(paths: Iterable[Path], option: str = "--attach") -> tuple[tuple[str, str], ...]:
+    """Name and text of each file that was handed in by `option`. Raises Refusal for one that cannot be read or is too large to be of use."""
+    return tuple((path.name, _text(path, option)) for path in paths)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, option: str) -> str:
     try:
-        if path.stat().st_size > LARGEST_LOG:
-            raise Refusal(f"--attach {path}: larger than {LARGEST_LOG >> 20} MiB; cut it to the hour of the failure", 2)
-        return path.read_bytes().decode("utf-8", "replace")
+        with path.open("rb") as file:  # a pipe and a device have no size that could be asked
+            content = file.read(LARGEST_LOG + 1)
     except OSError as why:
-        raise Refusal(f"--attach {path}: {why.strerror}", 2) from why
+        raise Refusal(f"{option} {path}: {why.strerror}", 2) from why
+    except ValueError as why:
+        raise Refusal(f"{option} {str(path)!r:.80}: no file can be called so", 2) from why
+    if len(content) > LARGEST_LOG:
+        raise Refusal(f"{option} {path}: larger than {LARGEST_LOG >> 20} MiB; cut it to the hour of the failure", 2)
+    return content.decode("utf-8", "replace")
+
+
+def piped_text() -> str:
+    """All that is piped in. Raises Refusal for what is too large to be of use."""
+    content = sys.stdin.buffer.read(LARGEST_LOG + 1)
+    if len(content) > LARGEST_LOG:
+        raise Refusal(f"-: larger than {LARGEST_LOG >> 20} MiB; cut it to the hour of the failure", 2)
+    return content.decode("utf-8", "replace")
 
 
 def replies_of(path: Path | None) -> "tuple[ThreadReply, ...] | None":
@@ -102,11 +115,11 @@ def replies_of(path: Path | None) -> "tuple[ThreadReply, ...] | None":
     return read_replies(path)
 
 
-def picture_kind(out: Path) -> Literal["png", "svg"]:
+def picture_kind(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
     """`png` or `svg`, by the name; Refusal otherwise, and where there is no folder to write into."""
     kind = out.suffix.lower().removeprefix(".")
     if kind != "png" and kind != "svg":
-        raise Refusal(f"--out {out}: a heat map is written as .png or .svg", 2)
+        raise Refusal(f"--out {out}: {what} is written as .png or .svg", 2)
     if not out.absolute().parent.is_dir():
         raise Refusal(f"--out {out}: there is no folder {out.parent}", 2)
     return "png" if kind == "png" else "svg"

@@ -12,6 +12,7 @@ from rich.text import Text
 from bot.cards.incidents.feedback import REASONS
 from bot.desk.course import Summary, percentile, summed
 from bot.desk.courses import Courses
+from bot.postmortem.inside import duration
 from bot.run.logs import set_up_logs
 from bot.run.world import WallClock
 from bot.settings import Settings
@@ -38,6 +39,9 @@ def stats_document(summary: Summary) -> dict[str, Any]:
         "schema": 1,
         "incidents": summary.incidents,
         "outcomes": dict(summary.outcomes),
+        "checked": summary.checked,
+        "right": summary.right,
+        "accuracy": round(summary.right / summary.checked, 4) if summary.checked else None,
         "by_label": {
             label: {
                 "diagnosed": row.diagnosed,
@@ -63,8 +67,9 @@ def stats_text(summary: Summary, days: int) -> Group:
     if not summary.incidents:
         return Group(Text(f"No incident in the last {days} days."))
     lines = [
-        f"{summary.incidents} incidents in {days} days: "
+        f"{summary.incidents} incident{'s' * (summary.incidents != 1)} in {days} days: "
         + ", ".join(f"{n} {what.replace('_', ' ')}" for what, n in summary.outcomes.items()),
+        _accuracy(summary),
         f"to the diagnosis: {_in_words(summary.to_diagnosis)}; to recovery: {_in_words(summary.to_recovery)}",
         f"feedback: {summary.up} useful, {summary.down} not"
         + "".join(f"; {REASONS.get(why, why).lower()}: {n}" for why, n in summary.reasons.items()),
@@ -77,10 +82,16 @@ def stats_text(summary: Summary, days: int) -> Group:
     return Group(*(Text(line) for line in lines), table, *said)
 
 
+def _accuracy(summary: Summary) -> str:
+    if not summary.checked:
+        return "accuracy: not known, nobody closed one with its cause"
+    return f"accuracy: right in {summary.right} of {summary.checked} that people closed with their cause ({summary.right / summary.checked:.0%})"
+
+
 def _in_words(values: Sequence[float]) -> str:
     half, most = percentile(values, 0.5), percentile(values, 0.9)
     return (
-        f"half within {half:.0f} s, nine of ten within {most:.0f} s ({len(values)})"
+        f"half within {duration(half)}, nine of ten within {duration(most)} (of {len(values)})"
         if half is not None and most is not None
         else "none yet"
     )

@@ -37,8 +37,9 @@ def export_ticket(
 ) -> None:
     """Write what your provider needs of an incident: hypotheses with verdicts, facts, versions, logs as templates, what was tried and said.
 
-    Names of models, data, programs, people, addresses and hosts that are not in question leave as signatures alone; the salt stays in your
-    Redis. Nothing is sent.
+    Names of models, data, programs, people, addresses and hosts that are not in question leave as signatures alone.
+
+    The salt of those stays in your Redis. Nothing is sent.
     """
     settings = settings_of(config)
     from bot.terminal.shared import replace_inventory

@@ -6,8 +6,10 @@ import re
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from bot.store.private_redis import BINARIES
 from deploy.lab.container import groups, members, remove_groups
 from deploy.lab.layout import NODES, Rack
 from deploy.lab.programs import LabRefusal, succeeds
@@ -19,6 +21,7 @@ NSPAWN = Path("/run/systemd/nspawn")
 def take_down(rack: Rack) -> None:
     """Nothing of the rack is left afterwards. Raises LabRefusal where something would not go."""
     _end_processes(rack)
+    end_beside(rack)
     for node in NODES:
         _unlock(rack.root(node), rack.unit(node))
     _unmount(rack)
@@ -39,6 +42,7 @@ def take_down(rack: Rack) -> None:
 def remains(rack: Rack) -> list[str]:
     """What of it is still there, in words."""
     left = [f"process {pid}" for node in NODES for pid in members(rack.unit(node))]
+    left += [f"process {pid} beside it" for pid in beside(rack)]
     left += [f"mount {path}" for path in _mounts(rack)]
     left += [f"interface {rack.bridge}"] if Path(f"/sys/class/net/{rack.bridge}").exists() else []
     left += [f"network namespace {rack.unit(node)}" for node in NODES if Path(f"/run/netns/{rack.unit(node)}").exists()]
@@ -46,9 +50,34 @@ def remains(rack: Rack) -> list[str]:
     return left + ([f"folder {rack.folder}"] if rack.folder.exists() else [])
 
 
+def beside(rack: Rack) -> list[int]:
+    """Processes of this machine itself that are the rack's: its bot, and that one's Redis, which outlives a bot that was killed."""
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and _is_beside(path, rack)]
+
+
+def _is_beside(process: Path, rack: Rack) -> bool:
+    """The bot goes by its settings; a Redis by its folder, as its own environment is overwritten by its title. Somebody's shell is neither."""
+    try:
+        settings = (process / "environ").read_bytes().split(b"\0")
+        ours = f"RACKMEDIC_DATA_DIR={rack.data}".encode() in settings
+        server = (process / "comm").read_text().strip() in BINARIES
+        return ours or (server and (process / "cwd").readlink().is_relative_to(rack.data))
+    except OSError:
+        return False  # it is gone, or another's
+
+
+def end_beside(rack: Rack) -> None:
+    """Before its folder goes: afterwards nobody knows them any more."""
+    _end(lambda: set(beside(rack)), rack)
+
+
 def _end_processes(rack: Rack) -> None:
+    _end(lambda: {pid for node in NODES for pid in members(rack.unit(node))}, rack)
+
+
+def _end(living: Callable[[], set[int]], rack: Rack) -> None:
     until = time.monotonic() + SECONDS
-    while found := {pid for node in NODES for pid in members(rack.unit(node))}:
+    while found := living():
         for pid in found:
             _kill(pid)
         if time.monotonic() > until:

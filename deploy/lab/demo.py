@@ -53,4 +53,4 @@ async def on_the_rack(rack: Rack, environ: Mapping[str, str], port: int = 0) -> 
         ControlServer(gpus.cluster) as control,
         SlackSandbox(port=port, cluster_url=control.url, manifest=manifest) as slack,
     ):
-        return await play(rack_world(rack, slack, rack.folder / "data"), environ, rack.folder / "bot.log", INVITATION)
+        return await play(rack_world(rack, slack, rack.data), environ, rack.folder / "bot.log", INVITATION)

@@ -120,6 +120,7 @@ class RackGpus:
         self.calls.append((host, *argv))
         self._follow(host, boot)
         answer = self._dead[host] if host in self._dead and argv[0] == "nvidia-smi" else self._answer(host, argv)
+        self.cluster.heard.note(host, argv, answer)
         if answer.hangs:
             await self._freed.wait()
         return web.Response(status=200 + answer.status, body=answer.stdout + answer.stderr)

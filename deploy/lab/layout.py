@@ -81,6 +81,11 @@ class Rack:
         return self.folder / "shared"
 
     @property
+    def data(self) -> Path:
+        """The data folder of the bot that `demo` starts beside it."""
+        return self.folder / "data"
+
+    @property
     def gateway(self) -> str:
         """The address of this machine itself, as the nodes see it."""
         return f"10.77.{self.number}.1"

@@ -5,11 +5,13 @@ Everything lives in one temporary folder and dies with this process.
 
 import asyncio
 import contextlib
+import secrets
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -65,28 +67,65 @@ class Sandbox:
     settings: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class HttpDoor:
+    """Where a bot in HTTP mode listens, and `url`, under which Slack finds it, a proxy's perhaps."""
+
+    port: int
+    url: str = ""
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    @property
+    def address(self) -> str:
+        return self.url or f"http://127.0.0.1:{self.port}/slack/events"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return {"RACKMEDIC_SLACK_SIGNING_SECRET": self.secret, "RACKMEDIC_HTTP_PORT": str(self.port)}
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
 @contextlib.asynccontextmanager
 async def sandbox(
-    directory: Path, nodes: int = NODES, port: int = 0, job: str = JOB, scheduler: str = "slurm", language: str = ""
+    directory: Path,
+    nodes: int = NODES,
+    port: int = 0,
+    job: str = JOB,
+    scheduler: str = "slurm",
+    language: str = "",
+    http: HttpDoor | None = None,
 ) -> AsyncIterator[Sandbox]:
     """Start cluster, control and Slack on loopback; stop them all afterwards. `job` runs on all nodes; empty: none does. `scheduler` is whom
-    the inventory names: the cluster's controller has the commands of both. `language`: that of the customer, where there is one."""
+    the inventory names: the cluster's controller has the commands of both. `language`: that of the customer, where there is one. `http`: where
+    the bot hears Slack over HTTP, in place of Socket Mode."""
     cluster = Cluster.of("dgx-h100-8", nodes=[f"gpu-{n:03d}" for n in range(1, nodes + 1)], job=job, controller="ctl-1")
     async with (
         SshCluster(cluster, directory / "cluster", scheduler=scheduler) as ssh,
         ControlServer(cluster) as control,
-        SlackSandbox(port=port, cluster_url=control.url, manifest=yaml.safe_load(MANIFEST.read_text())) as slack,
+        SlackSandbox(
+            port=port,
+            cluster_url=control.url,
+            manifest=yaml.safe_load(MANIFEST.read_text()),
+            events_url=http.address if http else "",
+            signing_secret=http.secret if http else "",
+        ) as slack,
     ):
         inventory = directory / "inventory.yaml"
         site = ssh.inventory() | {"channels": CHANNELS}
         inventory.write_text(yaml.safe_dump(with_customer(site, language) if language else site, sort_keys=False))
         settings = {
             "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
-            "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
             "RACKMEDIC_SLACK_API_URL": slack.api_url,
             "RACKMEDIC_INVENTORY": str(inventory),
             "RACKMEDIC_DATA_DIR": str(directory / "data"),
             "RACKMEDIC_CUSTOMERS": str(bool(language)).lower(),
+            **(http.settings if http else {"RACKMEDIC_SLACK_APP_TOKEN": slack.app_token}),
         }
         yield Sandbox(slack, cluster, ssh, settings)
 
@@ -117,10 +156,10 @@ async def bot(world: BotsWorld, environ: Mapping[str, str], log: Path) -> AsyncI
                 await child.wait()
 
 
-async def demo(environ: Mapping[str, str], port: int = 0) -> int:
-    """Run until Ctrl-C; prints the page's address. Returns the exit code."""
+async def demo(environ: Mapping[str, str], port: int = 0, *, http: bool = False) -> int:
+    """Run until Ctrl-C; prints the page's address. `http`: Slack tells the bot over HTTP. Returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
-        async with sandbox(Path(folder), port=port, language="en") as world:
+        async with sandbox(Path(folder), port=port, language="en", http=HttpDoor(free_port()) if http else None) as world:
             return await play(world, environ, Path(folder) / "bot.log", INVITATION)
 
 

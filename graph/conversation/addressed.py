@@ -73,6 +73,7 @@ AFTER_CLOSING: Final = frozenset(
         Intent.HOST_STATE,
         Intent.GROUP_STATE,
         Intent.SHOW_OUTPUT,
+        Intent.SHOW_PICTURE,
         Intent.EXPLAIN,
         Intent.WHY_NOT,
         Intent.COMPARE,

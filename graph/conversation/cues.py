@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from graph.conversation.intents import Intent
 from graph.conversation.mentions import Mentions, exclusive
-from graph.conversation.rules import RULES, CueRow
+from graph.conversation.rules import RULES
+from graph.conversation.rules.row import CueRow
 from graph.conversation.words import ELSEWHERE, IDEAS, NEUTRAL, WEAK
 
 KNOWN, ODD, STRANGE, ELSE = 0.4, 0.75, 1.0, 2.0

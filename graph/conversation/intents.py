@@ -16,6 +16,7 @@ class Intent(StrEnum):
     HOST_STATE = "host_state"
     GROUP_STATE = "group_state"
     SHOW_OUTPUT = "show_output"
+    SHOW_PICTURE = "show_picture"
     EXPLAIN = "explain"
     WHY_NOT = "why_not"
     COMPARE = "compare"
@@ -67,6 +68,7 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.HOST_STATE:      IntentRow("what about gpu-002?", "what I know of a host, and when it was read"),
     Intent.GROUP_STATE:     IntentRow("how are the others?", "the same of several hosts, a group, or all"),
     Intent.SHOW_OUTPUT:     IntentRow("show dmesg of gpu-002", "what a check printed, as text, file or picture"),
+    Intent.SHOW_PICTURE:    IntentRow("show the timeline", "the timeline, the bandwidth, or the tree of what was ruled out, as a picture and as text"),
     Intent.EXPLAIN:         IntentRow("why?", "the evidence behind the cause, or behind one that you name", "why"),
     Intent.WHY_NOT:         IntentRow("why not the network?", "what speaks against a cause"),
     Intent.COMPARE:         IntentRow("compare gpu-001 and gpu-002", "what differs between hosts"),

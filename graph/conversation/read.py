@@ -1,7 +1,7 @@
 """A message → what it asks for, by rules alone. Pure and bounded; what the rules cannot tell is said to be so, with the nearest intents."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -28,10 +28,10 @@ MOST_LABELS = 8
 _PLAINLY: Final = frozenset({"stop", "halt", "abort", "quit"})
 """Whoever says so is heard before anything else that the message asks."""
 _TAKEN_BACK = re.compile(
-    r"(?i)\S[\s,;:.!…()–—-]+(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
+    r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
     r"|(?:hold on|never ?mind|forget (?:it|that)|(?:no,? )?(?:please )?(?:don'?t|do not)|no)[\s.!…]*$)"
 )
-"""What somebody says who thinks better of what they have just asked for."""
+"""What somebody says who thinks better of what they have just asked for, behind a word of theirs: each run of marks is tried once."""
 _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inute|our)?s?\b")
 
 
@@ -118,7 +118,13 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
         at=until(text, now) if intent is Intent.PAUSE else _since(text, parts, now),
         audience="manager" if "manager" in ideas else "ticket" if "ticket" in ideas else "",
         form="picture" if "picture" in ideas else "file" if "file" in ideas else "",
+        picture=_picture(ideas) if intent is Intent.SHOW_PICTURE else "",
     )
+
+
+def _picture(ideas: Collection[str]) -> str:
+    """Which of those that are no numbers of GPUs; what was ruled out is the tree."""
+    return "timeline" if "timeline" in ideas else "bandwidth" if "curve" in ideas else "walk"
 
 
 def _since(text: str, parts: Sequence[Clause], now: datetime) -> datetime | None:

@@ -49,6 +49,8 @@ class Said(Stored):
     """`manager` or `ticket`, for a summary."""
     form: str = ""
     """`file` or `picture`, where output is wanted as one."""
+    picture: str = ""
+    """`timeline`, `walk` or `bandwidth`, where one of these is to be drawn."""
     suggestions: tuple[Intent, ...] = ()
     """The two nearest intents, where none was understood."""
 

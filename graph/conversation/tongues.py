@@ -41,7 +41,7 @@ GERMAN: Final = """
     eben= etwa= vielleicht=maybe sonst=other in_ordnung=okay gibt_es=is_there
     was_neues=any_news schon_was=any was_gefunden=any_found schon_etwas=any
     ok=okay gesund=healthy kaputt=broken betroffen=affected normal=normal
-    geht=works geht_es=is_doing gehts=is_doing lauft=works laeuft=works
+    geht=works geht_es=is_doing gehts=is_doing geht_es_wieder=works_again gehts_wieder=works_again lauft_es_wieder=works_again lauft=works laeuft=works
     laufen=working funktioniert=works funktionieren=works tut=works stand=status
     zustand=state lage=status neues=news neuigkeiten=news los=going_on
     gefunden=found fertig=done weit=far weiter=next sauber=clean fehler=error
@@ -84,7 +84,8 @@ GERMAN: Final = """
     dankeschon=thanks besten_dank=thanks gut=good gute=good guten=good
     prima=great klasse=great toll=great arbeit=work gut_gemacht=well_done
     morgen=morning hallo=hello servus=hello moin=hello tschuss=bye abend=evening
-    wer_bist_du=who_are_you
+    wer_bist_du=who_are_you zeitleiste=timeline zeitstrahl=timeline zeitachse=timeline chronologie=timeline ablauf=timeline baum=tree
+    ursachenbaum=tree entscheidungsbaum=tree kurve=curve bandbreite=bandwidth bandbreitenkurve=curve nachrichtengrosse=message_size bild=picture
 """
 FRENCH: Final = """
     je=i j=i moi=me me=me m=me mon=my ma=my mes=my tu=you te=you
@@ -145,6 +146,7 @@ FRENCH: Final = """
     faites_le=do_it refuse=rejected rejette=reject clique=click
     avant=before deja_arrive=happened_before arrive=happened connu=known dangereux=dangerous
     risque=risk faux=wrong probleme=problem incident=incident
+    chronologie=timeline frise=timeline deroule=timeline arbre=tree courbe=curve courbes=curve bande_passante=bandwidth
     merci=thanks merci_beaucoup=thanks beaucoup=much bon_travail=good_job beau_travail=good_job
     parfait=perfect genial=great bravo=well_done super=super bonjour=hello
     salut=hello bonsoir=hello bonne=good nuit=night bon=good au_revoir=bye
@@ -208,6 +210,8 @@ SPANISH: Final = """
     gracias=thanks muchas_gracias=thanks muchas=many mil_gracias=thanks
     perfecto=perfect genial=great excelente=excellent buen=good trabajo=job
     buen_trabajo=good_job bueno=good buenos=good buenas=hello dias=morning
+    cronologia=timeline linea_de_tiempo=timeline linea_temporal=timeline arbol=tree curva=curve ancho_de_banda=bandwidth
+    descartada=ruled_out descartadas=ruled_out imagen=picture
     tardes=afternoon noches=night hola=hello adios=bye quien_eres=who_are_you
 """
 CHINESE: Final = """
@@ -223,7 +227,7 @@ CHINESE: Final = """
     显示=show 日志=log 输出=output 网络=network 线缆=cable 驱动=driver 内存=memory 磁盘=disk 电源=power_supply 温度=temperature 总结=summary 摘要=summary
     老板=manager 经理=manager 停=stop 停止=stop 停下=stop 暂停=pause 安静=quiet 关闭=close 重新打开=reopen 批准=approve 同意=approve 谁能批准=who_can_approve
     帮助=help 命令=commands 谢谢=thanks 多谢=thanks 感谢=thanks 你好=hello 您好=hello 早上好=good_morning 再见=bye 转给人工=hand_off 人工=human
-    升级=escalate 你是谁=who_are_you
+    时间线=timeline 时间轴=timeline 决策树=tree 曲线=curve 带宽曲线=curve 排除了=ruled_out 升级=escalate 你是谁=who_are_you
 """
 TONGUES: Final = (GERMAN, FRENCH, SPANISH, CHINESE)
 _HAN = re.compile(r"[\u4e00-\u9fff]")

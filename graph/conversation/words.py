@@ -62,7 +62,7 @@ IDEAS: Final[Mapping[str, str]] = {
         "stack_up distinguish distinguishes unlike stand_out stands_out odd_one_out outlier outliers"
     ),
     "between": "between from to with against than and",
-    "change": "change changed changes modified altered different new timeline changelog move",
+    "change": "change changed changes modified altered different new changelog move",
     "happen": (
         "happen happened happens happening seen see occur occurred occurs had have get know known did do done face faced encounter "
         "encountered"
@@ -242,6 +242,9 @@ IDEAS: Final[Mapping[str, str]] = {
     ),
     "file": "file attachment download txt attached snippet",
     "picture": "picture image plot chart graph screenshot heatmap heat_map diagram png visual visualise visualize graphically drawing draw drawn",
+    "timeline": "timeline timelines time_line chronology chronological sequence_of_events course_of_events order_of_events",
+    "tree": "tree trees decision_tree fault_tree search_tree tree_of_causes taxonomy",
+    "curve": "curve curves bandwidth_curve busbw_curve message_size message_sizes busbw_by_size",
     "well": "good fine okay healthy better normal running up back green alive over right clean alright great",
     "odd": "odd weird strange unusual abnormal wrong off suspicious",
     "verb": (

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph.engine.nowhere import ELSEWHERE, UNLISTED
+from tools.bandwidth import LEAST
 from tools.fact import Fact, Status, Value
 
 Odd = Callable[[Fact, Value], bool]
@@ -34,7 +35,7 @@ def _unexpected(fact: Fact, expected: Value) -> bool:
 
 def _below(fact: Fact, expected: Value) -> bool:
     """Well under what the SKU reaches."""
-    return isinstance(expected, (int, float)) and isinstance(fact.value, (int, float)) and fact.value < 0.8 * expected
+    return isinstance(expected, (int, float)) and isinstance(fact.value, (int, float)) and fact.value < LEAST * expected
 
 
 def _at_least(least: float) -> Odd:

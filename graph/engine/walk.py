@@ -126,7 +126,8 @@ def _visit(walk: Walk, label: str, now: Assessment) -> Visit | None:
         return Visit(label, standing.unasked)
     if standing.verdict == "confirmed":
         walk.found.append(label)
-    walk.note(label, standing.verdict, "" if standing.verdict == "rejected" else standing.because)
+    did = "could not look" if standing.unseen else standing.verdict
+    walk.note(label, did, "" if standing.verdict == "rejected" else standing.because)
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from graph.exchange.document import FORMAT, MOST_BYTES, TicketDocument
-from kb.redact import redact
+from kb.redact import redact, visible
 from kb.shapes import complaints
 
 MOST_PROBLEMS, MOST_IGNORED, DEEPEST = 20, 20, 12
@@ -103,7 +103,7 @@ def _strangers(value: Any, model: type[BaseModel], where: str) -> Iterator[str]:
     for name, part in value.items():
         inside = model.model_fields.get(name)
         if inside is None:
-            yield redact(f"{where}{name}")[:120]
+            yield visible(redact(f"{where}{name}"))[:120]
             continue
         below = _model_in(inside.annotation)
         for row in part if isinstance(part, list) else ():

@@ -17,15 +17,17 @@ from graph.incident.concluded import Concluded
 from graph.incident.execute import ENDS
 from graph.incident.fixes import is_look, with_fixes, with_results
 from graph.incident.lifecycle import Came, becomes
-from graph.incident.questions import logs_of, suggestions_for
+from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.tickets import hand_over
+from graph.milestones import milestones_after
 from graph.ports import Ports, Progress
 from graph.reading import counts
 from graph.reading.logs import handful
 from graph.reading.unknown import hosts_said, job_said
-from graph.report import AboutHosts, FileRead, Report
+from graph.report import AboutHosts, FileRead, Report, ShownPicture
 from graph.state import Hypothesis, Incident, Outcome, Stats
+from tools.fact import Status
 from tools.inventory.nearest import unknown_names
 from tools.inventory.ranges import expand, fold
 
@@ -41,11 +43,18 @@ async def conclude(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     case = await with_results(await read_case(state, ports), ports)
     now = await weigh(case, ports)
     diagnosing = (case.looks or is_look(case.item)) and not case.stands
-    said = _with_files(_looked(case, now, ports) if diagnosing else await answer(case, now, ports), case)
+    said = _with_files(_with_pictures(_looked(case, now, ports), case) if diagnosing else await answer(case, now, ports), case)
     concluded = await with_fixes(said, case, now, ports)
+    if diagnosing:
+        concluded = _to_people(concluded, case, now)
     await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
+    lifecycle = concluded.lifecycle or case.lifecycle
+    marked = milestones_after(case, concluded.report, lifecycle, diagnosing, ports.clock.now())
+    silence = silence_after(case, concluded.report, lifecycle, ports.clock.now()).model_dump(mode="json", exclude_defaults=True)
     return {
         **concluded.write(),
+        **({"milestones": kept} if (kept := [row.kept() for row in marked]) != case.stored.get("milestones", []) else {}),
+        **({"silence": silence} if silence != case.stored.get("silence", {}) else {}),
         "facts": case.snapshot,
         "stats": _cost(case, ports).model_dump(mode="json", exclude_defaults=True),
         "turns": case.stored.get("turns", 0) + 1,
@@ -72,6 +81,13 @@ def _looked(case: Case, now: Assessment, ports: Ports) -> Concluded:
         causes = "; ".join(_named(now, row) for row in found.report.root_causes[:3])
         return with_changes(found, case, causes, about_in_words(about, case.item.at) if about else "")
     return looked_again(found, case, now, ports) if case.turn.narrow else found
+
+
+def _with_pictures(said: Concluded, case: Case) -> Concluded:
+    """How fast hosts are at each message size is shown where that was measured; nobody needs to ask."""
+    sizes = {str(fact.attrs.get("size")) for fact in case.facts if fact.key == "nccl.busbw_at" and fact.status is Status.OK}
+    shown = (ShownPicture(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
+    return replace(said, report=said.report.model_copy(update={"pictures": shown})) if shown else said
 
 
 def _cost(case: Case, ports: Ports) -> Stats:
@@ -119,6 +135,18 @@ def _diagnosis(case: Case, now: Assessment, unkept: str) -> Concluded:
         hypotheses=hypotheses_of(now, turn.past, "taxonomy"),
         ticket=hand_over(case, now, report) if _with_people(case) else None,
     )
+
+
+def _to_people(concluded: Concluded, case: Case, now: Assessment) -> Concluded:
+    """Where nothing is proven and there is nothing left that a customer could be asked, people go on; they are told so, and it is true."""
+    report, lifecycle = concluded.report, concluded.lifecycle or case.lifecycle
+    theirs = case.origin is not None and case.origin.customer is not None
+    ladders = case.ladders if concluded.ladders is None else concluded.ladders
+    waits = case.turn.cut or _with_people(case) or any(row.open for row in ladders)
+    if not theirs or report.outcome != "abstained" or lifecycle not in ("open", "waiting") or waits or asked_of_customer(case, report):
+        return concluded
+    report = report.model_copy(update={"next_step": "Take the ticket."})
+    return replace(concluded, report=report, lifecycle=becomes(lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))
 
 
 def _outcome(case: Case, now: Assessment) -> Outcome:

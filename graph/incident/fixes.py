@@ -54,6 +54,8 @@ async def _with_fixes(concluded: Concluded, case: Case, now: Assessment, ports: 
         return _taken_over(concluded, stopped(case.ladders, TAKES_OVER[kind]), ports) if case.ladders else concluded
     if kind == "timer" and concluded.lifecycle == "closed" and case.ladders:
         return _taken_over(concluded, stopped(case.ladders, "nobody said anything for days"), ports)
+    if kind == "timer" and concluded.lifecycle == "handed_off" and case.ladders:
+        return _taken_over(concluded, stopped(case.ladders, TAKES_OVER["hand_off"]), ports)
     if kind == "timer" or concluded.hypotheses is None:
         return concluded
     return await _diagnosed(concluded, case.ladders, case, now, ports)

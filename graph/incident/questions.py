@@ -1,11 +1,16 @@
-"""What is asked of people when looking has not decided: at most three questions, each about something that was really missing. Pure."""
+"""What is asked of people when looking has not decided: at most three questions, each about something that was really missing; and for how long a
+customer has not answered theirs. Pure.
+"""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from graph.engine.assess import Assessment
 from graph.incident.case import Case, Turn
 from graph.reading.logs import handful, in_words, of_jobs
-from graph.state import LogDigest
+from graph.report import Report
+from graph.rows import IncidentRows
+from graph.state import CUSTOMER, REMIND, SIDE, UNANSWERED, WITHDRAWN, CustomerSilence, Lifecycle, LogDigest
 from tools.inventory.ranges import fold
 
 MOST = 3
@@ -74,3 +79,38 @@ def logs_of(case: Case) -> tuple[LogDigest, ...]:
     """The logs that were handed in, and those of the job that the hosts hold."""
     jobs = of_jobs(case.facts)
     return (*case.logs, jobs) if jobs else case.logs
+
+
+def asked_of_customer(rows: IncidentRows, report: Report) -> tuple[str, ...]:
+    """What a customer is asked where our own side asks at all, as ids of phrases: its questions are about machines, and no customer's to answer."""
+    if not report.questions:
+        return ()
+    brief, attached = rows.brief, any(row.get("attachments") for row in rows.said)
+    missing = {"q_which": not (brief.hosts or brief.job), "q_log": not attached, "q_since": brief.since is None}
+    return tuple(id_ for id_, is_ in missing.items() if is_)
+
+
+def silence_after(rows: IncidentRows, report: Report, lifecycle: Lifecycle, at: datetime) -> CustomerSilence:
+    """How a customer's silence stands after the turn of the item in `rows`. A word of theirs begins it anew, and so does taking it back end it;
+    what our own people say does neither. A timer that an answer overtook reminds nobody."""
+    item, before = rows.item, rows.silence
+    if rows.origin is None or rows.origin.customer is None:
+        return CustomerSilence()
+    theirs, why = item.data.get(SIDE) == CUSTOMER, item.data.get("why") if item.kind == "timer" else ""
+    if why == WITHDRAWN or (before.withdrawn and not theirs):
+        return CustomerSilence(withdrawn=True)
+    if why == UNANSWERED and unanswered(rows):
+        return before.model_copy(update={"handed": at})
+    if before.handed and lifecycle == "handed_off" and not theirs:
+        return before
+    if lifecycle != "waiting" or not asked_of_customer(rows, report):
+        return CustomerSilence()
+    if theirs or before.since is None:
+        return CustomerSilence(since=at)
+    return before.model_copy(update={"reminded": at}) if why == REMIND and before.since < item.at and not before.reminded else before
+
+
+def unanswered(rows: IncidentRows) -> bool:
+    """Whether the customer was reminded, and has said nothing until the item in `rows` came."""
+    reminded = rows.silence.reminded
+    return reminded is not None and reminded < rows.item.at and rows.lifecycle == "waiting"

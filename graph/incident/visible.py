@@ -19,7 +19,16 @@ LONGEST_NAMED = 4000
 
 def visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
     """Hosts that the place where an incident lives may speak of. A channel bound to a tenant sees that tenant's only, and so does an incident
-    that a tenant reported, wherever it lives."""
+    that a tenant reported, wherever it lives: of those of its own channel's groups, where that names some."""
+    spoken_of = _in_place(inventory, origin)
+    came = next((row for row in inventory.channels if row.channel == origin.customer.channel), None) if origin.customer else None
+    if not (origin.tenant and came and came.groups):
+        return spoken_of
+    within = frozenset(inventory.of_groups(came.groups))
+    return tuple(name for name in spoken_of if name in within)
+
+
+def _in_place(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
     bound = next((row for row in inventory.channels if row.channel == origin.channel), None) if origin.channel else None
     if bound is not None and bound.kind == "operators":
         own = inventory.of_groups(bound.groups)

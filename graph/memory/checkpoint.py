@@ -23,13 +23,22 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.types import ERROR
 from redis.asyncio import Redis
 
 from graph.memory.fence import FENCED_COMMIT, Drained, LostLease, current_fence
 from graph.memory.serde import plain_serde
 from graph.memory.stored import CUT, KINDS, PREFIX, StoredStep, StoredThreads, checkpoint_of, field_of, split
+from kb.redact import redact
 
+MOST_OF_AN_ERROR = 500
 Command = tuple[str | bytes | int | float, ...]
+
+
+def said_by(bug: object) -> str:
+    """What of a raised exception is kept: nobody made it for people, and it may quote whatever was read, secrets and all."""
+    words = bug if isinstance(bug, str) else repr(bug)
+    return redact(words[: 8 * MOST_OF_AN_ERROR])[:MOST_OF_AN_ERROR]
 
 
 class RedisSaver(BaseCheckpointSaver[str]):
@@ -82,6 +91,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
         for at, (channel, value) in enumerate(writes):
             idx = WRITES_IDX_MAP.get(channel, at)
             field = field_of(ns, place["checkpoint_id"], task_id, idx)
+            if channel == ERROR:
+                value = said_by(value)
             # A task's ordinary writes are final; its error, interrupt or resume may be replaced.
             verb = "HSETNX" if idx >= 0 else "HSET"
             commands.append((verb, self._threads.key(thread, "writes"), field, field_of(task_path, channel) + CUT + self._dump(value)))

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from graph.reading.logs import read_log
 from graph.reading.pasted import Pasted, read_pasted
 from graph.state import LogDigest
+from tools.apart import beside
+from tools.checks import CHECKS
 from tools.checks.row import Check
 
 
@@ -28,3 +31,14 @@ class Reader(Protocol):
 def read_handed_in(name: str, sha256: str, text: str, now: datetime, checks: Mapping[str, Check]) -> HandedIn:
     """All of it."""
     return HandedIn(read_pasted(text, checks), read_log(name, sha256, text, now))
+
+
+def read_with_site(folders: tuple[Path, ...], programs: tuple[str, ...], name: str, sha256: str, text: str, now: datetime) -> HandedIn:
+    """As `read_handed_in`, in a process that knows nothing yet: facts and templates beside each other. `folders`: those of the site's own
+    checks, which may know what others do not; `programs`: the folders of programs that they may name. Raises BadChecks."""
+    checks = CHECKS
+    if folders:
+        from tools.checks.site.reader import load_site_checks  # brings half a second of imports, which a site without any does without
+
+        checks = {**CHECKS, **load_site_checks(*folders, known=CHECKS, programs=programs)}
+    return HandedIn(*beside(lambda: read_pasted(text, checks), lambda: read_log(name, sha256, text, now)))

@@ -28,14 +28,14 @@ OF_CHECKS: Final = {
 }
 """What is drawn of a check where no number is named. Any other check prints words, of which a picture says no more than the text."""
 USUAL = "gpu.temp.core"
-"""What people mean who say no more than heat map."""
+"""What people mean who say no more than heat map, where no number of GPUs decided anything."""
 MOST_READ = 2000
 
 
-def number_of(text: str, check: str) -> str:
-    """A key; empty where no number of a GPU is meant."""
+def number_of(text: str, check: str, usual: str = USUAL) -> str:
+    """A key; empty where no number of a GPU is meant. `usual` is what a heat map is of where nothing more is said."""
     words = f" {' '.join(re.findall(r'[a-z0-9]+', text[:MOST_READ].casefold())).replace('heat map', 'heatmap')} "
     if check and check not in OF_CHECKS:
         return ""
     named = next((key for key, phrases in NUMBERS if any(f" {phrase} " in words for phrase in phrases.split(", "))), "")
-    return named or OF_CHECKS.get(check, USUAL if " heatmap " in words else "")
+    return named or OF_CHECKS.get(check, usual if " heatmap " in words else "")

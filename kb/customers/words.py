@@ -3,8 +3,9 @@
 A leaf of a site's own has its English everywhere: better the wrong language than none.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from kb.yaml import Problems, files_of, read, validated
 
 FOLDER = Path(__file__).parent
 ENGLISH = "en"
+_COMMENT = re.compile(r"(?<!\S)# ([^#\s][^#\n]*)$")
 
 
 class BadWords(Exception):
@@ -45,6 +47,8 @@ class _Cause(StrictModel):
 
 class _Language(StrictModel):
     language: Annotated[Text, Field(pattern=r"^[a-z]{2}$")]
+    comments: dict[str, Text] = Field(default_factory=dict)
+    """What the comments in blocks to paste say, by their English."""
     causes: dict[str, _Cause]
 
 
@@ -54,6 +58,8 @@ class CustomerWords:
 
     taxonomy: Taxonomy
     in_language: Mapping[str, Mapping[str, _Cause]]
+    comments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Language → a comment of a block in English → the same."""
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -67,21 +73,39 @@ class CustomerWords:
         if said is None:
             return CauseWords(leaf.title, leaf.customer_words, leaf.customer_fix)
         fix = leaf.customer_fix
-        told = CustomerFix(said.change or fix.change, fix.paste, said.works or fix.works) if fix else None
-        return CauseWords(said.title or leaf.title, said.words, told)
+        if fix is None:
+            return CauseWords(said.title or leaf.title, said.words)
+        paste = tuple(_commented(block, self.comments.get(language, {})) for block in fix.paste)
+        return CauseWords(said.title or leaf.title, said.words, CustomerFix(said.change or fix.change, paste, said.works or fix.works))
+
+
+def comments_in(block: str) -> list[str]:
+    """What stands behind the last `# ` of each line, for whoever reads it."""
+    return [found[1] for line in block.split("\n") if (found := _COMMENT.search(line))]
+
+
+def _commented(block: str, comments: Mapping[str, str]) -> str:
+    """The block with its comments in another language; what runs stays as it is."""
+    return "\n".join(_COMMENT.sub(lambda found: f"# {comments.get(found[1], found[1])}", line) for line in block.split("\n"))
 
 
 def load_customer_words(taxonomy: Taxonomy, folder: Path = FOLDER) -> CustomerWords:
-    """Every language of the folder. Raises BadWords with all problems: an unknown leaf, a missing word, no shape of a file."""
+    """Every language of the folder. Raises BadWords with all problems: an unknown leaf or comment, a missing word, no shape of a file."""
     problems = Problems()
     languages: dict[str, Mapping[str, _Cause]] = {}
+    comments: dict[str, Mapping[str, str]] = {}
+    fixes = [leaf.customer_fix for leaf in taxonomy.leaves.values() if leaf.customer_fix]
+    written = {words for fix in fixes for block in fix.paste for words in comments_in(block)}
     for document in filter(None, (read(path, problems) for path in files_of(folder))):
         if (file := validated(document, _Language, problems)) is None:
             continue
-        languages[file.language] = file.causes
+        languages[file.language], comments[file.language] = file.causes, file.comments
+        for words in file.comments:
+            if words not in written:
+                problems.note(document.place("comments", words), f"{words} is no comment of a block")
         for label in file.causes:
             if label not in taxonomy.leaves:
                 problems.note(document.place("causes", label), f"{label} is no leaf")
     if problems.found:
         raise BadWords(tuple(problems.found))
-    return CustomerWords(taxonomy, languages)
+    return CustomerWords(taxonomy, languages, comments)

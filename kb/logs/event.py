@@ -1,7 +1,7 @@
 """Event: one typed thing a log line says. Extracted before any compression, so that no number is masked away."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -24,16 +24,22 @@ class Event:
 
 def fold(events: Iterable[Event]) -> list[Event]:
     """Repeats of one event as one, in order of first sight: `count`, `first` and `last` (ISO times) join its attributes."""
+    kept = list(events)
     groups: dict[tuple[object, ...], list[Event]] = {}
-    for event in events:
-        key = (event.kind, event.value, event.device, event.boot_id, *map(str, map(event.attrs.get, SAME)))
-        groups.setdefault(key, []).append(event)
+    names: dict[int, str] = {}
+    """Events of one message share their attributes: what tells them apart is spelled once."""
+    for event in kept:
+        name = names.get(id(event.attrs))
+        if name is None:
+            name = names[id(event.attrs)] = repr(list(map(str, map(event.attrs.get, SAME))))
+        groups.setdefault((event.kind, event.value, event.device, event.boot_id, name), []).append(event)
     return [_folded(group) for group in groups.values()]
 
 
 def _folded(group: list[Event]) -> Event:
-    times = sorted(event.time for event in group if event.time)
-    attrs = {**group[0].attrs, "count": sum(event.attrs.get("count", 1) for event in group)}
+    times = [event.time for event in group if event.time]
+    one = group[0]
+    attrs = {**one.attrs, "count": sum(event.attrs.get("count", 1) for event in group)}
     if times:
-        attrs |= {"first": times[0].isoformat(), "last": times[-1].isoformat()}
-    return replace(group[0], attrs=attrs)
+        attrs |= {"first": min(times).isoformat(), "last": max(times).isoformat()}
+    return Event(one.kind, one.value, one.device, one.time, one.boot_id, one.line, attrs)

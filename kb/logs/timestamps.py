@@ -52,10 +52,21 @@ _HEAD = re.compile(
 """The heads of most lines, and of valid days and hours alone: whatever one such head precedes, `split` reads it as behind any other of its kind."""
 
 
-def headed(line: str) -> tuple[str, str] | None:
+Head = tuple[str, str]
+_DATED = ("ring", "iso")
+"""Heads that name a day of a year and an hour."""
+
+
+def headed(line: str) -> Head | None:
     """The kind of a line's head and what stands behind it. Lines alike in both differ in their time alone."""
     found = _HEAD.match(line)
     return (found.lastgroup or "", line[found.end() :]) if found else None
+
+
+def timed(line: str, head: Head, now: datetime | None = None) -> Prefix:
+    """The prefix of a line with that head, where no more of it is asked for than when it was written."""
+    time = _time(line, now)[0] if head[0] in _DATED else None
+    return Prefix(time, "", "", found=True) if time else split(line, now)
 
 
 def split(line: str, now: datetime | None = None) -> Prefix:

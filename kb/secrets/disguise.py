@@ -10,18 +10,47 @@ _ALIKE = _CYRILLIC | _GREEK
 WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")
 """What other languages call a password."""
 
-_NO_WIDTH = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
-_ESCAPE = r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e|#033|\^\[)\[[\d;]{0,20}[A-Za-z]"
+_CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f"
+_CONTROLS = bytes([*range(9), 11, 12, *range(14, 27), *range(28, 32), 127])
+_BLANK = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_NO_WIDTH = f"{_CONTROL}\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
+_ESCAPE = r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e|#033|\^\[)\[[\d;]{0,20}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)"
+_SIGNS = {"%3d": "=", "%3a": ":", "%22": '"', "%27": "'", "%26": "&", "&quot;": '"', "&#34;": '"', "&#x22;": '"', "&apos;": "'", "&#39;": "'", "&#x27;": "'",
+          "\\u003d": "=", "\\u003a": ":", "\\u0022": '"', "\\u0027": "'", "\\u0026": "&"}  # fmt: skip
+"""How a URL, a page and JSON spell the signs that part a name from its value."""
 _PIECE = re.compile(
-    rf"(?P<word>{'|'.join(WORDS)})|(?P<gone>{_ESCAPE}|[{_NO_WIDTH}]|\\u200[bcdBCD]|\\ufeff)|(?P<wide>[\uff01-\uff5e\U0001d400-\U0001d7ff])"
-    rf"|(?P<like>[{''.join(_ALIKE)}])"
+    rf"(?=[^ -\"$'-\[\]_-~\t\n\r]|contraseñ)(?:(?P<word>{'|'.join(WORDS)})|(?P<gone>{_ESCAPE}|[{_NO_WIDTH}]|\\u200[bcdBCD]|\\ufeff)"
+    rf"|(?P<wide>[\uff01-\uff5e\U0001d400-\U0001d7ff])"
+    rf"|(?P<like>[{''.join(_ALIKE)}])|(?P<blank>[{_BLANK}])|(?P<sign>(?=[%&\\])(?i:{'|'.join(map(re.escape, _SIGNS))})))"
 )
-_STARTS = re.compile(rf"[\x1b{_NO_WIDTH}\uff01-\uff5e\U0001d400-\U0001d7ff{''.join(_ALIKE)}{''.join(word[0] for word in WORDS)}ñ]")
-_SPELLED = ("\\u001", "\\x1", "\\033[", "\\e[", "\\u200", "\\ufeff")
+_STARTS = re.compile(rf"[\x1b{_NO_WIDTH}{_BLANK}\uff01-\uff5e\U0001d400-\U0001d7ff{''.join(_ALIKE)}{''.join(word[0] for word in WORDS)}ñ]")
+_SPELLED = ("\\u001", "\\x1", "\\033[", "\\e[", "\\u200", "\\ufeff", "\\u003", "\\u002")
+_WRITTEN = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&apos;")
 
 
 def may_hide(text: str) -> bool:
     """Whether anything in it could be a disguise. Cheap for what is plain ASCII."""
+    return _written(text) or _shown_otherwise(text)
+
+
+def hiding(block: str) -> Callable[[str], bool] | None:
+    """What tells of a line of the block whether it may hide something, the cheapest that does; None where no line of it can."""
+    if _written(block):
+        return may_hide
+    return _shown_otherwise if _shown_otherwise(block) else None
+
+
+def _written(text: str) -> bool:
+    """Signs that are spelled, or characters that no terminal shows."""
+    if ("%3" in text or "%2" in text or "&" in text) and any(sign in text for sign in _WRITTEN):
+        return True
+    if text.isprintable():
+        return False
+    said = text.encode("utf-8", "replace")
+    return len(said.translate(None, _CONTROLS)) != len(said)
+
+
+def _shown_otherwise(text: str) -> bool:
     if "\x1b" in text or "^[[" in text or "#033[" in text or ("\\" in text and any(spelled in text for spelled in _SPELLED)):
         return True
     return not text.isascii() and any(not line.isascii() and _STARTS.search(line) for line in text.split("\n"))
@@ -62,4 +91,8 @@ def _read_as(found: re.Match[str]) -> str:
         return "password"
     if found["like"]:
         return _ALIKE[found["like"]]
+    if found["sign"]:
+        return _SIGNS[found["sign"].lower()]
+    if found["blank"]:
+        return " "
     return unicodedata.normalize("NFKC", found["wide"]) if found["wide"] else ""

@@ -10,11 +10,18 @@ MOST = 400
 """Lines of one key or one block."""
 NEAR = 60
 """Lines from the kind of a manifest to its data."""
+REACH = MOST + NEAR
+"""Lines from one that says something to the farthest that is read for it."""
 _GOES_ON = frozenset(":|>-+")
 _DIGIT = re.compile(r"\d")
 
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY|^Private-Lines: \d")
-_BODY = re.compile(r"(?P<head>(?:^|.{0,400}?[\s>|:]))(?P<value>[A-Za-z0-9+/]{1,80}={0,2})\s*$")
+_BODY = re.compile(
+    r"""(?P<head>(?:^|.{0,400}?[^A-Za-z0-9+/=]))(?P<value>[A-Za-z0-9+/]{1,80}={0,2})(?:(?:\\r)?\\n)?["']?[ \t]{0,4}[,+;\\]?\s*$"""
+)
+_ABOVE = re.compile(r"(?:^|[^\w-])(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset): .{0,120}$")
+_MOST_ABOVE = 8
+"""Lines between where a key begins and its first: what it is encrypted with, and a line that is empty but for its prefix."""
 _END = ("-----END", "Private-MAC")
 _LONG = 40
 """A whole line of a key has 64 characters or more; what is shorter is its last."""
@@ -23,12 +30,22 @@ _LONG = 40
 def keys(lines: list[str]) -> None:
     """Private keys whose every line stands behind the same prefix, or that a log cut short."""
     for at in [at for at, line in enumerate(lines) if _BEGIN.search(line)]:
-        for inside in range(at + 1, min(at + 1 + MOST, len(lines))):
+        first = _first(lines, at)
+        for inside in range(first, min(first + MOST, len(lines))):
             found = _BODY.match(lines[inside])
             after = lines[inside + 1] if inside + 1 < len(lines) else ""
             if not found or not (len(found["value"]) >= _LONG or any(end in after for end in _END)):
                 break
             lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
+
+
+def _first(lines: list[str], at: int) -> int:
+    """The first line of the key that begins there which may be of its body."""
+    prefix = lines[at].find("-----BEGIN")
+    for inside in range(at + 1, min(at + 1 + _MOST_ABOVE, len(lines))):
+        if not (_ABOVE.search(lines[inside][:400]) or (prefix >= 0 and len(lines[inside].rstrip()) <= prefix)):
+            return inside
+    return at + 1
 
 
 _NAME = re.compile(
@@ -40,9 +57,14 @@ _ITS_VALUE = re.compile(
 )
 
 
+def may_spread(lowered: str) -> bool:
+    """Whether a line may say something of others, which no digit in it decides."""
+    return _names(lowered) or lowered.rstrip()[-1:] in _GOES_ON or "kind" in lowered
+
+
 def spread(lines: list[str], at: int, lowered: str) -> None:
-    """What belongs to a line that names a secret; `lowered` is that line as it was, in lower case."""
-    if ("name" in lowered or "key" in lowered) and (":" in lowered or "=" in lowered):
+    """What belongs to a line that names a secret; `lowered` is that line as it was, in lower case, whichever digits there are."""
+    if _names(lowered):
         _pair(lines, at)
     if lowered.rstrip()[-1:] in _GOES_ON:
         _below(lines, at)
@@ -50,11 +72,15 @@ def spread(lines: list[str], at: int, lowered: str) -> None:
         _manifest(lines, at)
 
 
+def _names(lowered: str) -> bool:
+    return ("name" in lowered or "key" in lowered) and (":" in lowered or "=" in lowered)
+
+
 def _pair(lines: list[str], at: int) -> None:
     """`name: DB_PASSWORD` and its `value:`, in one line or in the next or the one before, as containers and manifests list their environment."""
     if not _NAME.search(lines[at]):
         return
-    for where in (at, at + 1, at - 1):
+    for where in (at, at + 1, at + 2, at - 1) if "valueFrom" in "".join(lines[at + 1 : at + 2]) else (at, at + 1, at - 1):
         if 0 <= where < len(lines) and (where == at or not _OTHER_NAME.search(lines[where])) and (found := _ITS_VALUE.search(lines[where])):
             if not found["value"].strip().startswith(("[", "$", "*")):
                 lines[where] = lines[where][: found.start("value")] + GONE + lines[where][found.end("value") :]
@@ -70,14 +96,26 @@ _OPENS = re.compile(
 )
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)(?P<dash>-[ \t]+)?(?P<value>["']?[^\s:"']{6,4096}["']?)[ \t\r]*$""")
 
+_FOLDS = frozenset("|>+-")
+_MEMBER = re.compile(
+    r"""^(?P<indent>[ \t]*)(?P<dash>-[ \t]+)?(?![\w.-]{0,60}(?:name|user|type|id|path|file|url|host|ref|key|version|time|date|at|count|limit|mode))"""
+    r"""["']?[\w.-]{1,60}["']?:[ \t]+(?P<value>["']?(?=[^\s"']{0,80}\d)(?=[^\s"']{0,80}[A-Za-z])(?!\d[\d.]{0,12}[A-Za-z%]{1,4}["']?[ \t\r]*$)"""
+    r"""[^\s:/\[{"'$*&!<(][^\s:/"'<(]{5,4096}["']?)[ \t\r]*$""",
+    re.IGNORECASE,
+)
+"""A name and its value below `credentials:`; names that say what it is not, and numbers with their unit, are none."""
+
 
 def _below(lines: list[str], at: int) -> None:
     """What YAML puts below a secret's name: a block, a folded text, a list."""
     if not (opened := _OPENS.match(lines[at])):
         return
+    any_text = lines[at].rstrip()[-1:] in _FOLDS
     for inside in range(at + 1, min(at + 1 + MOST, len(lines))):
-        found = _ITEM.match(lines[inside])
-        if not found or len(found["indent"]) + bool(found["dash"]) <= len(opened["indent"]) or not _DIGIT.search(found["value"]):
+        found = _ITEM.match(lines[inside]) or _MEMBER.match(lines[inside])
+        if not found or len(found["indent"]) + bool(found["dash"]) <= len(opened["indent"]):
+            break
+        if not (any_text or _DIGIT.search(found["value"])):
             break
         lines[inside] = lines[inside][: found.start("value")] + GONE + lines[inside][found.end("value") :]
 

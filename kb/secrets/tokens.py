@@ -62,6 +62,21 @@ _FORMS: dict[tuple[str, ...], str] = {
     ("a3-", "api-"): r"\bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{5,11}-){2,4}[A-Z0-9]{5}\b|\bAPI-[A-Z0-9]{26}\b",
     ("$",): r"\$(?:[1567y]|gy|2[abxy]|argon2id?|apr1|sha1|scrypt)\$[^\s:\"'<>]{20,}",
     ("-us",): r"\b[0-9a-f]{32}-us\d{1,2}\b",
+    ("r8_", "xai-", "rpa_", "lsv2_", "tgp_", "fw_"): (
+        r"\br8_[A-Za-z0-9]{32,}|\bxai-[A-Za-z0-9]{40,}|\brpa_[A-Za-z0-9]{32,}|\blsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{8,}"
+        r"|\btgp_v1_[A-Za-z0-9_-]{32,}|\bfw_(?=[A-Za-z]{0,23}\d)[A-Za-z0-9]{22,24}\b"
+    ),
+    ("figd_", "figo_", "figor_", "figu_", "figuh_", "tfp_", "nrak-", "nrii-", "nrjs-", "atatt", "atctt", "atbb"): (
+        r"\bfig(?:d|or?|uh?)_[A-Za-z0-9_-]{32,}|\btfp_[\w=.-]{50,}|\bNR(?:AK|II|JS)-[A-Za-z0-9_-]{19,}|\bAT[AC]TT\d[\w=.-]{30,}"
+        r"|\bATBB[A-Za-z0-9]{24,}"
+    ),
+    ("munge:",): r"\bMUNGE:[A-Za-z0-9+/=]{20,}:?",
+    ("k10",): r"\bK10[0-9a-f]{20,}::[\w.:-]{1,60}:[^\s\"':]{6,}",
+    ("ls0tls1crudjtib",): r"\bLS0tLS1CRUdJTiB(?:SU0Eg|PUEVOU1NI|QUklWQVRF|FQyBQUklW|FTkNSWVBURUQ|EU0Eg)[A-Za-z0-9+/=]{10,}",
+    ("outlook.office",): r"(?<=outlook\.office\.com/)webhook/[A-Za-z0-9/@-]{10,}",
+    tuple(f"{two}{last}" for two in ("md", "mt", "mj", "mz", "nd", "nt", "nj", "nz", "od", "ot") for last in "aeimquycgk"): (
+        r"(?<![\w.-])(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5,6}[A-Za-z0-9]{0,4}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])"
+    ),
 }
 """What a line must hold, in lower case, of any of them → the form."""
 

@@ -16,16 +16,19 @@ _NAMES = (
     r"auth[_-]?key|\bsignature|\bsas\b|(?<=[?&;])sig(?==))"
 )
 ASSIGNED = re.compile(
-    rf"""(?P<head>{_NAMES}[\w-]{{0,40}}(?:\\{{0,6}}["'`*]{{1,3}})?[ \t]{{0,4}}(?:=>|:=|={{1,2}}|:)(?:[*`]{{1,3}})?[ \t]{{0,4}}`?){VALUE}""",
+    rf"""(?P<head>{_NAMES}[\w-]{{0,40}}(?:\\{{0,6}}["'`*]{{1,3}}\]?)?[ \t]{{0,40}}(?:=>|:=|={{1,2}}|:)(?:[*`]{{1,3}})?"""
+    rf"""[ \t]{{0,40}}`?(?:!(?:vault|secret|unsafe|encrypted|!str|!binary)[ \t]{{1,4}})?){VALUE}""",
     re.IGNORECASE,
 )
-MAYBE_ASSIGNED = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["'`*]{{0,3}}[ \t]{{0,4}}[=:]""")
+MAYBE_ASSIGNED = re.compile(rf"""{_NAMES}[\w-]{{0,40}}\\{{0,6}}["'`*]{{0,3}}\]?[ \t]{{0,40}}[=:]""")
 """The same over a line in lower case and without its value: most lines that say `token` assign nothing."""
+SIGN_FOLLOWS = re.compile(r"""[\w-]{0,96}\\{0,6}["'`*]{0,3}\]?[ \t]{0,40}[=:]""")
+"""What follows wherever a needle stands in such a name, the needle itself with it: quickly told, and mostly not so."""
 LONGEST_PREFIX = 16
 """Characters of a name before its needle: `encryption_` of `encryption_key`."""
-LONGEST_NAME = 96
+LONGEST_NAME = 132
 """Characters from where such a name begins to its sign, at most."""
-_SAYS = ("pass", "pw", "psk", "sig=", "kennwort", "woord", "secret", "credential", "contrasena", "art-api", "key", "token", "signature", "sas",
+SAYS = ("pass", "pw", "psk", "sig=", "kennwort", "woord", "secret", "credential", "contrasena", "art-api", "key", "token", "signature", "sas",
          "dockerconfigjson")  # fmt: skip
 
 _APART = r"""(?:[ \t]{1,4}|["'],[ \t]{0,4})"""
@@ -44,22 +47,32 @@ _HEADER = re.compile(
 )
 _BEARER = re.compile(r"(?P<head>\b(?:bearer|basic)[ \t]{1,4})(?P<value>[A-Za-z0-9._~+/=-]{16,4096})", re.IGNORECASE)
 _URL = re.compile(
-    r"""(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@"'<>]{0,128}:)(?!\d{1,5}[/?#])(?P<value>(?:[^\s/@"'<>]|/(?!/)){1,512})(?=@)""",
+    r"""(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@"'<>]{0,128}:)(?!\d{1,5}[/?#])(?P<value>(?:[^\s/@"'<>]|/(?!/)){1,512}"""
+    r"""(?:@[^\s/@"'<>?#,;&\[]{1,128}){0,4})(?=@)""",
     re.IGNORECASE,
 )
 _URL_USER = re.compile(r"""(?P<head>://)(?P<value>[\w~.=-]{20,256})(?=(?::[^\s/@"'<>]{0,64})?@)""")
+_URL_OAUTH = re.compile(r"""(?P<head>://)(?P<value>[^\s:/@"'<>]{6,256})(?=:x-oauth-basic@)""", re.IGNORECASE)
+_URL_KEY = re.compile(
+    r"(?P<head>[?&](?:key|code)=)(?P<value>(?=[^\s&]{0,80}\d)(?=[^\s&]{0,80}[a-z])(?=[^\s&]{0,80}[A-Z])[\w-]{20,400})(?![\w.])"
+)
 _VENDOR = re.compile(r"(?P<head>wandb[^\n]{0,60}?\b)(?P<value>(?:local-)?[0-9a-f]{40})\b", re.IGNORECASE)
 _TWILIO = re.compile(r"(?P<head>twilio[^\n]{0,60}?\b)(?P<value>(?:AC|SK)?[0-9a-f]{32})\b", re.IGNORECASE)
 _DISCORD = re.compile(r"(?P<head>discord[^\n]{0,60}?\b)(?P<value>[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,})", re.IGNORECASE)
 _SLACK_HOOK = re.compile(r"(?P<head>\bhooks\.slack\.com/)(?P<value>(?:services|workflows|triggers)/[A-Za-z0-9/_-]{10,400})")
 _COOKIE = re.compile(r"(?P<head>\b(?:set-)?cookie: )(?P<value>[^\n]{1,4096})", re.IGNORECASE)
 _XML = re.compile(
-    r"(?P<head><[\w:-]{0,40}(?:password|passwd|secret|token|api_?key|(?:private|access|secret)key)[\w:-]{0,20}>)"
+    r"(?P<head><[\w:-]{0,40}(?:password|passwd|secret|token|api_?key|(?:private|access|secret)key)[\w:-]{0,20}(?:[ \t][^<>\n]{0,200})?(?<!/)>)"
     r"(?P<value>[^<\s]{1,4096})(?=<)",
     re.IGNORECASE,
 )
 _XML_PAIR = re.compile(
     rf"""(?P<head>\b(?:name|key)="[^"\n]{{0,60}}(?:password|passwd|secret|token|api_?key)[^"\n]{{0,40}}"[ \t]{{1,4}}value=){VALUE}""",
+    re.IGNORECASE,
+)
+_XML_NAMED = re.compile(
+    r"(?P<head><name>[^<\n]{0,80}(?:password|passwd|secret|token|api[._]?key|access\.key)[^<\n]{0,40}</name>[ \t]{0,20}<value>)"
+    r"(?P<value>[^<\s]{1,4096})(?=<)",
     re.IGNORECASE,
 )
 
@@ -72,16 +85,30 @@ def _option(commands: str, option: str) -> re.Pattern[str]:
 _SSHPASS = _option("sshpass", rf"-p{_APART}?")
 _LOGIN = _option(r"(?:docker|podman|nerdctl|helm|skopeo|buildah|oras|crane)\b[^\n|]{0,60}?\blogin", rf"-p{_APART}?")
 _MYSQL = _option("mysql|mysqldump|mysqladmin|mysqlimport|mysqld|mariadb|mariadb-dump", r"-p[ \t]{0,4}")
-_BMC = _option("ipmitool|ipmi-[a-z]{2,20}|ipmipower", rf"-P{_APART}?")
-_RACADM = _option("racadm|ipmi-[a-z]{2,20}|mongosh?|sshfs|htpasswd", rf"-p{_APART}")
+_BMC = _option("ipmitool|ipmi-[a-z]{2,20}|ipmipower", rf"(?:-P{_APART}?|-[ky]{_APART})(?!\[redacted)")
+_BMC_SET = re.compile(
+    rf"(?P<head>\bipmitool\b[^\n|]{{0,300}}?\buser[ \t]{{1,4}}set[ \t]{{1,4}}password[ \t]{{1,4}}\d{{1,2}}[ \t]{{1,4}}){_WORD}"
+)
+_RACADM = _option("racadm|ipmi-[a-z]{2,20}|ipmi(?:power|console)|redfishtool|mongo(?:sh|s|dump|restore)?|sshfs|htpasswd", rf"-p{_APART}")
+_HTPASSWD = re.compile(
+    rf"(?P<head>\bhtpasswd[ \t](?:-[A-Za-z]{{1,8}}[ \t]{{1,4}}){{0,3}}?"
+    rf"(?:-(?=\w{{0,8}}n)\w{{0,8}}b\w{{0,8}}[ \t]{{1,4}}|-\w{{0,8}}b\w{{0,8}}[ \t]{{1,4}}(?:-\w{{1,8}}[ \t]{{1,4}}){{0,3}}[^\s-]\S{{0,200}}[ \t]{{1,4}})"
+    rf"[^\s-]\S{{0,80}}[ \t]{{1,4}}){_WORD}"
+)
+_ZIP = _option("zip|unzip|zipcloak", rf"-P{_APART}?")
+_SEVEN = _option("7z[ar]?", r"-p(?!-)")
+_NEW_USER = _option("useradd|usermod", rf"-p{_APART}")
+_SNMP_USER = _option(r"snmp(?:walk|get|getnext|bulkwalk|bulkget|set|table|status|trap)", rf"-[AXc]{_APART}(?!\[redacted|public\b)")
+_CURL_COOKIE = _option("curl", rf"(?:-b|--cookie){_APART}(?=\S{{1,80}}=)")
 _REDIS = _option("redis-cli|keydb-cli|valkey-cli", rf"(?:-a|--pass){_APART}")
 _LDAP = _option("ldap(?:search|modify|add|whoami|passwd|delete)", rf"-w{_APART}?")
 _OPENSSL = _option("openssl", rf"-(?:k|K|pass(?:in|out)?){_APART}(?:pass:)?")
 _STORE = _option("mc", rf"alias{_APART}set{_APART}\S{{1,80}}{_APART}\S{{1,200}}{_APART}\S{{1,200}}{_APART}")
 _LOGS_IN = _option("wandb|vault|huggingface-cli|hf", rf"login{_APART}(?!-)")
 _USER = re.compile(
-    r"""(?P<head>\b(?:curl|lftp|smbclient|wget|http)\b[^\n|]{0,300}?(?<=[\s"'])(?:-u|-U|--user|--proxy-user)[ \t=]{0,4}["']{0,2},?[ \t]{0,4}["']?"""
-    r"""[^\s:,%"']{1,128}[:,%])(?P<value>[^\s"']{1,4096})"""
+    r"""(?P<head>\b(?:curl|lftp|smbclient|wget|http)\b[^\n|]{0,300}?(?<=[\s"'])"""
+    r"""(?:-[sSkLfgiInNvjJaOR#]{0,8}u|-U|--user|--proxy-user)[ \t=]{0,4}["']{0,2},?[ \t]{0,4}["']?"""
+    r"""[^\s:,%"']{1,128}[:,%])(?!//)(?P<value>[^\s"']{1,4096})"""
 )
 _SET = re.compile(
     r"(?P<head>(?:secret_access_key|api[-_]?key|secret[-_]key)[ \t]{1,4})(?P<value>[A-Za-z0-9+/=_-]{16,4096})(?![\w:=])", re.IGNORECASE
@@ -93,7 +120,7 @@ _ECHO = re.compile(
 _MIXED = r"""(?=[^\s"'`]{0,80}\d)(?=[^\s"'`]{0,80}[A-Za-z])"""
 _SAID = re.compile(
     rf"""(?P<head>\b(?:password|passwd|passphrase|pw|pwd|passwort|kennwort)(?:[ \t]{{1,2}}for[ \t]{{1,2}}[\w.-]{{1,40}}(?=[ \t]{{1,2}}is\b))?"""
-    rf"""(?:[ \t]{{1,2}}(?:is|was|ist))?[ \t]{{1,4}}(?:["'`*]{{0,3}}))(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,200}})""",
+    rf"""(?:[ \t]{{1,2}}(?:is|was|ist|lautet))?[ \t]{{1,4}}(?:["'`*]{{0,3}}))(?!\[)(?P<value>{_MIXED}[^\s"'`,;:()<>=]{{6,200}})""",
     re.IGNORECASE,
 )
 _SAID_KEY = re.compile(
@@ -112,6 +139,42 @@ _DIRECTIVE = re.compile(
 _PASS_LINE = re.compile(r"(?P<head>^[ \t]{0,40}(?:pass|password2?)[ \t]{0,8}=[ \t]{0,8})(?P<value>\S{8,400})", re.IGNORECASE)
 _PGPASS = re.compile(r"(?P<head>^[\w.*-]{1,200}:(?:\d{2,5}|\*):[\w*-]{1,80}:[\w*-]{1,80}:)(?P<value>\S{4,200})$")
 _SNMP = re.compile(r"(?P<head>\bcommunity[ \t]{1,4})(?P<value>[^\s=:]{4,80})(?=[ \t]{1,4}R[OW]\b)", re.IGNORECASE)
+_COMMUNITY = re.compile(r"(?P<head>^[ \t]{0,20}r[ow]community6?[ \t]{1,20})(?!public\b)(?P<value>[^\s=:]{4,80})")
+_SHADOW = re.compile(r"(?P<head>\b[A-Za-z_][\w-]{0,31}:)(?P<value>[A-Za-z0-9./]{13})(?=:\d{1,6}:\d{0,6}:\d{0,6}:\d{0,6}:)")
+_SQL = re.compile(
+    r"""(?P<head>(?:\bIDENTIFIED|\b(?:user|to)[ \t]{1,4}\S{1,120}[ \t]{1,4}identified)[ \t]{1,4}(?:(?:with|WITH)[ \t]{1,4}\S{1,60}[ \t]{1,4})?(?:by|BY|as|AS)"""
+    r"""[ \t]{1,4}(?:(?:password|PASSWORD)[ \t]{1,4})?)(?P<value>'[^'\n]{1,400}'?|"[^"\n]{1,400}"?)"""
+)
+
+
+def _mixed(ends: str) -> str:
+    """Before a value that ends at any of these: a digit and a letter in it."""
+    return rf"(?=[^{ends}]{{0,80}}\d)(?=[^{ends}]{{0,80}}[A-Za-z])"
+
+
+_IN_CELL = _mixed(r"\s|│┃")
+_SHORT = _mixed(r"\s\"'`,;:()<>=/")
+_NAMED = ("password", "passwd", "passphrase", "secret_key", "secretkey", "api_key", "apikey", "access_key", "accesskey", "_token", "_secret",
+          "_pass", "_pwd")  # fmt: skip
+"""What `_CALLED` needs: more than `token` alone, which logs of training say in every line."""
+_CALLED = r"[\w.-]{0,40}(?:password|passwd|passphrase|secret_?key|api_?key|access_?key|_(?:token|secret|pass|pwd))"
+_CELL = re.compile(
+    rf"""(?P<head>[|│┃][ \t]{{0,40}}{_CALLED}[ \t]{{0,40}}[|│┃][ \t]{{0,40}})(?P<value>{_IN_CELL}[^\s|│┃]{{6,400}})(?=[ \t]{{0,200}}[|│┃])""",
+    re.IGNORECASE,
+)
+_ARROW = re.compile(
+    rf"""(?P<head>{_CALLED}["'`]{{0,2}}[ \t]{{0,4}}(?:->|→)[ \t]{{0,4}}["'`]{{0,2}})(?P<value>{_SHORT}[^\s"'`,;()]{{6,400}})""",
+    re.IGNORECASE,
+)
+_TWO_CELLS = re.compile(
+    rf"""(?P<head>^[ \t]{{0,20}}["']?{_CALLED}["']?,["']?)(?P<value>{_SHORT}[^\s"'`,;()]{{6,400}})(?=["']?[ \t\r]*$)""", re.IGNORECASE
+)
+_CREDS = re.compile(
+    rf"(?P<head>\bcred(?:s|entials)?:?[ \t]{{1,4}}[\w.@-]{{1,40}}[:/])(?P<value>{_SHORT}[^\s\"'`,;:()<>=/]{{6,200}})", re.IGNORECASE
+)
+_CISCO = re.compile(r"(?P<head>\bpassword[ \t]{1,4}[57][ \t]{1,4})(?P<value>[0-9A-F]{8,400})(?![\w.])")
+_JOIN = re.compile(r"(?P<head>\btoken[ \t]{1,4})(?P<value>[a-z0-9]{6}\.[a-z0-9]{16})\b", re.IGNORECASE)
+_AWS_PAIR = re.compile(r"(?P<head>\b(?:AKIA|ASIA)[A-Z0-9]{16}[ \t,:]{1,4})(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])")
 _LIST = re.compile(
     r"""(?P<head>(?:password|passwd|secret|token|api_?key)s?["']?[ \t]{0,4}[:=][ \t]{0,4}\[)"""
     r"""(?P<value>(?=[^\]\n]{0,400}\d)(?=[^\]\n]{0,400}[A-Za-z])[^\]\n\[]{8,4096})(?=\])""",
@@ -132,8 +195,10 @@ class Rule:
 
 
 RULES = (
+    Rule(("://",), _URL_OAUTH, ("x-oauth-basic",)),
     Rule(("://",), _URL, ("@",)),
     Rule(("://",), _URL_USER, ("@",)),
+    Rule(("://",), _URL_KEY, ("?key=", "&key=", "?code=", "&code=")),
     Rule(("auth",), _HEADER, ("authorization",)),
     Rule(("bearer", "basic"), _BEARER),
     Rule(("cookie",), _COOKIE),
@@ -145,8 +210,9 @@ RULES = (
     Rule(("pass", "secret", "key", "token"), _XML, ("</",)),
     Rule(("pass", "secret", "key", "token"), _XML_PAIR, ('value="',)),
     Rule(("pass", "secret", "key", "token"), _LIST, (": [", "= [", ":[", "=[")),
+    Rule(("pass", "secret", "key", "token"), _XML_NAMED, ("</name>",)),
     Rule(("pass",), _USER_PASS, ("user/pass",)),
-    Rule(_SAYS, ASSIGNED),
+    Rule(SAYS, ASSIGNED),
     Rule(("pass", "token", "secret", "key"), _FLAG, (" -", '"-', "'-")),
     Rule(
         ("key", "_pat", "pass", "pw", "auth", "_creds=", "token", "secret"),
@@ -157,13 +223,20 @@ RULES = (
     Rule(("login",), _LOGIN, (" -p", '"-p', "'-p")),
     Rule(("login",), _LOGS_IN, ("wandb", "vault", "hf", "hugging")),
     Rule(("mysql", "mariadb"), _MYSQL, (" -p", '"-p', "'-p")),
-    Rule(("ipmi",), _BMC, (" -p", '"-p', "'-p")),
-    Rule(("racadm", "ipmi", "mongo", "sshfs", "pass"), _RACADM, (" -p", '"-p', "'-p")),
+    Rule(("ipmi",), _BMC, (" -p", '"-p', "'-p", " -k", '"-k', "'-k", " -y", '"-y', "'-y")),
+    Rule(("ipmi",), _BMC_SET, ("set password",)),
+    Rule(("pass",), _HTPASSWD, ("htpasswd -",)),
+    Rule(("zip",), _ZIP, (" -p",)),
+    Rule(("7z",), _SEVEN, (" -p",)),
+    Rule(("useradd", "usermod"), _NEW_USER, (" -p",)),
+    Rule(("snmp",), _SNMP_USER, (" -a", " -x", " -c")),
+    Rule(("curl",), _CURL_COOKIE, (" -b", "--cookie")),
+    Rule(("racadm", "ipmi", "redfish", "mongo", "sshfs", "pass"), _RACADM, (" -p", '"-p', "'-p")),
     Rule(("-cli",), _REDIS, ("redis-cli", "keydb-cli", "valkey-cli")),
     Rule(("ldap",), _LDAP, (" -w", '"-w', "'-w")),
     Rule(("openssl",), _OPENSSL),
     Rule(("mc alias", '"alias"'), _STORE),
-    Rule(("curl", "lftp", "smbclient", "wget"), _USER, ("-u", "--user", "--proxy")),
+    Rule(("curl", "lftp", "smbclient", "wget"), _USER, ("-u", "u ", "--user", "--proxy")),
     Rule(("key",), _SET, ("configure set", "config ")),
     Rule(("pass", "sudo -s"), _ECHO, ("echo", "printf")),
     Rule(("pass",), _NETRC, ("machine", "default")),
@@ -173,4 +246,14 @@ RULES = (
     Rule(("token", "key", "secret"), _SAID_KEY, ("token ", "key ", "secret ")),
     Rule((":5432:", ":*:"), _PGPASS),
     Rule(("community",), _SNMP),
+    Rule(("community",), _COMMUNITY),
+    Rule((":::",), _SHADOW),
+    Rule(("identified",), _SQL),
+    Rule(_NAMED, _CELL, ("|", "?")),
+    Rule(_NAMED, _ARROW, ("->", "?")),
+    Rule(_NAMED, _TWO_CELLS, (",",)),
+    Rule(("creds", "credential"), _CREDS, ("/", ":")),
+    Rule(("pass",), _CISCO, ("password 0",)),
+    Rule(("token ",), _JOIN, (".",)),
+    Rule(("akia", "asia"), _AWS_PAIR),
 )

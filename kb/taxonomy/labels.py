@@ -159,6 +159,11 @@ class Taxonomy:
         leaf = self.leaves.get(path)
         return leaf.title if leaf else self.branches.get(path, path)
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """What people read for every path that has a title."""
+        return {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items()}}
+
     def clues(self, key: str) -> tuple[tuple[Leaf, Clue], ...]:
         """Every clue that reads a key, with its leaf."""
         return self._by_key.get(key, ())

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 from fakeredis import FakeAsyncRedis, FakeServer
+from fakeredis.aioredis import FakeAsyncRedisConnection
 
 from bot.desk.inbox import Inbox
 from bot.run.bot import assembled
@@ -70,6 +71,8 @@ class StandIns:
     evidence: EvidenceStore = field(default_factory=MemoryEvidence)
     name: str = ""
     """What the reporter calls themselves in Slack."""
+    connection: type[FakeAsyncRedisConnection] = FakeAsyncRedisConnection
+    """To Redis."""
 
 
 class Reach:
@@ -155,7 +158,7 @@ async def room(
         with tempfile.TemporaryDirectory(prefix="rackmedic-loop-") as folder:
             settings = _settings(slack, Path(folder))
             for _ in range(bots):
-                store = Store(FakeAsyncRedis(server=redis), "memory", None)
+                store = Store(FakeAsyncRedis(server=redis, connection_class=instead.connection), "memory", None)
                 stack.push_async_callback(store.aclose)
                 world = World(settings, _ports(reach, inventory, knowledge, instead, clock), reach)
                 await stack.enter_async_context(assembled(settings, store, world))

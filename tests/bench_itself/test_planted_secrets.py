@@ -6,13 +6,14 @@ The whole product plays an incident with a model beside it; then everything that
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from fakeredis.aioredis import FakeAsyncRedisConnection
 
 from bot.run.logs import set_up_logs
 from deploy.sandbox.cluster.cases.reader import parse_case
@@ -62,6 +63,18 @@ def planting(host: str, argv: Sequence[str], printed: bytes) -> bytes:
     return printed.rstrip(b"\n") + "".join(f"\n{line}" for line in lines).encode() + b"\n" if lines and printed else printed
 
 
+def listening(sent: list[bytes]) -> type[FakeAsyncRedisConnection]:
+    """A connection to Redis that keeps whatever is sent: also what is replaced or taken away before the end, as steps of a turn are."""
+
+    class Overheard(FakeAsyncRedisConnection):
+        async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
+            parts = [command.encode()] if isinstance(command, str) else [command] if isinstance(command, bytes) else list(command)
+            sent.append(b"".join(parts))
+            await super().send_packed_command(parts, check_health)
+
+    return Overheard
+
+
 async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
     """Everything that left the product, by where it went."""
     raw = raw_case(model=True)
@@ -71,7 +84,8 @@ async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
     lesson = PastIncident("past-1", "Slow", f"{case.ticket.text} {PLANTED['past'][1]}", OTHER, PLANTED["past"][1], PLANTED["past"][1])
     known = replace(known, past=(*known.past, lesson))
     name = PLANTED["name"][1]
-    stand_ins = StandIns(alter=planting, model=Model(obeys), evidence=DirectoryEvidence(folder), name=name)
+    sent = list[bytes]()
+    stand_ins = StandIns(planting, Model(obeys), DirectoryEvidence(folder), name, listening(sent))
     async with room(case, known, stand_ins=stand_ins) as here:
         files = [("train.log", f"step 1\n{PLANTED['attachment'][1]}\nRuntimeError: NCCL error\n".encode())]
         ts = await here.slack.say(REPORTER, CHANNEL, MENTION + case.ticket.text, files=files)
@@ -88,7 +102,8 @@ async def played(folder: Path, obeys: Obeys) -> Mapping[str, str]:
         await here.slack.open_home(REPORTER)
         await pressed(here)
         await asyncio.sleep(60)
-        return await left(here, known, folder, obeys)
+        everything = await left(here, known, folder, obeys)
+        return everything | {"Redis, all that it was ever sent": b"\n".join(sent).decode("utf-8", "replace")}
 
 
 async def pressed(here: Room) -> None:
@@ -144,6 +159,8 @@ def test_no_secret_leaves_by_any_door(tmp_path: Path, capfd: pytest.CaptureFixtu
     found = {f"{where} in {sink}" for where, (secret, _) in PLANTED.items() for sink, text in sinks.items() if secret in text}
     assert found == set()
     assert len(obeys.asked) > 1
+    sent = sinks["Redis, all that it was ever sent"]
+    assert ("rm:thread:" in sent, sent.count("password is [redacted]") > 1) == (True, True), "LangGraph's checkpoints are among it"
     assert all(len(text) > 100 for sink, text in sinks.items() if sink != "data folder"), {sink: len(text) for sink, text in sinks.items()}
     seen = json.dumps(sinks["evidence"])
     assert seen.count("[redacted]") >= len(SOURCES), "what was planted was never read"

@@ -12,10 +12,11 @@ from fakeredis import FakeAsyncRedis
 
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
-from bot.cards.customers import inside, living
+from bot.cards.customers import inside, living, waits
 from bot.cards.customers.answers import ANSWERS
 from bot.cards.incidents import held
 from bot.cards.provider import sending
+from bot.cards.trackers import opening
 from bot.policy.channels import NotAllowed
 from bot.policy.file import BadPolicy, in_words, load_policy
 from bot.policy.roles import ACTS, MEANS, NamedPeople, PersonRole, RoleTable, require
@@ -29,8 +30,17 @@ from tests.support.fakes_bot import OPS, Behind, slack_side
 
 def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
     said = {f"intent.{intent}" for intent in Intent}
-    pressed = {*clicks.READERS, *approval.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *sending.BUTTONS}
-    filled = {*listeners.FORMS, edit_modal.CALLBACK, reject_modal.CALLBACK, inside.TELL_FORM}
+    pressed = {
+        *clicks.READERS,
+        *waits.BUTTONS,
+        *approval.BUTTONS,
+        *held.BUTTONS,
+        *living.BUTTONS,
+        *inside.BUTTONS,
+        *sending.BUTTONS,
+        *opening.BUTTONS,
+    }
+    filled = {*listeners.FORMS, edit_modal.CALLBACK, reject_modal.CALLBACK, *inside.FORMS}
     typed = {word.replace("-", "_") for word in re.findall(r"/rackmedic ([\w-]+)", commands.UNKNOWN_COMMAND)}
     made = {f"button.{one}" for one in pressed} | {f"form.{one}" for one in filled} | {f"command.{one}" for one in typed}
     assert set(ACTS) == said | made | {f"shortcut.{SHORTCUT}"}

@@ -58,9 +58,13 @@ def test_what_people_say_to_each_other_starts_nothing(name: str) -> None:
     assert len(read_as) <= 1, read_as
 
 
-def test_the_sets_ask_for_every_intent() -> None:
+LATER = {Intent.SHOW_PICTURE}
+"""That nobody could ask for when the sets were written."""
+
+
+def test_the_sets_ask_for_every_intent_of_their_time() -> None:
     for name in ("blind_first", "blind_second"):
-        assert {Intent(intent) for intent in table(name)} == set(INTENTS) - {Intent.NOT_UNDERSTOOD}
+        assert {Intent(intent) for intent in table(name)} == set(INTENTS) - {Intent.NOT_UNDERSTOOD} - LATER
 
 
 @pytest.mark.parametrize(

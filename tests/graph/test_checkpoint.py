@@ -264,3 +264,20 @@ async def test_an_item_is_stored_as_plain_json(redis: Redis) -> None:
     graph = chain(RedisSaver(redis), one)
     await graph.ainvoke({"told": [], "seen": item.model_dump(mode="json")}, place("inc-1"), **SYNC)
     assert Item.model_validate((await graph.aget_state(place("inc-1"))).values["seen"]) == item
+
+
+async def test_what_a_bug_says_is_kept_without_its_secrets(redis: Redis) -> None:
+    """LangGraph stores what a node raised, and an exception may quote whatever was read."""
+
+    def broken(state: Story) -> Story:
+        raise ValueError(f"cannot read the line 'login with password=tk-9fQ2xAyu71b' {'.' * 5000}")
+
+    saver = RedisSaver(redis)
+    with pytest.raises(ValueError, match="cannot read"):
+        await chain(saver, one, broken).ainvoke({"told": []}, place("inc-1"), **SYNC)
+    writes: Any = await cast(Any, redis).hgetall("rm:thread:{inc-1}:writes")
+    [kept] = [value for value in writes.values() if b"cannot read" in value]
+    assert (b"tk-9fQ2xAyu71b" in kept, b"ValueError" in kept, len(kept) < 1000) == (False, True, True)
+    found = await saver.aget_tuple(place("inc-1"))
+    assert found is not None
+    assert [channel for _, channel, _ in found.pending_writes or ()] == ["__error__"]

@@ -1,5 +1,7 @@
 """Events of devices that a machine does not have: a note, never a cause."""
 
+from dataclasses import replace
+
 import pytest
 
 from graph.engine.assess import Assessment, assess
@@ -9,6 +11,7 @@ from tests.support.clock import T0
 from tests.support.fakes_graph import LOST, TAXONOMY, expected, fact, healthy, instead
 from tests.support.fakes_graph import lens as small
 from tools.checks import CHECKS
+from tools.checks.pcie import parse_lspci
 from tools.fact import Fact
 
 HOSTS = ("n1", "n2", "n3")
@@ -99,6 +102,15 @@ def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
     assert supported(3), "the one that is missing may be this one"
 
 
+def test_a_function_that_a_gpu_does_not_have_is_no_gpu() -> None:
+    """The driver names a GPU by its first function; an event of the second is somebody's text."""
+    second = BUS[2].replace(".0", ".1")
+    assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second))).finding == "no_fault"
+    assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second), fact("n3", "dmesg", "kernel.xid", 79, BUS[2]))).root_causes()[
+        0
+    ].hosts == ("n3",)
+
+
 SWITCHES = ("0000:83:00.0", "0000:84:00.0")
 BUSES = ("0000:15", "0000:19", "0000:3b")
 
@@ -133,6 +145,45 @@ def test_an_sxid_of_a_switch_that_no_node_has_convicts_nobody_and_is_told() -> N
     assert ("n2", "dmesg", f"events at {PHANTOM} count for nothing: it has no such device") in [
         (row.host, row.check, row.why) for row in now.could_not_look()
     ]
+
+
+def test_an_sxid_of_a_function_that_a_switch_does_not_have_convicts_nobody() -> None:
+    assert look([*seen(), *every(), sxid(SWITCHES[1].replace(".0", ".1"))]).finding == "no_fault"
+
+
+LISTED = """\
+0000:15:01.0 PCI bridge: Intel Corporation Device 352a (rev 04) (prog-if 00 [Normal decode])
+\tBus: primary=15, secondary=16, subordinate=19, sec-latency=0
+0000:16:00.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (rev b0) (prog-if 00 [Normal decode])
+\tBus: primary=16, secondary=17, subordinate=19, sec-latency=0
+"""
+NVIDIA = """\
+0000:19:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)
+\tControl: I/O- Mem+ BusMaster+
+0000:83:00.0 Bridge: NVIDIA Corporation GH100 [H100 NVSwitch] (rev a1)
+\tControl: I/O- Mem+ BusMaster+
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "counts"),
+    [
+        (("kernel.aer", "fatal", "0000:15:01.0"), True),  # the root port itself
+        (("kernel.aer", "fatal", "0000:16:00.0"), True),  # a switch behind it
+        (("kernel.aer", "fatal", "0000:18:00.0"), True),  # what a bridge leads to and nobody lists: an adapter, a disk
+        (("kernel.aer", "fatal", "0000:2a:00.0"), False),
+        (("kernel.sxid", "0000:83:00.0", ""), True),
+        (("kernel.sxid", "0000:83:00.1", ""), False),
+        (("kernel.sxid", "0000:19:00.0", ""), False),  # a GPU is no switch
+    ],
+)
+def test_as_lspci_lists_it_an_event_counts_where_the_device_is(event: tuple[str, str, str], *, counts: bool) -> None:
+    printed = [replace(row, host=host, time=T0) for host in HOSTS for text in (LISTED, NVIDIA) for row in parse_lspci(text)]
+    lists = [row for row in printed if row.key in ("pcie.nvswitches", "pcie.buses")]
+    key, value, device = event
+    said = sxid(value) if key == "kernel.sxid" else fact("n2", "dmesg", key, value, device)
+    rows = judged(*lists, said).rows
+    assert any(match.fact.key == key for row in rows for match in row.support) is counts
 
 
 def test_a_switch_that_only_this_node_no_longer_lists_is_one_that_it_has() -> None:

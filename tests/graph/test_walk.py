@@ -8,7 +8,7 @@ from graph.engine.walk import Walk, advance
 from kb.taxonomy.labels import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import CHECKS, HOT, LOST, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens
-from tools.fact import Fact
+from tools.fact import Fact, Status, blind
 
 HOSTS = ("n1", "n2")
 
@@ -54,6 +54,13 @@ def test_a_leaf_nobody_looked_at_stops_the_walk_until_it_was() -> None:
     resumed, visit = advance(Walk.read(walk.write()), look(healthy(*HOSTS), {HOT: 2.0}))
     assert visit is None
     assert any(path == HOT and did == "rejected" for path, did, _ in resumed.log)
+
+
+def test_a_leaf_whose_hosts_did_not_answer_is_noted_as_not_looked_at() -> None:
+    facts = [row for row in healthy(*HOSTS) if row.check != "smi"]
+    silent = [blind("smi", Status.TIMEOUT, "no answer", host=host) for host in HOSTS]
+    walk, _ = advance(Walk(), look([*facts, *silent], {HOT: 2.0}))
+    assert [did for path, did, _ in walk.log if path == HOT] == ["could not look"]
 
 
 def test_a_walk_is_plain_json_and_survives() -> None:

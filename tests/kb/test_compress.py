@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kb.logs.templates.compress import Compressor, Source, compress
-from kb.logs.templates.filters import FilterRule, regular
+from kb.logs.templates.filters import FILTERS, FilterRule, regular
 from kb.logs.templates.masks import _MASKS, mask, mask_around_xid, one_hex, with_hex
 from kb.scan import zeroed
 
@@ -150,6 +150,13 @@ def test_a_rule_never_drops_what_sounds_like_trouble() -> None:
     greedy = (FilterRule("all", re.compile("")),)
     assert regular("anything at all", greedy) == "all"
     assert regular("a fatal thing", greedy) is None
+
+
+@pytest.mark.parametrize("rule", FILTERS, ids=lambda rule: rule.pattern.pattern[:40])
+@given(data=st.data())
+def test_a_rule_is_tried_on_all_that_it_drops(rule: FilterRule, data: st.DataObject) -> None:
+    template = data.draw(st.from_regex(rule.pattern, alphabet=st.characters(codec="ascii"))).lower()
+    assert rule.drops(template) == (rule.pattern.search(template) is not None)
 
 
 def test_masks_take_what_varies_and_keep_the_words() -> None:

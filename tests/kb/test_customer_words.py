@@ -1,12 +1,13 @@
 """Customers' words: every cause in every language, and a change to paste wherever the cause is theirs."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from kb.customers.words import BadWords, load_customer_words
+from kb.customers.words import BadWords, comments_in, load_customer_words
 from kb.taxonomy.customer_fix import CustomerFix
 from kb.taxonomy.labels import Leaf
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
@@ -48,7 +49,20 @@ def test_german_is_whole(leaf: Leaf) -> None:
     assert german.title != english.title
     assert german.fix.change != english.fix.change
     assert german.fix.works != english.fix.works
-    assert german.fix.paste == english.fix.paste
+    code = [
+        [re.sub(r"(?<!\S)# [^#\s][^#\n]*$", "", line) for block in fix.paste for line in block.split("\n")]
+        for fix in (english.fix, german.fix)
+    ]
+    assert code[0] == code[1], "what runs is the same in every language"
+    read = [words for block in german.fix.paste for words in comments_in(block)]
+    assert [WORDS.comments["de"].get(words) for block in english.fix.paste for words in comments_in(block)] == read
+
+
+def test_a_comment_that_stands_in_no_block_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "fr.yaml").write_text("language: fr\ncomments:\n  nowhere: nulle part\ncauses: {}\n")
+    with pytest.raises(BadWords) as caught:
+        load_customer_words(TAXONOMY, tmp_path)
+    assert caught.value.problems[0].endswith("fr.yaml:3: nowhere is no comment of a block")
 
 
 def test_a_leaf_of_the_sites_own_and_an_unkept_language_have_english() -> None:

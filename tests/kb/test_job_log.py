@@ -465,3 +465,23 @@ def test_an_error_that_comes_again_is_counted_with_all_that_its_lines_told() -> 
     other = "[rank0]: WorkNCCL(OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=1800000) ran"
     (event,) = job_events("\n".join((other, *[one] * 3, *[other] * 4)))
     assert (event.attrs["count"], event.attrs["seq"], event.attrs["timeout_ms"]) == (8, 1, 1800000)
+
+
+def test_lines_with_a_tag_of_many_bytes_are_still_their_ranks() -> None:
+    log = "\n".join(
+        (
+            "\u00a0[rank4]: Traceback (most recent call last):",
+            "[rank5]: going on",
+            '\u00a0[rank4]:   File "x.py", line 1, in f',
+            "\u00a0[rank4]: KeyError: 'é'",
+            "plain",
+        )
+    )
+    (event,) = job_events(log)
+    assert (event.attrs["rank"], event.attrs["type"], event.attrs["detail"]) == ("4", "KeyError", "'é'")
+
+
+def test_the_time_before_an_error_is_found_behind_lines_of_many_bytes_and_not_farther() -> None:
+    near = "2026-05-01 10:00:00 begins\n" + "é" * 8000 + "\nRuntimeError: CUDA error: an illegal memory access was encountered\n"
+    far = near.replace("é" * 8000, "é" * 8300)
+    assert [job_events(text)[0].time is None for text in (near, far)] == [False, True]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.redact import BLOCK, redact, visible
+from kb.secrets.within import MAYBE_ASSIGNED, SAYS, SIGN_FOLLOWS
 
 HEX40 = "0123456789abcdef0123456789abcdef01234567"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -33,6 +34,7 @@ SECRETS = [
     (f"wandb: logged in with {HEX40}", HEX40),
     (f"WANDB_API_KEY={HEX40}", HEX40),
     ("redis://bot:pa55word@10.0.0.1:6379/0", "pa55word"),
+    ("https://x.blob.core.windows.net/logs?sv=2022-11-02&sp=r&sig=abcDEF123%2Bxyz", "abcDEF123"),
     ("password=hunter2", "hunter2"),
     ('password: "hunter two"', "hunter"),
     ('{"password": "hun\\"ter2", "user": "x"}', "ter2"),
@@ -170,3 +172,38 @@ def test_a_secret_is_found_at_every_place_of_a_large_text(ending: str) -> None:
     clean = redact(text)
     assert "hunter2" not in clean
     assert clean.replace("[redacted]", "hunter2") == text
+
+
+FRAGMENTS = st.sampled_from(
+    [*SAYS, "access_", "api-", "client_key_data", "sig", "&", "?", "is", "type", " ", "-", "_", "x", "0", '"', "'", "=", ":", "\t", "\\"]
+)
+
+
+@given(st.lists(FRAGMENTS, max_size=9).map("".join))
+def test_wherever_something_is_assigned_to_a_name_a_sign_follows_its_needle(line: str) -> None:
+    if MAYBE_ASSIGNED.search(line):
+        places = (at for needle in SAYS for at in range(len(line)) if line.startswith(needle, at))
+        assert any(SIGN_FOLLOWS.match(line, at) for at in places)
+
+
+def test_what_a_redaction_uncovers_goes_too_however_long_the_text_around_it() -> None:
+    noise = [f"iteration {n} tokens/s: {n * 7}" for n in range(3000)]
+    once = "password: token=abc123def456 and secret=zyx987wvu654"
+    text = "\n".join((*noise, once, *noise, "password: hunter2x", *noise))
+    clean = redact(text)
+    assert redact(clean) == clean
+    assert not any(secret in clean for secret in ("abc123def456", "zyx987wvu654", "hunter2x"))
+    assert [line for line in clean.split("\n") if line.startswith("iteration")] == noise * 3
+
+
+def test_a_value_far_below_its_name_goes_and_the_lines_between_say_nothing_of_it() -> None:
+    block = ["  token: |", *(f"    part{n}of9secret8" for n in range(300)), "  other: plain words"]
+    clean = redact("\n".join(block))
+    assert "of9secret8" not in clean
+    assert clean.endswith("  other: plain words")
+
+
+def test_lines_that_differ_in_their_digits_alone_are_each_held_to_needles_with_digits() -> None:
+    easypost, other = "EZAK" + "a1" * 30, "4b1d" + "a" * 38
+    lines = [f"using {easypost}", f"using {other}", f"using {other.replace('4b1d', '5b2d')}"]
+    assert redact("\n".join(lines)).split("\n") == ["using [redacted]", "using [redacted]", lines[2]]

@@ -107,12 +107,17 @@ def test_a_problem_says_where_and_what_would_do(good: str, bad: str, told: str, 
             "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]),
             "site.yaml:6: is not YAML: its aliases",
         ),
-        ("a: &a {b: c}\n" + "".join(f"m{n}: {{<<: *a}}\n" for n in range(90_000)), "site.yaml:66668: is not YAML: its aliases repeat"),
+        (
+            "a: &a {b: c, d: e, f: g, h: i, j: k}\n" + "".join(f"m{n}: {{<<: *a}}\n" for n in range(20_000)),
+            "site.yaml:18183: is not YAML: its aliases repeat",
+        ),
+        ("".join(f"k{n}: 1\n" for n in range(60_000)), "site.yaml:50000: is not YAML: it holds more than 100000 names and values"),
+        ("- []\n" * 110_000, "site.yaml:100000: is not YAML: it holds more than 100000 names and values"),
         (b"title: \xff\xfe", "site.yaml:1: cannot be read: it is not UTF-8 text (byte 7 is 0xff)"),
         ("title: !!python/name:os.system x", "site.yaml:1: not a plain value: could not determine a constructor for the tag"),
         ("a: &a {b: *a}", "site.yaml:1: not a plain value: it contains itself"),
     ],
-    ids=["empty", "text", "deep", "unclosed", "chain", "bomb", "merges", "bytes", "tag", "circle"],
+    ids=["empty", "text", "deep", "unclosed", "chain", "bomb", "merges", "keys", "rows", "bytes", "tag", "circle"],
 )
 def test_what_is_no_such_file_is_refused_in_words(text: str | bytes, told: str, tmp_path: Path) -> None:
     assert any(problem.startswith(told) for problem in problems_of(text, tmp_path)), problems_of(text, tmp_path)

@@ -17,11 +17,14 @@ from bot.policy.shares import WORDS, Share
 from bot.settings import PREFIX, Settings
 from bot.slack.incoming.grammar import help_rows
 from bot.slack.manifest import SCOPES
+from bot.trackers.hooks import HOOKS
+from bot.trackers.kinds import KINDS
 from graph.conversation.intents import INTENTS
 from graph.exchange.document import TicketDocument
 from graph.incident.flow import FLOW
 from tests.project.diagrams import action_states, incident_states, ladder_states
 from tests.properties import invariants
+from tests.support.tracker_rules import RULES
 from tools.checks import CHECKS
 from tools.checks.row import Check
 from tools.remedies import REMEDIES
@@ -156,6 +159,29 @@ def ticket() -> str:
     return "\n".join(["| field | is | |", "|---|---|---|", *_fields(schema, schema["$defs"], "")])
 
 
+def trackers() -> str:
+    """What a site says of its trackers, product by product."""
+    rows = ["| kind | field | |", "|---|---|---|"]
+    for kind, row in KINDS.items():
+        for name, field in row.config.model_fields.items():
+            must = " **needed**" if field.is_required() else ""
+            rows.append(f"| `{kind}` | `{name}`{must} | {field.description} |")
+    return "\n".join(rows)
+
+
+def hooks() -> str:
+    """How each tracker's messages are judged, and where they are set up there."""
+    rows = ["| kind | is judged by | set up there |", "|---|---|---|"]
+    return "\n".join(rows + [f"| `{kind}` | [`{row.header}`]({row.source}) | {row.switched_on} |" for kind, row in HOOKS.items()])
+
+
+def tracker_rules() -> str:
+    """What the stand-ins of trackers are held to, and where each rule is written."""
+    rows = ["| kind | rule | answer | written |", "|---|---|---|---|"]
+    named = ((rule.partition(".")[0], row) for rule, row in RULES.items())
+    return "\n".join(rows + [f"| `{kind}` | {row.says} | {row.status} | [there]({row.source}) |" for kind, row in named])
+
+
 def _fields(model: Any, rows: Any, where: str) -> Iterator[str]:
     for name, field in model["properties"].items():
         must = " **needed**" if name in model.get("required", ()) else ""
@@ -195,6 +221,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/checks.md": {"checks": checks},
     "docs/remedies.md": {"remedies": remedies},
     "docs/provider-link.md": {"ticket": ticket},
+    "docs/trackers.md": {"trackers": trackers, "hooks": hooks, "rules": tracker_rules},
     "docs/settings.md": {"settings": settings},
     "docs/conversation.md": {"intents": intents, "direct": direct},
     "docs/roles.md": {"roles": roles, "acts": acts, "shares": shares},

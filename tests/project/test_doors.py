@@ -23,6 +23,7 @@ HOLDS_REDIS = ("redis", "pipe", "client")
 """How what speaks to Redis is called here."""
 WRITERS: Mapping[str, str] = {
     "bot/actions/due.py": "ids and times",
+    "bot/alerts/book.py": "alerts, whose every text `bot.alerts.alert.short` redacted",
     "bot/desk/beside.py": "the lease, by id",
     "bot/desk/causes.py": "labels and ids",
     "bot/desk/courses.py": "ids and times",
@@ -30,16 +31,23 @@ WRITERS: Mapping[str, str] = {
     "bot/desk/lease.py": "ids and times",
     "bot/desk/pulse.py": "ids and times",
     "bot/provider/intake.py": "signs of messages that were heard, and counts",
-    "bot/provider/outbox.py": "documents that `graph.exchange.signing_away` cleaned, and why one did not arrive: `link` redacts what the intake said",
     "bot/provider/kept.py": "`graph.exchange.read` redacts a ticket of a customer's whole",
+    "bot/provider/telling.py": "redacts what people tell a customer",
     "bot/slack/outgoing/posts.py": "ids, times and signs of what was posted, and rows of the ledger that `approval_view` redacts",
     "bot/slack/pane/unanswered.py": "ids of messages",
     "bot/store/closed.py": "the report of a state that was clean when it was stored",
     "bot/store/earlier.py": "labels, hosts and a line of a report",
+    "bot/store/heard.py": "signs of messages that were heard",
     "bot/store/model_costs.py": "numbers",
+    "bot/store/outbox.py": "documents that `graph.exchange.signing_away` or `bot.trackers.draft` cleaned, and why one did not arrive: "
+    "`bot.provider.link` and `bot.trackers.wire` redact what others said",
     "bot/store/shared.py": "ids of channels",
+    "bot/store/share_waits.py": "ids, times and names of limits",
     "bot/store/shares.py": "ids, times and numbers",
-    "graph/memory/checkpoint.py": "a state is made of items (redacted by `shelve`), facts (of redacted text) and answers of a model (redacted)",
+    "bot/store/slack_turns.py": "times",
+    "bot/trackers/hearing.py": "ids of incidents and times; a tracker's own ids by their digests",
+    "graph/memory/checkpoint.py": "a state is made of items (redacted by `shelve`), facts (of redacted text) and answers of a model (redacted); "
+    "what a step raised passes `said_by`",
     "tools/ledger/journal.py": "`book` redacts words of people; outputs never get there",
 }
 BARE_SLACK: Mapping[str, str] = {
@@ -49,6 +57,7 @@ BARE_SLACK: Mapping[str, str] = {
 """Clients of slack_sdk that do not clean."""
 HTTP: Mapping[str, str] = {
     "bot/provider/link.py": "a ticket's document, whose every text `graph.exchange.signing_away` cleaned and somebody was shown",
+    "bot/trackers/wire.py": "drafts that `bot.trackers.draft` redacted line by line and somebody was shown",
     "bot/slack/incoming/files.py": "fetches what people attached",
     "bot/run/on_call.py": "asks a schedule who is on call, and sends nothing",
     "bot/terminal/doctor.py": "tries the app's token",
@@ -61,7 +70,10 @@ FILES: Mapping[str, str] = {
     "bot/terminal/heat.py": "a picture of numbers",
     "bot/terminal/node_kit.py": "scripts made of the catalogues",
     "bot/terminal/setup/begin.py": "files of settings that somebody just typed in, for themselves",
+    "bot/terminal/picture.py": "a drawing of facts of redacted text and of a timeline of redacted words",
+    "bot/terminal/postmortem.py": "`bot.postmortem.page.finished` redacts every text of a page",
     "bot/terminal/ticket.py": "`graph.exchange.signing_away` cleans every text of a ticket",
+    "tools/apart.py": "a pipe to the process that it is a copy of",
     "tools/evidence.py": "`cleaned`, or `Clean` already",
     "tools/ssh/keys.py": "a key pair that is made for the site",
 }

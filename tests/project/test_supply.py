@@ -16,7 +16,7 @@ from tests.project.lock import US, Locked, locked, shipped
 from tests.project.rooms import ROOT
 
 TODAY = date(2026, 5, 20)
-SILENT = {"taskiq-dependencies", "tiktoken"}
+SILENT = {"resvg-py", "taskiq-dependencies", "tiktoken"}
 """Packages that bring a text of a licence and no name of it."""
 WANTED = [("a", "1.0"), ("b", "2.0")]
 

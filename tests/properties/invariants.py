@@ -3,12 +3,19 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.properties import incident_machine, ledger_machine
+from tests.properties import customer_stories, customer_threads, door_stories, incident_machine, ledger_machine
 from tests.properties.mutants_actions import ACTION_MUTANTS
+from tests.properties.mutants_customers import CUSTOMER_MUTANTS
+from tests.properties.mutants_doors import DOOR_MUTANTS
 from tests.properties.mutants_incident import INCIDENT_MUTANTS
 from tests.properties.mutants_ledger import MUTANTS
 
-MACHINES = {"ledger": ledger_machine.STORIES, "incidents": incident_machine.STORIES}
+MACHINES = {
+    "ledger": ledger_machine.STORIES,
+    "incidents": incident_machine.STORIES,
+    "doors": door_stories.STORIES,
+    "customers": (*customer_stories.STORIES, *customer_threads.STORIES),
+}
 
 
 @dataclass(frozen=True)
@@ -33,13 +40,15 @@ class Invariant:
 def _broken() -> Iterable[str]:
     yield from (mutant.breaks for mutant in (*MUTANTS, *ACTION_MUTANTS))
     yield from (mutant.breaks for mutant in INCIDENT_MUTANTS)
+    yield from (mutant.breaks for mutant in DOOR_MUTANTS)
+    yield from (mutant.breaks for mutant in CUSTOMER_MUTANTS)
 
 
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I1",
         "only commands of the catalogues reach a host",
-        ("tests/tools/test_nodekit_sh.py", "tests/tools/test_admission.py", "tests/bench_itself/test_hostile.py"),
+        ("tests/tools/test_nodekit_sh.py", "tests/tools/test_ssh_batch.py", "tests/bench_itself/test_hostile.py"),
     ),
     Invariant("I2", "an approval is executed at most once", ("tests/properties/test_ledger_processes.py", "tests/stories/test_soak.py")),
     Invariant("I3", "nothing is written without the frozen quorum of distinct people who may", ("tests/bot/actions/test_batches.py",)),
@@ -74,9 +83,38 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("I21", "one host, one action; a reboot covers a reset"),
     Invariant("I22", "the same case with the same answers gives the same transcript", ("tests/bench_itself/test_model_recording.py",)),
+    Invariant(
+        "I23",
+        "what others send counts when it is signed over its very bytes, and now",
+        ("tests/bot/slack/test_http.py", "tests/stories/test_slack_http.py"),
+    ),
+    Invariant("I24", "and has its effect once, or may come again", ("tests/bot/store/test_heard.py", "tests/stories/test_alert_storm.py")),
+    Invariant(
+        "I25",
+        "an incident of alerts ends by itself only where none fires and nobody had to do with it",
+        ("tests/bot/alerts/test_alerts.py", "tests/graph/test_alerts_over.py"),
+    ),
+    Invariant(
+        "I26",
+        "nothing leaves for a tracker but what a person was shown and confirmed, once",
+        ("tests/bot/trackers/test_office.py", "tests/stories/test_trackers_crash.py"),
+    ),
+    Invariant(
+        "I27",
+        "nothing of one customer reaches another; who somebody is comes from their own payload",
+        ("tests/properties/test_canaries.py", "tests/properties/test_canaries_seen.py", "tests/properties/test_wider_look.py"),
+    ),
+    Invariant(
+        "I28",
+        "what a tracker tells us has it asked, and so often; nothing of it is believed",
+        ("tests/bot/trackers/test_hooks.py",),
+    ),
+    Invariant(
+        "I29",
+        "an incident of alerts opens in a channel of the operators alone, and stays in it",
+        ("tests/bot/alerts/test_routing.py", "tests/properties/test_alert_routes.py", "tests/stories/test_alert_storm.py"),
+    ),
 )
-BY_TESTS_ALONE = frozenset({"I1", "I12"})
-"""Those that no seeded bug of these machines breaks: their tests hold them."""
 
 
 def table() -> str:

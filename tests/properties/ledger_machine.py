@@ -739,17 +739,30 @@ class Life(RuleBasedStateMachine):
         self.seen("precondition changed")
 
     async def i12_looking_changes_nothing(self, where: str, incident: str, process: int) -> None:
+        await self.calm()
+        await self.propose(where, incident, process)
+        self.go(901)
+        await self.approved(HOSTS[1], incident)
+        await self.claim(await self.approved(HOSTS[2], incident), process)
         before, effects = await self.desk.dump(), self.desk.host.effects.copy()
         for book in self.books:
-            await book.status()
-            await book.verify()
-            await book.due()
-            for card in self.cards:
-                if not card.forged:
-                    await book.record(card.action.approval)
+            await self.looked_at(book, incident)
         assert await self.desk.dump() == before, "I12: looking changed the store"
         assert self.desk.host.effects == effects
         self.seen("looked")
+
+    async def looked_at(self, book: Any, incident: str) -> None:
+        """Everything that a book can be asked."""
+        for asked in (book.status, book.verify, book.due, book.keys, book.key_state, book.ours, book.delegations):
+            await asked()
+        await book.used(incident, "h100")
+        assert [line async for line in book.export()]
+        for card in (card for card in self.cards if not card.forged):
+            row = await book.record(card.action.approval)
+            await book.held_back(row)
+            self.seen("looked at something late" if card.state == "pending" and self.now() > card.decide_by else "looked at something")
+        if not any(card.forged for card in self.cards if card.action.incident == incident):
+            await book.of_incident(incident)
 
     async def i15_a_click_is_delivered_again(self, where: str, incident: str, process: int) -> None:
         for quorum in (1, 2):
@@ -872,7 +885,16 @@ SITUATIONS = (
         "late in spite of a clock that went back",
         "edited audit logs",
     ),
-    *("precondition changed", "looked", "replayed", "unknown", "deny, then tried", "revoke, then tried", "supersede, then tried"),
+    *(
+        "precondition changed",
+        "looked",
+        "looked at something late",
+        "replayed",
+        "unknown",
+        "deny, then tried",
+        "revoke, then tried",
+        "supersede, then tried",
+    ),
     *(f"forged {pick}" for pick in FORGERIES),
     *("key changed", "made up with an earlier key", "nothing is put up while the key is being changed"),
 )

@@ -10,6 +10,8 @@ from typing import Any
 from fakeredis import FakeAsyncRedis
 
 from tests.graph import test_fault as stories
+from tests.properties.mutants_customers import CUSTOMER_MUTANTS
+from tests.properties.mutants_doors import DOOR_MUTANTS
 from tests.properties.mutants_incident import INCIDENT_MUTANTS
 from tests.properties.mutants_ledger import HEADER, MUTANTS, Mutant, Sources, row_of
 
@@ -80,7 +82,15 @@ def tell(steps: Any, name: str) -> str:
 
 def table() -> str:
     """All seeded bugs, as SECURITY.md shows them."""
-    return "\n".join([*HEADER, *map(row_of, (*MUTANTS, *ACTION_MUTANTS)), *(mutant.row() for mutant in INCIDENT_MUTANTS)])
+    return "\n".join(
+        [
+            *HEADER,
+            *map(row_of, (*MUTANTS, *ACTION_MUTANTS)),
+            *(row.row() for row in INCIDENT_MUTANTS),
+            *(row.row() for row in DOOR_MUTANTS),
+            *(row.row() for row in CUSTOMER_MUTANTS),
+        ]
+    )
 
 
 if __name__ == "__main__":

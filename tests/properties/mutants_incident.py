@@ -54,6 +54,41 @@ UNBOUND = (BELIEF, "max(-LOW_TRUST_CAP, min(most, doubted))", "doubted")
 UNPROVEN = (BELIEF, " and bool(self.deciding) and", " and")
 
 INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
+    IncidentMutant(
+        "a slot takes whatever it is given",
+        "I1",
+        (("tools.checks.row", 'if not re.fullmatch(SLOTS[name], given) or ".." in given:', "if False:"),),
+    ),
+    IncidentMutant(
+        "a path may lead out of its folder",
+        "I1",
+        (("tools.checks.row", 'if not re.fullmatch(SLOTS[name], given) or ".." in given:', "if not re.fullmatch(SLOTS[name], given):"),),
+    ),
+    IncidentMutant(
+        "a command's words are not quoted", "I1", (("tools.ssh.client", 'return shlex.join(("timeout"', 'return " ".join(("timeout"'),)
+    ),
+    IncidentMutant(
+        "the words of commands that share a session are quoted once too seldom",
+        "I1",
+        (("tools.ssh.batch", "return shlex.quote(shlex.join((", 'return shlex.quote(" ".join(('),),
+    ),
+    IncidentMutant(
+        "the kit takes any argument",
+        "I1",
+        (("tools.nodekit.generate", """yield f'is_{kind} "${{{i}}}" || refuse""", """yield f': is_{kind} "${{{i}}}" || refuse"""),),
+    ),
+    IncidentMutant(
+        "the kit takes an argument that only begins well",
+        "I1",
+        (
+            (
+                "tools.nodekit.generate",
+                "case $1 in {' | '.join(kind.admits)}) return 0",
+                "case $1 in {'* | '.join(kind.admits)}*) return 0",
+            ),
+            ("tools.nodekit.generate", """'  [ "${{#1}}" -le {kind.longest} ] || return 1'""", """'  : "${{#1}}" -le {kind.longest} '"""),
+        ),
+    ),
     IncidentMutant("a tenant's words convict a machine", "I13", (BY_WORDS, UNBOUND)),
     IncidentMutant(
         "whatever a host calls an address reaches the command",

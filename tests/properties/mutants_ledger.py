@@ -64,6 +64,10 @@ def py(before: str, after: str = "", module: str = "ledger.ledger") -> tuple[str
 
 
 REQUESTERS = "counted -= {voter for voter in counted if {voter, terms.right_of(voter)} & requesters_of(action)}"
+DUE_ONCE = """            await self._redis.zremrangebyscore(f"{self._prefix}due", "-inf", now)
+            return texts_of(await self._redis.zrangebyscore("""
+COUNTED = """pipe.hgetall(f"{self._prefix}votes:{approval}")
+            await self._redis.hincrby(f"{self._prefix}apr:{approval}", "reads", 1)"""
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a claim needs no approved state",
@@ -366,6 +370,27 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("the breaker never trips", "I9", (lua("  if others(window, now - window_ms) > window_most then return 'trip' end\n"),)),
     Mutant(
         "versions are not compared", "I10", (py("if (seen.action.policy, seen.action.catalogue) != (policy, catalogue):", "if False:"),)
+    ),
+    Mutant(
+        "whoever asks what is late takes it off the list",
+        "I12",
+        (py("            return texts_of(await self._redis.zrangebyscore(", DUE_ONCE, "ledger.book"),),
+    ),
+    Mutant(
+        "reads are counted in what is read",
+        "I12",
+        (py('pipe.hgetall(f"{self._prefix}votes:{approval}")', COUNTED, "ledger.book"),),
+    ),
+    Mutant(
+        "whoever looks at the brakes lets go of what is held",
+        "I12",
+        (
+            py(
+                'held = sorted(texts_of(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))',
+                'held = sorted(texts_of([await cast(Any, self._redis.spop(f"{self._prefix}held")) or b""]))',
+                "ledger.book",
+            ),
+        ),
     ),
     Mutant("a replayed click counts", "I15", (lua("if redis.call('EXISTS', P..'seen:'..delivery) == 1 then return 'replayed' end\n"),)),
     Mutant("the blast radius is ignored", "I19", (lua("  if others(blast, now - blast_ms) > blast_most then return 'blast' end\n"),)),

@@ -16,6 +16,8 @@ import bot
 import graph
 import kb
 import tools
+from bot.cards.blocks import Card
+from bot.cards.buttons import BadForm
 from bot.refusal import Refusal
 from graph.conversation.said import Vocabulary
 from graph.incident.case import Case, Turn
@@ -61,7 +63,8 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.slack.incoming.grammar.without_us": {"us": "U0BOT"},
     "bot.terminal.catalogues.read_output": {"check": CHECKS["smi"]},
     "bot.cards.blocks.button": {"value": "v"},
-    "bot.run.reader.read_with_site": {"kb_dir": None, "programs": ()},
+    "kb.logs.timestamps.timed": {"head": ("iso", "")},
+    "graph.reading.handed_in.read_with_site": {"folders": (), "programs": ()},
     "graph.ladders.next_rung.to_people": {"why": "no", "ladder": Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},
     "graph.incident.answers.kinds.answering": {"case": Case({"item": ITEM}, Turn(), HOSTS)},
     "tools.ledger.audit.next_head": {"seal": Seal(b"growth-growth-growth"), "head": "0" * 64},
@@ -71,6 +74,14 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.cards.customers.inside.quoted": {"tenant": "acme", "files": ()},
     "bot.cards.customers.inside.quoted_words": {"files": ()},
     "bot.cards.customers.inside.told": {"by": "ada"},
+    "bot.cards.customers.inside.preview": {"incident": "I1", "tenant": "acme", "shown": Card((), "text")},
+    "bot.pictures.canvas.width_of": {"size": 11.0},
+    "bot.cards.text.beginning": {"room": 300},
+    "bot.pictures.canvas.fitting": {"room": 200.0, "size": 11.0},
+    "bot.cards.provider.sending.provider_says": {"ticket": "inc-1"},
+    "bot.trackers.draft.without_customers": {"customers": ("acme", "globex")},
+    "tools.checks.site.patterns.whole_pattern": {"longest": 200},
+    "bot.trackers.remarks.remark_of": {"id_": "7", "by": "beth"},
     "bot.cards.customers.living.from_people": {"language": "en"},
 }
 """What a name means in one function alone."""
@@ -84,6 +95,7 @@ LEFT_OUT: Mapping[str, str] = {
     "bot.slack.incoming.commands.direct": "asks Slack; reads with `bot.cards.personal.direct.wish`, which is here",
     "bot.slack.incoming.intake.take_in": "asks Redis; reads with `bot.desk.concern.concern_of`, which is here",
     "bot.terminal.classify.classify_text": "prints what `graph.reading.classify.classify` answers, which is here",
+    "bot.terminal.edge.complain": "prints a sentence of ours",
     "bot.terminal.edge.fail": "a sentence of ours, after which the command ends",
 }
 """Functions that take such text and are not called here, with the reason."""
@@ -114,7 +126,7 @@ def _call(
     try:
         answer = made(**dict.fromkeys(takes, within(text)), **beside)
         return list(answer) if inspect.isgenerator(answer) else answer
-    except (ValueError, Refusal, Unreadable, YAMLError):  # what cannot be read is refused
+    except (ValueError, Refusal, BadForm, Unreadable, YAMLError):  # what cannot be read is refused
         return None
     except FutureWarning:  # a site's pattern with `[[` in it: to Python's own reader of patterns it may mean something else one day
         return None

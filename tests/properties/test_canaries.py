@@ -8,12 +8,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from bot.cards.customers import living
-from bot.cards.customers.answers import ANSWERS, answer
+from bot.cards.customers.answers import Answered, answer
 from bot.cards.customers.view import CustomerReader, CustomerView, customer_view
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.conversation.intents import Intent
@@ -119,7 +119,7 @@ async def test_what_bs_incident_was_closed_with_is_told_to_our_side_alone(ask: s
         root_cause="GPU 5 of canary-b1 fell off the bus", resolution="canary-person reseated it", hosts=THEIRS, source_url="https://canary.example",
     )  # fmt: skip
     told, view = await asked(ask, {"id": "G07", "node": "gpu-003", "gpu": 5}, closed=[closed])
-    said = [answer(intent, view, ("train-01",), ()) for intent in ANSWERS]
+    said = [answer(kind, view, ("train-01",), ()) for kind in get_args(Answered)]
     shown = seen(view) + json.dumps([[card.text, card.blocks] for card in said], ensure_ascii=False)
     assert [cause.hosts for cause in view.causes] == [("train-01",)]
     assert "canary" not in shown.lower()

@@ -80,7 +80,7 @@ THEIRS = "inc-bbbbbb"
 BUTTONS = tuple(
     dict.fromkeys((*diagnosis.BUTTONS, *ticket.BUTTONS, *held.BUTTONS, *living.BUTTONS, *inside.BUTTONS, *approval.BUTTONS, more.MENU))
 )
-FORM_IDS = (*FORMS, inside.TELL_FORM)
+FORM_IDS = (*FORMS, *inside.FORMS)
 ASKED = (
     "@rackmedic job 4711 hangs on gpu-[017-018]",
     "@rackmedic who else has this?",

@@ -299,9 +299,11 @@ async def test_an_update_of_a_view_seen_too_early_conflicts(client: AsyncWebClie
 
 async def test_files_go_up_and_come_down_only_with_the_token(client: AsyncWebClient, slack: SlackSandbox) -> None:
     root = await slack.say("olga", CHANNEL, "root")
-    await client.files_upload_v2(channel=CHANNEL, thread_ts=root, filename="evidence.log", content="NVRM: Xid 79", title="Evidence")
+    await client.files_upload_v2(
+        channel=CHANNEL, thread_ts=root, filename="evidence.log", content="NVRM: Xid 79", title="Evidence", alt_txt="one line"
+    )
     [file] = slack.thread(CHANNEL, root)[-1]["files"]
-    assert (file["name"], file["size"], file["mimetype"]) == ("evidence.log", 12, "text/plain")
+    assert (file["name"], file["size"], file["mimetype"], file["alt_txt"]) == ("evidence.log", 12, "text/plain", "one line")
     async with aiohttp.ClientSession() as session:
         async with session.get(file["url_private"], headers={"Authorization": f"Bearer {slack.bot_token}"}) as answer:
             assert await answer.read() == b"NVRM: Xid 79"

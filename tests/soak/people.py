@@ -52,6 +52,8 @@ class SoakIncident:
     presses: int = 0
     wrote: float = 0.0
     asked_close: int = 0
+    cured: bool = False
+    """Read as mended, or as well, at any time: what says so may be painted over by what comes later."""
     name: str = ""
     moved: str = ""
     """What the thread showed last, and since when."""
@@ -123,7 +125,7 @@ class People:
             one.reported = now
         if await self._approve(one, thread, now):
             return
-        over = any(word in said for word in (MENDED if one.fault else UNFOUND))
+        one.cured = over = one.cured or any(word in said for word in (MENDED if one.fault else UNFOUND))
         waits = self.patience.say_again if one.asked_close or not over else 0.0
         if now - max(one.since, one.wrote) < waits or (not over and not one.reported):
             return

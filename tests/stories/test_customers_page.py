@@ -93,9 +93,12 @@ async def test_both_sides_of_three_incidents_in_one_window(tmp_path: Path) -> No
             "Your learning rate was raised at step 1200. Please start again from the checkpoint before it."
         )
         await modal.get_by_test_id("modal-submit").click()
+        await expect(modal).to_contain_text("Nothing was sent yet.")
+        await shot(page, "customers-5-as-they-read-it")
+        await modal.get_by_test_id("modal-submit").click()
         await expect(modal).to_be_hidden()
         await expect(thread).to_contain_text("Please start again from the checkpoint before it.")
-        await shot(page, "customers-5-told-back")
+        await shot(page, "customers-6-told-back")
         await theirs.get_by_test_id("user-switch").evaluate("list => list.remove()")  # the sandbox's own, and no part of Slack
         said = await theirs.locator("body").inner_text()
     assert not [word for word in INSIDE if word in said]

@@ -18,7 +18,7 @@ async def test_a_drained_node_is_found_on_the_home_tab_and_asked_for_there(tmp_p
         await page.goto(f"{world.slack.url}/?as=priya&channel=C0GPUINC")
         await page.get_by_test_id("break-menu").click()
         await page.get_by_test_id("break-fault").select_option("G07")
-        await page.get_by_test_id("break-node").select_option("gpu-003")
+        await page.get_by_test_id("break-node").fill("gpu-003")
         await page.get_by_test_id("break-go").click()
         await page.keyboard.press("Escape")
 

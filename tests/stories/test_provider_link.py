@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.cards.approvals.card import APPROVE
+from bot.cards.customers import inside
 from bot.cards.provider import sending
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from graph.exchange.read import read_ticket
@@ -50,7 +51,7 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
     async with sandbox(tmp_path / "customer") as customer, sandbox(tmp_path / "provider", language="en") as provider:
         link = {"RACKMEDIC_PROVIDER_URL": f"http://127.0.0.1:{port}/intake/acme", "RACKMEDIC_PROVIDER_KEY": KEY}
         customer = replace(customer, settings={**customer.settings, **link})
-        intake = {"RACKMEDIC_INTAKE_PORT": str(port), "RACKMEDIC_INTAKE_KEYS": str(keys)}
+        intake = {"RACKMEDIC_HTTP_PORT": str(port), "RACKMEDIC_INTAKE_KEYS": str(keys)}
         provider = replace(provider, settings={**provider.settings, **intake})
         for world in (customer, provider):
             world.cluster.break_("G17", "gpu-003")
@@ -71,14 +72,30 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
         ):
             await provider.slack.wait_for(lambda: "acme's own RackMedic sent a ticket" in said(provider))
             await customer.slack.wait_for(lambda: "nobody has it yet" in said(customer, thread))
+            await tell(provider, "Please leave gpu-003 alone until noon.")
             card = await provider.slack.wait_for(lambda: button(provider, APPROVE))
             await provider.slack.click("priya", card, APPROVE)
             await customer.slack.wait_for(lambda: "proved by a test" in said(customer, thread))
+            assert said(customer, thread).count("Your provider writes: Please leave gpu-003 alone") == 1
             assert said(provider).count("own RackMedic sent a ticket") >= 1
             assert len([row for row in provider.slack.messages(OPS) if "own RackMedic sent a ticket" in str(row["text"])]) == 1
             await exported(customer, thread)
         assert set(provider.cluster.executions.values()) == {1}
         assert not customer.cluster.executions
+
+
+async def tell(provider: Sandbox, words: str) -> None:
+    """One of the provider's people writes it, sees it as the customer will, and sends it."""
+    await provider.slack.click("priya", button(provider, inside.TELL), inside.TELL)
+    form = await provider.slack.wait_for(lambda: view(provider, inside.TELL_FORM))
+    await provider.slack.submit("priya", form, {inside.WORDS: {inside.WORDS: words}})
+    await provider.slack.submit("priya", await provider.slack.wait_for(lambda: view(provider, inside.TELL_SEND)), {})
+
+
+def view(world: Sandbox, callback: str) -> str:
+    """The form that Priya has open; empty where it is not this one."""
+    shown = world.slack.view("priya")
+    return str(shown["id"]) if shown and shown["callback_id"] == callback else ""
 
 
 async def exported(customer: Sandbox, thread: str) -> None:

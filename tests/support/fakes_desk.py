@@ -11,6 +11,7 @@ from langgraph.graph import END, START, StateGraph
 from redis.asyncio import Redis
 
 from bot.desk.inbox import WORK
+from bot.refusal import TooEarly
 from bot.store.keys import Names
 from bot.tasks import awaited
 from graph.memory.checkpoint import RedisSaver
@@ -127,6 +128,8 @@ class BoardOfList:
     news: list[Progress] = field(default_factory=list)
     broken: int = 0
     """How many more posts fail."""
+    early: int = 0
+    """How many more posts come too early."""
 
     async def progress(self, p: Progress) -> None:
         self.news.append(p)
@@ -136,6 +139,9 @@ class BoardOfList:
         if self.broken:
             self.broken -= 1
             raise ConnectionResetError("Slack is away")
+        if self.early:
+            self.early -= 1
+            raise TooEarly("Slack takes no edit now")
         if report.item not in {posted.item for _, posted in self.posts}:
             self.posts.append((incident, report))
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import aiohttp
-from aiohttp import web
 from redis.asyncio import Redis
 
 from bot.desk.inbox import Inbox
+from bot.inbound.webhook import PREFIX
 from bot.provider.arrivals import Arrivals
 from bot.provider.intake import Intake
 from bot.provider.kept import TicketBook
 from bot.provider.link import HttpLink
 from bot.provider.standing import TicketStates
-from bot.provider.webhook import PREFIX
+from bot.provider.telling import ToldBook
+from bot.run.http.server import serving
 from bot.store.keys import Names
 from graph.state import Incident
 from kb.customers.words import load_customer_words
@@ -41,6 +42,7 @@ class Provider:
     inbox: Inbox
     intake: Intake
     states: dict[str, Incident]
+    told: ToldBook
     url: str = ""
     woken: list[str] = field(default_factory=list)
 
@@ -74,15 +76,10 @@ async def provider(redis: Redis, clock: Clock, inbox: Inbox | None = None) -> As
     async def wake(incident: str) -> None:
         made[0].woken.append(incident)
 
-    standing = TicketStates(inbox, SITE, load_customer_words(load_taxonomy()), state_of, nothing_begun)
+    told = ToldBook(redis, clock)
+    standing = TicketStates(inbox, SITE, load_customer_words(load_taxonomy()), state_of, nothing_begun, told)
     intake = Intake({"acme": (THEIRS, OURS)}, Arrivals(inbox, TicketBook(redis), SITE, clock), standing, redis, wake, Names())
-    made.append(Provider(redis, clock, inbox, intake, states))
-    runner = web.AppRunner(intake.app(), access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        made[0].url = f"http://{host}:{port}"
+    made.append(Provider(redis, clock, inbox, intake, states, told))
+    async with serving("127.0.0.1", 0, intake.routes) as port:
+        made[0].url = f"http://127.0.0.1:{port}"
         yield made[0]
-    finally:
-        await runner.cleanup()

@@ -174,6 +174,16 @@ smartctl -o on /dev/sda
 smartctl -X /dev/sda
 smartctl -a -t short /dev/sda
 smartctl --test=long /dev/sda
+smartctl -l scterc,70,70 /dev/sda
+smartctl -l scterc,70,70,p /dev/sda
+smartctl -lscterc,70,70 /dev/sda
+smartctl -al scterc,70,70 /dev/sda
+smartctl --log=scterc,70,70 /dev/sda
+smartctl --log scterc,reset /dev/sda
+smartctl -l scttempint,5 /dev/sda
+smartctl -l scttempint,5,p /dev/sda
+smartctl -l sasphy,reset /dev/sda
+smartctl -l sataphy,reset /dev/sda
 nvme format /dev/nvme0n1
 nvme reset /dev/nvme0
 nvme sanitize /dev/nvme0
@@ -246,6 +256,10 @@ nmcli device disconnect eth0
 nmcli -s connection show x
 networkctl down eth0
 resolvectl flush-caches
+resolvectl dns eth0 8.8.8.8
+resolvectl domain eth0 x
+resolvectl domain eth0 x y
+resolvectl statistics eth0
 iptables -F
 iptables -Z -L
 iptables -A INPUT -j DROP
@@ -587,6 +601,25 @@ health
 
 SECRETS = """
 cat /etc/shadow
+egrep -r BEGIN /opt
+fgrep -r PRIVATE /data
+egrep -ra . /sys/bus/pci
+egrep -ir x /opt
+grep -r x /opt
+grep -R x /opt
+diff /opt/a /opt/b
+diff -r /opt/a /opt/b
+cat /proc/bus/pci/00/00.0
+od -c /proc/bus/usb/001/001
+cat /proc/sys/net/ipv4/tcp_fastopen_key
+sysctl net.ipv4.tcp_fastopen_key
+sysctl -n net/ipv4/tcp_fastopen_key
+sysctl net.ipv6.conf.all.stable_secret
+cat /proc/sys/net/ipv6/conf/all/stable_secret
+sysctl -a -r fastopen_key
+sysctl -a --pattern=fastopen_key
+sysctl vm.swappiness net.ipv4.tcp_fastopen_key
+cat /opt/app/signing_key
 cat /etc/gshadow
 cat /etc/sudoers
 head -n 1 /etc/shadow
@@ -725,6 +758,9 @@ cat /proc/cmdline
 cat /proc/driver/nvidia/version
 cat /proc/driver/nvidia/gpus/0000:01:00.0/information
 cat /proc/net/bonding/bond0
+cat /proc/bus/pci/devices
+cat /proc/bus/input/devices
+cat /sys/class/infiniband/mlx5_0/ports/1/pkeys/0
 cat /proc/sys/vm/nr_hugepages
 cat /proc/pressure/memory
 cat /proc/1234/status
@@ -798,6 +834,9 @@ dkms status
 sysctl -n vm.swappiness
 sysctl -a
 sysctl net.ipv4.tcp_rmem
+sysctl net.ipv4.tcp_fastopen
+sysctl net.ipv4.tcp_keepalive_time
+egrep -i error /var/log/site.log
 dmesg --decode --time-format iso
 dmesg -T -l err,warn
 journalctl -u x --since=-1h --no-pager -o json
@@ -884,11 +923,23 @@ devlink dev info
 devlink health show
 nmcli device status
 lldpctl
+resolvectl status
+resolvectl status eth0 eth1
+resolvectl dns
+resolvectl dns eth0
+resolvectl domain
+resolvectl statistics
 iptables -L -n -v
 nft list ruleset
 conntrack -C
 smartctl -a /dev/nvme0
 smartctl -H /dev/sda
+smartctl -l error -l selftest /dev/sda
+smartctl -l scterc /dev/sda
+smartctl --log=xerror,10,error /dev/sda
+smartctl -l gplog,0x04 /dev/sda
+smartctl -l sataphy /dev/sda
+smartctl -l devstat,1 /dev/sda
 nvme list
 nvme smart-log /dev/nvme0 -o json
 zpool status -x

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from bot.run.reader import ReaderApart
 from kb.redact import redact
-from tools.apart import LONG, Apart, TookTooLong
+from tools.apart import LONG, Apart, TookTooLong, beside
 from tools.evidence import DirectoryEvidence
 
 
@@ -66,3 +68,63 @@ async def test_a_large_log_is_read_apart_with_the_sites_own_checks() -> None:
 
 async def test_what_takes_too_long_is_not_read() -> None:
     assert await ReaderApart(Apart(seconds=0.0), None)("job.log", "ab", "x" * LONG, datetime(2026, 5, 20, tzinfo=UTC)) is None
+
+
+def two_answers() -> tuple[tuple[int, int], tuple[int, int]]:
+    return beside(lambda: (os.getpid(), os.getppid()), lambda: (os.getpid(), 2))
+
+
+def fails_beside(*, own: bool) -> object:
+    return beside(lambda: 1 // int(own), lambda: 1 // int(not own))
+
+
+def dies_beside() -> object:
+    return beside(lambda: os._exit(3), lambda: 1)
+
+
+def counted_beside() -> tuple[int, int]:
+    """Two answers, where a second thread runs meanwhile."""
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        return beside(os.getpid, os.getpid)
+    finally:
+        done.set()
+        other.join()
+
+
+def writes_beside(pipe: Path) -> object:
+    return beside(lambda: pipe.write_text("x" * (1 << 20)), lambda: signal.pause())
+
+
+async def test_two_works_beside_each_other_answer_from_two_processes() -> None:
+    (copy, parent), (own, _) = await Apart().run(two_answers)
+    assert parent == own != copy
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_what_either_of_two_works_raises_is_raised(own: bool) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await Apart().run(fails_beside, own=own)
+
+
+async def test_a_copy_that_dies_has_read_nothing() -> None:
+    with pytest.raises(TookTooLong):
+        await Apart().run(dies_beside)
+
+
+async def test_a_process_of_several_threads_is_not_copied() -> None:
+    one, other = await Apart().run(counted_beside)
+    assert one == other
+
+
+async def test_who_waits_no_more_ends_the_copy_as_well(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    waiting = asyncio.create_task(Apart().run(writes_beside, pipe))
+    with await asyncio.to_thread(pipe.open, "rb", 0) as end:
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        while await asyncio.to_thread(end.read, 1 << 16):
+            pass

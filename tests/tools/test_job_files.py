@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.clock import PATIENCE
 from tools.checks import CHECKS
 from tools.checks.job_files import PROBE
@@ -82,11 +84,37 @@ def test_what_slurm_says_its_jobs_write_to_is_read_wherever_it_lies_if_it_is_the
         f"JobId=904 ArrayJobId=900 ArrayTaskId=4 JobName=train UserId=alice({os.getuid()}) StdOut={home}/slurm-%A_%a.out StdErr={home}/err-901.txt",
         f"JobId=905 JobName=liar UserId=mallory({os.getuid() + 1}) StdOut={mine} StdErr=/etc/passwd",
     )
-    write(tools / "squeue", "#!/bin/sh\necho 900\n").chmod(0o755)
-    write(tools / "scontrol", "#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows)).chmod(0o755)
+    slurm(tools, {904: (os.getuid(), rows[0]), 905: (os.getuid() + 1, rows[1])})
     said = looked(tmp_path / "none", str(tools)).stdout
     assert files(said) == ["slurm-900_4.out", "err-901.txt"]
     assert "root:" not in said
+
+
+@pytest.mark.parametrize("between", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r", " "])
+@pytest.mark.parametrize("field", ["JobName", "Comment"])
+def test_whose_a_job_is_no_name_of_a_job_can_say(tmp_path: Path, between: str, field: str) -> None:
+    tools, other = tmp_path / "bin", write(tmp_path / "other.txt", "what another owns\n")
+    claim = f"{field}=a{between}UserId=other({os.getuid()}) StdOut={other}{between}b"
+    real = f"UserId=mallory({os.getuid() + 1})", f"StdOut={other}"
+    row = " ".join(("JobId=906", claim, *real) if field == "JobName" else ("JobId=906", *real, claim))
+    slurm(tools, {906: (os.getuid() + 1, row)})
+    assert files(looked(tmp_path / "none", str(tools)).stdout) == []
+
+
+def slurm(tools: Path, jobs: dict[int, tuple[int, str]]) -> None:
+    """Stand-ins for squeue and scontrol: jobs with their owner's number, and what scontrol prints of each."""
+    queue = "".join(f"echo {job}:{owner}\n" for job, (owner, _) in jobs.items())
+    write(tools / "squeue", f'#!/bin/sh\ncase "$*" in *%U) ;; *) exit 1;; esac\n{queue}').chmod(0o755)
+    shown = "".join(f"{job}) echo '{row}';;\n" for job, (_, row) in jobs.items())
+    write(tools / "scontrol", f'#!/bin/sh\ncase "$4" in\n{shown}esac\n').chmod(0o755)
+
+
+def test_a_progress_bar_hides_no_line_of_a_log_and_a_form_feed_makes_none(tmp_path: Path) -> None:
+    write(tmp_path / "bar.log", "10%\r20%\rTraceback\r\nend\n")
+    write(tmp_path / "fed.log", "one\x0c==> /etc/shadow <==\u2028two\n")
+    said = looked(tmp_path).stdout.split("\n")
+    assert [line for line in said if "==" not in line and line] == ["10%", "20%", "Traceback", "end"]
+    assert "one\x0c==> /etc/shadow <==\u2028two" in said
 
 
 def test_a_folder_that_is_not_there_holds_no_log_and_one_that_cannot_be_read_could_not_be_looked_at(tmp_path: Path) -> None:

@@ -153,6 +153,16 @@ def test_an_option_that_nobody_wrote_down_is_refused(argv: list[str], option: st
     assert list(refusals([*argv, f"--{option}=/etc/passwd"]))
 
 
+READS_CONTENTS = [name for name, ways in READERS.items() if any("FILE" in f"{way.forms} {way.options}" for way in ways)]
+
+
+@pytest.mark.parametrize("program", sorted({*READS_CONTENTS, "diff", "sdiff", "diff3", "zgrep", "rg"} - {"sar"}))  # sar -r: memory in use
+@pytest.mark.parametrize("option", ["-r", "-R", "--recursive", "--dereference-recursive", "--directories=recurse", "--include=x"])
+def test_who_reads_contents_goes_into_no_folder(program: str, option: str) -> None:
+    assert not any(way.admits(words) for way in READERS.get(program, ()) for words in ([option, "x", "/opt/a"], ["x", "/opt/a", option]))
+    assert program in READS_CONTENTS or list(refusals([program, "/opt/a", "/opt/b"])), "goes into folders unasked"
+
+
 @pytest.mark.parametrize("program", READERS)
 def test_every_way_of_reading_is_written_in_known_words(program: str) -> None:
     for way in READERS[program]:
@@ -240,6 +250,8 @@ def test_a_path_in_front_changes_nothing(argv: list[str], folder: str) -> None:
         ({"facts": [{"key": "site.x", "kind": "str", "regex": "(a+)+$"}]}, "can take for ever"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": "[ab]" * 501}]}, "is longer than 2000 characters"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": "(a|aa)+$"}]}, "can take for ever"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": "(a|aa){0,64}$"}]}, "can take for ever"),
+        ({"facts": [{"key": "site.x", "kind": "str", "regex": r"((\d{0,60}){9}\w{0,60}){50,64}x"}]}, "can take for ever"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": r"(a+)\1"}]}, "refers back"),
         ({"facts": [{"key": "site.x", "kind": "str", "regex": ".*a" * 9}]}, "more than 6"),
         ({"facts": [{"key": "site.x", "kind": "str", "json": "a[*].b[*]"}]}, "more than one"),

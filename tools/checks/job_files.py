@@ -1,9 +1,10 @@
 """The logs that a node holds of its jobs, found and cut by one fixed program that runs there: thousands of small files and a huge one fit a cap
 only where whoever sits beside them chooses.
 
-Read are files of the folder that the inventory names, and what Slurm says its jobs on this node write to (arrays and parts of a heterogeneous
-job have a name each), as far as their own user owns it: a tenant chooses that path. A file that nobody wrote to for days is of another job,
-and never read for this one. What tells of trouble comes first, then the newest; what is left out is counted.
+Read are files of the folder that the inventory names, and what Slurm says its jobs on this node write to (arrays and parts of a
+heterogeneous job have a name each), as far as their own user owns it: a tenant chooses that path. Whose a job is says squeue, in a number:
+in a row of scontrol, with its names and comments, a tenant may write `UserId=root(0)`. A file that nobody wrote to for days is of another
+job, and never read for this one. What tells of trouble comes first, then the newest; what is left out is counted.
 """
 
 PROBE = "exec({!r})".format(  # one word without a line break or a character that any shell reads
@@ -40,14 +41,14 @@ PROBE = "exec({!r})".format(  # one word without a line break or a character tha
     " return left\n"
     "def slurm():\n"
     " node = os.uname().nodename.split('.')[0]\n"
-    " for job in said('squeue', '-h', '-t', 'all', '-w', node, '-o', '%A').split()[:16]:\n"
-    "  for row in said('scontrol', '-o', 'show', 'job', job).splitlines():\n"
+    " for pair in said('squeue', '-h', '-t', 'all', '-w', node, '-o', '%A:%U').split()[:16]:\n"
+    "  job, owner = pair.partition(':')[::2]\n"
+    "  for row in said('scontrol', '-o', 'show', 'job', job).split(chr(10)):\n"
     "   had = dict(word.split('=', 1) for word in row.split() if '=' in word)\n"
-    "   owner = re.search('[(]([0-9]+)[)]', had.get('UserId', ''))\n"
     "   names = dict(j=had.get('JobId', job), A=had.get('ArrayJobId', had.get('JobId', job)), a=had.get('ArrayTaskId', ''), x=had.get('JobName', ''), N=node)\n"
     "   for name in ('StdOut', 'StdErr'):\n"
-    "    if owner and name in had:\n"
-    "     keep(re.sub('%0*[0-9]*([jAaxN])', lambda sign: names[sign.group(1)], had[name]), int(owner.group(1)))\n"
+    "    if owner.isdecimal() and name in had:\n"
+    "     keep(re.sub('%0*[0-9]*([jAaxN])', lambda sign: names[sign.group(1)], had[name]), int(owner))\n"
     "def tail(path):\n"
     " try:\n"
     "  file = os.open(path, os.O_RDONLY + os.O_NONBLOCK + os.O_NOFOLLOW)\n"
@@ -57,8 +58,8 @@ PROBE = "exec({!r})".format(  # one word without a line break or a character tha
     " with os.fdopen(file, 'rb') as read:\n"
     "  start = max(0, os.fstat(file).st_size - piece)\n"
     "  read.seek(start)\n"
-    "  text = read.read(piece).decode('utf-8', 'replace').splitlines()[min(start, 1):]\n"
-    " return ''.join(line + chr(10) for line in text[-lines:])\n"
+    "  text = read.read(piece).decode('utf-8', 'replace').replace(chr(13) + chr(10), chr(10)).replace(chr(13), chr(10)).rstrip(chr(10))\n"
+    " return ''.join(line + chr(10) for line in text.split(chr(10))[min(start, 1):][-lines:])\n"
     "walk(top, 3, 50000)\n"
     "slurm()\n"
     "new = [path for path in kept if kept[path][0] or max(kept[path][1], since) != since]\n"

@@ -16,6 +16,7 @@ from tools.clock import Clock
 from tools.ledger import audit, older, record
 from tools.ledger.brakes import Brakes, BrakeStatus, Used
 from tools.ledger.delegations import Delegation, check_delegation, read_delegations
+from tools.ledger.history import ActionHistory, history
 from tools.ledger.journal import Journal, JournalHead, KeyParts, Rewound, Whose, in_words, insist, key_parts
 from tools.ledger.reach import hash_of, text_of, texts_of, within_reach
 from tools.ledger.record import Record, targets_of
@@ -133,6 +134,10 @@ class Book:
     def export(self) -> AsyncIterator[str]:
         """Audit entries as JSON lines, oldest first."""
         return audit.export(self._redis, self._prefix)
+
+    async def history(self, incident: str, since: datetime) -> ActionHistory:
+        """When what happened to the actions of an incident that was opened at `since`."""
+        return await history(self._redis, self._prefix, incident, since)
 
     # -- brakes -----------------------------------------------------------------------------------------------------
 

@@ -261,10 +261,10 @@ class Ledger(Book):
 
     # -- brakes -----------------------------------------------------------------------------------------------------
 
-    async def rewind_clock(self, who: str) -> None:
+    async def rewind_clock(self, who: str) -> tuple[str, ...]:
         """Take the ledger's clock back to ours, after a machine whose clock ran ahead was mended.
 
-        What waits for a decision is superseded first: its deadlines came from the wrong time.
+        What waits for a decision is superseded, as its deadlines came from the wrong time: which, to be proposed anew.
         """
         async with within_reach():
             waiting = texts_of(await self._redis.zrange(f"{self._prefix}due", 0, -1))
@@ -274,10 +274,13 @@ class Ledger(Book):
             return await self._journal.run("rewind", look, KeyParts("-"), audit.entry("clock_rewound", "", who, look.at))
 
         await insist(attempt)
+        ended = list[str]()
         for approval in waiting:
             with suppress(record.NotOpen, record.Tampered):  # it began meanwhile, or it can never run
                 if (await self.record(approval)).state in OPEN:
                     await self.end(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
+                    ended.append(approval)
+        return tuple(ended)
 
 
 def _by_sets(terms: Terms) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def delegations(rows: Sequence[tuple[str, str, datetime]]) -> Card:
 def glass_broken(who: str, why: str, record: Record) -> Card:
     """The loud note: other approvers decide, and why."""
     head = f"🚨 {who} broke the glass: {record.action.remedy} on {record.action.target}"
-    decide = f"{' and '.join(record.terms.sets)} decide about it now; it takes as many as before, and {who} is none of them."
+    decide = f"It is now for {' and '.join(record.terms.sets)} to decide, as many of them as before, and {who} is none of them."
     return blocks.card(head, [blocks.section(("🚨 ", bold(head.removeprefix("🚨 "))), (f"Why: {why}",), (decide,))])
 
 

@@ -1,16 +1,20 @@
 """What a customer asks, answered from what they may know already: one card, nothing looked at. Pure."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final, Literal
 
 from bot.cards.blocks import Card
 from bot.cards.customers import living
 from bot.cards.customers.phrases import phrase
 from bot.cards.customers.view import CustomerView
+from graph.conversation.customers import Want
 from graph.conversation.intents import Intent
+from graph.conversation.news import complains, tells_nothing
+from graph.conversation.said import Said
 from tools.inventory.ranges import fold
 
-Answered = Literal["why", "machines", "ours", "inside", "help"]
+Answered = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond"]
 ANSWERS: Final[Mapping[Intent, Answered]] = {
     Intent.EXPLAIN: "why",
     Intent.WHY_NOT: "why",
@@ -25,23 +29,57 @@ ANSWERS: Final[Mapping[Intent, Answered]] = {
     Intent.WHO_MAY_APPROVE: "ours",
     Intent.ASSIGN: "ours",
     Intent.SHOW_OUTPUT: "inside",
+    Intent.SHOW_PICTURE: "inside",
     Intent.HAPPENED_BEFORE: "inside",
     Intent.CHANGED_SINCE: "inside",
     Intent.HELP: "help",
     Intent.META: "help",
 }
 """What is answered so, by what was understood. Nothing of it is a command: what our people alone may do they read in their own thread."""
+BY_WANT: Final[Mapping[Want, Answered]] = {
+    Want.CHANGE: "ours",
+    Want.FAULT: "why",
+    Want.WHY_WHEN: "why_when",
+    Want.AGAIN: "again",
+    Want.PRESSED: "pressed",
+}
+"""The same by what a customer's own words come to."""
+ABOUT_MACHINES: Final = frozenset({Intent.SAFE_TO, Intent.WIDEN, Intent.NARROW})
+"""What says something of machines by name. Where none of those is theirs there is nothing to look at, and they read so at once."""
 
 
-def answer(intent: Intent, view: CustomerView, hosts: Sequence[str], unknown: Sequence[str]) -> Card:
+def answered(said: Said, at: datetime, *, facts: bool = False, want: Want | None = None) -> Answered | None:
+    """How it is answered without a look; None where it is stored. `facts`: it answers our question or hands something in, whatever it says."""
+    if facts:
+        return None
+    if want is not None and want in BY_WANT:
+        return BY_WANT[want]
+    if said.intent in ABOUT_MACHINES and (said.unknown_hosts if not said.hosts else said.intent is Intent.SAFE_TO):
+        return "machines"
+    if tells_nothing(said, at):
+        return "thanks" if said.intent is Intent.THANKS else "help"
+    return ANSWERS.get(said.intent) or ("beyond" if _beyond_us(said, at) else None)
+
+
+def _beyond_us(said: Said, at: datetime) -> bool:
+    """A question that we do not understand and that names nothing of theirs: a look at their machines would answer it no better."""
+    named = said.hosts or said.unknown_hosts or said.job
+    return said.intent is Intent.NOT_UNDERSTOOD and said.text.rstrip().endswith("?") and not named and not complains(said.text, at)
+
+
+def answer(kind: Answered, view: CustomerView, hosts: Sequence[str], unknown: Sequence[str]) -> Card:
     """`hosts`: those of the customer's own that were named, as they call them; `unknown`: names that are none of theirs."""
-    match ANSWERS[intent]:
+    match kind:
         case "why":
             return living.why(view)
+        case "why_when":
+            return living.why(view, when=True)
+        case "pressed":
+            return living.asked(view, phrase("answer_pressed", view.language))
         case "machines":
             return living.said(*_machines(view, hosts, unknown))
-        case said:
-            return living.said(phrase(f"answer_{said}", view.language))
+        case other:
+            return living.said(phrase(f"answer_{other}", view.language))
 
 
 def _machines(view: CustomerView, hosts: Sequence[str], unknown: Sequence[str]) -> list[str]:

@@ -26,7 +26,21 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "I found no cause that I am sure of, and have handed everything to our people. They answer here.",
         "de": "Ich habe keine sichere Ursache gefunden und alles unseren Leuten gegeben. Sie antworten hier.",
     },
-    "withdrawn": {"en": "You took it back. Our people know.", "de": "Sie haben es zurückgenommen. Unsere Leute wissen es."},
+    "reminded": {
+        "en": "Your answers are still missing. If none comes, our people take it up with what there is.",
+        "de": "Ihre Antworten fehlen noch. Kommt keine, nehmen unsere Leute es mit dem auf, was da ist.",
+    },
+    "unanswered": {
+        "en": "No answer came, so our people have it now, with all that was found. Whatever you still know, write it here: they read it.",
+        "de": (
+            "Es kam keine Antwort; darum haben es jetzt unsere Leute, mit allem, was gefunden wurde. Was Sie noch wissen, schreiben Sie hier: "
+            "Sie lesen es."
+        ),
+    },
+    "withdrawn": {
+        "en": "You took it back. Our people know. Write here what is wrong, and it goes on.",
+        "de": "Sie haben es zurückgenommen. Unsere Leute wissen es. Schreiben Sie hier, was nicht geht, und es geht weiter.",
+    },
     "state_received": {"en": "Reported to our people, nobody has it yet.", "de": "Unseren Leuten gemeldet, noch hat es niemand."},
     "state_taken": {"en": "Somebody of our people has it.", "de": "Jemand von unseren Leuten hat es."},
     "state_repairing": {"en": "It is being repaired.", "de": "Es wird repariert."},
@@ -39,6 +53,13 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "change": {"en": "Change:", "de": "Zu ändern:"},
     "works": {"en": "It worked when:", "de": "Es hat geholfen, wenn:"},
     "avoid": {"en": "Until then start without:", "de": "Bis dahin starten Sie ohne:"},
+    "avoid_many": {
+        "en": "Until then start without {count} of your machines, more than one line takes: ask here, and a person gives you the list.",
+        "de": (
+            "Bis dahin starten Sie ohne {count} Ihrer Maschinen; das sind mehr, als eine Zeile fasst: Fragen Sie hier, und ein Mensch gibt "
+            "Ihnen die Liste."
+        ),
+    },
     "ticket": {"en": "Ticket", "de": "Vorgang"},
     "questions": {"en": "Please answer here, as far as you know:", "de": "Bitte antworten Sie hier, soweit Sie es wissen:"},
     "q_which": {
@@ -65,6 +86,11 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "no": {"en": "Back", "de": "Zurück"},
     "from_people": {"en": "From our people:", "de": "Von unseren Leuten:"},
     "heard_broken": {"en": "Thank you. I am looking again.", "de": "Danke. Ich sehe noch einmal nach."},
+    "again_before": {"en": "I looked again; it stands as before:", "de": "Ich habe noch einmal nachgesehen; es steht wie zuvor:"},
+    "again_nothing": {
+        "en": "I looked again and found nothing new. If it still fails, let a person look.",
+        "de": "Ich habe noch einmal nachgesehen und nichts Neues gefunden. Wenn es weiter scheitert, lassen Sie einen Menschen nachsehen.",
+    },
     "heard_works": {"en": "Good. I look once more whether it holds.", "de": "Gut. Ich sehe noch einmal nach, ob es hält."},
     "heard_person": {"en": "Our people have been asked to look.", "de": "Unsere Leute sind gebeten, nachzusehen."},
     "unknown_hosts": {"en": "I know no such machine of yours: {names}.", "de": "Eine solche Maschine von Ihnen kenne ich nicht: {names}."},
@@ -72,6 +98,10 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "could_not_look": {
         "en": "Some of your machines did not answer me: {names}.",
         "de": "Einige Ihrer Maschinen haben mir nicht geantwortet: {names}.",
+    },
+    "unread": {
+        "en": "I could not read {names}. Attach it again as plain text, or the part around the first error.",
+        "de": "Das konnte ich nicht lesen: {names}. Hängen Sie es noch einmal als reinen Text an, oder den Teil um den ersten Fehler.",
     },
     "wait_incidents": {
         "en": "Your report is kept. I work on {most} reports of yours at once; this one begins as soon as one of those is done.",
@@ -99,9 +129,32 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "Only our people change a machine, and only they decide it. What you wrote stands in their thread.",
         "de": "Nur unsere Leute ändern etwas an einer Maschine, und nur sie entscheiden es. Was Sie schrieben, steht in deren Thread.",
     },
+    "answer_again": {
+        "en": "That it comes back is what our people should know: what you wrote stands in their thread, beside what was found.",
+        "de": "Dass es wiederkommt, sollen unsere Leute wissen: Was Sie schrieben, steht in deren Thread, neben dem, was gefunden wurde.",
+    },
+    "answer_pressed": {
+        "en": "Our people read that in their thread. This is how far it is:",
+        "de": "Unsere Leute lesen das in ihrem Thread. So weit ist es:",
+    },
     "answer_inside": {
         "en": "What machines print and what happened elsewhere stays with our people. What concerns your job stands in my message above.",
         "de": "Was Maschinen ausgeben und was anderswo geschah, bleibt bei unseren Leuten. Was Ihren Job angeht, steht in meiner Nachricht oben.",
+    },
+    "answer_thanks": {"en": "You are welcome.", "de": "Gern geschehen."},
+    "answer_beyond": {
+        "en": (
+            "That I cannot answer; our people read it in their thread. I can say how far it is (where are we?), what I believe (why?) and what "
+            "is known of a machine of yours (what about MACHINE?)."
+        ),
+        "de": (
+            "Das kann ich nicht beantworten; unsere Leute lesen es in ihrem Thread. Ich kann sagen, wie weit es ist (Status?), was ich glaube "
+            "(warum?) und was von einer Ihrer Maschinen bekannt ist (was ist mit MASCHINE?)."
+        ),
+    },
+    "how_long": {
+        "en": "How long it takes I cannot say. This thread tells you by itself as soon as it moves.",
+        "de": "Wie lange es dauert, kann ich nicht sagen. Dieser Thread meldet sich von selbst, sobald sich etwas ändert.",
     },
     "answer_help": {
         "en": (
@@ -117,6 +170,15 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "I answer where your colleagues can read it too. Mention me in your channel:",
         "de": "Ich antworte dort, wo es auch Ihre Kolleginnen und Kollegen lesen. Erwähnen Sie mich in Ihrem Kanal:",
     },
+    "report_glance": {"en": "At a glance", "de": "Auf einen Blick"},
+    "report_causes": {"en": "What it is", "de": "Was es ist"},
+    "report_machines": {"en": "Your machines", "de": "Ihre Maschinen"},
+    "report_questions": {"en": "What we asked you", "de": "Was wir Sie gefragt haben"},
+    "report_stands": {"en": "Where it stands", "de": "Stand"},
+    "report_reported": {"en": "Reported", "de": "Gemeldet"},
+    "report_yours": {"en": "Machines", "de": "Maschinen"},
+    "report_note": {"en": "Note", "de": "Hinweis"},
+    "report_made": {"en": "Made by RackMedic on {when} UTC.", "de": "Erstellt von RackMedic am {when} UTC."},
     "say_more": {
         "en": "Say what is wrong and on which machines or in which job, for example: job 4711 hangs on gpu-[017-020].",
         "de": "Sagen Sie, was nicht geht, und auf welchen Maschinen oder in welchem Job, zum Beispiel: job 4711 hängt auf gpu-[017-020].",

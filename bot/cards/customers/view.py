@@ -4,13 +4,16 @@ Only this crosses: the catalogue's own words for a cause, names of the tenant's 
 Never a command, a person, another host, a scheduler's reason, a confidence or a word of the internal thread.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from graph.incident.questions import asked_of_customer
+from graph.reading.files import LONGEST_NAME
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Evidence, Hypothesis, Ladder
+from graph.state import CUSTOMER, SIDE, Evidence, Hypothesis, Ladder
 from kb.customers.words import CauseWords, CustomerWords
 
 Stage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
@@ -21,6 +24,8 @@ Known = Callable[[str, Sequence[str]], Mapping[str, str]]
 MOST_CAUSES, MOST_LINES = 3, 2
 ALL_FAILED = "all"
 """The check of a row that says that nothing could be looked at on its host."""
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
+"""What may be a host's name within a line."""
 THEIRS = ("job.", "env.", "vers.")
 """Keys of what the customer's own job wrote: its log, its environment, its image."""
 
@@ -56,6 +61,14 @@ class CustomerView:
     """Their hosts that could not be looked at."""
     language: str = "en"
     withdrawn: bool = False
+    reminded: bool = False
+    """They were asked, and asked once more."""
+    unanswered: bool = False
+    """Our people got it because nobody answered."""
+    clear: tuple[str, ...] = ()
+    """Their hosts that they asked about and on which nothing was found, all of them looked at whole."""
+    unread: tuple[str, ...] = ()
+    """Names of the files that came with what they said last and were not read."""
 
 
 def nothing_known(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
@@ -85,6 +98,10 @@ class CustomerReader:
         """The hosts by the tenant's names, each once."""
         return tuple(dict.fromkeys(self.names.get(host, host) for host in hosts))
 
+    def worded(self, line: str) -> str:
+        """A line of their own job, with their hosts by the tenant's names."""
+        return NAME.sub(lambda found: self.names.get(found[0], found[0]), line)
+
 
 def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collection[str] = (), withdrawn: bool = False) -> CustomerView:
     """Of a stored incident. `begun`: the actions that somebody has approved."""
@@ -97,34 +114,37 @@ def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collecti
     ]
     return CustomerView(
         rows.id,
-        _stage(rows, report, causes, asks := _questions(rows, report)),
+        _stage(rows, report, causes, asks := asked_of_customer(rows, report)),
         _state(rows, causes, [row for row in rows.ladders if row.target not in reader.others], begun),
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
-        questions=() if causes else asks,
+        questions=() if causes or _handed(rows) else asks,
         unknown_hosts=tuple(row.name for row in report.unknown_hosts),
         unknown_job=report.unknown_job,
         hosts=about,
         silent=reader.called(row.host for row in report.could_not_look if row.host in own and row.check == ALL_FAILED),
         language=reader.language,
         withdrawn=withdrawn,
+        reminded=rows.silence.reminded is not None and not rows.silence.handed,
+        unanswered=rows.silence.handed is not None,
+        clear=reader.called(host for host in report.about.hosts if host in own) if report.about and report.about.found == "nothing" else (),
+        unread=_unread(rows, report),
     )
 
 
-def _questions(rows: IncidentRows, report: Report) -> tuple[str, ...]:
-    """What is missing, where our own side asks at all; its questions are about machines, and no customer's to answer."""
-    if not report.questions:
+def _unread(rows: IncidentRows, report: Report) -> tuple[str, ...]:
+    """Of the files that the customer attached to the item that the report answers; a file of ours is not theirs to know."""
+    if not rows.stored.get("item") or rows.item.data.get(SIDE) != CUSTOMER or report.item != rows.item.id:
         return ()
-    brief, attached = rows.brief, any(row.get("attachments") for row in rows.said)
-    missing = {"q_which": not (brief.hosts or brief.job), "q_log": not attached, "q_since": brief.since is None}
-    return tuple(id_ for id_, is_ in missing.items() if is_)
+    own = {given.name[:LONGEST_NAME] for given in rows.item.attachments}
+    return tuple(dict.fromkeys(row.name for row in report.files if row.unread and row.name in own))
 
 
 def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause], asks: Sequence[str]) -> Stage:
     if causes:
         ours = {row.ours for row in causes}
         return "both" if len(ours) > 1 else "ours" if ours == {True} else "yours"
-    if asks:
+    if asks and not _handed(rows):
         return "asked"
     if report.outcome == "no_fault":
         return "healthy"
@@ -134,8 +154,7 @@ def _stage(rows: IncidentRows, report: Report, causes: Sequence[TheirCause], ask
 def _state(rows: IncidentRows, causes: Sequence[TheirCause], ladders: Sequence[Ladder], begun: Collection[str]) -> State:
     """What is ours, and how far it is; nothing of what the customer mends. `ladders`: the fixes of their own machines."""
     ticket = rows.ticket
-    handed = ticket is not None and ticket.handed
-    if not (any(row.ours for row in causes) or ladders or handed):
+    if not (any(row.ours for row in causes) or ladders or _handed(rows)):
         return ""
     if rows.lifecycle == "closed":
         return "closed"
@@ -144,6 +163,11 @@ def _state(rows: IncidentRows, causes: Sequence[TheirCause], ladders: Sequence[L
     if any(_under_way(row, begun) for row in ladders):
         return "repairing"
     return "taken" if (ticket is not None and ticket.state in ("taken", "waiting")) or rows.owner else "received"
+
+
+def _handed(rows: IncidentRows) -> bool:
+    """Whether people got it as a ticket."""
+    return rows.ticket is not None and rows.ticket.handed
 
 
 def _under_way(ladder: Ladder, begun: Collection[str]) -> bool:
@@ -156,7 +180,7 @@ def _cause(row: Hypothesis, reader: CustomerReader) -> TheirCause:
     named = reader.called(hosts)
     if leaf.owner != "customer":
         return TheirCause(said, True, named)
-    lines = tuple(dict.fromkeys(found.line for found in row.evidence if _theirs(found, reader.own)))[:MOST_LINES]
+    lines = tuple(dict.fromkeys(reader.worded(found.line) for found in row.evidence if _theirs(found, reader.own)))[:MOST_LINES]
     return TheirCause(said, False, named, lines, said.fix.block(reader.known(row.label, hosts)) if said.fix else "")
 
 

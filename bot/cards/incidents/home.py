@@ -1,4 +1,5 @@
-"""The App Home tab: what waits for its reader, what is theirs, what is open, what we hold, and the brakes; and what can be said to me.
+"""The App Home tab: what waits for its reader, what is theirs, what is open, what of customers waits, what we hold, and the brakes; and what can be
+said to me.
 
 Every list is bounded and counts the rest; an empty one says so in a word.
 """
@@ -10,7 +11,7 @@ from datetime import datetime
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.incidents import held, rows
-from bot.cards.text import Line, Part, bold, code, italic, thread_link
+from bot.cards.text import SLACK_ID, Line, Part, bold, channel_name, code, italic, thread_link
 from graph.ladders.held import Held
 from graph.state import Lifecycle
 
@@ -24,6 +25,13 @@ WORDS = {
 }
 ELSEWHERE = "worked on in another thread"
 MOST, MOST_MINE, MOST_HELD = 30, 8, 10
+SHARED: tuple[Part, ...] = (
+    " is read by another organisation: ",
+    bold("I answer nothing there"),
+    ". End the sharing in the channel's settings, or have a channel of your own bound in the inventory.",
+)
+UNKNOWN: tuple[Part, ...] = (": Slack does not say whether another organisation reads it, so I answer nothing there until it does.",)
+MOST_SHARED = 5
 NOTHING_OPEN = "🟢 Nothing is open. Mention me in the incident channel when something breaks."
 
 
@@ -51,16 +59,22 @@ class OpenIncident:
 
 @dataclass(frozen=True, slots=True)
 class HomeTab:
-    """What one person's tab shows. `waiting` and `brakes` are blocks, empty where nothing can be approved."""
+    """What one person's tab shows. `waiting` and `brakes` are blocks, empty where nothing can be approved; `waits` those of customers over
+    their share."""
 
     incidents: Sequence[OpenIncident]
     user: str = ""
     titles: Mapping[str, str] = field(default_factory=dict)
     """What labels are called."""
     waiting: Sequence[Block] = ()
+    waits: Sequence[Block] = ()
     brakes: Sequence[Block] = ()
     note: str = ""
     """What became of a press on this tab."""
+    fleet: Sequence[Block] = ()
+    """The groups at a glance, and what was found lately."""
+    shared: Mapping[str, bool | None] = field(default_factory=dict)
+    """Channels of the operators that others read, or of which Slack does not say it (None): not served until that is mended."""
 
 
 def render(tab: HomeTab, now: datetime) -> Block:
@@ -70,13 +84,25 @@ def render(tab: HomeTab, now: datetime) -> Block:
     return blocks.home(
         [
             *([blocks.say(bold(tab.note))] if tab.note else []),
+            *_not_served(tab.shared),
             *_titled("Waiting for me", tab.waiting),
             *_titled("Mine", _rows(mine, now, MOST_MINE) or [blocks.context(("None.",))]),
-            *_titled("Open", listing(open_now, now)),
+            *_titled("Open", listing(open_now, now, tab.waits)),
             *_titled("What we still hold", _held(tab)),
+            *_titled("The fleet", tab.fleet),
             *_titled("Brakes", tab.brakes),
         ]
     )
+
+
+def _not_served(shared: Mapping[str, bool | None]) -> list[Block]:
+    """A line a channel that is not served although it is bound to the operators, and how that is mended."""
+    lines: list[Line] = []
+    for channel, by_others in list(shared.items())[:MOST_SHARED]:
+        name = channel_name(channel) if SLACK_ID.fullmatch(channel) else code(channel)
+        lines.append(("🛑 ", name, *(SHARED if by_others else UNKNOWN)))
+    rest = len(shared) - MOST_SHARED
+    return [blocks.section(*lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
 
 
 def _titled(title: str, parts: Sequence[Block]) -> list[Block]:
@@ -104,9 +130,10 @@ def refused(words: str) -> Block:
     return blocks.home([blocks.say(words)])
 
 
-def listing(incidents: Sequence[OpenIncident], now: datetime) -> list[Block]:
-    """The rows; also the answer to `/rackmedic status`."""
-    return _rows([row for row in incidents if row.lifecycle != "closed"], now, MOST) or [blocks.say(NOTHING_OPEN)]
+def listing(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
+    """The rows, and what of customers waits to be begun; also the answer to `/rackmedic status`."""
+    shown = _rows([row for row in incidents if row.lifecycle != "closed"], now, MOST)
+    return [*shown, *waits] or [blocks.say(NOTHING_OPEN)]
 
 
 def _rows(incidents: Sequence[OpenIncident], now: datetime, most: int) -> list[Block]:

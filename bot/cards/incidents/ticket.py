@@ -1,7 +1,7 @@
 """The ticket that a hand-off leaves in the thread, in five lines: who has it, what is wrong where, what is held, for whom it is. All that was
 tried and when things happened stands behind Details and in the file beside it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.cards import blocks
@@ -14,16 +14,17 @@ from bot.cards.text import Line, bold, italic
 from graph.report import HeldNode
 from graph.state import Hypothesis, Ticket, Verdict
 
-TAKE, CLOSE = "ticket.take", "ticket.close"
-BUTTONS = {TAKE: "take", CLOSE: "close_form"}
+TAKE, CLOSE, REPORT = "ticket.take", "ticket.close", "ticket.report"
+BUTTONS = {TAKE: "take", CLOSE: "close_form", REPORT: "report"}
 CAUSES, DOUBTS, RIVALS, LOG_LINES, MOST_HELD = 3, 2, 2, 4, 6
 """How many causes are shown with what shows them, how many that nobody could decide, how many of those that it is not, and so on."""
 HEADLINE, REPORTED, CAUSE = 300, 240, 300
 """How long each of these may be."""
 
 
-def render(whole: Handoff, titles: Titles = NO_TITLES) -> Card:
-    """The ticket in its present state; `taken_by` and `closed_by` hold names by now. `titles`: what causes are called."""
+def render(whole: Handoff, titles: Titles = NO_TITLES, elsewhere: Sequence[Block] = ()) -> Card:
+    """The ticket in its present state; `taken_by` and `closed_by` hold names by now. `titles`: what causes are called; `elsewhere`: what opens
+    a ticket in a tracker, as long as this one is open."""
     headline = f"🎫 {_state(whole.ticket)}"
     return blocks.card(
         f"{headline}: {whole.headline}",
@@ -36,12 +37,13 @@ def render(whole: Handoff, titles: Titles = NO_TITLES) -> Card:
             *_logs(whole),
             blocks.context((italic(f"incident {whole.incident}"),)),
             *_buttons(whole),
+            *(elsewhere if whole.ticket.state != "resolved" else ()),
         ],
     )
 
 
 def read(payload: Mapping[str, Any]) -> Press:
-    """A click on Take or Close…"""
+    """A click on Take, Close… or Post-incident report."""
     return read_press(payload, BUTTONS)
 
 
@@ -133,11 +135,12 @@ def _truth(ticket: Ticket, titles: Titles) -> list[Block]:
 
 
 def _buttons(whole: Handoff) -> list[Block]:
-    if whole.ticket.state == "resolved":
-        return []
     value = carry(whole.incident)
+    written = blocks.button("Post-incident report", REPORT, value)
+    if whole.ticket.state == "resolved":
+        return [blocks.actions(written)]
     take = blocks.button(
         "Take" if whole.ticket.state == "open" else "Take over", TAKE, value, style="primary" if whole.ticket.state == "open" else ""
     )
     behind = [blocks.button("Details", diagnosis.DETAILS, carry(whole.incident, whole.item))] if whole.item else []
-    return [blocks.actions(take, blocks.button("Close…", CLOSE, value), *behind)]
+    return [blocks.actions(take, blocks.button("Close…", CLOSE, value), written, *behind)]

@@ -50,10 +50,10 @@ def asked_help(channels: Sequence[str]) -> Card:
     return blocks.card("What I understand here", parts)
 
 
-def status(mine: Sequence[OpenIncident], others: Sequence[OpenIncident], now: datetime) -> Card:
-    """Open incidents as links: this person's first, then those that they may read."""
+def status(mine: Sequence[OpenIncident], others: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> Card:
+    """Open incidents as links: this person's first, then those that they may read, and what of customers waits."""
     own = home.listing(mine, now) if mine else [blocks.context(("None of the open incidents is yours.",))]
-    rest = home.listing(others, now) if others or not mine else [blocks.context(("No other incident is open.",))]
+    rest = home.listing(others, now, waits) if others or waits or not mine else [blocks.context(("No other incident is open.",))]
     return blocks.card("Open incidents", [blocks.header("Yours"), *own, blocks.header("Others"), *rest])
 
 

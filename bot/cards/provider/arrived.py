@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
+from bot.cards.customers import inside
 from bot.cards.text import Line, bold, code
 from graph.exchange.document import TicketDocument, ToldHypothesis
 from kb.scan import lines_in
@@ -12,7 +13,7 @@ from kb.scan import lines_in
 MOST_CAUSES, MOST_LINES, MOST_TRIED = 6, 6, 6
 
 
-def render(tenant: str, document: TicketDocument) -> Card:
+def render(incident: str, tenant: str, document: TicketDocument) -> Card:
     """All of it in a page; the rest is in the document (`rackmedic ticket export` at their side wrote it)."""
     head = f"{tenant}'s own RackMedic sent a ticket"
     return blocks.card(
@@ -33,6 +34,7 @@ def render(tenant: str, document: TicketDocument) -> Card:
                     "Names that begin with ~ are signatures of names they keep.",
                 )
             ),
+            blocks.actions(inside.tell_button(incident)),
         ],
     )
 

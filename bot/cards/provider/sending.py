@@ -7,12 +7,18 @@ from typing import Any
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
-from bot.cards.customers.phrases import phrase
+from bot.cards.customers import living
+from bot.cards.customers.phrases import ENGLISH, phrase
+from bot.cards.customers.view import TheirCause
 from bot.cards.text import Line, bold, code
+from kb.scan import lines_in
 
 SHOW, SEND, BACK = "provider.show", "provider.send", "provider.back"
 BUTTONS = {SHOW: "show", SEND: "send", BACK: "back"}
 PROVED = ("proved", "closed")
+YOURS = "They looked, and the cause is one that you can mend yourselves"
+MOST_QUOTED = 2000
+"""Characters of their people's words as they are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +34,40 @@ class ShownSending:
     trouble: str = ""
     refused: str = ""
     tries: int = 0
+    found: tuple[TheirCause, ...] = ()
+    """Causes that the provider found."""
+
+    @property
+    def yours(self) -> bool:
+        """Whether all that the provider found is for this site to mend."""
+        return bool(self.found) and not any(row.ours for row in self.found) and self.state not in PROVED
 
 
 def render(view: ShownSending) -> Card:
     """The message as it is now."""
     head, *lines = _says(view)
-    return blocks.card(head, [blocks.say(bold(head)), *([blocks.section(*lines)] if lines else []), *_buttons(view)])
+    found = [block for row in view.found for block in living.cause_blocks(row, ENGLISH)] if view.stage == "sent" else []
+    return blocks.card(head, [blocks.say(bold(head)), *([blocks.section(*lines)] if lines else []), *found, *_buttons(view)])
+
+
+def provider_says(ticket: str, words: str) -> Card:
+    """What one of the provider's people told this site. It is theirs, word for word, and none of it is markup."""
+    head = "Your provider writes"
+    return blocks.card(
+        f"{head}: {words[:200]}",
+        [
+            blocks.say("💬 ", bold(f"{head}:")),
+            blocks.quote(lines_in(words), limit=MOST_QUOTED),
+            blocks.context(("Their people's words about their ticket ", code(ticket), ", passed on as they came. I act on none of it.")),
+        ],
+    )
 
 
 def moved(view: ShownSending) -> Card:
     """A short message of its own, for an edit tells nobody."""
+    if view.yours:
+        words = f"🛠 Your provider, ticket {view.ticket}: “{YOURS}”"
+        return blocks.card(words, [blocks.say(words)])
     words = f"{'✅' if view.state in PROVED else '📨'} Your provider, ticket {view.ticket}: “{state_in_words(view.state)}”"
     return blocks.card(words, [blocks.say(words)])
 
@@ -78,7 +108,8 @@ def _says(view: ShownSending) -> list[Any]:
         case "refused":
             return ["Your provider did not take it", _line(view.refused)]
         case "sent":
-            return [f"Your provider has it: “{state_in_words(view.state or 'received')}”", _ticket(view)]
+            head = YOURS if view.yours else f"Your provider has it: “{state_in_words(view.state or 'received')}”"
+            return [head, _ticket(view)]
         case _:
             return [
                 "This may be your provider's to mend",

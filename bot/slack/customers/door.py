@@ -4,21 +4,20 @@ Who somebody is comes from the payload's user and their workspace. A button coun
 is never a command: of all intents they have four, and the rest of it is evidence of low trust.
 """
 
-import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from bot.cards.blocks import Card
-from bot.cards.buttons import BadForm, OldButton
+from bot.cards.buttons import OldButton
 from bot.cards.customers import inside, living
-from bot.cards.customers.answers import ANSWERS
+from bot.cards.customers.answers import answered
 from bot.cards.customers.phrases import phrase
+from bot.desk.fair import FairPlaces
 from bot.desk.pulse import May
 from bot.policy import channels as policy
 from bot.policy.channels import Place
-from bot.policy.leaks import Inside
 from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.client import said as blocks_of
@@ -28,10 +27,12 @@ from bot.slack.incoming.messages import heeded, item_of, understood
 from bot.slack.incoming.payloads import Arrival, Payload, thread_of
 from bot.slack.outgoing.customers import CustomerCards, place_of
 from graph.conversation.addressed import Heed
+from graph.conversation.customers import ANY_TIME, Want, as_wanted
 from graph.conversation.intents import Intent
 from graph.conversation.news import tells_nothing
 from graph.conversation.said import Said
-from graph.state import CUSTOMER, SIDE, CustomerThread, Item, Origin
+from graph.incident.visible import visible_hosts
+from graph.state import CUSTOMER, SIDE, WITHDRAWN, CustomerThread, Item, Origin
 from tools.inventory.hosts import ChannelRow, Inventory
 
 ASKS: Final[Mapping[Intent, Intent]] = {
@@ -47,7 +48,7 @@ ASKS: Final[Mapping[Intent, Intent]] = {
     Intent.WHAT_NOW: Intent.STATUS,
     Intent.SUMMARY: Intent.STATUS,
 }
-"""What a customer may ask for, by what was understood. What `bot.cards.customers.answers` has an answer to is answered; everything else is news."""
+"""What a customer may ask for, by what was understood. What `answered` has an answer to is answered; everything else is news."""
 PRESSED: Final[Mapping[str, Intent]] = {"broken": Intent.STILL_BROKEN, "works": Intent.FIXED, "person": Intent.HAND_OFF}
 """What a button does → what is stored."""
 HEARD: Final[Mapping[Intent, str]] = {
@@ -57,10 +58,9 @@ HEARD: Final[Mapping[Intent, str]] = {
     Intent.NEW_FACTS: "heard_broken",
 }
 """What is stored → the phrase that answers it."""
-MOST_PEOPLE = 60
-"""Members of the operators' channel whose names are looked for; each is asked of Slack once a minute at most."""
-LONGEST_COMPLAINT = 900
-"""Characters of what Slack shows under a field."""
+AT_ONCE: Final = 16
+"""Messages that are taken in at one time. Whoever is at it is done before Slack's patience is; the others wait in turns, a customer having half
+of the places at most: of a storm that is begun all at once nothing would be stored in time, and another's one message would come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class CustomerDoor:
     surface: Surface
     cards: CustomerCards
     inventory: Inventory
+    places: FairPlaces = field(default_factory=lambda: FairPlaces(AT_ONCE))
 
     def serves(self, place: Place) -> bool:
         """Whether it is a channel of a customer's, and set up."""
@@ -81,7 +82,7 @@ class CustomerDoor:
         row = policy.serve_customer(arrival.place, self.surface.bound)
         if arrival.alert:
             return
-        async with self.surface.in_order.of(f"{arrival.channel} {arrival.root}"):
+        async with self.surface.in_order.of(f"{arrival.channel} {arrival.root}"), self.places.of(row.tenant):
             async with storing():
                 incident = await self.surface.inbox.find(arrival.team, arrival.channel, arrival.root)
             if arrival.mention and not arrival.twin:
@@ -104,18 +105,19 @@ class CustomerDoor:
             received = await self.surface.inbox.open(origin, arrival.key, make)
         if not received.duplicate:
             self.surface.stored(received.incident)
-            self.surface.tasks.spawn("customer_card", self.cards.paint_quietly(received.incident))
+            self.surface.tasks.spawn("customer_card", self.cards.paint_first(received.incident, row.channel))
 
     async def _reply(self, arrival: Arrival, row: ChannelRow, incident: str) -> None:
         """What people say to each other there is quoted to our own people, and looked at by nobody."""
-        async with storing():
-            origin = await self.surface.inbox.origin(incident)
-        if origin is None or origin.customer is None:
-            raise policy.NotServed("tenant")
-        said = _asked_for_a_person(await understood(self.surface, arrival, origin))
+        origin = await self._still_theirs(arrival, incident)
+        if origin is None:
+            return
+        said, want = as_wanted(self._as_named(await understood(self.surface, arrival, origin), origin), arrival.at)
+        said = _asked_for_a_person(said)
         async with storing():
             before = await self.surface.pulse.heard(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
-        if await heeded(self.surface, arrival, said, before) is Heed.SILENCE:
+        heed = await heeded(self.surface, arrival, said, before)
+        if heed is Heed.SILENCE:
             self._quote(origin, incident, arrival)
             return
         async with storing():
@@ -123,14 +125,19 @@ class CustomerDoor:
         if may is not May.GO:
             self._quote(origin, incident, arrival)
             return
-        if said.intent in ANSWERS and not arrival.files:
+        facts = bool(arrival.files) or (heed is Heed.TAKE and want not in ANY_TIME)
+        if want is Want.WITHDRAW and not facts:
             self._quote(origin, incident, arrival)
-            if not arrival.twin:
-                self.surface.tasks.spawn("customer_answer", self.cards.answer(incident, said))
+            await self._withdraw(origin, incident, arrival.key)
+            self._say(arrival, living.said(phrase("withdrawn", row.language)))
+            return
+        if kind := answered(said, arrival.at, facts=facts, want=want):
+            self._quote(origin, incident, arrival)
+            self._beside(arrival, self.cards.answer(incident, said, kind))
             return
         intent = ASKS.get(said.intent, Intent.NEW_FACTS)
         if intent is Intent.STATUS:
-            self.surface.tasks.spawn("customer_card", self.cards.again(incident))
+            self._beside(arrival, self.cards.again(incident))
             return
         told = Said(intent=intent, text=said.text)
         item = item_of(arrival, told, incident, kind=told.kind, data={**told.data(), SIDE: CUSTOMER})
@@ -139,6 +146,23 @@ class CustomerDoor:
         if new:
             self.surface.stored(incident)
             self._say(arrival, living.said(phrase(HEARD[intent], row.language)))
+
+    async def _still_theirs(self, arrival: Arrival, incident: str) -> Origin | None:
+        """The incident's origin; None where the channel is by now somebody else's, who are refused when they call."""
+        async with storing():
+            origin = await self.surface.inbox.origin(incident)
+        if origin is not None and policy.customers_row(origin, self.surface.bound) is not None:
+            return origin
+        if arrival.mention:
+            raise policy.NotServed("tenant")
+        return None
+
+    def _as_named(self, said: Said, origin: Origin) -> Said:
+        """A machine of somebody else's is one that nobody knows."""
+        own = visible_hosts(self.inventory, origin)
+        others = tuple(host for host in said.hosts if host not in own)
+        named = {"hosts": tuple(host for host in said.hosts if host in own), "unknown_hosts": (*said.unknown_hosts, *others)}
+        return said.model_copy(update=named) if others else said
 
     def _origin(self, arrival: Arrival, row: ChannelRow) -> Origin:
         came = CustomerThread(
@@ -157,9 +181,15 @@ class CustomerDoor:
             self.surface.tasks.spawn("customer_quote", self.cards.quote(origin, incident, arrival.key, words, names))
 
     def _say(self, arrival: Arrival, card: Card) -> None:
-        """In the thread, once: of a mention's two events the other one speaks."""
-        if not arrival.twin:
-            self.surface.tasks.spawn("customer_answer", post(self.surface.client, arrival.channel, arrival.root, card))
+        """In the thread, once."""
+        self._beside(arrival, post(self.surface.client, arrival.channel, arrival.root, card))
+
+    def _beside(self, arrival: Arrival, speaks: Coroutine[Any, Any, object]) -> None:
+        """Of a mention's two events the other one speaks."""
+        if arrival.twin:
+            speaks.close()
+        else:
+            self.surface.tasks.spawn("customer_answer", speaks)
 
     async def _as_they_see(self, arrival: Arrival, row: ChannelRow) -> None:
         """One of our own people who calls us there is told, and nobody else, that they are answered as the customer is. Whom Slack does not
@@ -178,20 +208,13 @@ class CustomerDoor:
     # -- clicks -------------------------------------------------------------------------------------------------------
 
     async def press(self, payload: Payload) -> None:
-        """A button on the customer's message, or the one of ours that tells them something."""
-        if payload["actions"][0].get("action_id") in inside.BUTTONS:
-            await self._open_form(payload)
-            return
+        """A button on the customer's message."""
         pressed = living.read(payload)
         origin, row = await self._theirs(payload, pressed.incident)
         if pressed.does == "withdraw":
-            self.surface.tasks.spawn("customer_withdraws", self._withdraw(origin, pressed.incident))
+            await self._withdraw(origin, pressed.incident, _key(payload, row))
             return
-        intent = PRESSED[pressed.does]
-        action, user = payload["actions"][0], payload["user"]
-        key = (
-            f"{user.get('team_id')}.{row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
-        )
+        intent, user, key = PRESSED[pressed.does], payload["user"], _key(payload, row)
         told = Said(intent=intent)
         data = {**told.data(), SIDE: CUSTOMER}
         item = Item(id=key, kind=told.kind, incident=pressed.incident, at=self.surface.clock.now(), user=str(user["id"]), data=data)
@@ -203,31 +226,20 @@ class CustomerDoor:
             shown = living.said(phrase(HEARD[intent], row.language))
             self.surface.tasks.spawn("customer_answer", post(self.surface.client, where.channel, where.thread_ts, shown))
 
-    async def tell(self, payload: Payload) -> None:
-        """The form of ours, submitted. Raises BadForm while it would carry what must not cross."""
-        incident, words = inside.read_form(payload)
-        origin, row = await self._ours(payload, incident)
-        who = await self.surface.people.name(str(payload["user"]["id"]))
-        names = {who, *(await self._people(incident, origin))}
-        if found := Inside(self.inventory, origin.tenant, incident, names).leaks(words):
-            raise BadForm({inside.WORDS: f"Not sent. Take out: {'; '.join(map(str, found))}."[:LONGEST_COMPLAINT]})
-        if origin.customer is None or not words:
-            raise BadForm({inside.WORDS: "Nothing to send."})
-        where = place_of(origin.customer)
-        await post(self.surface.client, where.channel, where.thread_ts, living.from_people(words, row.language))
-        self.surface.tasks.spawn("customer_told", self.cards.note(origin, inside.told(who, words)))
+    async def _withdraw(self, origin: Origin, incident: str, key: str) -> None:
+        """They need it no more: from now on nobody reminds them, and whoever is at it decides what that means."""
+        item = Item(id=key, kind="timer", incident=incident, at=self.surface.clock.now(), data={"why": WITHDRAWN})
+        async with storing():
+            new = await self.surface.inbox.enqueue(item, key)
+        if new:
+            self.surface.stored(incident)
+            self.surface.tasks.spawn("customer_withdraws", self._withdrawn(origin, incident))
 
-    async def _withdraw(self, origin: Origin, incident: str) -> None:
+    async def _withdrawn(self, origin: Origin, incident: str) -> None:
         await self.cards.withdraw(incident)
         await self.cards.note(
             origin, inside.noted("The customer took their report back. The incident stays open here until somebody closes it.")
         )
-
-    async def _open_form(self, payload: Payload) -> None:
-        pressed = inside.read(payload)
-        origin, _ = await self._ours(payload, pressed.incident)
-        view = inside.form(pressed.incident, origin.tenant)
-        await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
 
     async def _theirs(self, payload: Payload, incident: str) -> tuple[Origin, ChannelRow]:
         """The incident's origin, where the click came from its customer's own thread; else OldButton."""
@@ -238,36 +250,17 @@ class CustomerDoor:
         if (
             origin is None
             or origin.customer is None
+            or policy.customers_row(origin, self.surface.bound) is None
             or (origin.customer.channel, origin.customer.thread_ts) != (channel, thread_of(payload))
         ):
             raise OldButton
         return origin, row
 
-    async def _ours(self, payload: Payload, incident: str) -> tuple[Origin, ChannelRow]:
-        """The same for one of our own people: a colleague, in the operators' channel, which nobody else reads at this moment."""
-        async with storing():
-            origin = await self.surface.inbox.origin(incident)
-        if origin is None or origin.customer is None or (row := self.surface.bound.get(origin.customer.channel)) is None:
-            raise OldButton
-        user = payload.get("user") or {}
-        if str(user.get("team_id") or "") != origin.team:
-            raise policy.NotAllowed(policy.NOT_OURS)
-        await self.surface.admit(Place(origin.team, origin.channel), str(user["id"]), fresh=True)
-        await self.surface.allow(f"form.{inside.TELL_FORM}", str(user["id"]), origin.channel)
-        return origin, row
 
-    async def _people(self, incident: str, origin: Origin) -> set[str]:
-        """Names of those who had a hand in it, none of which is told."""
-        state = await self.surface.state_of(incident)
-        ticket: Mapping[str, Any] = state.get("ticket") or {}
-        users = {str(state.get("owner") or ""), str(ticket.get("taken_by") or ""), *self._said_by(state.get("said") or [], origin)}
-        users |= set(sorted(await self.surface.people.inside(origin.channel))[:MOST_PEOPLE])
-        return {name for name in await asyncio.gather(*(self.surface.people.name(user) for user in users if user)) if name}
-
-    @staticmethod
-    def _said_by(said: Any, origin: Origin) -> set[str]:
-        theirs = origin.customer.user if origin.customer else ""
-        return {str(row.get("user") or "") for row in said} - {theirs}
+def _key(payload: Payload, row: ChannelRow) -> str:
+    """One click, however often it comes."""
+    action, user = payload["actions"][0], payload["user"]
+    return f"{user.get('team_id')}.{row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
 
 
 def _asked_for_a_person(said: Said) -> Said:

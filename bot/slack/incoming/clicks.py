@@ -32,6 +32,7 @@ READERS: Mapping[str, Callable[[Payload], Press]] = {
 }
 """Action id → the view that made the button."""
 
+NO_PAGES = "Nothing is written down here; `rackmedic report INCIDENT` does it in a terminal."
 ALREADY = "I am on this thread already. Reply there, or say `status` in it."
 
 
@@ -54,18 +55,34 @@ async def press(surface: Surface, payload: Payload) -> None:
     if pressed.does in ("take", "close_form"):
         async with storing():
             allow(IncidentRows(await surface.state_of(pressed.incident)).ticket or Ticket(), pressed.does)
-    if pressed.does == "details":
-        await _open_details(surface, pressed, str(payload["trigger_id"]))
-        return
-    if pressed.does == "close_form":
-        await _open_form(surface, pressed.incident, str(payload["trigger_id"]))
-        return
-    if pressed.does in more.FORMS:
-        await open_form(surface, pressed, str(payload["trigger_id"]))
+    if await _shown(surface, pressed, payload):
         return
     ts = str(action.get("action_ts") or payload.get("trigger_id"))
     key = f"{team}.{channel}.{thread_of(payload)}.{action['action_id']}.{user}.{ts}"
     await _store(surface, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {}, pressed.chosen)
+
+
+async def _shown(surface: Surface, pressed: Press, payload: Payload) -> bool:
+    """Whether the button only shows something: a form, what is behind a diagnosis, or the incident written down. Nothing is stored."""
+    if pressed.does == "details":
+        await _open_details(surface, pressed, str(payload["trigger_id"]))
+    elif pressed.does == "close_form":
+        await _open_form(surface, pressed.incident, str(payload["trigger_id"]))
+    elif pressed.does == "report":
+        _write_down(surface, pressed.incident, payload)
+    elif pressed.does in more.FORMS:
+        await open_form(surface, pressed, str(payload["trigger_id"]))
+    else:
+        return False
+    return True
+
+
+def _write_down(surface: Surface, incident: str, payload: Payload) -> None:
+    """Drawing it takes longer than Slack waits, so it is begun here and comes as a file. Raises Refusal where it is begun already."""
+    if surface.writing is None:
+        raise Refusal(NO_PAGES)
+    team, channel, user = _where(payload)
+    surface.writing.begin(incident, Origin(kind="slack", team=team, channel=channel, thread_ts=thread_of(payload), user=user))
 
 
 async def close(surface: Surface, payload: Payload) -> None:

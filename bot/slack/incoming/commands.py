@@ -20,7 +20,7 @@ from bot.slack.context import Surface, approvals_of, ledger, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.clicker import LONGEST
 from bot.slack.incoming.home import admit
-from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting
+from bot.slack.incoming.open_work import brakes_now, open_incidents, waiting, waits_shown
 from bot.slack.incoming.payloads import Payload
 from graph.state import Origin
 
@@ -87,13 +87,15 @@ async def _mine(surface: Surface, user: str) -> Card:
     rows = await open_incidents(surface)
     may = {channel for channel in {row.channel for row in rows} if channel and await surface.people.in_any(user, (channel,))}
     mine = [row for row in rows if user in row.owners | {row.opened_by}]
-    return words.status(mine, [row for row in rows if row not in mine and row.channel in may], surface.clock.now())
+    others = [row for row in rows if row not in mine and row.channel in may]
+    return words.status(mine, others, surface.clock.now(), await waits_shown(surface, buttons=False))
 
 
 async def _status(surface: Surface, payload: Payload) -> Card:
     await surface.admit(Place(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
     await surface.allow("command.status", str(payload["user_id"]), str(payload["channel_id"]))
-    return card("Open incidents", [*home.listing(await open_incidents(surface), surface.clock.now()), *await _repairs(surface)])
+    listed = home.listing(await open_incidents(surface), surface.clock.now(), await waits_shown(surface))
+    return card("Open incidents", [*listed, *await _repairs(surface)])
 
 
 async def _stop(surface: Surface, payload: Payload, why: str) -> Card:

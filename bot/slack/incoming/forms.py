@@ -43,6 +43,13 @@ async def correct(surface: Surface, payload: Payload) -> None:
     await _say(surface, payload, said.incident, Said(intent=Intent.CORRECT, text=said.words, labels=(said.label,)))
 
 
+async def send_to_tracker(surface: Surface, payload: Payload) -> None:
+    """What is to leave for a tracker, confirmed. Raises BadForm for what can be mended in it."""
+    if surface.tracking is None:
+        raise OldButton
+    await surface.tracking.submit(payload)
+
+
 async def sender(surface: Surface, payload: Payload, incident: str) -> tuple[str, str]:
     """(team, user) of whoever sent a form about an incident, if they may speak where it lives; else the refusal."""
     team, user = str(payload["team"]["id"]), str(payload["user"]["id"])

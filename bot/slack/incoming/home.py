@@ -1,31 +1,41 @@
 """Somebody opened the app's Home tab: what waits for them, what is theirs, what is open, what we hold, and the brakes.
 
 And *Ask again to return* of a node that we hold, pressed there or in the incident's thread. The host is looked at first, which takes longer
-than Slack waits, so whoever pressed is told afterwards: in the thread by a note of their own, on the Home tab above its list.
+than Slack waits, so whoever pressed is told afterwards: in the thread by a note of their own, on the Home tab above its list. So are those
+who let in what waits for a customer's share, there or below what lists it in a channel.
 """
 
+import asyncio
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 import structlog
 
 from bot.cards.approvals import brakes
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import OldButton, Press
+from bot.cards.customers import waits
 from bot.cards.incidents import held, home, notes
 from bot.cards.incidents.home import HomeTab, OpenIncident
+from bot.cards.personal import fleet
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import said
 from bot.slack.context import StoreAway, Surface, approvals_of, ledger, storing
 from bot.slack.incoming.clicker import LONGEST, Voter, voter_of
-from bot.slack.incoming.open_work import all_work, brakes_now, room_now, waiting
+from bot.slack.incoming.open_work import MOST, all_work, brakes_now, room_now, waiting, waits_shown
 from bot.slack.incoming.payloads import Payload
 from graph.state import Origin
 
 log = structlog.get_logger()
+RECENT = timedelta(days=30)
+"""How far back what was found is counted."""
 LOOKING = "I look at the node first, and say here what I see."
+LET_IN = "The report of {tenant} begins now, whatever their share says."
+BEGUN = "That report waits no more: it has begun. `status` lists what waits still."
 
 
 async def publish(surface: Surface, user: str, team: str, note: str = "") -> None:
@@ -51,7 +61,33 @@ async def _tab(surface: Surface, user: str, team: str, note: str) -> HomeTab:
     incidents = await all_work(surface)
     titles = {label: title for rows in surface.offered.values() for label, title in rows}
     mine, standing = await _repairs(surface, f"{team}:{user}", incidents)
-    return HomeTab(incidents, user, titles, mine, standing, note)
+    glance = await _fleet(surface, incidents, titles)
+    return HomeTab(incidents, user, titles, mine, await waits_shown(surface), standing, note, glance, await _not_served(surface))
+
+
+async def _fleet(surface: Surface, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
+    """The groups at a glance, and what was found in a month."""
+    found = None
+    if surface.courses is not None:
+        async with storing():
+            courses, _ = await surface.courses.since(surface.clock.now() - RECENT)
+        found = fleet.causes((row.labels for row in courses), titles)
+    oldest = MOST if len(incidents) >= MOST else 0
+    return fleet.render(fleet.glance(surface.groups, incidents), found, RECENT.days, oldest)
+
+
+async def _not_served(surface: Surface) -> dict[str, bool | None]:
+    """Channels of the operators that others read (True), or of which Slack does not say it (None)."""
+
+    async def shared(channel: str) -> bool | None:
+        try:
+            return await surface.people.shared(channel)
+        except Refusal:
+            return None
+
+    ours = policy.operators_channels(surface.bound)
+    found = await asyncio.gather(*(shared(channel) for channel in ours))
+    return {channel: by_others for channel, by_others in zip(ours, found, strict=True) if by_others is not False}
 
 
 async def _repairs(surface: Surface, voter: str, incidents: list[OpenIncident]) -> tuple[list[Block], list[Block]]:
@@ -90,8 +126,7 @@ async def press(surface: Surface, payload: Payload) -> None:
         origin = await surface.inbox.origin(pressed.incident)
     if origin is None or origin.kind != "slack":
         raise OldButton
-    at_home = str((payload.get("container") or {}).get("type", "")) == "view"
-    surface.tasks.spawn("return", _ask(AskedBack(surface, pressed, origin, voter, at_home), _thread(payload)))
+    surface.tasks.spawn("return", _ask(AskedBack(surface, pressed, origin, voter, _at_home(payload)), _thread(payload)))
 
 
 async def _ask(on: AskedBack, thread: tuple[str, str]) -> None:
@@ -122,6 +157,48 @@ async def _admit(on: AskedBack, thread: tuple[str, str]) -> None:
         await admit(on.surface, on.voter.user, on.voter.team)
     elif thread != (on.origin.channel, on.origin.thread_ts):
         raise OldButton
+
+
+async def let_in(surface: Surface, payload: Payload) -> None:
+    """What waits of a customer's incident for their share begins at once. Raises a Refusal where nobody may press it there; on the Home tab it is told
+    above its list, for Slack shows nothing else there."""
+    pressed, voter = waits.read(payload), voter_of(payload)
+    channel = "" if _at_home(payload) else str((payload.get("channel") or {}).get("id", ""))
+    try:
+        words = await _let_in(surface, pressed.incident, voter, channel)
+    except Refusal as no:
+        if channel:
+            raise
+        words = str(no)
+    if channel:
+        thread = (payload.get("container") or {}).get("thread_ts")
+        work = surface.client.chat_postEphemeral(channel=channel, user=voter.user, thread_ts=thread, **said(notes.goes_on(words)))
+        surface.tasks.spawn("let_in", work)
+    else:
+        surface.tasks.spawn("let_in", publish(surface, voter.user, voter.team, note=words))
+
+
+async def _let_in(surface: Surface, incident: str, voter: Voter, channel: str) -> str:
+    async with storing():
+        origin = await surface.inbox.origin(incident)
+    if surface.waits is None or origin is None or not origin.tenant:
+        raise OldButton
+    if voter.team != (origin.team or str((await surface.client.auth_test())["team_id"])):  # a ticket has no thread yet
+        raise policy.NotAllowed(policy.NOT_OURS)
+    if not channel:
+        await admit(surface, voter.user, voter.team)
+    await surface.admit(Place(voter.team, channel or origin.channel), voter.user, fresh=True)
+    await surface.allow(f"button.{waits.LET_IN}", voter.user, channel or origin.channel)
+    async with storing():
+        if not await surface.waits.let_in(origin.tenant, incident):
+            raise Refusal(BEGUN)
+    log.info("shares.let_in", incident=incident, tenant=origin.tenant, by=str(voter))
+    surface.stored(incident)
+    return LET_IN.format(tenant=origin.tenant)
+
+
+def _at_home(payload: Payload) -> bool:
+    return str((payload.get("container") or {}).get("type", "")) == "view"
 
 
 def _thread(payload: Payload) -> tuple[str, str]:

@@ -23,16 +23,17 @@ from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, OldButton
-from bot.cards.customers import inside
+from bot.cards.customers import inside, waits
 from bot.cards.customers import living as customers
 from bot.cards.incidents import close_modal, held, more, notes
 from bot.cards.incidents import feedback as feedback_form
 from bot.cards.provider import sending
 from bot.cards.text import Line
+from bot.cards.trackers import opening
 from bot.policy.channels import Place
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, post
-from bot.slack.context import StoreAway, Surface, refusal, storing
+from bot.slack.context import StoreAway, Surface, Tells, refusal, storing
 from bot.slack.incoming import approval_clicks, clicks, commands, feedback, forms, home
 from bot.slack.incoming.messages import hear, hear_deletion, hear_edit
 from bot.slack.incoming.payloads import Arrival, Rewritten, read_deletion, read_edit, read_message
@@ -42,7 +43,7 @@ log = structlog.get_logger()
 
 ANYTHING = re.compile(".*", re.DOTALL)
 SHARING = re.compile("^channel_(?:un)?shared$")
-CUSTOMERS = frozenset({*customers.BUTTONS, *inside.BUTTONS})
+CUSTOMERS = frozenset(customers.BUTTONS)
 AGAIN = 503
 """Not acknowledged: Slack sends it again."""
 
@@ -54,6 +55,7 @@ FORMS: Mapping[str, Callable[[Surface, Body], Awaitable[None]]] = {
     feedback_form.CALLBACK: feedback.complain,
     more.ASSIGN: forms.assign,
     more.CORRECT: forms.correct,
+    opening.CALLBACK: forms.send_to_tracker,
 }
 """Form → who takes it."""
 
@@ -66,8 +68,6 @@ class Door(Protocol):
     async def hear(self, arrival: Arrival) -> None: ...
 
     async def press(self, payload: Body) -> None: ...
-
-    async def tell(self, payload: Body) -> None: ...
 
 
 class Listeners:
@@ -166,19 +166,27 @@ class Listeners:
         return await ack()
 
     async def submission(self, body: Body, ack: AsyncAck) -> BoltResponse:
-        work = self._submitted(body)
+        answer: Body = {}
+        work = self._submitted(body, answer)
         if work is None:
             return await ack()
         try:
             card = await self._refused(work)
         except BadForm as wrong:
-            return await ack(response_action="errors", errors=wrong.problems)
-        return await ack(response_action="errors", errors={_last_field(body["view"]): card.text}) if card else await ack()
+            card = notes.refused(str(wrong))
+            if _fields(body["view"]):
+                return await ack(response_action="errors", errors=wrong.problems)
+        if card is None:
+            return await ack(**answer)
+        if not (fields := _fields(body["view"])):
+            return await ack(response_action="update", view=inside.not_sent(card))
+        return await ack(response_action="errors", errors={fields[-1]: card.text})
 
-    def _submitted(self, body: Body) -> Awaitable[None] | None:
+    def _submitted(self, body: Body, answer: Body) -> Awaitable[None] | None:
+        """`answer` is filled with what Slack is to do with the form."""
         callback = body["view"].get("callback_id", "")
-        if callback == inside.TELL_FORM and self._door is not None:
-            return self._door.tell(body)
+        if callback in inside.FORMS and self._surface.telling is not None:
+            return _told(self._surface.telling, body, answer)
         take = FORMS.get(callback)
         return take(self._surface, body) if take else None
 
@@ -256,13 +264,31 @@ def _taker(action_id: str) -> Callable[[Surface, Body], Awaitable[None]]:
         return approval_clicks.press
     if action_id in sending.BUTTONS:
         return _to_provider
+    if action_id in opening.BUTTONS:
+        return _to_tracker
+    if action_id in inside.BUTTONS:
+        return _to_customer
+    if action_id in waits.BUTTONS:
+        return home.let_in
     return home.press if action_id in held.BUTTONS else clicks.press
+
+
+async def _to_customer(surface: Surface, body: Body) -> None:
+    if surface.telling is None:
+        raise OldButton
+    await surface.telling.press(body)
 
 
 async def _to_provider(surface: Surface, body: Body) -> None:
     if surface.sending is None:
         raise OldButton
     await surface.sending.press(body)
+
+
+async def _to_tracker(surface: Surface, body: Body) -> None:
+    if surface.tracking is None:
+        raise OldButton
+    await surface.tracking.press(body)
 
 
 def _known(body: Body) -> Line:
@@ -273,9 +299,18 @@ def _known(body: Body) -> Line:
     return notes.A_COMMAND if body.get("command") else notes.A_MESSAGE
 
 
-def _last_field(view: Body) -> str:
-    """Under which field of a form a refusal of the whole is said."""
-    return str([block["block_id"] for block in view["blocks"] if block["type"] == "input" and not block.get("optional")][-1])
+def _fields(view: Body) -> list[str]:
+    """The fields of a form that must be filled; a refusal of the whole is said under the last. A preview has none."""
+    return [str(block["block_id"]) for block in view["blocks"] if block["type"] == "input" and not block.get("optional")]
+
+
+async def _told(telling: Tells, body: Body, answer: Body) -> None:
+    """What is written to a customer lays its preview over the form; the preview sends it, and both close."""
+    if body["view"]["callback_id"] == inside.TELL_FORM:
+        answer.update(response_action="push", view=await telling.preview(body))
+    else:
+        await telling.send(body)
+        answer.update(response_action="clear")
 
 
 async def _respond(respond: AsyncRespond, card: Card, thread_ts: str | None) -> None:

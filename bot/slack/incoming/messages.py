@@ -22,7 +22,7 @@ from bot.slack.context import Surface, refusal, storing
 from bot.slack.incoming import grammar
 from bot.slack.incoming.commands import direct
 from bot.slack.incoming.intake import take_in
-from bot.slack.incoming.open_work import open_incidents, open_work
+from bot.slack.incoming.open_work import open_incidents, open_work, waits_shown
 from bot.slack.incoming.payloads import Arrival, Deletion, Rewritten
 from bot.slack.pane.pane import DirectAnswer
 from bot.slack.pane.unanswered import DirectQuestion
@@ -262,4 +262,4 @@ async def _answer(surface: Surface, arrival: Arrival, shown: Card) -> Heard:
 
 async def _listing(surface: Surface, arrival: Arrival) -> Heard:
     rows = await open_incidents(surface)
-    return await _answer(surface, arrival, card("Open incidents", home.listing(rows, surface.clock.now())))
+    return await _answer(surface, arrival, card("Open incidents", home.listing(rows, surface.clock.now(), await waits_shown(surface))))

@@ -1,4 +1,5 @@
-"""What is open: incidents as rows, from the inbox's index and the stored incidents; and the actions that wait for a decision, from the ledger."""
+"""What is open: incidents as rows, from the inbox's index and the stored incidents; what of customers waits for their share; and the actions that wait for
+a decision, from the ledger."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,8 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.cards.approvals.brakes import Waiting
+from bot.cards.blocks import Block
+from bot.cards.customers import waits
+from bot.cards.customers.waits import WaitsShown
 from bot.cards.incidents.home import OpenIncident
 from bot.policy.approvals import may_still_approve
+from bot.policy.shares import TenantWaits
 from bot.slack.context import Surface, ledger, storing
 from bot.slack.incoming.payloads import moment
 from graph.ladders.held import held
@@ -27,7 +32,7 @@ async def open_incidents(surface: Surface) -> list[OpenIncident]:
     """Oldest first; of a great many, the oldest hundred."""
     now = surface.clock.now()
     async with storing():
-        ids = (await surface.inbox.open_incidents())[:MOST]
+        ids = await _oldest(surface)
         return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
 
 
@@ -35,7 +40,7 @@ async def all_work(surface: Surface) -> list[OpenIncident]:
     """The same, and below it the closed ones whose nodes we hold."""
     now = surface.clock.now()
     async with storing():
-        ids = dict.fromkeys([*(await surface.inbox.open_incidents())[:MOST], *(await surface.inbox.held_incidents())[:MOST]])
+        ids = dict.fromkeys([*(await _oldest(surface)), *(await surface.inbox.held_incidents())[:MOST]])
         return list(await asyncio.gather(*(_row(surface, incident, now) for incident in ids)))
 
 
@@ -43,6 +48,30 @@ async def open_work(surface: Surface, incident: str) -> OpenIncident:
     """One incident, and what it holds."""
     async with storing():
         return await _row(surface, incident, surface.clock.now())
+
+
+async def waits_shown(surface: Surface, *, buttons: bool = True) -> list[Block]:
+    """What of customers waits for their share, one line a customer, whoever waits longest first."""
+    async with storing():
+        found = [await _waits_row(surface, row) for row in await _waiting(surface)]
+    return waits.rows(found, buttons=buttons)
+
+
+async def _waits_row(surface: Surface, row: TenantWaits) -> WaitsShown:
+    oldest = row.incidents[0]
+    first = await surface.inbox.peek(oldest, 1)
+    words = first[0].text if first else ""
+    return WaitsShown(row.tenant, len(row.incidents), oldest, row.since, row.why.limit, row.why.until, words)
+
+
+async def _waiting(surface: Surface) -> list[TenantWaits]:
+    return await surface.waits.now() if surface.waits else []
+
+
+async def _oldest(surface: Surface) -> list[str]:
+    """Open incidents, the oldest hundred. In those of customers that wait to be begun there is nothing to see yet, and a storm of them hides no other."""
+    new = {incident for row in await _waiting(surface) for incident in row.new}
+    return [incident for incident in await surface.inbox.open_incidents() if incident not in new][:MOST]
 
 
 async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
@@ -74,7 +103,7 @@ async def waiting(surface: Surface, voter: str = "") -> list[Waiting]:
     if surface.approvals is None:
         return []
     async with storing(), ledger():
-        ids = dict.fromkeys([*(await surface.inbox.open_incidents())[:MOST], *(await surface.inbox.held_incidents())[:MOST]])
+        ids = dict.fromkeys([*(await _oldest(surface)), *(await surface.inbox.held_incidents())[:MOST]])
         rows = [row for found in await asyncio.gather(*(_pending(surface, surface.approvals.book, i) for i in ids)) for row in found]
     mine = [row for row in rows if not voter or may_still_approve(row.record, voter)]
     return sorted(mine, key=lambda row: row.record.decide_by)

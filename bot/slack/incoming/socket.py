@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
 
 import structlog
 from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
@@ -36,17 +37,41 @@ async def let_in(surface: Surface, door: Door | None = None, *, pause: Callable[
     raise AssertionError("the last try ends it")
 
 
-@contextlib.asynccontextmanager
-async def listening(surface: Surface, app_token: str, door: Door | None = None) -> AsyncIterator[None]:
-    """Connected. Raises Refusal, naming the setting to mend, where Slack does not let us in or cannot be reached."""
+async def ready_app(surface: Surface, door: Door | None = None) -> AsyncApp:
+    """The app, let in. Raises Refusal, naming the setting to mend, where Slack does not let us in or cannot be reached."""
     try:
-        app = await let_in(surface, door)
+        return await let_in(surface, door)
     except SlackApiError as why:
         raise Refusal(f"{PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token") from why
     except (OSError, SlackCrowded) as why:
         raise Refusal(f"{PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
-    handler = AsyncSocketModeHandler(app, app_token)
-    await handler.connect_async()  # type: ignore[no-untyped-call]  # slack_bolt leaves it untyped
+
+
+class Connects(Protocol):
+    """As slack_bolt's handler does."""
+
+    async def connect_async(self) -> None: ...
+
+
+async def connected(handler: Connects, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Connect; where Slack has no turn for that call either, as patiently as `let_in`. Raises Refusal when it had none for minutes."""
+    for left in range(TRIES, -1, -1):
+        try:
+            await handler.connect_async()
+        except SlackCrowded as why:
+            if not left:
+                raise Refusal(f"{PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
+            log.warning("slack.waiting", why=str(why)[:200])
+            await pause(PAUSE)
+        else:
+            return
+
+
+@contextlib.asynccontextmanager
+async def listening(surface: Surface, app_token: str, door: Door | None = None) -> AsyncIterator[None]:
+    """Connected. Raises Refusal as `ready_app` does."""
+    handler = AsyncSocketModeHandler(await ready_app(surface, door), app_token)
+    await connected(handler)
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from bot.actions.queue import behind
-from bot.cards.approvals import files, process, tasks, waiting
+from bot.cards.approvals import files, parts, process, tasks, waiting
 from bot.cards.approvals.card import Shown
 from bot.slack.outgoing.posts import OriginOf, PostedCards
 from bot.slack.people import People
@@ -63,13 +63,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the cards are rendered from. `group_of` is the approver group of a place; `warning` stands on every card."""
+    """What the cards are rendered from. `group_of` is the approver group of a place, or of the sets that decide instead; `warning` stands on every card."""
 
     record_of: Callable[[str], Awaitable[Record]]
     of_incident: Callable[[str], Awaitable[list[Record]]]
     origin_of: OriginOf
     bound: Mapping[str, ChannelRow]
-    group_of: Callable[[Origin], str]
+    group_of: Callable[[Origin, Sequence[str]], str]
     evidence: EvidenceStore
     clock: Clock
     dry_run: Callable[[Action], Awaitable[Sequence[ConditionSeen]]]
@@ -93,7 +93,7 @@ class Viewer:
         seen, at = _read_seen(await self.note(record, "seen"))
         return Shown(
             record,
-            group=self.sources.group_of(origin),
+            group=self.sources.group_of(origin, record.terms.sets),
             names=await self._names(record),
             seen=seen,
             seen_at=at,
@@ -139,7 +139,9 @@ class Viewer:
         await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
 
     async def _names(self, record: Record) -> dict[str, str]:
-        people = {vote.voter for vote in record.votes} | requesters_of(record.action) | {record.ended_by}
+        stand = {who for pair in record.terms.delegated for who in pair}
+        asked = set(parts.deciders(record)[: parts.MOST_NAMED])
+        people = {vote.voter for vote in record.votes} | stand | asked | requesters_of(record.action) | {record.ended_by}
         return {who: await self.people.name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
 
     async def _began(self, record: Record) -> datetime | None:

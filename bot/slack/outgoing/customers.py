@@ -4,26 +4,28 @@ The internal thread is begun, and what the customer wrote quoted into it, as par
 Trouble on the customer's side never stops our own: their message is painted again with the next news.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
 from bot.cards.blocks import Card
 from bot.cards.customers import answers, inside, living
-from bot.cards.customers.drivers import with_drivers
-from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
-from bot.cards.incidents import notes
+from bot.cards.customers.reader import reader_of
+from bot.cards.customers.view import CustomerView, Known, customer_view, nothing_known
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
-from bot.policy import channels as policy
+from bot.policy.channels import customers_row
 from bot.slack.client import SLACK_TROUBLE, SlackClient, post
 from bot.slack.outgoing.living import BeingPainted, no_records, no_state
-from bot.slack.outgoing.posts import POSTING, KeptMessages, Once
+from bot.slack.outgoing.posts import KeptMessages, Once, Unsettled
+from bot.slack.outgoing.roots import ThreadRoots
 from bot.slack.people import People
-from graph.conversation.said import Said
+from bot.tasks import InOrder
+from graph.conversation.intents import Intent
+from graph.conversation.said import Said, said_of
 from graph.incident.visible import visible_hosts
 from graph.ports import Progress
 from graph.report import Report
@@ -38,10 +40,14 @@ from tools.ledger.states import State
 log = structlog.get_logger()
 ROOT, QUOTE, LIVING, MOVED = "rackmedic_customer_root", "rackmedic_customer_said", "rackmedic_customer", "rackmedic_customer_moved"
 PATIENCE = timedelta(seconds=12)
+TAKEN_BACK = "customer_withdrawn"
+"""Noted until they write again."""
+ANSWERED = "customer_answered"
+"""The last item of theirs that was answered by a message."""
 QUIET = "received/"
 """What is shown on the message and told by no other."""
-HISTORY = 200
-"""Messages of the internal channel among which a thread is looked for that was begun before a crash."""
+AGAIN = (2.0, 5.0, 15.0, 30.0, 60.0)
+"""Seconds after which a first card is tried again that Slack took not."""
 APPROVED = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 
 
@@ -67,6 +73,8 @@ class CustomerCards:
     bound: Mapping[str, ChannelRow]
     people: People
     known: Known = nothing_known
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _firsts: InOrder = field(default_factory=InOrder)
     _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
     _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
     _facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = field(default=no_facts)
@@ -89,6 +97,8 @@ class CustomerCards:
         origin = await self.inbox.origin(item.incident)
         if origin is None or origin.customer is None:
             return origin
+        if item.data.get(SIDE) == CUSTOMER:
+            await self.kept.cards.drop(item.incident, TAKEN_BACK)
         if not origin.thread_ts:
             return await self._begin(item, origin, origin.customer)
         if item.data.get(SIDE) == CUSTOMER and (item.text or _files(item)):
@@ -108,41 +118,29 @@ class CustomerCards:
             await post(self.client, origin.channel, origin.thread_ts, card)
 
     async def _begin(self, item: Item, origin: Origin, came: CustomerThread) -> Origin:
-        marked = {"event_type": ROOT, "event_payload": {"incident": item.incident}}
-        cards = self.kept.cards
-        ts = await cards.claim(item.incident, "root")
-        if ts == POSTING:
-            ts = await self._found(origin.channel, marked)
-        if not ts:
-            shared = await self.people.shared(origin.channel)
-            ours = inside.root(item.incident, origin.tenant, came.channel, item.text, _files(item))
-            first = notes.refused(policy.WHY_NOT["shared"]) if shared else ours
-            ts = await post(self.client, origin.channel, "", first, marked)
-        await cards.set(item.incident, "root", ts)
-        await cards.set(item.incident, f"said:{item.id}", ts)  # it quotes the item that it was begun for
-        settled = origin.model_copy(update={"thread_ts": ts})
-        await self.inbox.settle(item.incident, settled)
-        return settled
+        """It quotes the item that it is begun for."""
 
-    async def _found(self, channel: str, marked: Mapping[str, Any]) -> str:
-        answer = await self.client.conversations_history(channel=channel, limit=HISTORY, include_all_metadata=True)
-        return next((str(row["ts"]) for row in answer["messages"] if row.get("metadata") == marked), "")
+        async def first() -> Card:
+            return inside.root(item.incident, origin.tenant, came.channel, item.text, _files(item))
+
+        roots = ThreadRoots(self.client, self.kept.cards, self.inbox, self.people)
+        return await roots.begin(item.incident, origin, ROOT, first, stands_for=f"said:{item.id}")
 
     # -- the customer's message ---------------------------------------------------------------------------------------
 
     async def paint(self, incident: str, state: Incident | None = None) -> None:
         """Show where it stands; say it as well where that is news. Raises what Slack raises."""
         origin = await self.inbox.origin(incident)
-        if origin is None or origin.customer is None:
+        where = self.theirs(origin)
+        if origin is None or where is None:
             return
-        where = place_of(origin.customer)
         async with self.kept.cards.alone(incident, "customer", wait=PATIENCE) as alone:
             if not alone:
                 raise BeingPainted(BeingPainted.__doc__)
             view = await self._view(incident, origin, state or await self._state_of(incident))
             marked = {"event_type": LIVING, "event_payload": {"incident": incident}}
             await self.kept.put(where, incident, "customer", living.render(view), marked)
-            await self._tell(where, view)
+            await self._tell(where, view, _asked_by(state) if state else None)
 
     async def paint_quietly(self, incident: str) -> None:
         """The same between turns, where Slack's trouble is written down and no more."""
@@ -151,52 +149,82 @@ class CustomerCards:
         except (*SLACK_TROUBLE, BeingPainted) as trouble:
             log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200])
 
-    async def again(self, incident: str) -> None:
-        """Where are we? Brought up to date, and its line said once more."""
-        await self.kept.cards.drop(incident, "customer_told")
-        await self.paint_quietly(incident)
+    async def paint_first(self, incident: str, channel: str) -> None:
+        """That they were heard: one after another in a channel, which takes a message a second, and again where Slack had no turn for it. Whoever
+        waits for their share would else read nothing for an hour."""
+        async with self._firsts.of(channel):
+            for seconds in AGAIN:
+                try:
+                    return await self.paint(incident)
+                except (*SLACK_TROUBLE, BeingPainted) as trouble:
+                    log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200], again=seconds)
+                await self.pause(seconds)
+        return await self.paint_quietly(incident)
 
-    async def answer(self, incident: str, said: Said) -> None:
+    async def again(self, incident: str) -> None:
+        """Where are we? Brought up to date, and said, also where nothing was found yet."""
+        await self.paint_quietly(incident)
+        origin = await self.inbox.origin(incident)
+        where = self.theirs(origin)
+        if origin is not None and where is not None:
+            await post(self.client, where.channel, where.thread_ts, living.asked(await self.view(incident, origin)))
+
+    async def answer(self, incident: str, said: Said, kind: answers.Answered) -> None:
         """What they asked, from what they may know already."""
         origin = await self.inbox.origin(incident)
-        if origin is None or origin.customer is None:
+        where = self.theirs(origin)
+        if origin is None or where is None:
             return
-        where, view = place_of(origin.customer), await self._view(incident, origin, await self._state_of(incident))
+        view = await self.view(incident, origin)
         own = visible_hosts(self.inventory, origin)
         named = tuple(self.inventory.hosts[host].called for host in said.hosts if host in own)
         unknown = (*said.unknown_hosts, *(host for host in said.hosts if host not in own))
-        await post(self.client, where.channel, where.thread_ts, answers.answer(said.intent, view, named, unknown))
+        await post(self.client, where.channel, where.thread_ts, answers.answer(kind, view, named, unknown))
 
     async def withdraw(self, incident: str) -> None:
         """The customer needs it no more; our side decides what that means."""
-        await self.kept.cards.set(incident, "customer_withdrawn", "yes")
+        await self.kept.cards.set(incident, TAKEN_BACK, "yes")
         await self.paint_quietly(incident)
+
+    def theirs(self, origin: Origin | None) -> Origin | None:
+        """The customer's thread of an incident; None where no customer reported it, or where the channel is that customer's no more."""
+        bound = origin is not None and customers_row(origin, self.bound)
+        return place_of(origin.customer) if bound and origin and origin.customer else None
 
     def language(self, origin: Origin) -> str:
         """In which the customer of an incident is answered."""
         row = self.bound.get(origin.customer.channel) if origin.customer else None
         return row.language if row else "en"
 
-    async def _tell(self, where: Origin, view: CustomerView) -> None:
-        """A message of its own for what is news; each once."""
-        stands = f"{view.stage}/{view.state}"
-        before = await self.kept.cards.get(view.incident, "customer_told")
-        if stands == before or (stands == QUIET and not before):
-            return
-        if stands != QUIET:
-            await post(
-                self.client, where.channel, where.thread_ts, living.moved(view), {"event_type": MOVED, "event_payload": {"stands": stands}}
-            )
+    async def _tell(self, where: Origin, view: CustomerView, item: Item | None) -> None:
+        """A message of its own for what is news, and for each look that they asked for; each once. `item`: what of theirs a turn just answered."""
+        stands = f"{view.stage}/{view.state}{'/reminded' if living.still_asked(view) else ''}"
+        before = await self.kept.cards.get(view.incident, "customer_told") or ""
+        broken = item is not None and _still_broken(item)
+        fresh = item is not None and item.id != await self.kept.cards.get(view.incident, ANSWERED)
+        if not living.news(view, stands, before, broken=broken):
+            if item is None or not fresh or not before:
+                return
+            await self._post(where, living.looked_again(view, broken=broken), stands)
+        elif stands != QUIET:
+            await self._post(where, living.moved(view), stands)
         await self.kept.cards.set(view.incident, "customer_told", stands)
+        if item is not None:
+            await self.kept.cards.set(view.incident, ANSWERED, item.id)
+
+    async def _post(self, where: Origin, card: Card, stands: str) -> None:
+        marked = {"event_type": MOVED, "event_payload": {"stands": stands}}
+        await post(self.client, where.channel, where.thread_ts, card, marked)
+
+    async def view(self, incident: str, origin: Origin) -> CustomerView:
+        """What their message shows now."""
+        return await self._view(incident, origin, await self._state_of(incident))
 
     async def _view(self, incident: str, origin: Origin, state: Incident) -> CustomerView:
-        own = frozenset(visible_hosts(self.inventory, origin))
-        others = frozenset(self.inventory.workers) - own
-        names = {host: self.inventory.hosts[host].called for host in own}
-        known = with_drivers(self.known, await self._facts_of(incident), own)
-        reader = CustomerReader(own, self.words, self.language(origin), known, others, names)
-        withdrawn = bool(await self.kept.cards.get(incident, "customer_withdrawn"))
-        return customer_view(IncidentRows({**state, "id": incident}), reader, begun=await self._begun(incident), withdrawn=withdrawn)
+        reader = reader_of(self.inventory, self.words, origin, self.language(origin), self.known, await self._facts_of(incident))
+        rows = IncidentRows({**state, "id": incident})
+        withdrawn = rows.silence.withdrawn or bool(await self.kept.cards.get(incident, TAKEN_BACK))
+        return customer_view(rows, reader, begun=await self._begun(incident), withdrawn=withdrawn)
 
     async def _begun(self, incident: str) -> frozenset[str]:
         try:
@@ -207,10 +235,11 @@ class CustomerCards:
 
 
 class BoardWithCustomers:
-    """A board whose reports customers see too, in their words and their thread."""
+    """A board whose reports customers see too, in their words and their thread. What their thread does not take is shown by a sweep (`unsettled`):
+    a customer who deletes it, or an archived channel, holds up nothing on our side."""
 
-    def __init__(self, board: Board, customers: CustomerCards) -> None:
-        self._board, self._customers = board, customers
+    def __init__(self, board: Board, customers: CustomerCards, unsettled: Unsettled) -> None:
+        self._board, self._customers, self._unsettled = board, customers, unsettled
 
     async def progress(self, p: Progress) -> None:
         """News of a look are the operators'."""
@@ -219,8 +248,24 @@ class BoardWithCustomers:
     async def report(self, incident: str, state: Incident, report: Report) -> None:
         """Ours first: whatever happens on the customer's side, on-call has it."""
         await self._board.report(incident, state, report)
-        await self._customers.paint(incident, state)
+        try:
+            await self._customers.paint(incident, state)
+        except (*SLACK_TROUBLE, BeingPainted) as trouble:
+            log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
+            await self._unsettled.note(incident)
 
 
 def _files(item: Item) -> tuple[str, ...]:
     return tuple(str(row.get("name") or "file") for row in item.data.get("files", []))
+
+
+def _asked_by(state: Incident) -> Item | None:
+    """The item that the turn answered, where a customer wants a look by it."""
+    row = state.get("item")
+    item = Item.model_validate(row) if row else None
+    return item if item and item.data.get(SIDE) == CUSTOMER and item.kind != "hand_off" else None
+
+
+def _still_broken(item: Item) -> bool:
+    said = said_of(item)
+    return said is None or said.intent is not Intent.FIXED

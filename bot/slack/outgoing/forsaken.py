@@ -1,4 +1,5 @@
-"""Messages that say "looking" though nobody is: found by the process that sweeps, and brought to where their incident stands."""
+"""Messages that say "looking" though nobody is, or that Slack took no edit of: found by the process that sweeps, and brought to where their
+incident stands."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,6 +24,8 @@ class Forsaken:
     """`run` for as long as the process works. Any number may: doing it twice shows the same."""
 
     messages: LivingMessages
+    catch_up: Callable[[str], Awaitable[None]]
+    """Makes the edits of an incident's other messages for which Slack had no turn."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def sweep(self) -> int:
@@ -31,6 +34,7 @@ class Forsaken:
         for incident in gone:
             try:
                 await self.messages.let_go(incident)
+                await self.catch_up(incident)
             except (*SLACK_TROUBLE, BeingPainted, Refusal) as trouble:
                 log.warning("forsaken.not_settled", incident=incident, error=str(trouble)[:200])
         return len(gone)

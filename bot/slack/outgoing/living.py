@@ -20,8 +20,10 @@ from bot.cards.incidents.living import Living
 from bot.cards.incidents.progress import ProgressCard
 from bot.cards.incidents.standing import standing
 from bot.policy import channels as policy
+from bot.refusal import TooEarly
+from bot.slack.client import SLACK_TROUBLE
 from bot.slack.outgoing.elsewhere import UNBOUND, links
-from bot.slack.outgoing.posts import KeptMessages, OriginOf, PostedCards, Unsettled
+from bot.slack.outgoing.posts import BESIDE, KeptMessages, OriginOf, PostedCards, Unsettled
 from bot.slack.outgoing.reactions import Reactions
 from bot.slack.people import People
 from graph.report import Report
@@ -36,7 +38,7 @@ PATIENCE = timedelta(seconds=12)
 """How long one painter waits for another."""
 
 
-class BeingPainted(Exception):
+class BeingPainted(TooEarly):
     """Another process paints this message at this moment. Whoever asked asks again later."""
 
 
@@ -118,17 +120,25 @@ class LivingMessages:
         return True
 
     async def settle(self, incident: str, state: Incident, report: Report) -> bool:
-        """A turn is over: show where the incident stands. True where its report is on the message, and nowhere else."""
+        """A turn is over: show where the incident stands. True where its report is on the message, and nowhere else. Where it is not, whoever
+        asked must not wait until Slack takes one more edit (with twenty incidents open that took minutes): the message follows at a sweep."""
         origin = IncidentRows(state).origin or await self._origin(incident)
         if origin is None or origin.kind != "slack":
             return False
-        async with self._alone(incident):
-            shown = await self.cards.get(incident, "living_item")
-            here = shown == report.item or (not shown and _opens(state, report))
+        shown = await self.cards.get(incident, "living_item")
+        here = shown == report.item or (not shown and _opens(state, report))
+        await self.unsettled.note(incident)
+        try:
+            async with self._alone(incident, PATIENCE if here else BESIDE):
+                if here:
+                    await self.cards.set(incident, "living_item", report.item)
+                await self._stand(origin, incident, state)
+        except (*SLACK_TROUBLE, BeingPainted) as trouble:
             if here:
-                await self.cards.set(incident, "living_item", report.item)
-            await self._stand(origin, incident, state)
-        await self._sign(origin, incident, state)
+                raise
+            log.warning("living.follows_later", incident=incident, error=str(trouble)[:200])
+        else:
+            await self._sign(origin, incident, state)
         return here
 
     async def refresh(self, incident: str) -> None:
@@ -148,6 +158,7 @@ class LivingMessages:
         async with self._alone(incident):
             await self._stand(origin, incident, state)
         await self._sign(origin, incident, state)
+        await self._beside(incident)
 
     # -- what it shows ----------------------------------------------------------------------------------------------
 
@@ -197,8 +208,8 @@ class LivingMessages:
     # -- Slack ------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _alone(self, incident: str) -> AsyncIterator[None]:
-        async with self.cards.alone(incident, "living", wait=PATIENCE) as alone:
+    async def _alone(self, incident: str, wait: timedelta = PATIENCE) -> AsyncIterator[None]:
+        async with self.cards.alone(incident, "living", wait=wait) as alone:
             if not alone:
                 raise BeingPainted(BeingPainted.__doc__)
             yield

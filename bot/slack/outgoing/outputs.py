@@ -1,62 +1,94 @@
-"""Outputs that somebody asked for as files, and numbers as pictures, put into the thread beside the answer. Each goes there once."""
+"""Outputs that somebody asked for as files, and pictures with their rows as text, put into the thread beside the answer. Each goes there once."""
 
 import asyncio
-from collections.abc import Awaitable
+import hashlib
+from collections.abc import Awaitable, Sequence
 
 import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.text import clip
-from bot.pictures.heat import picture
+from bot.pictures.drawing import Drawing
+from bot.postmortem.drawings import DrawnFrom, FactsGone
 from bot.slack.client import SLACK_TROUBLE
 from bot.slack.outgoing.posts import PostedCards
 from graph.report import Report, ShownPicture
-from graph.state import Origin
+from graph.rows import IncidentRows
+from graph.state import Incident, Origin
 from tools.evidence import EvidenceStore
-from tools.heat import Heat, in_words
 
 log = structlog.get_logger()
-ALT = 900
+ALT, TITLE = 900, 100
 """Slack takes a thousand characters for those who cannot see a picture."""
+TOLD_BY = frozenset({"ran", "proved", "failed", "handed over"})
+"""What must have happened for the end of an incident to be worth its timeline."""
 
 
 class Outputs:
     """The answer stands without its files, so Slack's refusal is written down and no more."""
 
-    def __init__(self, client: AsyncWebClient, cards: PostedCards, evidence: EvidenceStore) -> None:
+    def __init__(self, client: AsyncWebClient, cards: PostedCards, evidence: EvidenceStore, drawn_from: DrawnFrom) -> None:
         self._client, self._cards, self._evidence = client, cards, evidence
+        self.drawn_from = drawn_from
         self._drawing = asyncio.Lock()
 
-    async def share(self, origin: Origin, incident: str, report: Report, facts: str) -> None:
-        """Upload what the report shows; `facts` is the digest of those that its numbers are of."""
+    async def share(self, origin: Origin, incident: str, report: Report, state: Incident) -> None:
+        """Upload what the report shows."""
         for number, row in enumerate(report.shown):
             text = await self._evidence.get(row.sha256)
             if text is not None and not await self._cards.claim(incident, f"shown:{report.item}:{number}"):
-                await self._tried(incident, self._upload(origin, row.name, row.name, text))
+                await self._tried(incident, self._upload(origin, [(row.name, row.name, text, None)]))
         for number, wanted in enumerate(report.pictures):
-            if not await self._cards.claim(incident, f"picture:{report.item}:{number}"):
-                await self._tried(incident, self._picture(origin, incident, wanted, facts))
+            mark = f"picture:{report.item}:{number}" if wanted.asked else ""
+            await self._picture(origin, incident, wanted, IncidentRows(state), mark)
 
-    async def _picture(self, origin: Origin, incident: str, wanted: ShownPicture, facts: str) -> None:
-        """Drawn beside the event loop, one at a time: Matplotlib is not made for more."""
-        heat = Heat(wanted.key, wanted.hosts)
+    async def ended(self, origin: Origin, incident: str, state: Incident) -> None:
+        """The timeline of an incident in which something was done, once, when it is closed."""
+        rows = IncidentRows(state)
+        if _worth_a_timeline(rows):
+            await self._picture(origin, incident, ShownPicture(kind="timeline", asked=False), rows, "timeline:closed")
+
+    async def _picture(self, origin: Origin, incident: str, wanted: ShownPicture, rows: IncidentRows, mark: str) -> None:
+        """`mark` is claimed before it is drawn; without one the same rows are shown once."""
+        if mark and await self._cards.claim(incident, mark):
+            return
         try:
-            heat.add(await self._evidence.facts(facts))
-        except KeyError:
+            drawing = await self.drawn_from.drawing(wanted, rows)
+        except FactsGone:
             log.warning("board.picture_without_facts", incident=incident)
             return
-        async with self._drawing:
-            drawn = await asyncio.to_thread(picture, heat)
-        words = clip(in_words(heat), ALT)
-        await self._upload(origin, f"{wanted.key}.png", clip(f"{heat.says}, a number of every GPU", 100), drawn, words)
+        if mark or not await self._cards.claim(incident, f"drawn:{_digest(drawing)}"):
+            await self._tried(incident, self._drawn(origin, drawing))
 
-    async def _upload(self, origin: Origin, name: str, title: str, content: str | bytes, alt: str | None = None) -> None:
-        await self._client.files_upload_v2(
-            channel=origin.channel, thread_ts=origin.thread_ts, content=content, filename=name, title=title, alt_txt=alt
-        )
+    async def _drawn(self, origin: Origin, drawing: Drawing) -> None:
+        """Drawn beside the event loop, one at a time; its rows are a file beside it."""
+        async with self._drawing:
+            png = await asyncio.to_thread(drawing.draw, "png", "light")
+            text = await asyncio.to_thread(lambda: drawing.text)
+        title = clip(drawing.title, TITLE)
+        picture = (f"{drawing.name}.png", title, png, clip(drawing.words, ALT))
+        await self._upload(origin, [picture, (f"{drawing.name}.txt", clip(f"{title}, as text", TITLE), text, None)])
+
+    async def _upload(self, origin: Origin, files: Sequence[tuple[str, str, str | bytes, str | None]]) -> None:
+        """(name, title, content, words for who cannot see it), together in one message."""
+        rows = [{"filename": name, "title": title, "content": content, "alt_txt": alt} for name, title, content, alt in files]
+        await self._client.files_upload_v2(channel=origin.channel, thread_ts=origin.thread_ts, file_uploads=rows)
 
     async def _tried(self, incident: str, upload: Awaitable[None]) -> None:
         try:
             await upload
         except SLACK_TROUBLE as trouble:
             log.warning("board.output_not_uploaded", incident=incident, error=str(trouble)[:200])
+
+
+def anything_to_show(report: Report, state: Incident) -> bool:
+    """Whether a report has files or pictures at all: only then Slack is asked who would see them."""
+    return bool(report.shown or report.pictures) or _worth_a_timeline(IncidentRows(state))
+
+
+def _worth_a_timeline(rows: IncidentRows) -> bool:
+    return rows.lifecycle == "closed" and any(mark.kind in TOLD_BY for mark in rows.milestones)
+
+
+def _digest(drawing: Drawing) -> str:
+    return hashlib.sha256(drawing.text.encode()).hexdigest()[:16]

@@ -30,10 +30,13 @@ log = structlog.get_logger()
 OriginOf = Callable[[str], Awaitable[Origin | None]]
 POSTING = "posting"
 KEEP_CLOSED = timedelta(days=30)
+BESIDE = timedelta(seconds=1)
+"""How long whoever tells something of their own waits for whoever edits a message of the same incident."""
 
 
 class PostedCards:
-    """One hash an incident. Names: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`; what is noted of the living message is in
+    """One hash an incident. Names: `end`, `report:ITEM`, `ticket`, `ticket_shown`, `file`, and `end_owed`, `ticket_owed`
+    of `bot.slack.outgoing.owed`; what is noted of the living message is in
     `bot.slack.outgoing.living`, of actions in `bot.slack.outgoing.approvals`, `.approval_view` and `.shared_cards`."""
 
     def __init__(self, redis: Redis, *, names: Names | None = None, keep_closed: timedelta = KEEP_CLOSED) -> None:

@@ -14,6 +14,8 @@ from bot.cards.incidents.progress import ProgressCard
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, Throttle
 from bot.slack.outgoing.living import LivingMessages
+from bot.slack.outgoing.posts import Unsettled
+from bot.slack.pace import Urgency, urgent
 from bot.tasks import Background
 from graph.ports import Progress
 from graph.report import Report
@@ -37,6 +39,11 @@ class ProgressCards:
         self._dirty: dict[str, None] = {}
         self._refused: dict[str, int] = {}
         self._painting = False
+
+    @property
+    def unsettled(self) -> Unsettled:
+        """Where is noted what a sweep brings to where its incident stands."""
+        return self._messages.unsettled
 
     def follow(self, news: Progress) -> None:
         """Show these news soon, unless newer ones come first."""
@@ -64,7 +71,8 @@ class ProgressCards:
                 await self._throttle.turn()
                 for incident in list(self._dirty)[:1]:
                     del self._dirty[incident]
-                    await self._latest(incident)
+                    with urgent(Urgency.PROGRESS):
+                        await self._latest(incident)
         finally:
             self._painting = False
 

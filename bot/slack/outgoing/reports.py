@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,24 +14,29 @@ from bot.cards.incidents import diagnosis, living, notes, question, ticket
 from bot.cards.incidents.handoff import Handoff, digests, evidence_text, handoff
 from bot.cards.incidents.rows import NO_TITLES, Titles
 from bot.cards.incidents.standing import standing
-from bot.desk.sweeper import REMIND
+from bot.cards.trackers import opening
+from bot.cards.trackers.opening import Offered
 from bot.policy import channels as policy
-from bot.slack.client import SLACK_TROUBLE, said
+from bot.postmortem.drawings import DrawnFrom
+from bot.slack.client import SLACK_TROUBLE
 from bot.slack.outgoing.elsewhere import UNBOUND, links
-from bot.slack.outgoing.living import REPORT
-from bot.slack.outgoing.outputs import Outputs
+from bot.slack.outgoing.living import REPORT, no_state
+from bot.slack.outgoing.outputs import Outputs, anything_to_show
+from bot.slack.outgoing.owed import OwedEdits
 from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.people import People
 from graph.ports import Progress
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Incident, Origin, PersonsWord, Ticket
+from graph.state import REMIND, Incident, Origin, PersonsWord, Ticket
 from tools.evidence import EvidenceStore
 from tools.inventory.hosts import ChannelRow
 
 log = structlog.get_logger()
 TICKET, END, OVER = "rackmedic_ticket", "rackmedic_end", "rackmedic_over"
+END_CARD, TICKET_CARD = "end", "ticket"
+"""How these two are noted."""
 NOTICE = 60.0
 """Seconds after which people who wait no longer look at the message that is edited."""
 TOLD = frozenset({"recurred", "busy", "unreachable", "shows", "cannot", "given_back", "in_service"})
@@ -53,6 +58,7 @@ class SlackBoard:
         bound: Mapping[str, ChannelRow] = UNBOUND,
         titles: Titles = NO_TITLES,
         notice_seconds: float = NOTICE,
+        trackers: Offered = (),
     ) -> None:
         self._client = client
         self._cards = cards
@@ -61,10 +67,21 @@ class SlackBoard:
         self._people = people
         self._origin_of = origin_of
         self._evidence = evidence
-        self._outputs_of = Outputs(client, cards, evidence)
+        self._outputs_of = Outputs(client, cards, evidence, DrawnFrom(evidence, people.name))
         self._bound = bound
         self._titles = titles
         self._notice = notice_seconds
+        self._trackers = trackers
+        self._owed = OwedEdits(client, cards, living.unsettled, (END_CARD, TICKET_CARD))
+        self._state_of: Callable[[str], Awaitable[Incident]] = no_state
+
+    def reads(self, state_of: Callable[[str], Awaitable[Incident]]) -> None:
+        """From where stored incidents come."""
+        self._state_of = state_of
+
+    def draws(self, drawn_from: DrawnFrom) -> None:
+        """From what pictures are drawn; without it from what is stored with the incident alone."""
+        self._outputs_of.drawn_from = drawn_from
 
     async def progress(self, p: Progress) -> None:
         """News for the living card."""
@@ -87,11 +104,25 @@ class SlackBoard:
                 origin, incident, f"over:{report.item}", card, {"event_type": OVER, "event_payload": {"item": report.item}}
             )
         await self._ended(origin, incident, state, report)
-        if (report.shown or report.pictures) and not await self._people.shared(origin.channel):
-            await self._outputs_of.share(origin, incident, report, str(state.get("facts", "")))
+        if anything_to_show(report, state) and not await self._people.shared(origin.channel):
+            await self._outputs_of.share(origin, incident, report, state)
+            await self._outputs_of.ended(origin, incident, state)
         if await self._handed_off(incident, state):
             await self._ticket(origin, incident, handoff(state), str(state.get("facts", "")))
         await self._cards.keep(incident, closed=state.get("lifecycle") == "closed")
+        await self._owed.note(incident)
+
+    async def catch_up(self, incident: str) -> None:
+        """The edits for which Slack had no turn when they were told, as things stand now."""
+        origin = await self._origin_of(incident)
+        if origin is None or origin.kind != "slack":
+            return
+
+        async def drawn(name: str) -> Card:
+            state = await self._state_of(incident)
+            return await self._end_card(origin, state) if name == END_CARD else await self._ticket_card(origin, incident, handoff(state))
+
+        await self._owed.make(origin, incident, drawn)
 
     def _unheard(self, state: Incident, report: Report) -> bool:
         """Whether the end of a long look would be an edit alone. A card to decide, or a ticket, is a new message by itself."""
@@ -101,7 +132,7 @@ class SlackBoard:
     async def _handed_off(self, incident: str, state: Incident) -> bool:
         """Whether people got a ticket: closing an incident notes its cause in one that nobody was handed."""
         held = IncidentRows(state).ticket
-        return held is not None and ((held.handed and held.state != "resolved") or bool(await self._cards.get(incident, "ticket")))
+        return held is not None and ((held.handed and held.state != "resolved") or bool(await self._cards.get(incident, TICKET_CARD)))
 
     async def _made(self, incident: str, state: Incident, report: Report, origin: Origin) -> Card | None:
         """The card of a report. What changed nothing is silent; a timer may ask once more what was asked."""
@@ -124,17 +155,21 @@ class SlackBoard:
 
     async def _ended(self, origin: Origin, incident: str, state: Incident, report: Report) -> None:
         """One message says that all fixes hold, and follows them to the end. What does not hold is told anew, and so is the next one that does."""
-        rows, known = IncidentRows(state), await self._cards.get(incident, "end")
+        rows, known = IncidentRows(state), await self._cards.get(incident, END_CARD)
         holds = rows.lifecycle in ("watching", "closed") and any(row.proven for row in rows.ladders)
         moved = report.reply and (state.get("item") or {}).get("kind") == "action_result"
         if not (moved and (holds or known)) and not (known and rows.lifecycle == "closed"):
             return
-        card = await self._for(origin, living.ended(standing(rows), report.headline))
-        ts = await self._once.post(origin, incident, "end", card, {"event_type": END, "event_payload": {"item": report.item}})
+        card = await self._end_card(origin, state)
+        ts = await self._once.post(origin, incident, END_CARD, card, {"event_type": END, "event_payload": {"item": report.item}})
         if known:
-            await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
+            await self._owed.edit(origin, incident, END_CARD, ts, card)
         if not holds:
-            await self._cards.drop(incident, "end")
+            await self._cards.drop(incident, END_CARD)
+
+    async def _end_card(self, origin: Origin, state: Incident) -> Card:
+        rows = IncidentRows(state)
+        return await self._for(origin, living.ended(standing(rows), rows.report.headline if rows.report else ""))
 
     async def _with_names(self, report: Report, people: set[str]) -> Report:
         """An answer that names people by their ids, said as people would. A name mentions nobody."""
@@ -154,20 +189,23 @@ class SlackBoard:
 
     async def _ticket(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
         """One ticket card an incident, edited as it changes hands; the evidence file once, when it is new."""
+        card = await self._ticket_card(origin, incident, whole)
+        shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+        known = await self._cards.get(incident, TICKET_CARD)
+        ts = await self._once.post(origin, incident, TICKET_CARD, card, {"event_type": TICKET, "event_payload": {"incident": incident}})
+        if known and shown != await self._cards.get(incident, "ticket_shown"):
+            await self._owed.edit(origin, incident, TICKET_CARD, ts, card)
+        await self._cards.set(incident, "ticket_shown", shown)
+        await self._file(origin, incident, whole, facts)
+
+    async def _ticket_card(self, origin: Origin, incident: str, whole: Handoff) -> Card:
         named = whole.ticket.model_copy(
             update={
                 "taken_by": await self._people.name(whole.ticket.taken_by),
                 "closed_by": await self._people.name(whole.ticket.closed_by),
             }
         )
-        card = await self._for(origin, ticket.render(replace(whole, ticket=named), self._titles))
-        shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
-        known = await self._cards.get(incident, "ticket")
-        ts = await self._once.post(origin, incident, "ticket", card, {"event_type": TICKET, "event_payload": {"incident": incident}})
-        if known and shown != await self._cards.get(incident, "ticket_shown"):
-            await self._client.chat_update(channel=origin.channel, ts=ts, **said(card))
-        await self._cards.set(incident, "ticket_shown", shown)
-        await self._file(origin, incident, whole, facts)
+        return await self._for(origin, ticket.render(replace(whole, ticket=named), self._titles, opening.offers(incident, self._trackers)))
 
     async def _file(self, origin: Origin, incident: str, whole: Handoff, facts: str) -> None:
         """The evidence as a file. The ticket stands without it, so Slack's refusal is written down and no more."""

@@ -9,7 +9,7 @@ from bot.cards.customers import living
 from bot.cards.customers.phrases import phrase
 from bot.policy.shares import Limit, Over, Share
 from bot.slack.client import SLACK_TROUBLE
-from bot.slack.outgoing.customers import CustomerCards, place_of
+from bot.slack.outgoing.customers import CustomerCards
 from bot.slack.outgoing.posts import Once
 from graph.state import Item, Origin
 
@@ -25,14 +25,15 @@ class CustomerWaits:
 
     async def tell(self, origin: Origin, item: Item, no: Over, share: Share) -> None:
         """Slack's trouble is written down and no more: it waits as well unsaid."""
-        if origin.customer is None:
+        where = self._cards.theirs(origin)
+        if where is None:
             return
         said = living.said(words(no, share, self._cards.language(origin)))
         about = f"{no.limit} {no.until:%Y-%m-%d}" if no.limit is Limit.MODEL and no.until else item.id
         marked = {"event_type": TOLD, "event_payload": {"about": about}}
         once = Once(self._cards.client, self._cards.kept.cards)
         try:
-            await once.post(place_of(origin.customer), item.incident, f"waits:{about}", said, marked)
+            await once.post(where, item.incident, f"waits:{about}", said, marked)
         except SLACK_TROUBLE as trouble:
             log.warning("customers.wait_not_told", incident=item.incident, error=str(trouble)[:200])
 

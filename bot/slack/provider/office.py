@@ -15,13 +15,14 @@ from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
 from bot.policy.channels import Place
 from bot.provider.document import MadeTicket, NothingKnown
-from bot.provider.outbox import Clicked, Outbox, Sending
+from bot.provider.news import ProviderWords, found_of, shown_of
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE, SlackClient, post
 from bot.slack.context import Surface, storing
 from bot.slack.incoming.payloads import Payload, thread_of
-from bot.slack.outgoing.posts import KeptMessages
+from bot.slack.outgoing.posts import KeptMessages, Once
 from bot.slack.people import People
+from bot.store.outbox import Clicked, Outbox, Sending
 from graph.ports import Progress
 from graph.report import Report
 from graph.rows import IncidentRows
@@ -30,6 +31,7 @@ from kb.taxonomy.labels import Taxonomy
 
 log = structlog.get_logger()
 CARD, TOLD, MARK, MOVED = "provider", "provider_told", "rackmedic_provider", "rackmedic_provider_moved"
+SAID = "rackmedic_provider_said"
 WAIT = timedelta(seconds=12)
 OLD = "This is not what would be sent now. Press “Send to provider…” again to see it."
 NOT_SHOWN = (
@@ -66,7 +68,8 @@ class ProviderCards:
             row = await self.outbox.row(incident)
             view = await self.view(row)
             await self.kept.put(origin, incident, CARD, sending.render(view), {"event_type": MARK, "event_payload": {"incident": incident}})
-            if row.ticket and row.state and await self.kept.cards.get(incident, TOLD) != (stands := f"{row.ticket}/{row.state}"):
+            stands = f"{row.ticket}/{'yours' if view.yours else row.state}"
+            if row.ticket and row.state and await self.kept.cards.get(incident, TOLD) != stands:
                 mark = {"event_type": MOVED, "event_payload": {"stands": stands}}
                 await post(self.client, origin.channel, origin.thread_ts, sending.moved(view), mark)
                 await self.kept.cards.set(incident, TOLD, stands)
@@ -74,7 +77,24 @@ class ProviderCards:
     async def view(self, row: Sending) -> ShownSending:
         """What people are shown of a row."""
         by = await self.people.name(row.by)
-        return ShownSending(row.incident, row.stage, row.draft, by, row.ticket, row.state, row.trouble, row.refused, row.tries)
+        found = shown_of(found_of(row.notes))
+        return ShownSending(row.incident, row.stage, row.draft, by, row.ticket, row.state, row.trouble, row.refused, row.tries, found)
+
+    async def say(self, incident: str, ticket: str, words: ProviderWords) -> bool:
+        """What the provider's people said, as a message of its own, once; whether it stands in the thread."""
+        origin = await self.inbox.origin(incident)
+        if origin is None or origin.kind != "slack" or not origin.thread_ts:
+            return False
+        about = f"{ticket}/{words.n}"
+        marked = {"event_type": SAID, "event_payload": {"about": about}}
+        try:
+            await Once(self.client, self.kept.cards).post(
+                origin, incident, f"provider_said:{about}", sending.provider_says(ticket, words.text), marked
+            )
+        except SLACK_TROUBLE as trouble:
+            log.warning("provider.not_said", incident=incident, error=str(trouble)[:200])
+            return False
+        return True
 
     async def after(self, incident: str, state: Incident) -> None:
         """After a turn: offered once something is the provider's, kept up to date from then on."""
@@ -161,7 +181,7 @@ class ProviderDesk:
             words = str(why) if isinstance(why, NothingKnown) else NOT_SHOWN
             await post(self.surface.client, origin.channel, origin.thread_ts, sending.refusal(words))
             return
-        await self.cards.outbox.draft(incident, made.document)
+        await self.cards.outbox.draft(incident, made.document.canonical())
         await self.cards.paint(incident)
 
     async def _send(self, pressed: Press, user: str) -> None:

@@ -1,24 +1,20 @@
 """At the provider: the thread of a ticket that a customer's own RackMedic sent, begun as part of the first turn, so that it is neither lost nor
 twice."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from bot.cards.blocks import Card
-from bot.cards.incidents import notes
 from bot.cards.provider import arrived
 from bot.desk.inbox import Inbox
-from bot.policy import channels as policy
 from bot.provider.kept import TicketBook
-from bot.slack.client import SlackClient, post
-from bot.slack.outgoing.posts import POSTING, Once, PostedCards
+from bot.slack.client import SlackClient
+from bot.slack.outgoing.posts import Once, PostedCards
+from bot.slack.outgoing.roots import ThreadRoots
 from bot.slack.people import People
 from graph.state import Item, Origin
 
 ROOT, NEWS = "rackmedic_ticket_root", "rackmedic_ticket_news"
-HISTORY = 200
-"""Messages of the channel among which a thread is looked for that was begun before a crash."""
 HomeOf = Callable[[Item], Awaitable[Origin | None]]
 
 
@@ -45,25 +41,13 @@ class TicketThreads:
         return origin
 
     async def _begin(self, item: Item, origin: Origin) -> Origin:
-        marked = {"event_type": ROOT, "event_payload": {"incident": item.incident}}
-        ts = await self.cards.claim(item.incident, "root")
-        if ts == POSTING:
-            ts = await self._found(origin.channel, marked)
-        if not ts:
-            ts = await post(self.client, origin.channel, "", await self._first(origin), marked)
-        await self.cards.set(item.incident, "root", ts)
-        await self.cards.set(item.incident, f"told:{item.id}", ts)  # it shows the item that it was begun for
-        team = str((await self.client.auth_test())["team_id"])
-        settled = origin.model_copy(update={"team": team, "thread_ts": ts})
-        await self.inbox.settle(item.incident, settled)
-        return settled
+        """It shows the item that it is begun for."""
+        roots = ThreadRoots(self.client, self.cards, self.inbox, self.people)
+        return await roots.begin(item.incident, origin, ROOT, lambda: self._first(item.incident, origin), stands_for=f"told:{item.id}")
 
-    async def _first(self, origin: Origin) -> Card:
-        """Nothing of a customer is written where others can read the operators' channel by now."""
-        if await self.people.shared(origin.channel):
-            return notes.refused(policy.WHY_NOT["shared"])
+    async def _first(self, incident: str, origin: Origin) -> Card:
         document = await self.book.document(origin.ticket)
-        return arrived.render(origin.tenant, document) if document else arrived.lost(origin.tenant)
+        return arrived.render(incident, origin.tenant, document) if document else arrived.lost(origin.tenant)
 
     async def _news(self, item: Item, origin: Origin) -> None:
         document = await self.book.document(origin.ticket)
@@ -71,7 +55,3 @@ class TicketThreads:
             return
         marked = {"event_type": NEWS, "event_payload": {"item": item.id}}
         await Once(self.client, self.cards).post(origin, item.incident, f"told:{item.id}", arrived.news(origin.tenant, document), marked)
-
-    async def _found(self, channel: str, marked: Mapping[str, Any]) -> str:
-        answer = await self.client.conversations_history(channel=channel, limit=HISTORY, include_all_metadata=True)
-        return next((str(row["ts"]) for row in answer["messages"] if row.get("metadata") == marked), "")

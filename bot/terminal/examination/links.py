@@ -1,11 +1,17 @@
-"""Both ends of the line to a provider: whether their intake takes our signature, and whether the keys of our own intake can be used."""
+"""Both ends of the line to a provider: whether their intake takes our signature, and whether the keys of our own intake can be used. Beside it,
+whether the file about alerts can be."""
 
+from bot.alerts.site import AlertSite
+from bot.inbound.webhook import key_of
 from bot.provider.link import HttpLink, LinkAway, LinkRefused, ProviderLink
-from bot.provider.webhook import key_of
 from bot.refusal import Refusal
-from bot.run.provider import intake_keys
+from bot.run.http.alerts import alert_routing, alert_site
+from bot.run.outward.provider import intake_keys
 from bot.run.world import WallClock
 from bot.settings import PREFIX, Settings
+from bot.slack.client import slack_client
+from bot.slack.people import People
+from bot.terminal.examination.channels import SharedOf
 from bot.terminal.examination.finding import Finding
 from kb.scan import lines_in
 from tools.inventory.hosts import Inventory
@@ -24,7 +30,7 @@ async def provider_findings(settings: Settings) -> list[Finding]:
 
 async def _tried(link: ProviderLink, url: str) -> Finding:
     try:
-        await link.states(())
+        await link.states({})
     except LinkAway as why:
         return Finding("provider", "fail", f"{url}: {why}", "check the address and the way there; what is to be sent waits meanwhile")
     except LinkRefused as why:
@@ -41,4 +47,45 @@ def intake_findings(settings: Settings, inventory: Inventory) -> list[Finding]:
     except Refusal as why:
         return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in lines_in(str(why))]
     counted = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
-    return [Finding("intake", "ok", f"port {settings.intake_port} of {settings.intake_host}; keys of {counted}")]
+    return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counted}")]
+
+
+async def alert_findings(settings: Settings, inventory: Inventory, shared: SharedOf | None = None) -> list[Finding]:
+    """Nothing where no alerts are heard. `shared`: what Slack says of a channel; not asked where nobody can."""
+    try:
+        site = alert_site(settings, inventory)
+    except Refusal as why:
+        return [Finding("alerts", "fail", problem, "mend the file; nothing is served until then") for problem in lines_in(str(why))]
+    if site is None:
+        return []
+    ways = ["Alertmanager"] * bool(site.user or site.token.get_secret_value()) + ["signed webhooks"] * bool(site.keys)
+    elsewhere = sorted({row.channel for row in site.routes} - {site.channel})
+    routed = f"; {len(site.routes)} routes to {', '.join(elsewhere) or site.channel}, all else" if site.routes else "; incidents"
+    said = f"{' and '.join(ways)} on port {settings.http_port}{routed} {'opens' if site.routes else 'open'} in {site.channel}"
+    return [Finding("alerts", "ok", said), *await _routes(site, inventory, shared or _asked_of(settings))]
+
+
+async def _routes(site: AlertSite, inventory: Inventory, shared: SharedOf | None) -> list[Finding]:
+    """Routes that lead to the default channel although they name another."""
+    lost = {at: "is not bound to the operators by the inventory" for at, _ in alert_routing(site, inventory).lost()}
+    for at, row in enumerate(site.routes if shared else ()):
+        if at not in lost and row.channel != site.channel and await _read_by_others(row.channel, shared):
+            lost[at] = "is read by another organisation, or one is invited to it"
+    mend = "bind the channel to the operators in the inventory, end its sharing in Slack, or name another in the route"
+    return [
+        Finding("alerts", "warn", f"route {at + 1}: {site.routes[at].channel} {why}; its alerts open in {site.channel}", mend)
+        for at, why in sorted(lost.items())
+    ]
+
+
+async def _read_by_others(channel: str, shared: SharedOf | None) -> bool:
+    """As far as Slack tells: that it tells nothing stands with the channels."""
+    try:
+        return shared is not None and await shared(channel)
+    except Refusal:
+        return False
+
+
+def _asked_of(settings: Settings) -> SharedOf | None:
+    token = settings.slack_bot_token.get_secret_value()
+    return People(slack_client(token, settings.slack_api_url)).shared if token else None

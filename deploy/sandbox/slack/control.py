@@ -217,7 +217,7 @@ class Control:
             },
             "view": self.views.top(me),
             "cluster": self.cluster,
-            "connections": len(self.hub.connections),
+            "connections": self.hub.listeners,
             **self.channels({"user": me}),
         }
 

@@ -12,7 +12,7 @@ from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Workspace
 
 PAGE = files("deploy.sandbox.slack") / "page"
-TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".json": "application/json", ".svg": "image/svg+xml"}
 SAFE = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
@@ -20,8 +20,8 @@ SAFE = {
     "Cache-Control": "no-store",
 }
 SIGN_IN = "<!doctype html><title>Sign in | Slack</title><p>Sign in to see this file."
-ASKED = {"faults", "state"}
-TOLD = {"break", "heal"}
+ASKED = {"faults", "node", "state"}
+TOLD = {"break", "case", "heal", "modify"}
 
 
 @dataclass
@@ -36,6 +36,7 @@ class Doors:
         return [
             web.get("/", self.page),
             web.get("/page/{name}", self.page),
+            web.get("/archives/{channel}/{ts}", self.page),
             web.post("/upload/v1/{ticket}", self.upload),
             web.get("/files-pri/{id}/{name}", self.download),
             web.get("/control/file/{id}", self.file),
@@ -98,7 +99,7 @@ class Doors:
         return web.Response(text="ok")
 
     async def cluster(self, request: web.Request) -> web.Response:
-        """Hand over to the simulated cluster's control, and nothing but its four questions."""
+        """Hand over to the simulated cluster's control, and nothing but these questions and orders."""
         what = request.match_info["what"]
         known = (request.method == "GET" and what in ASKED) or (request.method == "POST" and what in TOLD)
         if self.cluster_url is None or self.session is None or not known:
@@ -108,7 +109,9 @@ class Doors:
         url = f"{self.cluster_url.rstrip('/')}/{what}"
         headers = {"Content-Type": "application/json"}
         try:
-            async with self.session.request(request.method, url, data=await request.read() or None, headers=headers) as answer:
+            async with self.session.request(
+                request.method, url, params=request.query, data=await request.read() or None, headers=headers
+            ) as answer:
                 return web.Response(body=await answer.read(), status=answer.status, content_type=answer.content_type)
         except (ClientError, TimeoutError) as e:
             return web.json_response({"ok": False, "error": f"the cluster does not answer: {e}"}, status=502)

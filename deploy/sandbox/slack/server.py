@@ -1,5 +1,6 @@
 """The sandbox as one thing: `async with SlackSandbox() as slack:` starts the server, and `slack` is also how tests act in it."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from aiohttp import web
 
 from deploy.sandbox.slack.app import events
 from deploy.sandbox.slack.app.acts import Acts, Files
+from deploy.sandbox.slack.app.httpmode import HttpHub
 from deploy.sandbox.slack.app.socketmode import Hub, Patience, SocketDelivery
 from deploy.sandbox.slack.change_feed import ChangeFeed
 from deploy.sandbox.slack.control import Control
@@ -32,7 +34,8 @@ class SlackSandbox:
     """A workspace behind a real HTTP and websocket server on this machine.
 
     `manifest` (the app's own) decides scopes, events, commands and shortcuts; without one everything is granted.
-    `clock` is what message times, trigger expiry and rate limits go by.
+    `clock` is what message times, trigger expiry and rate limits go by. With `events_url` and `signing_secret` the app is told over HTTP
+    instead of Socket Mode.
     """
 
     def __init__(
@@ -47,6 +50,8 @@ class SlackSandbox:
         any_host: bool = False,
         bot_token: str = "",
         app_token: str = "",
+        events_url: str = "",
+        signing_secret: str = "",
     ) -> None:
         self._host, self._port, self._any_host = host, port, any_host
         self.bot_token = bot_token or f"xoxb-{secrets.token_hex(16)}"
@@ -54,7 +59,9 @@ class SlackSandbox:
         self.ws = Workspace(clock, App.from_manifest(manifest) if manifest else None)
         self.views = Views(self.ws)
         self.rates = Rates(clock, dict(RULES))
-        self.hub = Hub(self.ws.journal, patience or Patience())
+        patience = patience or Patience()
+        self.http = HttpHub(self.ws.journal, patience, url=events_url, secret=signing_secret) if events_url else None
+        self.hub: Hub = self.http or Hub(self.ws.journal, patience)
         self.acts = Acts(self.ws, self.views, self.hub)
         self.api = Api(self.ws, self.views, self.rates, self.hub, self.bot_token, self.app_token)
         self.control = Control(self.ws, self.views, self.hub, self.acts, self.api, cluster=cluster_url is not None)
@@ -178,8 +185,12 @@ class SlackSandbox:
         return await self.ws.journal.until(predicate, timeout)
 
     async def connected(self, connections: int = 1, timeout: float = PATIENCE) -> None:
-        """Until the app has said hello."""
-        await self.wait_for(lambda: len(self.hub.live) >= connections, timeout)
+        """Until the app has said hello; over HTTP: until its address answers as its own."""
+        if self.http:
+            async with asyncio.timeout(timeout):
+                await self.http.verify()
+        else:
+            await self.wait_for(lambda: len(self.hub.live) >= connections, timeout)
 
     async def quiet(self, timeout: float = PATIENCE) -> None:
         """Until every envelope that was sent is answered."""

@@ -7,10 +7,11 @@ from graph.engine.assess import Assessment
 from graph.incident.case import Case
 from graph.incident.concluded import Concluded
 from graph.incident.lifecycle import Came, becomes
+from graph.incident.questions import unanswered
 from graph.incident.tickets import hand_over
 from graph.reading.unknown import said_in
 from graph.report import Report
-from graph.state import ItemKind, Outcome
+from graph.state import ALERTED, ALERTS_OVER, UNANSWERED, ItemKind, Outcome
 from tools.inventory.nearest import unknown_names
 
 
@@ -32,7 +33,9 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     """The report so far under the new item's id, with a direct reply."""
     last = case.report or Report(item=case.item.id, outcome="abstained")
     said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome}
-    return last.model_copy(update={**said, "unknown_hosts": (), "unknown_job": "", "why_nowhere": "", "shown": (), "threads": ()})
+    return last.model_copy(
+        update={**said, "unknown_hosts": (), "unknown_job": "", "why_nowhere": "", "shown": (), "pictures": (), "threads": ()}
+    )
 
 
 def _stop(case: Case, now: Assessment) -> Concluded:
@@ -71,11 +74,47 @@ def _close(case: Case, now: Assessment) -> Concluded:
 
 
 def _timer(case: Case, now: Assessment) -> Concluded:
-    """Time passed. Nothing is said, unless it passed without a word from anybody: then the incident ends."""
+    """Time passed. Nothing is said, unless it passed without a word from anybody: then the incident ends, or people get what a customer does
+    not answer."""
     if case.item.data.get("why") == "auto_close":
         said = answering(case, "Closed after three quiet days. Mention me again and I start anew.")
         return Concluded(said, becomes(case.lifecycle, Came.QUIET))
+    if case.item.data.get("why") == UNANSWERED and unanswered(case):
+        return _unanswered(case, now)
+    if case.item.data.get("why") == ALERTS_OVER:
+        return _alerts_over(case)
     return Concluded(answering(case, ""))
+
+
+def _unanswered(case: Case, now: Assessment) -> Concluded:
+    """A customer says nothing: people go on with what there is."""
+    asked, reminded = case.silence.since, case.silence.reminded
+    said = f"The customer was asked {asked:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
+    report = answering(case, f"{said} Handed over to a human, with all that was found.", "handed_off")
+    report = report.model_copy(update={"next_step": "Take the ticket."})
+    return Concluded(report, becomes(case.lifecycle, Came.HAND_OFF), ticket=hand_over(case, now, report))
+
+
+def _alerts_over(case: Case) -> Concluded:
+    """The incident ends with the alerts that opened it, unless somebody has to do with it by now."""
+    if case.lifecycle == "closed":
+        return Concluded(answering(case, ""))
+    if why := _not_by_itself(case):
+        return Concluded(answering(case, f"The alerts are over. I leave this open: {why}."))
+    said = answering(case, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
+    return Concluded(said, becomes(case.lifecycle, Came.QUIET))
+
+
+def _not_by_itself(case: Case) -> str:
+    """Why people are to end it; empty where nobody had to do with it."""
+    if case.ladders:
+        return "a fix was put up"
+    if case.owner or case.ticket or case.lifecycle in ("handed_off", "watching"):
+        return "a person has it"
+    told_us = not (case.origin and case.origin.alert) or any(row.get("user") != ALERTED for row in case.said)
+    if told_us or case.item.data.get("people"):  # what people say to each other is not kept, but that they do
+        return "people wrote about it"
+    return ""
 
 
 def _action_result(case: Case, now: Assessment) -> Concluded:

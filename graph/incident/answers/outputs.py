@@ -1,11 +1,13 @@
 """What a check printed, as it is kept: bounded and redacted as everywhere. Touches nothing but the evidence store."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, read_at, say, unknown_said
+from graph.incident.answers.pictures import bandwidth, measured
 from graph.incident.concluded import Concluded
-from graph.reading.numbers import number_of
+from graph.reading.numbers import USUAL, number_of
 from graph.report import ShownOutput, ShownPicture
+from kb.keys import find
 from kb.scan import lines_in
 from tools.heat import Heat, in_words
 from tools.inventory.ranges import fold
@@ -18,8 +20,9 @@ MOST_READ = 200_000
 
 
 async def show_output(asked: Asked) -> Concluded:
-    """The lines that a check printed on a host; as a file where one is wanted. Which check and host, where none is named, what decided says."""
-    if asked.said.form == "picture" and (key := number_of(asked.said.text, asked.said.check)):
+    """The lines that a check printed on a host; as a file too where one is wanted or lines are left out here. Where no check or host is named, what
+    decided says which."""
+    if asked.said.form == "picture" and (key := number_of(asked.said.text, asked.said.check, _deciding(asked))):
         return _pictured(asked, key)
     pairs = _wanted(asked)
     if not pairs:
@@ -30,13 +33,18 @@ async def show_output(asked: Asked) -> Concluded:
         lines, files = [*lines, *more], [*files, *own]
     left = [host for host, _ in pairs[MOST_HOSTS:]]
     lines += [f"The same for {fold(left)}: ask for one host at a time."] if left else []
-    shown = tuple(files) if asked.said.form else ()
     lines += (
         ["A picture would say no more, so it comes as a file. I draw numbers of GPUs, such as temperatures."]
-        if asked.said.form == "picture" and shown
+        if asked.said.form == "picture" and files
         else []
     )
-    return say(asked, [*lines, offer(asked, [host for host, _ in pairs[:MOST_HOSTS]])], most=2 * MOST_LINES, shown=shown)
+    return say(asked, [*lines, offer(asked, [host for host, _ in pairs[:MOST_HOSTS]])], most=2 * MOST_LINES, shown=tuple(files))
+
+
+def _deciding(asked: Asked) -> str:
+    """The number of GPUs that decided, else the usual one."""
+    cited = (find(line.key) for row in asked.roots for line in row.evidence)
+    return next((key.name for key in cited if key and key.quantity and key.scope == "gpu"), USUAL)
 
 
 def _pictured(asked: Asked, key: str) -> Concluded:
@@ -45,6 +53,8 @@ def _pictured(asked: Asked, key: str) -> Concluded:
     hosts = here.hosts if here.named else asked.seen
     heat = Heat(key, hosts)
     heat.add(asked.case.facts)
+    if heat.spread() is None and key == "nccl.pair_busbw" and measured(asked, tuple(hosts)).curves:
+        return bandwidth(asked)  # not pair by pair, but by the size of messages
     if heat.spread() is None:
         check = next((row for row in asked.now.lens.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
@@ -94,9 +104,11 @@ def _which(asked: Asked) -> str:
 
 
 async def _shown(asked: Asked, host: str, check: str, room: int) -> tuple[list[str], list[ShownOutput]]:
-    """A head line and the telling lines of an output."""
+    """A head line and the telling lines of an output, and its files where it is not all here or files are wanted."""
     digests = list(dict.fromkeys(fact.sha256 for fact in asked.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
-    texts = [(sha, text) for sha in digests[:MOST_COMMANDS] if (text := await asked.ports.evidence.get(sha)) is not None]
+    texts = _telling_texts(
+        [(sha, text) for sha in digests[:MOST_COMMANDS] if (text := await asked.ports.evidence.get(sha)) is not None], _boots(asked, host)
+    )
     why = asked.now.coverage.blind.get((host, check), "")
     if not texts:
         return [_nothing(asked, host, check, why, kept=not digests)], []
@@ -104,10 +116,23 @@ async def _shown(asked: Asked, host: str, check: str, room: int) -> tuple[list[s
     lines = [line for _, text in texts for line in lines_in(text[:MOST_READ]) if line.strip()]
     telling = _telling(lines, [fact.line for fact in asked.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOGS)
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
-    files = [ShownOutput(name=_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(texts)]
-    whole = "; all of it as a file" if asked.said.form else "; say “as a file” for all" if len(telling) < len(lines) else ""
+    filed = texts if asked.said.form or len(telling) < len(lines) else []
+    files = [ShownOutput(name=_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]
+    whole = "; all of it as a file" if files else ""
     blind = [f"A part could not be looked at: {clean(why, 100)}."] if why else []
     return [f"{head}: {count}{whole}", *(f"  {clean(line)}" for line in telling), *blind], files
+
+
+def _boots(asked: Asked, host: str) -> set[str]:
+    """The ids by which this host's boots are told apart."""
+    return {
+        fact.boot_id or str(fact.value) for fact in asked.case.facts if fact.host == host and (fact.boot_id or fact.key == "host.boot_id")
+    }
+
+
+def _telling_texts(texts: Sequence[tuple[str, str]], boots: Set[str]) -> list[tuple[str, str]]:
+    """Without a boot's id, which a check reads for itself alone; with it where it printed nothing else."""
+    return [(sha, text) for sha, text in texts if text.strip() not in boots] or list(texts)
 
 
 def _nothing(asked: Asked, host: str, check: str, why: str, *, kept: bool) -> str:

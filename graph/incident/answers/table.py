@@ -5,7 +5,7 @@ from typing import Final
 
 from graph.conversation.intents import Intent
 from graph.engine.assess import Assessment
-from graph.incident.answers import differences, endings, outputs, past, people, reasons, safety, states, steps, tellings, wishes
+from graph.incident.answers import differences, endings, outputs, past, people, pictures, reasons, safety, states, steps, tellings, wishes
 from graph.incident.answers.kinds import BY_KIND, unknown
 from graph.incident.answers.known import Asked
 from graph.incident.case import Case
@@ -19,6 +19,7 @@ BY_INTENT: Final[Mapping[Intent, Handler]] = {
     Intent.HOST_STATE: states.host_state,
     Intent.GROUP_STATE: states.group_state,
     Intent.SHOW_OUTPUT: outputs.show_output,
+    Intent.SHOW_PICTURE: pictures.show_picture,
     Intent.EXPLAIN: reasons.explain,
     Intent.WHY_NOT: reasons.why_not,
     Intent.COMPARE: differences.compare,

@@ -11,7 +11,7 @@ from graph.reading import counts
 from tools.inventory.ranges import fold
 
 HELPFUL = (
-    Intent.HOST_STATE, Intent.SHOW_OUTPUT, Intent.EXPLAIN, Intent.WHY_NOT, Intent.COMPARE, Intent.WHAT_NOW, Intent.ON_APPROVE,
+    Intent.HOST_STATE, Intent.SHOW_OUTPUT, Intent.SHOW_PICTURE, Intent.EXPLAIN, Intent.WHY_NOT, Intent.COMPARE, Intent.WHAT_NOW, Intent.ON_APPROVE,
     Intent.SUMMARY, Intent.RECHECK, Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.HAND_OFF, Intent.CLOSE,
 )  # fmt: skip
 """What the help in a thread names; the rest stands in the documentation."""

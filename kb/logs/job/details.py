@@ -18,7 +18,7 @@ NUMBERS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "stat
 def details(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
     """The pattern's groups under their plain names, numbers as numbers, and what the class adds."""
     attrs = {
-        name.rstrip("2"): int(given) if name.rstrip("2") in NUMBERS and given.lstrip("-").isdigit() else given
+        (plain := name.rstrip("2")): int(given) if plain in NUMBERS and given.lstrip("-").isdigit() else given
         for name, given in found.items()
     }
     return attrs | (_memory(line) if cause == "cuda_oom" else {})

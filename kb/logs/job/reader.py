@@ -16,9 +16,10 @@ from kb.logs.job.details import details
 from kb.logs.job.order import ordered
 from kb.logs.job.ranks import file_of, nccl_device, rank_of_file, rank_within, untag
 from kb.logs.job.rows import EXPLODING, HINTS, NEEDLES, ErrorRow, classify, eligible
+from kb.logs.piece import Piece, joined, piece_of
 from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import LONGEST, Needles, Span, zeroed
+from kb.scan import DIGITS, LONGEST, Needles
 
 NEEDED = ("==> ", "Traceback (most", "NCCL version ", *NEEDLES)
 _NEEDED = Needles(NEEDED)
@@ -34,10 +35,14 @@ _MOST_KINDS = 1024
 """Kinds of line of which it is remembered what they may be."""
 _CONTEXT = 8192
 """Characters before a line that are searched for the time it was written."""
+_WHOLE = 1 << 24
+_MOST_CARRIED = 1 << 20
+"""Bytes of an open traceback, and what came in between, that wait for what follows."""
+_MOST_TAGS = 100_000
 MOST_ERRORS = 4096
 """Errors of a log that are told apart, by rank, file and type; of more only the number is kept. Anybody can print any number of ranks."""
 _VERSION = re.compile(r"NCCL version (\d[\w.]{2,20}(?:\+cuda[\d.]{2,8})?)")
-_TAGGED = re.compile(r"\[rank(\d{1,6})\]")
+_TAGGED = re.compile(rb"\[rank(\d{1,6})\]")
 _BY_TYPE = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
 
 
@@ -57,37 +62,51 @@ class JobLog:
     left_out: int = 0
 
 
+@dataclass(slots=True)
+class _Again:
+    """Which attributes an error had when it came last, and how often it came with the same ones since."""
+
+    names: tuple[str, ...]
+    times: int = 1
+
+
 class JobReader:
     """Reads logs piece by piece, each piece of whole lines."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now
-        self._file = self._carry = ""
-        self._carried: list[Span] = []
+        self._file = ""
+        self._carry: Piece | None = None
+        self._carried: list[int] = []
+        self._tags: tracebacks.Tags = {}
         self._rank: str | None = None
         self._events: dict[tuple[object, ...], Event] = {}
-        self._again: dict[tuple[object, ...], tuple[tuple[str, ...], int]] = {}
-        """Which attributes an error had when it came last, and how often it came with the same ones since."""
-        self._eligible: dict[str, tuple[ErrorRow, ...]] = {}
+        self._again: dict[tuple[object, ...], _Again] = {}
+        self._eligible: dict[bytes, tuple[ErrorRow, ...]] = {}
         self._ranks: set[str] = set()
         self._versions: dict[str, set[str]] = {}
         self._left_out = 0
-        self._times = _TimesBefore("", now)
+        self._times = _TimesBefore(piece_of(b""), now)
 
     @property
     def waiting(self) -> bool:
         """A traceback is open: the next piece is needed whole, whatever it holds."""
-        return bool(self._carry)
+        return self._carry is not None
 
-    def feed(self, text: str, spans: list[Span] | None = None) -> None:
-        """`spans`: the lines of `text` to look at, where the caller has found them already."""
-        self._read(*self._resumed(text, _spans(text) if spans is None else spans), final=False)
+    def feed(self, text: str) -> None:
+        """Lines as text."""
+        self.read(piece_of(text.encode("utf-8", "replace")), _wanted(text))
+
+    def read(self, piece: Piece, wanted: list[int]) -> None:
+        """`wanted`: the numbers of the lines that hold something."""
+        self._ranks |= {str(int(rank)) for rank in set(_TAGGED.findall(piece.block))}
+        self._read(*self._resumed(piece, wanted), final=False)
 
     def finish(self) -> JobLog:
         """Everything read so far."""
-        self._read(*self._resumed("", []), final=True)
-        for key, (_, times) in self._again.items():
-            self._count(key, times)
+        self._read(*self._resumed(piece_of(b""), []), final=True)
+        for key, again in self._again.items():
+            self._count(key, again.times)
         self._again = {}
         events = tuple(ordered(list(self._events.values())))
         first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
@@ -95,37 +114,38 @@ class JobReader:
             events, frozenset(self._ranks), first, {name: frozenset(ranks) for name, ranks in self._versions.items()}, self._left_out
         )
 
-    def _resumed(self, text: str, spans: list[Span]) -> tuple[str, list[Span]]:
+    def _resumed(self, piece: Piece, wanted: list[int]) -> tuple[Piece, list[int]]:
         """The open traceback, the lines before it that date it, and what came after; of these only what was not read yet counts."""
-        shift = len(self._carry)
-        text, spans = self._carry + text, [*self._carried, *((start + shift, end + shift) for start, end in spans)]
-        self._carry, self._carried = "", []
-        return text, spans
+        if self._carry is not None:
+            shift = len(self._carry.kinds)
+            piece, wanted = joined(self._carry, piece), [*self._carried, *(number + shift for number in wanted)]
+            self._carry, self._carried = None, []
+        return piece, wanted
 
-    def _read(self, text: str, spans: list[Span], *, final: bool) -> None:
-        self._ranks |= {str(int(rank)) for rank in set(_TAGGED.findall(text))}
+    def _read(self, piece: Piece, wanted: list[int], *, final: bool) -> None:
         taken: set[int] = set()
-        lines = tracebacks.Lines(text)
-        self._times = _TimesBefore(text, self._now)
-        for number, (start, end) in enumerate(spans):
-            if start in taken:
+        self._tags = self._tags if len(self._tags) < _MOST_TAGS else {}
+        lines = tracebacks.Lines(piece, self._tags)
+        self._times = _TimesBefore(piece, self._now)
+        for at, (number, said) in enumerate(zip(wanted, piece.lines(wanted), strict=True)):
+            if number in taken:
                 continue
             if self._left_out >= MOST_LOST:
                 self._left_out += 1
                 continue
-            line = text[start : min(end, start + LONGEST)].rstrip("\r").rpartition("\r")[2]
-            if path := file_of(line):
+            line = said.rpartition("\r")[2] if "\r" in said else said
+            if line.startswith("==> ") and (path := file_of(line)):
                 self._open(path)
             elif tracebacks.START in line:
-                tail = tracebacks.read(lines, start)
-                if not tail.complete and not final and len(text) - start < 1 << 20:
-                    context = max(0, start - _CONTEXT)
-                    self._carry, self._carried = text[context:], [(one - context, two - context) for one, two in spans[number:]]
+                tail = tracebacks.read(lines, number)
+                if not tail.complete and not final and len(piece.block) - piece.start(number) < _MOST_CARRIED:
+                    self._carry, gone = piece.since(number, _CONTEXT)
+                    self._carried = [one - gone for one in wanted[at:]]
                     return
-                self._raised(text, tail)
+                self._raised(tail, lines)
                 taken |= tail.lines
             else:
-                self._line(text, start, line)
+                self._line(number, line, piece.kinds[number])
 
     def _open(self, path: str) -> None:
         self._file, self._rank = path, rank_of_file(path)
@@ -133,25 +153,25 @@ class JobReader:
             self._rank = str(int(self._rank))
             self._ranks.add(self._rank)
 
-    def _line(self, text: str, start: int, line: str) -> None:
+    def _line(self, number: int, line: str, kind: bytes) -> None:
         if "NCCL version " in line and (version := _VERSION.search(line)):
             self._versions.setdefault(version[1], set()).add(self._whose(line) or "")
-        found = classify(line, self._rows(line))
+        found = classify(line, self._rows(line, kind if len(kind) <= LONGEST else None))
         if found:
             cause, attrs = found
-            self._add(text, start, line, cause, details(cause, attrs, line))
+            self._add(number, line, cause, details(cause, attrs, line))
 
-    def _rows(self, line: str) -> tuple[ErrorRow, ...]:
-        """The rows that may have it, looked for once a kind of line."""
-        kind = zeroed(line)
+    def _rows(self, line: str, kind: bytes | None = None) -> tuple[ErrorRow, ...]:
+        """The rows that may have it, looked for once a kind of line. `kind`: that of the line, where it is known."""
+        kind = kind or line.encode("utf-8", "replace").translate(DIGITS)
         rows = self._eligible.get(kind)
         if rows is None:
             if len(self._eligible) >= _MOST_KINDS:
                 self._eligible = {}
-            rows = self._eligible[kind] = eligible(kind)
+            rows = self._eligible[kind] = eligible(kind.decode("utf-8", "replace"))
         return rows
 
-    def _raised(self, text: str, tail: tracebacks.Traceback) -> None:
+    def _raised(self, tail: tracebacks.Traceback, lines: tracebacks.Lines) -> None:
         """One error a traceback: the most telling exception of its chain, oldest first, else the last."""
         if not tail.chain:
             return
@@ -165,11 +185,11 @@ class JobReader:
         else:
             if last.type.rpartition(".")[2] in _LAUNCHERS:
                 return
-            if found := self._below(last, tail):
+            if found := self._below(last, tail, lines):
                 cause, attrs = found
         said = f"{last.type}: {last.detail}" if last.detail else last.type
         chain = {"chain": tuple(raised.type for raised in tail.chain)} if len(tail.chain) > 1 else {}
-        self._add(text, tail.start, tail.line or said, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank)
+        self._add(tail.start, tail.line or said, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank)
 
     def _exception(self, raised: tracebacks.Raised) -> tuple[str, dict[str, Any]] | None:
         line = f"{raised.type}: {raised.detail}"
@@ -179,11 +199,12 @@ class JobReader:
         found = classify(line, self._rows(line))
         return (found[0], details(found[0], found[1], line)) if found else None
 
-    def _below(self, last: tracebacks.Raised, tail: tracebacks.Traceback) -> tuple[str, dict[str, Any]] | None:
+    def _below(self, last: tracebacks.Raised, tail: tracebacks.Traceback, lines: tracebacks.Lines) -> tuple[str, dict[str, Any]] | None:
         """The class of the lines under a vague exception, as far as they are its message and not the log going on."""
         if last.type.rpartition(".")[2] not in _VAGUE:
             return None
-        for at, line in tail.more[:6]:
+        for at in tail.more[:6]:
+            line = tail.body(at, lines)
             if line.startswith("[") or find_time(line):
                 break
             tail.lines.add(at)
@@ -191,7 +212,7 @@ class JobReader:
                 return found[0], details(found[0], found[1], line)
         return None
 
-    def _add(self, text: str, start: int, line: str, cause: str, attrs: dict[str, Any], rank: str | None = None) -> None:
+    def _add(self, number: int, line: str, cause: str, attrs: dict[str, Any], rank: str | None = None) -> None:
         named = attrs.pop("rank", None) if cause == "collective_desync" else None
         rank = named or rank or self._whose(line)
         key = (cause, rank, self._file, attrs.get("type"), attrs.get("device"))
@@ -203,7 +224,7 @@ class JobReader:
             return
         if rank is not None and cause not in HINTS:
             self._ranks.add(rank)
-        time = find_time(line, self._now) or self._times.at(start)
+        time = find_time(line, self._now) or self._times.at(number)
         base = {"rank": rank, "time": time.isoformat() if time else None, "detail": line[:400].strip(), "count": 1, "file": self._file}
         base |= {"warning": True} if re.match(r".{0,40}\[W\d{3,4} |.{0,60}\bWARNING\b", line) else {}
         base |= attrs
@@ -212,14 +233,15 @@ class JobReader:
         self._events[key] = Event("job.error", cause, device, time, "", redact(line[:2000]), base)
 
     def _seen_again(self, key: tuple[object, ...], attrs: Mapping[str, Any]) -> None:
-        names, (last, times) = tuple(attrs), self._again.get(key, ((), 0))
-        if last == names and times:
-            self._again[key] = (names, times + 1)
+        names, again = tuple(attrs), self._again.get(key)
+        if again and again.names == names:
+            again.times += 1
             return
-        self._count(key, times)
+        if again:
+            self._count(key, again.times)
         known = self._events[key]
         self._events[key] = replace(known, attrs={**attrs, **known.attrs})
-        self._again[key] = (names, 1)
+        self._again[key] = _Again(names)
 
     def _count(self, key: tuple[object, ...], times: int) -> None:
         known = self._events[key]
@@ -232,35 +254,34 @@ class JobReader:
 class _TimesBefore:
     """When the same file wrote last before a line that has no time of its own. Lines are asked for in order, and each is looked at once."""
 
-    def __init__(self, text: str, now: datetime | None) -> None:
-        self._text, self._now = text, now
+    def __init__(self, piece: Piece, now: datetime | None) -> None:
+        self._piece, self._now = piece, now
         self._asked = 0
-        """Up to here the text was looked at for the last question, and what was found: where, and which time."""
+        """Up to this line it was looked at for the last question, and what was found: in which line, and which time."""
         self._found: tuple[int, datetime] | None = None
 
-    def at(self, start: int) -> datetime | None:
-        """The last time before the line that begins there; None where a file begins in between, or too much stands there."""
-        floor = max(0, start - _CONTEXT)
-        known = self._asked if floor <= self._asked <= start else floor
-        for at, line in self._backwards(known, start):
+    def at(self, number: int) -> datetime | None:
+        """The last time before that line; None where a file begins in between, or too much stands there."""
+        asked, known, self._asked, self._found = self._asked, self._found, number, None
+        for at, line in self._backwards(number):
+            if at < asked:
+                self._found = known if known and self._piece.chars(known[0], number) <= _CONTEXT else None
+                break
             if line.startswith("==> "):
-                return self._note(start, None)
+                break
             if time := find_time(line, self._now):
-                return self._note(start, (at, time))
-        same = known != floor and self._found is not None and self._found[0] >= floor
-        return self._note(start, self._found if same else None)
+                self._found = at, time
+                break
+        return self._found[1] if self._found else None
 
-    def _note(self, start: int, found: tuple[int, datetime] | None) -> datetime | None:
-        self._asked, self._found = start, found
-        return found[1] if found else None
-
-    def _backwards(self, floor: int, start: int) -> Iterator[tuple[int, str]]:
-        """The lines between, the last first, with where they begin."""
-        at = start
-        for line in reversed(self._text[floor:start].split("\n")):
-            at -= len(line)
-            yield at, line
-            at -= 1
+    def _backwards(self, number: int) -> Iterator[tuple[int, str]]:
+        """The lines before it, the last first, as far as its context goes."""
+        left = _CONTEXT
+        while number > 0 and left > 0:
+            number -= 1
+            line = self._piece.raw(number, _WHOLE).decode("utf-8", "replace")
+            left -= len(line) + 1
+            yield number, line if left >= 0 else line[-left:]
 
 
 def read_job(text: str, now: datetime | None = None) -> JobLog:
@@ -275,9 +296,11 @@ def job_events(text: str, now: datetime | None = None) -> list[Event]:
     return list(read_job(text, now).events)
 
 
-def _spans(text: str) -> list[Span]:
-    spans = set(_NEEDED.in_text(text))
-    for found in EXPLODING.finditer(text) if "rad" in text else ():
-        end = text.find("\n", found.start())
-        spans.add((text.rfind("\n", 0, found.start()) + 1, len(text) if end < 0 else end))
-    return sorted(spans)
+def _wanted(text: str) -> list[int]:
+    starts = {start for start, _ in _NEEDED.in_text(text)}
+    starts |= {text.rfind("\n", 0, found.start()) + 1 for found in (EXPLODING.finditer(text) if "rad" in text else ())}
+    numbers, line, at = [], 0, 0
+    for start in sorted(starts):
+        line, at = line + text.count("\n", at, start), start
+        numbers.append(line)
+    return numbers

@@ -7,18 +7,26 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import compress, count
 
 from kb.logs.job.ranks import TAG, file_of, untag
+from kb.logs.piece import Piece
 
 START = "Traceback (most recent call last)"
+_START, _ABOVE = START.encode(), b"above exception"
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _RAISED = re.compile(r"([A-Za-z_][\w.]{0,200})(?:: ?(.{0,4000}))?$")
-_LONGEST = 16_384
 _MOST = 4000
-_CHUNK = 256
+_CHUNK = 500
+_TAGS = 128
+"""Bytes of a line within which a tag ends."""
+_HEADER = b"==> "
+_FRAME = " \t|+"
+"""What a line of a traceback begins with until the exception itself."""
+_FRAMES = frozenset(sign.encode() for sign in _FRAME)
+_FRAME_BEGINS = frozenset(_FRAME)
 _MORE = 12
 """Lines of message that may follow an exception before a chained traceback goes on."""
 
@@ -33,7 +41,7 @@ class Raised:
 
 @dataclass(slots=True)
 class Traceback:
-    """`lines` are the offsets of the lines that belong to it; `more` the lines of message below the last exception.
+    """`start` is the number of its first line, `lines` are those of all that belong to it; `more` those of message below the last exception.
 
     `complete` is False where the text ends inside it.
     """
@@ -43,19 +51,37 @@ class Traceback:
     prefix: str
     lines: set[int] = field(default_factory=set)
     chain: list[Raised] = field(default_factory=list)
-    more: list[tuple[int, str]] = field(default_factory=list)
+    more: list[int] = field(default_factory=list)
     line: str = ""
     complete: bool = False
     _inside: bool = True
     _pending: list[int] = field(default_factory=list)
 
-    def take(self, at: int, line: str, body: str) -> bool:
+    def take(self, at: int, lines: "Lines") -> bool:
         """One further line of this rank; False when it is past the end."""
-        body = body[len(self.prefix) :] if self.prefix and body.startswith(self.prefix) else body
-        return self._frame(at, line, body) if self._inside else self._after(at, body)
+        if self._inside and not self.prefix and lines.framed(at):
+            self.lines.add(at)
+            return True
+        if self._inside:
+            return self._frame(at, lines.at(at), self.body(at, lines))
+        if self._waits or lines.chains(at):
+            return self._after(at, self.body(at, lines))
+        self._pending.append(at)
+        self.more.append(at)
+        return len(self._pending) < _MORE
+
+    def body(self, at: int, lines: "Lines") -> str:
+        """A line of this rank without its tag and what stands before the traceback."""
+        body = lines.bare(at)
+        return body[len(self.prefix) :] if self.prefix and body.startswith(self.prefix) else body
+
+    @property
+    def _waits(self) -> bool:
+        """An exception follows from another, whose traceback is to begin now."""
+        return bool(self._pending) and self._pending[-1] < 0
 
     def _frame(self, at: int, line: str, body: str) -> bool:
-        if not body.strip() or body[0] in " \t|+":
+        if not body.strip() or body[0] in _FRAME:
             self.lines.add(at)
             return True
         raised = _RAISED.match(body)
@@ -67,101 +93,119 @@ class Traceback:
 
     def _after(self, at: int, body: str) -> bool:
         if START in body:
-            self._inside = bool(self._pending) and self._pending[-1] < 0
+            self._inside = self._waits
             self.lines |= {at, *map(abs, self._pending)} if self._inside else set()
             self._pending = []
             return self._inside
         if CHAINED[0] in body or CHAINED[1] in body:
             self._pending.append(-at)
-        elif not self._pending or self._pending[-1] >= 0 or body.strip():
+        elif not self._waits or body.strip():
             self._pending.append(at)
-            self.more.append((at, body))
+            self.more.append(at)
         return len(self._pending) < _MORE
 
 
-class Lines:
-    """A text's lines by the rank whose tag they carry, looked at as far as a traceback asks and once, however many tracebacks there are."""
+Tag = tuple[int, int, int, bool]
+Tags = dict[bytes, Tag | None]
+"""By kind of line: where in its tag the rank begins and ends, in bytes, where the tag ends, in characters, and whether a frame of a traceback
+may follow it; None where it has no tag."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._lines: list[str] = []
-        self._ends: list[int] = []
-        """Characters of all lines up to each, ends of lines apart."""
-        self._files = False
+
+class Lines:
+    """A piece's lines by the rank whose tag they carry, looked at as far as a traceback asks and once, however many tracebacks there are.
+    `tags`: what is known of kinds of line already."""
+
+    def __init__(self, piece: Piece, tags: Tags) -> None:
+        self._piece, self._known = piece, tags
+        self._files: bool | None = None
         self._headers: list[int] = []
-        self._ranks: dict[str | None, list[int]] = {}
-        self._tags: dict[int, tuple[str, int]] = {}
-        """Of the lines that were looked at and have a tag: its rank, and where it ends."""
+        self._ranks: dict[str, list[int]] = {}
+        self._names: dict[bytes, str] = {}
         self._first = self._next = 0
         """Numbers of the first line that was looked at, and of the first behind it that was not."""
 
-    def at(self, start: int) -> str:
+    def at(self, number: int) -> str:
         """One line."""
-        end = self._text.find("\n", start)
-        end = len(self._text) if end < 0 else end
-        return self._text[start : min(end, start + _LONGEST)].rstrip("\r")
+        return self._piece.line(number)
 
-    def after(self, start: int, rank: str | None) -> Iterator[tuple[int, str, str] | None]:
-        """The rank's next lines in the same file: where, the line, and without its tag. None last, where the text ends first."""
-        place = self._place(start) + 1
+    def framed(self, number: int) -> bool:
+        """Whether a line that was looked at is plainly a frame behind its tag: its kind tells."""
+        kind = self._piece.kinds[number]
+        return tag[3] if (tag := self._known[kind]) else kind[:1] in _FRAMES
+
+    def chains(self, number: int) -> bool:
+        """Whether a line may say that a traceback begins, or why one follows another."""
+        kind = self._piece.kinds[number]
+        return _START in kind or _ABOVE in kind
+
+    def bare(self, number: int) -> str:
+        """A line that was looked at, without its tag."""
+        line, tag = self._piece.line(number), self._known[self._piece.kinds[number]]
+        return line[tag[2] :].removeprefix(" ") if tag else line
+
+    def after(self, number: int, rank: str | None) -> Iterator[int | None]:
+        """The numbers of the rank's next lines in the same file. None last, where the piece ends first."""
+        if not self._first <= number < self._next:
+            self._headers, self._ranks, self._first, self._next = [], {}, number, number
+        place = number + 1
         most = place + _MOST
         while place < most:
             until = min(place + _CHUNK, most)
             self._look(until)
-            headers = self._headers[bisect_left(self._headers, place) :]
-            for number in self._of(rank, place, min(headers[0], until) if headers else until):
-                line, end = self._lines[number][:_LONGEST].rstrip("\r"), self._tags.get(number, (None, 0))[1]
-                yield self._start(number), line, line[end:].removeprefix(" ") if end else line
-            if headers and headers[0] < until:
+            header = bisect_left(self._headers, place)
+            last = min(self._headers[header], until) if header < len(self._headers) else until
+            yield from self._of(rank, place, last)
+            if last < until:
                 return
             if self._next < until:
                 yield None
                 return
             place = until
 
-    def _of(self, rank: str | None, first: int, until: int) -> Sequence[int]:
+    def _of(self, rank: str | None, first: int, until: int) -> Iterable[int]:
         """The numbers of the rank's lines."""
         if rank is None:
-            return [number for number in range(first, min(until, self._next)) if number not in self._tags]
+            return (number for number in range(first, min(until, self._next)) if not self._known[self._piece.kinds[number]])
         own = self._ranks.get(rank, [])
         return own[bisect_left(own, first) : bisect_left(own, until)]
 
-    def _start(self, number: int) -> int:
-        return self._ends[number - 1] + number if number else 0
-
-    def _place(self, start: int) -> int:
-        """The line's number. What lies before it is of no use any more when nobody has looked so far."""
-        if not self._ends:
-            self._lines = self._text.split("\n")
-            if not self._lines[-1]:
-                self._lines.pop()
-            self._ends = list(accumulate(map(len, self._lines)))
-            self._files = "==> " in self._text
-        place = bisect_left(range(len(self._lines)), start, key=self._start)
-        if not self._first <= place < self._next:
-            self._headers, self._ranks, self._tags, self._first, self._next = [], {}, {}, place, place
-        return place
-
     def _look(self, until: int) -> None:
-        first, lines = self._next, self._lines[self._next : until]
-        for number, found in enumerate(map(TAG.match, lines), first):
-            if found:
-                rank = str(int(found[found.lastindex or 1]))
-                self._tags[number] = (rank, found.end())
-                self._ranks.setdefault(rank, []).append(number)
+        first, kinds = self._next, self._piece.kinds[self._next : until]
+        for kind in set(kinds).difference(self._known):
+            self._known[kind] = _tag_of(kind)
+        block, sizes, tags = self._piece.block, self._piece.sizes, list(map(self._known.get, kinds))
+        for number, (begin, end, _, _) in zip(compress(count(first), tags), filter(None, tags), strict=False):
+            start = sizes[number] + number
+            rank = block[start + begin : start + end]
+            self._ranks.setdefault(self._names.get(rank) or self._named(rank), []).append(number)
+        if self._files is None:
+            self._files = _HEADER in self._piece.block
         if self._files:
-            self._headers += [at for at, line in enumerate(lines, first) if file_of(line[:_LONGEST].rstrip("\r"))]
-        self._next = first + len(lines)
+            self._headers += [at for at, kind in enumerate(kinds, first) if kind.startswith(_HEADER) and file_of(self._piece.line(at))]
+        self._next = first + len(kinds)
+
+    def _named(self, rank: bytes) -> str:
+        name = self._names[rank] = str(int(rank.decode()))
+        return name
 
 
-def read(lines: Lines, start: int) -> Traceback:
-    """The traceback whose first line begins at `start`; lines of other ranks in between are left alone."""
-    tag, bare = untag(lines.at(start))
-    tail = Traceback(start, tag, bare[: max(bare.find(START), 0)], {start})
-    for found in lines.after(start, tag):
+def _tag_of(kind: bytes) -> Tag | None:
+    head = kind[:_TAGS].decode("utf-8", "replace")
+    found = TAG.match(head)
+    if not found:
+        return None
+    begin, end = (len(head[:at].encode()) for at in found.span(found.lastindex or 1))
+    return begin, end, found.end(), head[found.end() :].removeprefix(" ")[:1] in _FRAME_BEGINS
+
+
+def read(lines: Lines, number: int) -> Traceback:
+    """The traceback whose first line has that number; lines of other ranks in between are left alone."""
+    tag, bare = untag(lines.at(number))
+    tail = Traceback(number, tag, bare[: max(bare.find(START), 0)], {number})
+    for found in lines.after(number, tag):
         if found is None:
             return tail
-        if not tail.take(*found):
+        if not tail.take(found, lines):
             break
     tail.complete = True
     return tail

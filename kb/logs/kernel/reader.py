@@ -5,7 +5,7 @@ a user's `logger` line or a user unit that prints `NVRM: Xid` is no event.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,8 +15,9 @@ from kb.logs.event import Event
 from kb.logs.kernel.causes import once_killed, with_causes
 from kb.logs.kernel.rows import NEEDLES, MessageRow, eligible
 from kb.logs.kernel.xid_text import nvlink5, sxid, xid
-from kb.logs.timestamps import Prefix, headed, split
-from kb.scan import Needles, Span, lines_of
+from kb.logs.piece import Piece
+from kb.logs.timestamps import Head, Prefix, headed, split, timed
+from kb.scan import Needles, lines_of
 
 BOOT = re.compile(r"-- Boot ([0-9a-f]{32}) --")
 _LOST = re.compile(r"NVRM: GPU (\S{1,20}): GPU has fallen off the bus")
@@ -41,6 +42,8 @@ NEEDED = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTES, *_AER_NAMES, *_NVRM, *NEED
 """What a line must hold to be looked at."""
 _NEEDED = Needles(NEEDED)
 
+_HEAD = 16_384
+"""Characters from which it is told whether lines have prefixes."""
 MOST_NAMED = 4096
 """Kinds of event by value and device that are told apart. No machine has so many: of more only the number is kept."""
 MOST_LOST = 8192
@@ -86,22 +89,46 @@ class KernelReader:
         self._alike: dict[tuple[object, ...], int] = {}
         """How often each was seen."""
         self._more: dict[tuple[object, ...], _More] = {}
-        self._said: dict[tuple[str, str], _Said] = {}
+        self._said: dict[Head, _Said] = {}
         """What lines said, by what stands behind their time: a line that is known need not be read again, and not at all to be counted."""
         self.left_out = 0
         """Events that were not kept."""
 
-    def feed(self, text: str, spans: list[Span] | None = None) -> None:
-        """`spans`: the lines of `text` to look at, where the caller has found them already."""
-        if self._prefixed is None and text.strip():
-            self._prefixed = _has_prefixes(text)
-        self._booted |= "Linux version " in text
-        self._nvidia |= "NVRM" in text or "nvidia" in text
-        for _, line in lines_of(text, list(_NEEDED.in_text(text)) if spans is None else spans):
-            if self.left_out < MOST_LOST:
-                self._line(line)
-            else:
+    def feed(self, text: str) -> None:
+        """Lines as text."""
+        self._says(text[:_HEAD], booted="Linux version " in text, nvidia="NVRM" in text or "nvidia" in text)
+        self._take([line for _, line in lines_of(text, list(_NEEDED.in_text(text)))])
+
+    def read(self, piece: Piece, wanted: Sequence[int]) -> None:
+        """`wanted`: the numbers of the lines that hold something."""
+        block = piece.block
+        booted = self._booted or b"Linux version " in block
+        nvidia = self._nvidia or b"NVRM" in block or b"nvidia" in block
+        self._says(block[: 4 * _HEAD].decode("utf-8", "replace")[:_HEAD], booted=booted, nvidia=nvidia)
+        self._take(piece.lines(wanted))
+
+    def _says(self, head: str, *, booted: bool, nvidia: bool) -> None:
+        """What is to be known of all of it: the beginning tells whether lines have prefixes."""
+        if self._prefixed is None and head.strip():
+            self._prefixed = _has_prefixes(head)
+        self._booted |= booted
+        self._nvidia |= nvidia
+
+    def _take(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            head = headed(line)
+            said = self._said.get(head) if head else None
+            if self.left_out >= MOST_LOST:
                 self.left_out += 1
+            elif head and said and said.more:
+                said.more.count += 1
+                said.more.line = line
+            elif head and said:
+                self._keep(said, timed(line, head, self._now), line)
+            elif boot := BOOT.match(line):
+                self._boot, self._said = boot[1], {}
+            else:
+                self._new(line, head)
 
     def finish(self) -> list[Event]:
         """All events; consequences are marked with what they follow."""
@@ -110,20 +137,7 @@ class KernelReader:
             self._events.append(Event("kernel.nvidia_absent", True))
         return with_causes(once_killed(self._events))
 
-    def _line(self, line: str) -> None:
-        head = headed(line)
-        said = self._said.get(head) if head else None
-        if said and said.more:
-            said.more.count += 1
-            said.more.line = line
-        elif said:
-            self._keep(said, split(line, self._now), line)
-        elif boot := BOOT.match(line):
-            self._boot, self._said = boot[1], {}
-        else:
-            self._new(line, head)
-
-    def _new(self, line: str, head: tuple[str, str] | None) -> None:
+    def _new(self, line: str, head: Head | None) -> None:
         prefix = split(line, self._now)
         if not prefix.found and self._prefixed:
             return  # the continuation of a message above, whatever it says
@@ -158,7 +172,8 @@ class KernelReader:
             return more
         if times == MOST_ALIKE - 1:
             self._more[name] = _More(len(self._events), prefix.time)
-        attrs = dict(attrs) | ({"uptime": prefix.uptime} if prefix.uptime is not None and prefix.time is None else {})
+        if prefix.uptime is not None and prefix.time is None:
+            attrs = {**attrs, "uptime": prefix.uptime}
         self._events.append(Event(kind, value, device, prefix.time, prefix.boot_id or self._boot, line, attrs))
         return None
 
@@ -241,7 +256,7 @@ def _is_driver(message: str, prefix: Prefix) -> bool:
 
 
 def _has_prefixes(text: str) -> bool:
-    head = [line for line in text[:16_384].split("\n", 41)[:40] if line.strip()]
+    head = [line for line in text[:_HEAD].split("\n", 41)[:40] if line.strip()]
     return any(split(line).found for line in head)
 
 

@@ -119,7 +119,7 @@ def _detail(code: int, detail: str) -> dict[str, Any]:
         found = {"gpc": int(where[1]), "tpc": int(where[2]), "sm": int(where[3]) if where[3] else None}
     elif client := _CLIENT.search(detail):
         found = {"gpc": int(client[1])}
-    if caused := _CAUSED.search(detail):
+    if "caused by" in detail and (caused := _CAUSED.search(detail)):
         found["caused_by"] = int(caused[1])
     if channel := _CHANNEL.search(detail):
         found["channel"] = channel[1]

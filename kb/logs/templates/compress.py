@@ -4,11 +4,11 @@ One pass over blocks of bytes. Digits become zeros and equal lines are counted b
 for every *kind* of line, not for every line. Typed events are extracted from the lines as they are, before anything is masked.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate
 from typing import IO
 
 from kb.logs.event import Event, fold
@@ -17,12 +17,13 @@ from kb.logs.job.reader import JobLog, JobReader
 from kb.logs.job.rows import EXPLODING
 from kb.logs.kernel.reader import NEEDED as KERNEL
 from kb.logs.kernel.reader import KernelReader
+from kb.logs.piece import Piece, piece_of
 from kb.logs.templates.filters import FILTERS, FilterRule, regular
 from kb.logs.templates.masks import mask, mask_around_xid, one_hex, with_hex
 from kb.logs.templates.merge import SHOWN, Tally, few
 from kb.logs.timestamps import find_time
 from kb.redact import redact
-from kb.scan import DIGITS, Needles, Span, zeroed
+from kb.scan import Needles, zeroed
 
 Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
 BLOCK = 1 << 22
@@ -93,6 +94,7 @@ class Compressor:
         self._kinds: dict[bytes, _Kind] = {}
         self._groups: dict[str, Tally] = {}
         self._shapes: dict[str, _Kind] = {}
+        self._alike: dict[tuple[object, ...], _Kind] = {}
         self._templates: dict[str, str | None] = {}
         self._beginnings: dict[str, str] = {}
         self._parts: dict[str, str] = {}
@@ -125,17 +127,17 @@ class Compressor:
     def _count(self, block: bytes) -> None:
         if b"\r" in block:
             block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")  # progress bars draw over one line; lengths stay
-        lines = block.split(b"\n")
-        keys = block.translate(DIGITS).split(b"\n")
-        counts = Counter(keys)
+        piece = piece_of(block)
+        counts = Counter(piece.kinds)
         counts.pop(b"", None)
         if fresh := self._fresh(counts):
             self._learn(fresh)
-        self._note(lines, keys, counts)
+        told = _where(piece, {key for key in counts if not self._kinds[key].rule})
+        self._note(piece, counts, told)
         if wanted := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
-            self._extract(block, lines, keys, wanted)
+            self._extract(piece, told, wanted)
         elif self._job.waiting:
-            self._job.feed(block.decode("utf-8", "replace"), [])
+            self._job.read(piece, [])
         self._lines += counts.total()
         self._done += len(block)
 
@@ -162,22 +164,33 @@ class Compressor:
         held = {start: needles for (start, _), needles in _NEEDLES.in_text(text).items()}
         at = 0
         for shape in shapes:
-            needles = held.get(at, _NONE)
-            sure = not needles.isdisjoint(_JOB) or (_GRADIENT in needles and EXPLODING.search(shape) is not None)
-            numbers = () if sure else tuple(needle for needle, zeros in _NUMBERS if zeros in needles)
-            kind = self._kind(shape, not needles.isdisjoint(_KERNEL), sure or bool(numbers))
-            self._shapes[shape] = replace(kind, numbers=numbers) if numbers else kind
+            needles = held.get(at)
+            self._shapes[shape] = self._kind(shape) if needles is None else self._told_by(needles, shape)
             at += len(shape) + 1
 
-    def _kind(self, line: str, kernel: bool, job: bool) -> _Kind:
+    def _told_by(self, needles: Set[str], shape: str) -> _Kind:
+        """Who wants to see lines of a shape that holds these."""
+        sure = not needles.isdisjoint(_JOB) or (_GRADIENT in needles and EXPLODING.search(shape) is not None)
+        numbers = () if sure or needles.isdisjoint(_ZEROS) else tuple(needle for needle, zeros in _NUMBERS if zeros in needles)
+        return self._kind(shape, not needles.isdisjoint(_KERNEL), sure or bool(numbers), numbers)
+
+    def _kind(self, line: str, kernel: bool = False, job: bool = False, numbers: tuple[bytes, ...] = ()) -> _Kind:
         if "Xid (" in line:
-            return _Kind(kernel=True, job=job, xid=True)  # shown to the reader whatever it is: it must get a template of its own
+            return _Kind("", None, True, job, True, numbers)  # shown to the reader whatever it is: it must get a template of its own
         if len(self._templates) >= _TEMPLATES:
-            return _Kind(self._coarse(line), None, kernel, job)
+            return self._same(self._coarse(line), None, kernel, job, numbers)
         template = mask(line[:SHOWN])
         if template not in self._templates:
             self._templates[template] = regular(template, self._rules)
-        return _Kind(template, None if kernel or job or _PEER in line else self._templates[template], kernel, job)
+        return self._same(template, None if kernel or job or _PEER in line else self._templates[template], kernel, job, numbers)
+
+    def _same(self, template: str, rule: str | None, kernel: bool, job: bool, numbers: tuple[bytes, ...]) -> _Kind:
+        """One and the same for all kinds of line of which the same is known: there are few such."""
+        said = (template, rule, kernel, job, numbers)
+        kind = self._alike.get(said)
+        if kind is None:
+            kind = self._alike[said] = _Kind(template, rule, kernel, job, False, numbers)
+        return kind
 
     def _coarse(self, line: str) -> str:
         """Where there are too many kinds of line to tell them apart: by their first words, and in the end not at all."""
@@ -188,19 +201,27 @@ class Compressor:
             self._beginnings[words] = f"{mask(words)} …"
         return self._beginnings[words]
 
-    def _note(self, lines: list[bytes], keys: list[bytes], counts: Mapping[bytes, int]) -> None:
-        """Adds the block's counts, with the first and last line of each kind."""
-        last = dict(zip(keys, range(len(keys)), strict=True))
-        ends: list[int] = []
+    def _note(self, piece: Piece, counts: Mapping[bytes, int], told: Sequence[int]) -> None:
+        """Adds the block's counts, with the first and last line of each template. `told`: the lines that no rule drops."""
+        keys = piece.kinds
+        last = dict(zip(map(keys.__getitem__, told), told, strict=True))
+        seen: dict[str, list[int]] = {}
         at = 0
         for key, count in counts.items():  # in the order of first sight
             kind = self._kinds[key]
             if kind.rule:
                 self._dropped[kind.rule] += count
-            elif not kind.xid:
-                at, until, ends = keys.index(key, at), last[key], ends or _ends(lines)
-                start, end = (self._done + ends[place] - len(lines[place]) + place for place in (at, until))
-                self._add(kind.template, count, start, end, lines[at], lines[until])
+            elif kind.xid:
+                continue
+            elif row := seen.get(kind.template):
+                row[0] += count
+                row[2] = max(row[2], last[key])
+            else:
+                at = keys.index(key, at)
+                seen[kind.template] = [count, at, last[key]]
+        for template, (count, at, until) in seen.items():
+            first, end = piece.raw(at, SHOWN), piece.raw(until, SHOWN)
+            self._add(template, count, self._done + piece.start(at), self._done + piece.start(until), first, end)
 
     def _add(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
         if known := self._groups.get(text):
@@ -208,27 +229,18 @@ class Compressor:
         else:
             self._groups[text] = Tally(text, count, start, end, first[:SHOWN], last[:SHOWN], fixed)
 
-    def _extract(self, block: bytes, lines: list[bytes], keys: list[bytes], wanted: Mapping[bytes, _Kind]) -> None:
+    def _extract(self, piece: Piece, told: Sequence[int], wanted: Mapping[bytes, _Kind]) -> None:
         """Shows the readers the lines they may want, as they are; Xids get templates of their own."""
-        text = block.decode("utf-8", "replace")
-        places = _ends(lines)
-        ends = places if len(text) == len(block) else _ends(text.split("\n"))  # in characters: one may be several bytes
-        kernel: list[Span] = []
-        job: list[Span] = []
-        for at, kind in enumerate(map(wanted.get, keys)):
-            if not kind:
-                continue
-            span = (ends[at - 1] + at if at else 0, ends[at] + at)
-            if kind.kernel:
-                kernel.append(span)
-            if kind.job and (not kind.numbers or any(needle in lines[at] for needle in kind.numbers)):
-                job.append(span)
-            if kind.xid:
-                self._count_xid(lines[at], self._done + places[at] - len(lines[at]) + at)
+        kernel = _where(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
+        job = _where(piece, {key for key, kind in wanted.items() if kind.job}, told)
+        if exact := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
+            job = [at for at in job if not (numbers := exact.get(piece.kinds[at])) or _holds(piece.raw(at, _LONGEST_LINE), numbers)]
+        for at in _where(piece, {key for key, kind in wanted.items() if kind.xid}, kernel):
+            self._count_xid(piece.raw(at, SHOWN), self._done + piece.start(at))
         if kernel:
-            self._kernel.feed(text, kernel)
+            self._kernel.read(piece, kernel)
         if job or self._job.waiting:
-            self._job.feed(text, job)
+            self._job.read(piece, job)
 
     def _count_xid(self, line: bytes, place: int) -> None:
         many = len(self._groups) >= 2 * _TEMPLATES
@@ -236,8 +248,7 @@ class Compressor:
 
     def _mask(self, text: str) -> str:
         """The mask of a part of a line, made once for all parts that differ in a hash or an address alone."""
-        shape = one_hex(text)
-        known = self._parts.get(shape)
+        known = self._parts.get(text) or self._parts.get(shape := one_hex(text))
         if known is None:
             if len(self._parts) >= _TEMPLATES:
                 self._parts = {}
@@ -250,9 +261,17 @@ class Compressor:
         return Template(redact(group.text), group.count, first, last, group.offset, group.last_offset, redact(example))
 
 
-def _ends(lines: Sequence[bytes] | Sequence[str]) -> list[int]:
-    """The sizes of all lines up to each, ends of lines apart."""
-    return list(accumulate(map(len, lines)))
+def _where(piece: Piece, kinds: Set[bytes], among: Sequence[int] | None = None) -> list[int]:
+    """The numbers of the lines of these kinds, all lines' or of those `among` them."""
+    if not kinds:
+        return []
+    if among is None:
+        return list(itertools.compress(range(len(piece.kinds)), map(kinds.__contains__, piece.kinds)))
+    return list(itertools.compress(among, map(kinds.__contains__, map(piece.kinds.__getitem__, among))))
+
+
+def _holds(line: bytes, numbers: tuple[bytes, ...]) -> bool:
+    return any(number in line for number in numbers)
 
 
 def _start_of(line: bytes) -> str:
@@ -262,10 +281,10 @@ def _start_of(line: bytes) -> str:
 _EXACT = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
 _KERNEL, _JOB = frozenset(map(zeroed, KERNEL)), frozenset(JOB) - frozenset(_EXACT)
 _NUMBERS = tuple((needle.encode(), zeroed(needle)) for needle in _EXACT)
+_ZEROS = frozenset(zeros for _, zeros in _NUMBERS)
 _GRADIENT = "rad"
 """What every line about a gradient holds."""
-_NEEDLES = Needles((*_KERNEL, *_JOB, *(zeros for _, zeros in _NUMBERS), _GRADIENT))
-_NONE: Set[str] = frozenset()
+_NEEDLES = Needles((*_KERNEL, *_JOB, *_ZEROS, _GRADIENT))
 
 
 def _blocks(source: Source) -> Iterator[bytes]:

@@ -15,31 +15,41 @@ TROUBLE = re.compile(  # of text in lower case
 
 @dataclass(frozen=True, slots=True)
 class FilterRule:
-    """`name` counts the lines it dropped."""
+    """`name` counts the lines it dropped. What the pattern finds holds one of the needles, if there are any."""
 
     name: str
     pattern: re.Pattern[str]
+    needles: tuple[str, ...] = ()
+
+    def drops(self, lowered: str) -> bool:
+        """Whether a template in lower case is regular by this rule."""
+        return (not self.needles or any(map(lowered.__contains__, self.needles))) and self.pattern.search(lowered) is not None
 
 
-def _rule(name: str, pattern: str) -> FilterRule:
-    return FilterRule(name, re.compile(pattern))
+def _rule(name: str, pattern: str, *needles: str) -> FilterRule:
+    return FilterRule(name, re.compile(pattern), needles)
 
 
 FILTERS: tuple[FilterRule, ...] = (
-    _rule("progress", r"<n>%\|| \[<time><<time>, |<n>it/s|<n>s/it|it \[<n>:<n>|\|<bar>\|"),
+    _rule("progress", r"<n>%\|| \[<time><<time>, |<n>it/s|<n>s/it|it \[<n>:<n>|\|<bar>\|",
+          "<n>%|", " [<time><<time>, ", "<n>it/s", "<n>s/it", "it [<n>:<n>", "|<bar>|"),
     _rule("metrics", r"\b(?:iter(?:ation)?s?|steps?|epochs?|batch|global[_ ]step)\b.{0,400}"
-                     r"\b(?:loss|lr|learning[_ ]rate|ppl|perplexity|grad|acc(?:uracy)?|elapsed|throughput)"),
-    _rule("metrics", r"\b(?:train|eval|val|lm)[_ ]?loss\b|'loss': |\"loss\": "),
-    _rule("throughput", r"<n> ?(?:samples|tokens|examples|images|seq|it|steps?)(?: ?/ ?s\b| per sec| ?/ ?sec)|\b[tg]flop"),
-    _rule("memory report", r"\b(?:max )?(?:mem(?:ory)?|cache) ?(?:allocated|reserved|usage)\b"),
-    _rule("nccl info", r"nccl info "),
-    _rule("debug", r"\b(?:debug|trace)\b|\[d<n>"),
+                     r"\b(?:loss|lr|learning[_ ]rate|ppl|perplexity|grad|acc(?:uracy)?|elapsed|throughput)",
+          "iter", "step", "epoch", "batch"),
+    _rule("metrics", r"\b(?:train|eval|val|lm)[_ ]?loss\b|'loss': |\"loss\": ", "loss"),
+    _rule("throughput", r"<n> ?(?:samples|tokens|examples|images|seq|it|steps?)(?: ?/ ?s\b| per sec| ?/ ?sec)|\b[tg]flop",
+          "/s", "/ s", " per sec", "flop"),
+    _rule("memory report", r"\b(?:max )?(?:mem(?:ory)?|cache) ?(?:allocated|reserved|usage)\b", "allocated", "reserved", "usage"),
+    _rule("nccl info", r"nccl info ", "nccl info "),
+    _rule("debug", r"\b(?:debug|trace)\b|\[d<n>", "debug", "trace", "[d<n>"),
     _rule("start-up", r"^\S{0,60} ?(?:\[?info\]?:? )?.{0,80}\b(?:initializ(?:ed|ing)|loading|loaded|building|built|compiling|setting up|"
                       r"registering|registered|creating|created|"
-                      r"using world size|number of parameters|using (?:device|torch|cuda)|installing|collecting|downloading|unpacking|setting)\b"),
-    _rule("checkpoint", r"\b(?:saving|saved|successfully saved|writing|wrote)\b.{0,60}\b(?:checkpoint|ckpt|state)"),
-    _rule("heartbeat", r"\b(?:heartbeat|health ?check|keepalive|get /(?:health|metrics))\b"),
-    _rule("configuration", r"^\s*[\w.]{2,60} ?\.{3,}|^\s*--[\w-]{2,60}[ =]"),
+                      r"using world size|number of parameters|using (?:device|torch|cuda)|installing|collecting|downloading|unpacking|setting)\b",
+          "initializ", "load", "buil", "compiling", "setting", "register", "creat", "using ", "number of parameters", "installing",
+          "collecting", "unpacking"),
+    _rule("checkpoint", r"\b(?:saving|saved|successfully saved|writing|wrote)\b.{0,60}\b(?:checkpoint|ckpt|state)", "checkpoint", "ckpt", "state"),
+    _rule("heartbeat", r"\b(?:heartbeat|health ?check|keepalive|get /(?:health|metrics))\b", "heartbeat", "health", "keepalive", "get /"),
+    _rule("configuration", r"^\s*[\w.]{2,60} ?\.{3,}|^\s*--[\w-]{2,60}[ =]", "...", "--"),
 )  # fmt: skip
 
 
@@ -48,4 +58,4 @@ def regular(template: str, rules: Sequence[FilterRule] = FILTERS) -> str | None:
     lowered = template.lower()
     if TROUBLE.search(lowered):
         return None
-    return next((rule.name for rule in rules if rule.pattern.search(lowered)), None)
+    return next((rule.name for rule in rules if rule.drops(lowered)), None)

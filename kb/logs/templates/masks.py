@@ -28,8 +28,13 @@ _MASKS = (
 """What a line must hold for the pattern to be tried, the pattern, and its name in a template."""
 
 _UUID = re.compile(r"\b[0a-f]{8}(?<![.,:+-]........)(?<!0 ........)-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}\b")
-_HEX = re.compile(r"\b(?=[0a-f])(?<![.,:+-])(?<!0 )(?:0x[0a-f_]+|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)[0a-f]{8,64})\b(?!-)")
-"""Such as `mask` gives one name wherever they stand: not where a time, an address or a number may begin or go on."""
+_MAYBE_UUID = re.compile(r"-[0a-f]{4}-[0a-f]{4}-[0a-f]{4}-[0a-f]{12}")
+_HEX = re.compile(
+    r"[0a-f](?<![\w.,:+-].)(?:(?=[0a-f]{7})|(?<=0)(?=x))(?<!0 .)"
+    r"(?<=(?=0x|(?=0{0,63}[a-f])(?=[a-f]{0,63}0)).)(?:x[0a-f_]+|[0a-f]{7,63})\b(?!-)"
+)
+"""Such as `mask` gives one name wherever they stand: not where a time, an address or a number may begin or go on. A pattern that begins with
+a sign and looks back from there is searched for much faster than one that begins with where it may stand."""
 
 
 _SIGNS = bytes(ord("0") if chr(code) in "0abcdef" else code for code in range(256))
@@ -44,7 +49,9 @@ def with_hex(lines: Sequence[bytes]) -> list[int]:
 
 def one_hex(text: str) -> str:
     """The text with one hash or address for all: a line so written has the template it had, and many lines become the same."""
-    return _HEX.sub("aaaaaaa0", _UUID.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text))
+    if _MAYBE_UUID.search(text):
+        text = _UUID.sub("aaaaaaa0-aaa0-aaa0-aaa0-aaaaaaaaaaa0", text)
+    return _HEX.sub("aaaaaaa0", text)
 
 
 def mask(line: str) -> str:

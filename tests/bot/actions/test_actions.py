@@ -809,6 +809,7 @@ def test_the_policys_hash_follows_what_decides_and_nothing_else() -> None:
     row = ChannelRow(channel="C1", approvers="S1", name="gpu-incidents")
     assert policy_hash([row], []) == policy_hash([row.model_copy(update={"name": "renamed"})], [])
     assert policy_hash([row], []) != policy_hash([row.model_copy(update={"approvers": "S2"})], [])
+    assert policy_hash([row], []) != policy_hash([row.model_copy(update={"tenant": "acme"})], [])
     assert policy_hash([row], []) != policy_hash([row], ["U1"])
 
 

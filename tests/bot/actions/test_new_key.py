@@ -46,6 +46,24 @@ async def test_what_waited_is_asked_anew_and_what_was_approved_must_be_approved_
     assert (await restarted.ledger.verify()).good
 
 
+async def test_what_a_terminal_ended_and_told_nobody_is_asked_anew_within_a_minute(store: Redis) -> None:
+    site = Site(facts=well(*HOSTS))
+    site.sick(hung("n1"))
+    office = Office(store, site)
+    incident = await office.mention()
+    (first,) = await office.pending(incident)
+    assert await office.ledger.rewind_clock("terminal:root@here") == (first.approval,)
+    office.clock.go(minutes=1)
+    office.woken.clear()
+    await office.actions.sweep()
+    while office.woken:
+        await office.actions.advance(office.woken.pop(0))
+        await office.turns_of(incident)
+    await office.actions.propose_due(incident)
+    (anew,) = await office.pending(incident)
+    assert (anew.action.remedy, anew.approval == first.approval) == (first.action.remedy, False)
+
+
 async def test_a_store_of_before_goes_on_under_a_new_key(store: Redis, tmp_path: object) -> None:
     kept = Kept("2026-11-21.json.xz")
     office = await kept.office(store, tmp_path)  # type: ignore[arg-type]  # pytest's folder

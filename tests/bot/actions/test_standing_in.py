@@ -65,5 +65,8 @@ async def test_the_glass_is_broken_for_a_reason_and_loudly(place: Ward) -> None:
     assert any("🚨 priya broke the glass" in text for text in place.bot.texts(OPS))
     [made] = [row for row in await place.ledger.of_incident(place.incident) if row.approval != record.approval]
     assert (sorted(made.terms.approvers), made.terms.break_glass) == ([f"{TEAM}:U0OLGA"], "nobody of them answers")
-    assert "The glass was broken" in str(place.card(made)["blocks"])
+    card = str(place.card(made)["blocks"])
+    assert "The glass was broken" in card
+    assert "*For leads to decide*: olga" in card
+    assert "<!subteam" not in card, "it calls nobody who may not decide"
     assert await place.state(record) is State.SUPERSEDED

@@ -9,9 +9,11 @@ import pytest
 
 from bot.cards.approvals import card as approval
 from bot.cards.approvals import edit_modal, reject_modal
+from bot.policy.approvals import Rights
 from bot.slack.people import CannotTell
-from tests.support.fakes_approvals import Ward, ward
-from tests.support.fakes_bot import OPS, TEAM
+from graph.state import CustomerThread, Origin
+from tests.support.fakes_approvals import INVENTORY, Ward, ward
+from tests.support.fakes_bot import ACME, OPS, TEAM
 from tests.support.fakes_ledger import CATALOGUE, POLICY, action, expire_due
 from tools.ledger.record import Record
 from tools.ledger.states import State, Transition
@@ -21,6 +23,16 @@ from tools.ledger.states import State, Transition
 async def place() -> AsyncIterator[Ward]:
     async with ward() as made:
         yield made
+
+
+async def test_a_customers_channel_may_name_approvers_of_its_own(place: Ward) -> None:
+    theirs = tuple(row.model_copy(update={"approvers": "S0ACME"}) if row.channel == ACME else row for row in INVENTORY.channels)
+    rights = Rights(place.bot.surface.people, INVENTORY.model_copy(update={"channels": theirs}), (), place.bot.inbox.origin)
+    came = CustomerThread(team=TEAM, channel=ACME, thread_ts="2.0", user="U0CARLA")
+    origin = Origin(kind="slack", team=TEAM, channel=OPS, tenant="acme", customer=came)
+    assert rights.group_of(origin) == "S0ACME"
+    assert rights.group_of(origin.model_copy(update={"tenant": "globex"})) == "S0GPUAPPR"
+    assert rights.group_of(origin.model_copy(update={"customer": None})) == "S0GPUAPPR"
 
 
 def last_click(place: Ward) -> dict[str, Any]:
@@ -440,7 +452,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     await finished(place)
     [record] = await place.ledger.of_incident(place.incident)
     scopes, place.bot.slack.ws.app.scopes = place.bot.slack.ws.app.scopes, frozenset()
-    place.bot.surface.people.forget(OPS)
+    await place.bot.surface.people.turned(OPS, shared=False)  # nothing is known of the channel
     with pytest.raises(CannotTell):
         await place.cards.outcome(record)
     assert "being proved" not in str(place.card(record)["blocks"])

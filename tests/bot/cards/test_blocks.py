@@ -49,7 +49,8 @@ def unparsed(block: object) -> list[str]:
 
 def is_safe(shown: str, *, literal: bool = False) -> bool:
     entities = re.sub(r"&(?!(?:amp|lt|gt);)" if literal else r"&(amp|lt|gt);", "", shown)
-    hidden = visible(shown) != shown
+    ours = re.sub(f"{text.APART}([^{text.APART}{text.TOGETHER}]*){text.TOGETHER}", r"\1", shown)  # whole pairs alone
+    hidden = visible(ours) != ours
     live = re.search(r"(?i)https?://|ftp://", shown)
     return not re.search(r"[<>&]", entities) and not hidden and not live
 

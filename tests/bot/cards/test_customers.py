@@ -8,18 +8,21 @@ from typing import Any, get_args
 
 import pytest
 
-from bot.cards.customers import inside, living
-from bot.cards.customers.answers import ANSWERS, answer
+from bot.cards.customers import inside, living, waits
+from bot.cards.customers.answers import ANSWERS, Answered, answer
 from bot.cards.customers.drivers import with_drivers
 from bot.cards.customers.phrases import PHRASES, phrase
 from bot.cards.customers.view import CustomerReader, CustomerView, Stage, State, TheirCause, customer_view, nothing_known
+from bot.cards.customers.waits import WaitsShown
 from graph.conversation.intents import Intent
 from graph.report import Report
 from graph.rows import IncidentRows
-from graph.state import Evidence, Hypothesis, Incident, Ladder, Ticket
+from graph.state import CUSTOMER, SIDE, Attachment, Evidence, Hypothesis, Incident, Item, Ladder, Ticket
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0
 from tools.fact import Fact
+from tools.inventory.ranges import expand
 
 WORDS = load_customer_words(load_taxonomy())
 LANGUAGES = WORDS.languages
@@ -101,6 +104,35 @@ def test_a_fault_of_ours_names_their_node_and_the_line_to_start_without_it_and_n
     assert not [word for word in SECRETS if word in said]
 
 
+@pytest.mark.parametrize("hosts", [2, 300, 999, 1500])
+def test_the_line_to_start_again_with_is_never_cut(hosts: int) -> None:
+    ours = (TheirCause(WORDS.cause(FALLEN, "en"), True, ("gpu-0000",)),)
+    avoid = tuple(f"gpu-{2 * n:04d}" for n in range(hosts))
+    card = living.render(CustomerView("inc-aaaaaa", "ours", "received", ours, avoid))
+    monospace = [text[4:-4] for block in card.blocks if (text := block.get("text", {}).get("text", "")).startswith("```")]
+    line = "".join(row.removesuffix("\\") for row in monospace)
+    assert tuple(expand(line.removeprefix("--exclude="))) == avoid
+    assert "…" not in line
+
+
+def test_more_machines_than_a_line_takes_are_counted_and_no_part_of_them_is_pasted() -> None:
+    ours = (TheirCause(WORDS.cause(FALLEN, "en"), True, ("a",)),)
+    avoid = tuple(f"gpu-{2 * n:04d}" for n in range(4000))
+    said = text_of(CustomerView("inc-aaaaaa", "ours", "received", ours, avoid))
+    assert "--exclude" not in said
+    assert "4000 of your machines" in said
+
+
+@pytest.mark.parametrize(("found", "told"), [("nothing", True), ("odd", False), ("blind", False)])
+def test_what_was_asked_comes_before_a_fault_elsewhere(found: str, told: bool) -> None:
+    about = {"hosts": ("gpu-003", "gpu-001"), "found": found, "checks": 9}
+    said = text_of(view_of(stored(cause(FALLEN, "gpu-004"), about=about)))
+    assert ("Nothing wrong found so far with gpu-003." in said) is told
+    assert not [word for word in SECRETS if word in said]
+    if told:
+        assert said.index("found so far with gpu-003") < said.index("--exclude=gpu-004")
+
+
 def test_a_cause_above_the_nodes_names_no_place() -> None:
     said = text_of(view_of(stored(cause(SWITCH, "leaf-7", "gpu-001"))))
     assert "network team" in said
@@ -152,8 +184,8 @@ def test_every_card_fits_at_its_extreme(stage: Stage, state: State, language: st
     hosts = tuple(f"gpu-{n:03d}" for n in range(0, 999, 2))
     many = tuple(TheirCause(said, ours, hosts, ("x" * 5000, "`*_<!channel>" * 50), "y\n" * 8) for ours in (True, False, True))
     view = CustomerView("inc-aaaaaa", stage, state, many, hosts, ("q_which", "q_log", "q_since"), hosts, "9" * 400, hosts, hosts, language)
-    asked = [answer(intent, view, hosts, hosts) for intent in (Intent.EXPLAIN, Intent.GROUP_STATE)]
-    for card in (living.render(view), *asked):
+    asked = [answer(kind, view, hosts, hosts) for kind in get_args(Answered)]
+    for card in (living.render(view), living.asked(view), *asked):
         assert len(card.blocks) <= 50
         assert all(len(block["text"]["text"]) <= 3000 for block in card.blocks if block["type"] == "section" and "text" in block)
         assert "<!channel>" not in json.dumps(card.blocks)
@@ -185,6 +217,28 @@ def test_a_customer_reads_the_names_that_they_gave_their_hosts() -> None:
     assert "gpu-0" not in text_of(view)
 
 
+def test_a_line_of_their_job_names_their_hosts_as_they_do() -> None:
+    seen = [Evidence(host="gpu-003", check="joblog", key="job.error", line="[gpu-003:12] gpu-0031 gpu-004.local: refused by gpu-003-ib0")]
+    rows = stored(cause(IFNAME, "gpu-003", evidence=seen))
+    view = customer_view(rows, CustomerReader(OWN, WORDS, names={"gpu-003": "train-01", "gpu-004": "train-02"}))
+    assert view.causes[0].shows == ("[train-01:12] gpu-0031 train-02.local: refused by gpu-003-ib0",)
+
+
+@pytest.mark.parametrize("why", ["binary", "too_large", "refused", "too_long"])
+@pytest.mark.parametrize("side", [CUSTOMER, ""])
+def test_a_file_of_theirs_that_was_not_read_is_said_and_one_of_ours_is_not(why: str, side: str) -> None:
+    given = Attachment(name="core <!here>.bin", size=9, unread="" if why == "too_long" else why)  # type: ignore[arg-type]  # of the table
+    item = Item(id="i", kind="mention", incident="inc-aaaaaa", at=NOW, attachments=(given,), data={SIDE: side})
+    rows = stored(files=[{"name": given.name, "size": 9, "unread": why}, {"name": "of-somebody-else.log", "unread": why}])
+    view = view_of(IncidentRows(Incident(**{**rows.stored, "item": item.model_dump(mode="json")})))
+    for card in (living.render(view), living.moved(view), *(living.looked_again(view, broken=broken) for broken in (True, False))):
+        said = json.dumps([card.text, card.blocks])
+        assert ("I could not read core" in said) is (side == CUSTOMER)
+        assert "<!here>" not in said
+        assert "of-somebody-else" not in said
+    assert "of-somebody-else" not in text_of(view)
+
+
 def test_a_block_says_the_oldest_driver_of_their_own_machines() -> None:
     def drivers(host: str, driver: str, cuda: str) -> list[Fact]:
         return [Fact("smi", "driver.version", driver, host=host), Fact("smi", "driver.cuda_version", cuda, host=host)]
@@ -197,7 +251,7 @@ def test_a_block_says_the_oldest_driver_of_their_own_machines() -> None:
 
 
 def answered(intent: Intent, view: CustomerView, *hosts: str, unknown: Sequence[str] = ()) -> str:
-    card = answer(intent, view, hosts, unknown)
+    card = answer(ANSWERS[intent], view, hosts, unknown)
     return json.dumps([card.text, card.blocks], ensure_ascii=False)
 
 
@@ -227,3 +281,17 @@ def test_every_question_with_an_answer_has_one_in_every_language(language: str) 
     view = view_of(stored(cause(FALLEN, "gpu-004")), language)
     for intent in ANSWERS:
         assert len(answered(intent, view, "gpu-004")) > 20
+
+
+# -- what waits for a share -------------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_one_line_a_customer_bounded_and_escaped() -> None:
+    rows = [WaitsShown(f"t{n} <!here>", 5000, f"inc-{n}", T0, "looking", T0, "@channel *all* hangs " * 400) for n in range(40)]
+    shown = waits.rows(rows)
+    assert [block["type"] for block in shown] == ["section", "actions"] * waits.MOST + ["context"]
+    assert "35 more customers" in str(shown[-1])
+    assert "<!here>" not in str(shown)
+    assert all(len(block["text"]["text"]) < 600 for block in shown if block["type"] == "section")
+    assert [block["type"] for block in waits.rows(rows[:1], buttons=False)] == ["section"]
+    assert waits.rows([]) == []

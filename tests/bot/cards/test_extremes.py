@@ -33,6 +33,7 @@ TEXTS: Mapping[str, str] = {
     "long": "x" * 4000,
     "emoji": "🔥" * 2000,
     "longest host": LONG,
+    "right to left": "שרת-אימון-01 في الرف ٣",
     "usual": "gpu-017",
 }
 """What stands in every place of a card."""

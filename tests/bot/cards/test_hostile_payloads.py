@@ -65,6 +65,7 @@ def actions_of(read: Read) -> tuple[str, ...]:
 def test_every_card_with_a_reader_is_among_them() -> None:
     assert {where.removeprefix("bot.cards.").rsplit(".", 1)[0] for where in EVERY} >= {
         *("approvals.card", "approvals.edit_modal", "approvals.reject_modal", "incidents.close_modal", "incidents.diagnosis"),
+        *("customers.inside", "customers.waits"),
         *("incidents.feedback", "incidents.held", "incidents.more", "incidents.question", "incidents.ticket"),
     }
 

@@ -309,12 +309,16 @@ def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_sinc
 
 
 def test_ticket_buttons_come_back_as_they_were_made() -> None:
-    take, close, more = buttons(ticket.render(handoff(STATE)).blocks)
-    assert [ticket.read(click(b)) for b in (take, close)] == [Press("take", "i1"), Press("close_form", "i1")]
+    take, close, written, more = buttons(ticket.render(handoff(STATE)).blocks)
+    assert [ticket.read(click(b)) for b in (take, close, written)] == [
+        Press("take", "i1"),
+        Press("close_form", "i1"),
+        Press("report", "i1"),
+    ]
     assert diagnosis.read(click(more)) == Press("details", "i1", REPORT.item)
 
 
-def test_a_closed_ticket_shows_the_truth_and_has_no_buttons() -> None:
+def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
     closed = {
         **STATE,
         "ticket": Ticket(state="resolved", closed_by="olga", true_label="GPU.BUS.Fell_Off", true_cause="loose riser").model_dump(),
@@ -322,7 +326,7 @@ def test_a_closed_ticket_shows_the_truth_and_has_no_buttons() -> None:
     card = ticket.render(handoff(closed))  # type: ignore[arg-type]  # a TypedDict spread
     assert "closed by olga" in shown(card.blocks)
     assert "loose riser" in shown(card.blocks)
-    assert not buttons(card.blocks)
+    assert [ticket.read(click(one)).does for one in buttons(card.blocks)] == ["report"]
 
 
 def test_a_ticket_is_closed_once() -> None:
@@ -421,6 +425,15 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
 def test_an_empty_home_says_so_in_a_word_each() -> None:
     words = shown(tuple(home.render(home.HomeTab([]), NOW)["blocks"]))
     assert [part in words for part in ("None.", "Nothing is open", "Nothing.")] == [True] * 3
+
+
+def test_home_says_which_channels_are_not_served_and_why() -> None:
+    channels = {"C1": True, "C2": None, "<!here>": True, **{f"C{n}": True for n in range(3, 40)}}
+    words = shown(tuple(home.render(home.HomeTab([], shared=channels), NOW)["blocks"]))
+    assert "<#C1> is read by another organisation" in words
+    assert "<#C2>: Slack does not say whether" in words
+    assert "<!here>" not in words
+    assert "… and 35 more" in words
 
 
 def test_home_of_a_large_outage_fits() -> None:

@@ -81,7 +81,21 @@ def test_accuracy_counts_only_what_humans_have_checked() -> None:
     assert document["seconds_to_diagnosis"] == {"p50": 20.0, "p90": 30.0, "of": 3}
     assert document["seconds_to_recovery"] == {"p50": None, "p90": None, "of": 0}
     assert document["feedback"] == {"up": 1, "down": 1, "reasons": {"wrong_cause": 1}}
-    assert stats_text(summed(rows, said), 90).renderables
+    assert (document["checked"], document["right"], document["accuracy"]) == (2, 1, 0.5)
+    words = [str(line) for line in stats_text(summed(rows, said), 90).renderables]
+    assert words[1] == "accuracy: right in 1 of 2 that people closed with their cause (50%)"
+    assert words[2] == "to the diagnosis: half within 20 s, nine of ten within 30 s (of 3); to recovery: none yet"
+
+
+def test_a_healthy_cluster_that_was_called_healthy_is_right_and_one_that_nobody_closed_is_not_counted() -> None:
+    rows = [
+        Course(T0, "no_fault", (), 5.0, truth="NO_FAULT", closed=True),
+        Course(T0, "abstained", truth=ECC),
+        Course(T0, "diagnosed", (DEAD,), 9000.0),
+    ]
+    assert (summed(rows, []).checked, summed(rows, []).right) == (2, 1)
+    words = str(stats_text(summed(rows[2:], []), 7).renderables[0]), str(stats_text(summed(rows[2:], []), 7).renderables[1])
+    assert words == ("1 incident in 7 days: 1 diagnosed", "accuracy: not known, nobody closed one with its cause")
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 5), (0.9, 9), (1.0, 10)])

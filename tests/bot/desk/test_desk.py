@@ -14,13 +14,13 @@ from redis.exceptions import ConnectionError as RedisGone
 from bot.desk.desk import Desk, TurnLimits
 from bot.desk.inbox import Inbox
 from bot.desk.lease import Leases
-from bot.desk.sweeper import AUTO_CLOSE, REMIND, Sweeper, timers_after
+from bot.desk.sweeper import AUTO_CLOSE, Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
 from bot.store.keys import WAKEUPS, Names
 from bot.tasks import end
 from graph.report import Report
 from graph.rows import write_ladders
-from graph.state import Incident, Ladder
+from graph.state import REMIND, Incident, Ladder
 from tests.support.clock import PATIENCE, T0, SetClock
 from tests.support.fakes_desk import BoardOfList, Point, TinyTurns, item, origin, straight_on
 from tests.support.redis_server import RealServer
@@ -166,10 +166,12 @@ async def test_draining_stops_at_the_next_step_and_gives_the_incident_back(redis
     assert await office.visits(incident) == ["a/summarise", "a/plan"]
 
     after = Office(redis, owner="next")
-    await Sweeper(after.inbox, await started(after)).sweep()
+    wakeups = await started(after)
+    await Sweeper(after.inbox, wakeups).sweep()
     await after.desk.advance(incident)
+    await wakeups.idle()  # whom the sweeper woke may have been there first
     assert await after.visits(incident) == turn_of("a")
-    assert (await after.inbox.begin(incident, "zzz")).begun == 1
+    assert (await after.inbox.begin(incident, "zzz"))[1].begun == 1
 
 
 async def test_a_turn_that_raises_is_tried_three_times_then_told_and_set_aside_and_the_desk_goes_on(redis: Redis) -> None:
@@ -191,6 +193,32 @@ async def test_a_turn_that_raises_is_tried_three_times_then_told_and_set_aside_a
     assert [visit for visit in await office.visits(incident) if visit.startswith("fine")] == turn_of("fine")
     [letter] = [json.loads(raw) for raw in await office.inbox.set_aside()]
     assert (letter["item"]["id"], letter["why"]) == ("poison", "ZeroDivisionError: a bug")
+
+
+async def everything(redis: Redis) -> str:
+    """All hashes and lists of the store."""
+    client: Any = redis
+    names = [(name, await client.type(name)) for name in await client.keys()]
+    rows = [
+        await (client.hgetall(name) if kind == b"hash" else client.lrange(name, 0, -1))
+        for name, kind in names
+        if kind in (b"hash", b"list")
+    ]
+    return str(rows)
+
+
+async def test_what_a_bug_quotes_is_set_aside_without_its_secrets(redis: Redis) -> None:
+    async def bug(point: str) -> None:
+        if point == "plan:begin":
+            raise ValueError("cannot read 'login with password=tk-9fQ2xAyu71b'")
+
+    office = Office(redis, bug)
+    await office.come_back(await office.mention("poison"), 3)
+    [letter] = [json.loads(raw) for raw in await office.inbox.set_aside()]
+    assert letter["why"].startswith("ValueError: cannot read 'login with password=")
+    kept = await everything(redis)
+    assert kept.count("cannot read") >= 2, "LangGraph keeps it beside the letter"
+    assert "tk-9fQ2xAyu71b" not in kept
 
 
 @pytest.mark.parametrize(
@@ -233,6 +261,35 @@ async def test_an_item_that_kills_the_process_each_time_is_set_aside_too(redis: 
     assert len(await office.inbox.set_aside()) == 1
 
 
+async def test_kills_while_a_report_waits_for_slack_are_not_taken_for_kills_by_its_turn(redis: Redis) -> None:
+    office = Office(redis, limits=TurnLimits(crashes=3, cuts=5))
+    incident = await office.mention("a")
+    await office.inbox.begin(incident, "a")
+    lease = await office.leases.take(incident)
+    assert lease is not None
+    await office.inbox.posting(incident, lease.token, "a")  # its turn was complete
+    await lease.release(again_at=office.clock.now())
+    for _ in range(4):
+        await office.inbox.begin(incident, "a")
+    await office.desk.advance(incident)
+    assert office.board.posted == ["a"]
+    assert await office.inbox.set_aside() == []
+
+
+async def test_a_report_that_kills_the_process_each_time_is_set_aside_too(redis: Redis) -> None:
+    office = Office(redis, limits=TurnLimits(crashes=3, cuts=5))
+    incident = await office.mention("deadly")
+    lease = await office.leases.take(incident)
+    assert lease is not None
+    await office.inbox.posting(incident, lease.token, "deadly")
+    await lease.release(again_at=office.clock.now())
+    for _ in range(5):
+        await office.inbox.begin(incident, "deadly")
+    await office.desk.advance(incident)
+    assert office.board.posts[0][1].outcome == "abstained"
+    assert "cut off 6 times" in str(await office.inbox.set_aside())
+
+
 async def test_a_report_that_cannot_be_posted_keeps_its_item_and_the_turn_is_not_run_again(office: Office) -> None:
     incident = await office.mention("a")
     office.board.broken = 2
@@ -253,6 +310,17 @@ async def test_a_report_that_can_never_be_posted_does_not_block_the_incident(red
     await office.come_back(incident, 2)
     assert office.board.posted == ["b"]
     assert len(await office.inbox.set_aside()) == 1
+
+
+async def test_a_report_that_is_only_too_early_waits_however_often(redis: Redis) -> None:
+    office = Office(redis, limits=TurnLimits(posts=2, crashes=3))
+    incident = await office.mention("a")
+    office.board.early = 20
+    await office.desk.advance(incident)
+    await office.come_back(incident, 20)
+    assert office.board.posted == ["a"]
+    assert await office.inbox.set_aside() == []
+    assert await office.visits(incident) == turn_of("a")
 
 
 async def test_a_stale_worker_neither_finishes_nor_posts(redis: Redis) -> None:

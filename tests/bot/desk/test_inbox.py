@@ -278,6 +278,22 @@ async def test_a_second_report_of_the_same_host_or_job_joins_the_open_incident(i
         assert other.opened
 
 
+async def test_nobody_joins_a_closed_incident_for_which_something_late_still_waits(inbox: Inbox, leases: Leases) -> None:
+    """Found by a soak: under load a card's end came a minute after the close, and a new report of the host became a reply to what was over."""
+    about = Concern(("n1",), "4711", "f00d")
+    first = (await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"), about=about, joins=anything)).incident
+    await inbox.enqueue(item(first, "late"), "late")
+    lease = await leases.take(first)
+    assert lease
+    await inbox.finish(first, lease.token, "a", "closed", {}, keep=KEEP, about=Concern(("n1",), "4711"))
+    assert first in await inbox.open_incidents(), "somebody has to look after what waits"
+    for n, same in enumerate((Concern(("n1",)), Concern((), "4711"), Concern((), "", "f00d"))):
+        got = await inbox.open(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), about=same, joins=anything)  # type: ignore[misc]
+        assert got.opened, same
+    await inbox.finish(first, lease.token, "late", "closed", {}, keep=KEEP, about=Concern(("n1",), "4711"))
+    assert first not in await inbox.open_incidents()
+
+
 async def test_who_may_not_join_gets_an_incident_of_their_own(inbox: Inbox) -> None:
     first = await inbox.open(origin("1.0"), "a", lambda i: item(i, "a"), about=Concern(("n1",)))
     second = await inbox.open(origin("2.0"), "b", lambda i: item(i, "b"), about=Concern(("n1",)))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fakeredis import FakeAsyncRedis
@@ -20,8 +20,10 @@ from bot.desk.lease import Leases
 from bot.desk.shares import TenantShares
 from bot.desk.sweeper import Sweeper, timers_after
 from bot.desk.wakeups import LocalWakeups, StreamWakeups
-from bot.policy.shares import HOUR, WORDS, Limit, Over, Share, ShareAsked, Shares, ShareUsed, over, tomorrow
+from bot.policy.shares import HOUR, WORDS, Limit, Over, Share, ShareAsked, Shares, ShareUsed, TenantWaits, over, tomorrow
 from bot.slack.outgoing.waiting import words
+from bot.store.keys import Names
+from bot.store.share_waits import ShareWaits
 from bot.store.shares import RedisShares, TenantBook
 from graph.model.reasoner import Spent
 from graph.report import Report
@@ -36,6 +38,10 @@ pytest_plugins = ("tests.support.fixtures_redis",)
 def customer(tenant: str, ts: str) -> Origin:
     came = CustomerThread(team="T", channel=f"C0{tenant.upper()}", thread_ts=ts, user="U1")
     return Origin(kind="slack", team="T", channel="C0OPS", user="U1", tenant=tenant, customer=came)
+
+
+MISTAKE = "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong"
+"""The one cause that customers mend."""
 
 
 class Office:
@@ -53,7 +59,8 @@ class Office:
         self.redis, self.clock, self.shares = redis, SetClock(), shares or Shares()
         self.inbox, self.turns, self.board = Inbox(redis, self.clock), turns or TinyTurns(redis), board or BoardOfList()
         self.told: list[tuple[str, Over]] = []
-        gate = TenantShares(self.shares, RedisShares(redis, self.clock), self.inbox, self.clock, self._tell)
+        self.waits = ShareWaits(redis, self.clock)
+        gate = TenantShares(self.shares, RedisShares(redis, self.clock), self.waits, self.inbox, self.clock, self._tell, MISTAKE.__eq__)
         leases = Leases(redis, self.clock, owner="me")
         self.desk = Desk(
             self.inbox,
@@ -76,6 +83,11 @@ class Office:
 
     async def _one(self, tenant: str, id_: str) -> str:
         return (await self.inbox.open(customer(tenant, id_), id_, lambda i: said_by_customer(i, id_))).incident
+
+    async def ticket(self, tenant: str, id_: str) -> str:
+        """An incident that a customer's own RackMedic sent."""
+        sent = Origin(kind="slack", channel="C0OPS", tenant=tenant, ticket=f"{tenant}/{id_}")
+        return (await self.inbox.open(sent, id_, lambda i: said_by_customer(i, id_))).incident
 
     async def go_on(self, **span: float) -> None:
         """Time passes, and whoever looks what came due looks."""
@@ -286,6 +298,22 @@ async def test_who_asks_for_a_person_and_our_own_people_wait_for_no_limit(office
     assert office.board.posted == ["acme.0", "acme.1", "acme.2", "please", "acme.3", "ours"]
 
 
+async def test_tickets_of_a_customers_own_rackmedic_are_of_the_same_share(office: Office) -> None:
+    tickets = [await office.ticket("acme", id_) for id_ in ("t1", "t2", "t3")]
+    [other] = await office.reports("acme", 0)
+    for incident in (*tickets[:2], other, tickets[2]):
+        await office.desk.advance(incident)
+    assert office.board.posted == ["t1", "t2"]
+    assert [row.incidents for row in await office.waits.now()] in ([(other, tickets[2])], [(tickets[2], other)])
+    await office.go_on(minutes=61)
+    assert sorted(office.board.posted) == ["acme.0", "t1", "t2", "t3"]
+
+
+async def test_seconds_of_looking_for_a_ticket_are_its_customers(office: Office) -> None:
+    await office.desk.advance(await office.ticket("acme", "t1"))
+    assert await office.redis.zcard(Names().share("acme", "looks")) == 1
+
+
 async def test_a_turn_that_was_cut_off_is_not_counted_again(office: Office) -> None:
     shares = RedisShares(office.redis, office.clock)
     no = Over(Limit.MENTIONS, T0 + HOUR)
@@ -314,6 +342,62 @@ async def test_what_is_kept_of_shares_goes_by_itself(office: Office) -> None:
     keys = [key.decode() for key in found]
     assert len(keys) == 3
     assert all([await office.redis.ttl(key) > 0 for key in keys])
+
+
+# -- what our own people see of it ------------------------------------------------------------------------------------
+
+
+async def test_what_waits_is_one_row_a_customer_until_it_begins(office: Office) -> None:
+    acme = await office.reports("acme", 0, 2)
+    for incident in acme:
+        await office.desk.advance(incident)
+    assert await office.waits.now() == []
+    storm = await office.reports("acme", 2, 30)
+    first, other = await office.reports("small", 0, 2)
+    for incident in (*storm, first, other, *storm):
+        await office.desk.advance(incident)
+    office.clock.go(minutes=5)
+    await office.desk.advance(storm[0])
+    acme_waits, small_waits = await office.waits.now()
+    assert acme_waits == TenantWaits("acme", acme_waits.incidents, T0, Over(Limit.MENTIONS, T0 + HOUR), frozenset(storm))
+    assert sorted(acme_waits.incidents) == sorted(storm)
+    assert small_waits == TenantWaits("small", (other,), T0, Over(Limit.INCIDENTS), frozenset({other}))
+    await office.go_on(minutes=61)
+    assert [(row.tenant, len(row.incidents)) for row in await office.waits.now()] == [("acme", 28), ("small", 1)]
+
+
+async def test_what_waits_in_an_incident_that_was_begun_is_not_new(office: Office) -> None:
+    [incident] = await office.reports("acme", 0)
+    await office.desk.advance(incident)
+    for id_ in ("more", "and more"):
+        await office.inbox.enqueue(said_by_customer(incident, id_, "reply"), id_)
+        await office.desk.advance(incident)
+    [row] = await office.waits.now()
+    assert (row.incidents, row.new) == ((incident,), frozenset())
+
+
+async def test_what_is_let_in_begins_at_once_and_is_the_only_one(office: Office) -> None:
+    incidents = await office.reports("acme", 0, 5)
+    for incident in incidents:
+        await office.desk.advance(incident)
+    assert await office.waits.let_in("acme", incidents[3])
+    for incident in incidents:
+        await office.desk.advance(incident)
+    assert office.board.posted == ["acme.0", "acme.1", "acme.3"]
+    assert not await office.waits.let_in("acme", incidents[3]), "it has begun"
+    assert not await office.waits.let_in("globex", incidents[4]), "it is not theirs"
+    await office.inbox.enqueue(said_by_customer(incidents[3], "more", "reply"), "more")
+    await office.desk.advance(incidents[3])
+    assert office.board.posted == ["acme.0", "acme.1", "acme.3"], "what is said later has its own turn"
+
+
+async def test_what_lost_all_that_it_waited_with_is_forgotten(office: Office) -> None:
+    incidents = await office.reports("acme", 0, 3)
+    for incident in incidents:
+        await office.desk.advance(incident)
+    await office.redis.delete(Names().of(incidents[2], "inbox"))
+    assert await office.waits.now() == []
+    assert await office.redis.zcard(Names().waits) == 0
 
 
 # -- the decision -----------------------------------------------------------------------------------------------------
@@ -375,3 +459,63 @@ async def test_a_customers_day_of_the_model_is_used_up_by_all_their_incidents_an
     assert not await book.refuses("inc-of-our-own", 0.01)
     office.clock.go(days=1)
     assert not await book.refuses(one, 0.01)
+
+
+# -- what is answered counts no more ----------------------------------------------------------------------------------
+
+
+class AnsweredTurns(TinyTurns):
+    """Every turn ends with these rows."""
+
+    rows: dict[str, Any] = {}  # noqa: RUF012  # set by each test on its own instance
+
+    async def state(self, incident: str) -> Incident:
+        told: Any = {**await super().state(incident), **self.rows}
+        return cast(Incident, told)
+
+
+def report_of(*labels: str, outcome: str = "diagnosed") -> dict[str, Any]:
+    return {"report": {"item": "i", "outcome": outcome, "root_causes": [{"label": label} for label in labels]}}
+
+
+WITHDRAWN = {"silence": {"withdrawn": True}}
+REPAIRED_NEXT = {"ladders": [{"id": "l", "label": "GPU.X", "target": "gpu-001"}]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "begins"),
+    [
+        (report_of(MISTAKE), True),
+        (report_of(outcome="no_fault"), True),
+        (report_of("GPU.X") | WITHDRAWN, True),
+        (report_of(MISTAKE, "GPU.X"), False),
+        (report_of(MISTAKE) | REPAIRED_NEXT, False),
+        (report_of(outcome="abstained"), False),
+        (report_of(outcome="diagnosed"), False),
+    ],
+)
+async def test_what_is_answered_takes_no_place_of_theirs(redis: Redis, rows: dict[str, Any], begins: bool) -> None:
+    turns = AnsweredTurns(redis)
+    turns.rows = rows
+    office = Office(redis, turns=turns)
+    await office.reports("acme", 0, 10)
+    await office.go_on(seconds=1)
+    assert len(office.board.posted) == 10
+    await office.reports("acme", 10)
+    await office.go_on(seconds=1)
+    assert ("acme.10" in office.board.posted) is begins
+    assert office.told == ([] if begins else [("acme.10", Over(Limit.INCIDENTS))])
+
+
+async def test_what_was_answered_counts_again_while_they_want_a_look_in_it(redis: Redis) -> None:
+    turns = AnsweredTurns(redis)
+    turns.rows = report_of(MISTAKE)
+    office = Office(redis, shares=Shares(every=Share(incidents=1)), turns=turns)
+    [first] = await office.reports("acme", 0)
+    await office.go_on(seconds=1)
+    turns.rows = report_of("GPU.X")
+    await office.inbox.enqueue(said_by_customer(first, "again", "recheck"), "again")
+    await office.go_on(seconds=1)
+    await office.reports("acme", 1)
+    await office.go_on(seconds=1)
+    assert office.board.posted == ["acme.0", "again"]

@@ -1,10 +1,12 @@
 """A number of every GPU as a picture: bounded, each cell says its number, and names of strangers break nothing."""
 
+import html
 import re
 
 import pytest
 
-from bot.pictures.heat import MOST_COLUMNS, picture
+from bot.pictures.drawing import of_heat
+from bot.pictures.heat import MOST_COLUMNS, NOTHING, picture
 from graph.reading.numbers import NUMBERS, OF_CHECKS, number_of
 from kb.keys import find
 from tools.checks import CHECKS
@@ -23,8 +25,8 @@ def heat_of(hosts: list[str], *, hot: str = "", gpus: int = 8) -> Heat:
 
 
 def texts(svg: bytes) -> list[str]:
-    """Matplotlib leaves what it drew as letters in comments."""
-    return re.findall(r"<!-- (.*?) -->", svg.decode())
+    """What is written on it."""
+    return [html.unescape(words) for words in re.findall(r"<text [^>]*>(.*?)</text>", svg.decode())]
 
 
 def test_the_hosts_that_stand_out_are_shown_and_the_others_counted() -> None:
@@ -111,3 +113,15 @@ def test_every_number_is_one_that_a_check_reads() -> None:
         assert row.kind in ("int", "float")
         assert key in read
     assert OF_CHECKS.keys() <= CHECKS.keys()
+
+
+def test_of_nothing_a_sentence_is_drawn_and_said() -> None:
+    nothing = Heat("gpu.temp.core", ["n1"])
+    assert texts(picture(nothing, "svg")) == ["core temperature", NOTHING]
+    assert f'aria-label="{NOTHING}"' in picture(nothing, "svg").decode()
+    assert of_heat(nothing).words == NOTHING
+
+
+def test_a_heat_map_of_nothing_more_is_of_the_number_that_decided() -> None:
+    assert number_of("heat map please", "", "nvlink.speed") == "nvlink.speed"
+    assert number_of("heat map of the clocks", "", "nvlink.speed") == "gpu.clock.sm"

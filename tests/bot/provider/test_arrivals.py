@@ -10,10 +10,12 @@ from fakeredis import FakeAsyncRedis
 from bot.desk.inbox import Inbox
 from bot.provider.arrivals import Arrivals, NoPlace, channel_of
 from bot.provider.kept import TicketBook, site_salt
+from bot.provider.messages import TicketAnswer
 from bot.slack.outgoing.posts import PostedCards
 from bot.slack.provider.threads import TicketThreads
+from graph.exchange.read import MOST_IGNORED, read_ticket
 from graph.incident.visible import visible_hosts
-from graph.state import Item, Origin
+from graph.state import CUSTOMER, SIDE, Item, Origin
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
@@ -38,6 +40,7 @@ async def test_a_ticket_opens_one_incident_that_sees_that_customers_hosts_and_no
     assert (first.opened, again.again, again.incident) == (True, True, first.incident)
     [item] = await at.inbox.peek(first.incident)
     assert (item.kind, item.text, item.data["hosts"]) == ("mention", SAID.said[0].text, "gpu-[017-018]")
+    assert item.data[SIDE] == CUSTOMER, "it is of their share"
     origin = await at.inbox.origin(first.incident)
     assert origin is not None
     assert (origin.channel, origin.tenant, origin.thread_ts) == (OPS, "acme", "")
@@ -143,6 +146,14 @@ def test_a_file_that_is_no_ticket_is_refused_by_its_field_and_the_preview_opens_
     assert "GPU.BUS.Fallen_Off_Bus" in shown.stdout
     assert "passed over, not known to this version: colour" in shown.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_field_names_of_a_strangers_file_reach_no_terminal_as_they_are_and_are_few() -> None:
+    names = {f"\x1b]0;owned\x07\x1b[2J\u202e{number}": 1 for number in range(500)}
+    read = read_ticket(json.dumps({**json.loads(SAID.canonical()), **names, "long" * 100: 1}).encode())
+    assert len(read.ignored) == MOST_IGNORED
+    assert not [name for name in read.ignored if len(name) > 120 or not name.isprintable()]
+    TicketAnswer(ticket="inc-1", state="received", ignored=read.ignored)
 
 
 @needs_redis

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.provider import webhook
+from bot.inbound import webhook
 from bot.provider.arrivals import Arrivals
 from bot.provider.intake import MOST_BODY, TICKETS_PER_HOUR
 from bot.provider.link import LinkAway, LinkRefused, _judged
 from bot.provider.messages import BadMessage, read_message, states_message, ticket_message
 from graph.state import CustomerThread, Item, Origin
-from tests.support.clock import SetClock
+from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import OPS
 from tests.support.intakes import OURS, Provider, provider
 from tests.support.tickets import MADE, SAID
@@ -42,6 +42,19 @@ def test_the_signature_is_that_of_standard_webhooks() -> None:
 def test_a_key_that_is_none_is_refused_with_how_to_make_one(text: str) -> None:
     with pytest.raises(ValueError, match="openssl rand"):
         webhook.key_of(text)
+
+
+@pytest.mark.parametrize("timestamp", ["9" * 12, "9" * 11, "٣" * 10, "", "1.5"])
+def test_a_time_of_no_form_is_signed_by_nobody(timestamp: str) -> None:
+    signs = webhook.signature(OURS, ID, timestamp, b"")
+    with pytest.raises(webhook.Unsigned):
+        webhook.verified([OURS], {webhook.ID: ID, webhook.TIMESTAMP: timestamp, webhook.SIGNATURE: signs}, b"", T0)
+
+
+@pytest.mark.parametrize("signs", ["v1,\udcff", "v1,é", "v1,", "v1", " " * 900, "v1,x " * 200])
+def test_a_signature_of_no_form_is_nobodys(signs: str) -> None:
+    with pytest.raises(webhook.Unsigned):
+        webhook.verified([OURS], {**webhook.signed_headers(OURS, ID, T0, b""), webhook.SIGNATURE: signs}, b"", T0)
 
 
 async def test_a_ticket_is_taken_in_once_however_often_it_is_sent(theirs: Provider) -> None:
@@ -84,6 +97,16 @@ async def test_what_is_too_large_is_not_read(theirs: Provider) -> None:
         (b'{"type":"rackmedic.ticket.sent","data":{"format":"rackmedic-ticket/2"}}', 422),
         (b'{"type":"rackmedic.states.asked","data":{"tickets":["../x"]}}', 400),
         (json.dumps({"type": "rackmedic.states.asked", "data": {"tickets": ["inc-1"] * 51}}).encode(), 400),
+        (b'{"type":"rackmedic.states.asked","data":{"tickets":["inc-1"],"after":{"inc-1":' + b"9" * 4000 + b"}}}", 400),
+        (b'{"type":"rackmedic.states.asked","data":{"tickets":["inc-1"],"after":{"inc-1":' + b"9" * 9000 + b"}}}", 400),
+        (b'{"type":"rackmedic.states.asked","data":{"tickets":["inc-1"],"after":{"inc-1":1e999}}}', 400),
+        (b'{"type":"rackmedic.ticket.sent","data":{"x":' + b"9" * 9000 + b"}}", 400),
+        (b'{"type":"rackmedic.ticket.sent","data":{"x":NaN,"y":1e999,"z":-Infinity}}', 422),
+        (b'{"type":"rackmedic.ticket.sent","data":{"x":' + b"[" * 9000 + b"]" * 9000 + b"}}", 400),
+        (b'{"type":"rackmedic.ticket.sent","data":{"x":"\\ud800"}}', 400),
+        (b'{"type":"rackmedic.ticket.sent","data":{},"data":{"type":"x"}}', 422),
+        (b"\xff\xfe", 400),
+        (b"", 400),
     ],
 )
 async def test_what_cannot_be_read_is_refused(theirs: Provider, body: bytes, status: int) -> None:
@@ -122,19 +145,20 @@ async def test_a_state_is_told_of_ones_own_tickets_alone(theirs: Provider) -> No
     thread = CustomerThread(team="T", channel="C", thread_ts="1.0")
     origin = Origin(kind="slack", channel=OPS, tenant="acme", customer=thread)
     slack = await theirs.inbox.open(origin, "k", lambda incident: Item(id="k", kind="mention", incident=incident, at=theirs.clock.now()))
-    assert await theirs.link().states((ours, globex, slack.incident, "inc-none")) == {ours: "received"}
+    asked = dict.fromkeys((ours, globex, slack.incident, "inc-none"), 0)
+    assert (await theirs.link().states(asked)).states == {ours: "received"}
 
 
 async def test_the_states_are_those_of_the_customers_card(theirs: Provider) -> None:
     ours = (await theirs.link().tell(ID, BODY)).ticket
     theirs.states[ours] = {"report": {"item": "x", "outcome": "handed_off"}, "ticket": {"state": "taken"}, "lifecycle": "handed_off"}
-    assert await theirs.link().states((ours,)) == {ours: "taken"}
+    assert (await theirs.link().states({ours: 0})).states == {ours: "taken"}
     theirs.states[ours] = {**theirs.states[ours], "lifecycle": "watching"}
-    assert await theirs.link().states((ours,)) == {ours: "proved"}
+    assert (await theirs.link().states({ours: 0})).states == {ours: "proved"}
 
 
 def test_a_message_names_its_type() -> None:
     assert read_message(BODY)[0] == "rackmedic.ticket.sent"
-    assert read_message(states_message(("inc-1",), MADE)) == ("rackmedic.states.asked", {"tickets": ["inc-1"]})
+    assert read_message(states_message({"inc-1": 2}, MADE)) == ("rackmedic.states.asked", {"tickets": ["inc-1"], "after": {"inc-1": 2}})
     with pytest.raises(BadMessage):
         read_message(b'{"data":{}}')

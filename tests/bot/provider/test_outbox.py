@@ -1,14 +1,15 @@
 """A click sends what was shown, once, whatever dies in between, and goes on asking until the provider is done."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
 from fakeredis import FakeAsyncRedis, FakeServer
 
 from bot.provider.link import LinkAway, LinkRefused
-from bot.provider.messages import TicketAnswer, ticket_message
-from bot.provider.outbox import Clicked, Outbox
-from bot.provider.sender import LAST_AGAIN, Sender, backoff
+from bot.provider.messages import StatesAnswer, TicketAnswer, ticket_message
+from bot.provider.sender import Sender
+from bot.store.outbox import LAST_AGAIN, Clicked, Outbox, backoff, provider_box
 from tests.support.clock import SetClock
 from tests.support.intakes import provider
 from tests.support.tickets import SAID
@@ -29,8 +30,9 @@ class Telling:
             raise answer
         return answer
 
-    async def states(self, tickets: tuple[str, ...]) -> dict[str, str]:
-        return dict.fromkeys(tickets, self.state) if self.state else {}
+    async def states(self, after: Mapping[str, int]) -> StatesAnswer:
+        states = dict.fromkeys(after, self.state) if self.state else {}
+        return StatesAnswer.model_validate({"states": states})
 
 
 async def painted(_: str) -> None:
@@ -38,14 +40,14 @@ async def painted(_: str) -> None:
 
 
 async def clicked(outbox: Outbox) -> str:
-    digest = await outbox.draft(INCIDENT, SAID)
+    digest = await outbox.draft(INCIDENT, SAID.canonical())
     assert await outbox.put(INCIDENT, digest, "U1") is Clicked.SENT
     return digest
 
 
 async def test_what_was_shown_is_sent_once_and_only_after_the_click() -> None:
-    outbox, link = Outbox(FakeAsyncRedis(), SetClock()), Telling()
-    digest = await outbox.draft(INCIDENT, SAID)
+    outbox, link = Outbox(FakeAsyncRedis(), SetClock(), provider_box()), Telling()
+    digest = await outbox.draft(INCIDENT, SAID.canonical())
     sender = Sender(outbox, link, painted)
     await sender.sweep()
     assert (link.told, (await outbox.row(INCIDENT)).stage) == ([], "shown")
@@ -61,25 +63,27 @@ async def test_what_was_shown_is_sent_once_and_only_after_the_click() -> None:
 
 
 async def test_the_same_shown_again_is_not_sent_again() -> None:
-    outbox, link = Outbox(FakeAsyncRedis(), SetClock()), Telling()
+    outbox, link = Outbox(FakeAsyncRedis(), SetClock(), provider_box()), Telling()
     await clicked(outbox)
     await Sender(outbox, link, painted).sweep()
-    assert await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID), "U1") is Clicked.BEFORE
-    assert await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.model_copy(update={"left_out": 1})), "U1") is Clicked.SENT
+    assert await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.canonical()), "U1") is Clicked.BEFORE
+    assert (
+        await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).canonical()), "U1") is Clicked.SENT
+    )
 
 
 @pytest.mark.parametrize("dies", ["before it is sent", "after it was sent"])
 async def test_a_process_killed_between_click_and_note_leaves_it_to_the_next(dies: str) -> None:
     server, clock = FakeServer(), SetClock()
     async with FakeAsyncRedis() as theirs, provider(theirs, clock) as at:
-        first = Outbox(FakeAsyncRedis(server=server), clock)
+        first = Outbox(FakeAsyncRedis(server=server), clock, provider_box())
         await clicked(first)
         assert await first.take() == [INCIDENT]
         if dies == "after it was sent":
             row = await first.row(INCIDENT)
             assert row.at
             await at.link().tell(row.id, ticket_message(row.document, row.at))
-        after = Outbox(FakeAsyncRedis(server=server), clock)
+        after = Outbox(FakeAsyncRedis(server=server), clock, provider_box())
         sender = Sender(after, at.link(), painted)
         assert await sender.sweep() == 0
         clock.go(minutes=2)
@@ -92,7 +96,7 @@ async def test_a_process_killed_between_click_and_note_leaves_it_to_the_next(die
 
 async def test_while_the_provider_is_down_it_is_tried_less_and_less_often_and_then_arrives() -> None:
     clock = SetClock()
-    outbox, link = Outbox(FakeAsyncRedis(), clock), Telling(*(LinkAway("the intake cannot be reached") for _ in range(4)))
+    outbox, link = Outbox(FakeAsyncRedis(), clock, provider_box()), Telling(*(LinkAway("the intake cannot be reached") for _ in range(4)))
     await clicked(outbox)
     sender = Sender(outbox, link, painted)
     for tries in range(4):
@@ -110,7 +114,7 @@ async def test_while_the_provider_is_down_it_is_tried_less_and_less_often_and_th
 
 async def test_it_waits_as_long_as_the_provider_says() -> None:
     clock = SetClock()
-    outbox = Outbox(FakeAsyncRedis(), clock)
+    outbox = Outbox(FakeAsyncRedis(), clock, provider_box())
     await clicked(outbox)
     sender = Sender(outbox, Telling(LinkAway("too many", 600.0)), painted)
     await sender.sweep()
@@ -120,19 +124,19 @@ async def test_it_waits_as_long_as_the_provider_says() -> None:
 
 async def test_what_the_provider_refuses_is_said_and_may_be_sent_anew() -> None:
     clock = SetClock()
-    outbox, link = Outbox(FakeAsyncRedis(), clock), Telling(LinkRefused("the intake answers 422: hosts"))
+    outbox, link = Outbox(FakeAsyncRedis(), clock, provider_box()), Telling(LinkRefused("the intake answers 422: hosts"))
     digest = await clicked(outbox)
     await Sender(outbox, link, painted).sweep()
     assert ((row := await outbox.row(INCIDENT)).stage, row.refused) == ("refused", "the intake answers 422: hosts")
     clock.go(hours=9)
     assert await outbox.take() == []
-    assert await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID), "U1") is Clicked.SENT
+    assert await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.canonical()), "U1") is Clicked.SENT
     assert (await outbox.row(INCIDENT)).digest == digest
 
 
 async def test_the_state_is_asked_for_until_the_provider_has_closed_it() -> None:
     clock = SetClock()
-    outbox, link = Outbox(FakeAsyncRedis(), clock), Telling()
+    outbox, link = Outbox(FakeAsyncRedis(), clock, provider_box()), Telling()
     await clicked(outbox)
     sender = Sender(outbox, link, painted)
     await sender.sweep()
@@ -146,9 +150,9 @@ async def test_the_state_is_asked_for_until_the_provider_has_closed_it() -> None
 
 
 async def test_a_click_while_it_is_being_sent_stays_to_be_sent() -> None:
-    outbox = Outbox(FakeAsyncRedis(), SetClock())
+    outbox = Outbox(FakeAsyncRedis(), SetClock(), provider_box())
     await clicked(outbox)
     before = await outbox.row(INCIDENT)
-    await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.model_copy(update={"left_out": 1})), "U2")
+    await outbox.put(INCIDENT, await outbox.draft(INCIDENT, SAID.model_copy(update={"left_out": 1}).canonical()), "U2")
     await outbox.arrived(before, "inc-p1", "received", timedelta(seconds=30))
     assert (await outbox.row(INCIDENT)).stage == "waiting"

@@ -6,7 +6,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
-from bot.run.provider import intake_keys
+from bot.run.outward.provider import intake_keys
 from bot.settings import BadSettings, load
 from bot.terminal.examination.links import intake_findings, provider_findings
 from tests.support.clock import WallClock
@@ -22,8 +22,9 @@ KEY = "whsec_" + "QUJD" * 12
         ({"PROVIDER_URL": "intake.example", "PROVIDER_KEY": KEY}, "https://"),
         ({"PROVIDER_URL": "https://intake.example/intake/acme"}, "PROVIDER_KEY"),
         ({"PROVIDER_KEY": KEY}, "PROVIDER_URL"),
-        ({"INTAKE_PORT": "8443"}, "INTAKE_KEYS"),
-        ({"INTAKE_KEYS": "/etc/keys.yaml"}, "INTAKE_PORT"),
+        ({"HTTP_PORT": "8443"}, "INTAKE_KEYS"),
+        ({"INTAKE_KEYS": "/etc/keys.yaml"}, "HTTP_PORT"),
+        ({"INTAKE_PORT": "8443", "INTAKE_KEYS": "/etc/keys.yaml"}, "RACKMEDIC_INTAKE_PORT: is called RACKMEDIC_HTTP_PORT now"),
     ],
 )
 def test_half_a_line_is_refused(environ: dict[str, str], says: str) -> None:
@@ -34,7 +35,7 @@ def test_half_a_line_is_refused(environ: dict[str, str], says: str) -> None:
 def test_a_line_to_this_machine_itself_may_be_plain_and_no_line_is_the_default() -> None:
     settings = load(None, {"RACKMEDIC_PROVIDER_URL": "http://127.0.0.1:1/intake/acme", "RACKMEDIC_PROVIDER_KEY": KEY})
     assert KEY not in repr(settings)
-    assert (load(None, {}).provider_url, load(None, {}).intake_port) == ("", 0)
+    assert (load(None, {}).provider_url, load(None, {}).http_port) == ("", 0)
 
 
 def test_keys_are_read_by_tenant_old_and_new(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ async def test_the_doctor_tries_the_line_and_says_how_to_mend_it(tmp_path: Path)
             assert finding.state == state
     file = tmp_path / "keys.yaml"
     file.write_text(f"acme: [{KEY}]\n")
-    settings = load(None, {"RACKMEDIC_INTAKE_PORT": "8443", "RACKMEDIC_INTAKE_KEYS": str(file)})
+    settings = load(None, {"RACKMEDIC_HTTP_PORT": "8443", "RACKMEDIC_INTAKE_KEYS": str(file)})
     [kept] = intake_findings(settings, SITE)
     assert (kept.state, "acme (1)" in kept.says, KEY in kept.says) == ("ok", True, False)
     file.write_text("acme: [hello]")

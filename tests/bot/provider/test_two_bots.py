@@ -13,12 +13,12 @@ import pytest
 from bot.cards.provider import sending
 from bot.provider.document import MadeTicket, NothingKnown
 from bot.provider.link import ProviderLink
-from bot.provider.outbox import Outbox
 from bot.provider.sender import Sender
 from bot.slack.context import Surface
 from bot.slack.outgoing.posts import KeptMessages, PostedCards
 from bot.slack.provider.office import ProviderCards, ProviderDesk
 from bot.slack.provider.threads import TicketThreads
+from bot.store.outbox import Outbox, provider_box
 from graph.state import Incident, Item, Origin
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import WallClock
@@ -43,7 +43,7 @@ class Site:
     incident: str = ""
 
     def sender(self, link: ProviderLink) -> Sender:
-        return Sender(self.cards.outbox, link, self.cards.paint, ask_every=timedelta())
+        return Sender(self.cards.outbox, link, self.cards.paint, self.cards.say, ask_every=timedelta())
 
     def shown(self) -> str:
         rows = self.bot.slack.thread(OPS, self.thread)
@@ -75,7 +75,7 @@ async def site(made: MadeTicket | NothingKnown | list[MadeTicket] = MADE_TICKET)
 
     def dress(surface: Surface, redis: Any) -> Surface:
         kept = KeptMessages(surface.client, PostedCards(redis))
-        outbox = Outbox(redis, WallClock())
+        outbox = Outbox(redis, WallClock(), provider_box())
         found.append(ProviderCards(surface.client, kept, surface.inbox, surface.people, outbox, load_taxonomy()))
         return replace(surface, sending=ProviderDesk(surface, found[0], document_of))
 

@@ -21,7 +21,7 @@ from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
 from graph.ports import Awaited, Likely, Progress
 from graph.report import PlannedAction, Report, SharedCause, ShownOutput, ShownPicture
-from graph.state import Evidence, Hypothesis, Incident, Origin, Stats
+from graph.state import Evidence, Hypothesis, Incident, Ladder, Milestone, Origin, Stats
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, living_messages
 from tools.evidence import MemoryEvidence
@@ -66,22 +66,29 @@ class Place:
     background: Background = field(default_factory=Background)
     clock: SetClock = field(default_factory=SetClock)
     states: dict[str, Incident] = field(default_factory=dict)
+    tries: int = 3
 
     bound: Mapping[str, ChannelRow] = field(default_factory=dict)
 
     def board(self) -> SlackBoard:
         """A board as another process has it: nothing shared but Redis and Slack."""
-        client = slack_client(self.slack.bot_token, self.slack.api_url)
+        client = slack_client(self.slack.bot_token, self.slack.api_url, tries=self.tries)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
         living = ProgressCards(self.messages(), self.background, throttle=throttle)
-        return SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence, self.bound)
+        board = SlackBoard(client, self.cards, living, People(client), self.origin, self.evidence, self.bound)
+        board.reads(self.stored)
+        return board
 
     def messages(self) -> LivingMessages:
-        client = slack_client(self.slack.bot_token, self.slack.api_url)
+        client = slack_client(self.slack.bot_token, self.slack.api_url, tries=self.tries)
         messages = living_messages(client, self.redis, People(client), self.origin, self.clock, self.background)
         messages.bound = self.bound
         messages.reads(state_of=self.stored)
         return messages
+
+    def forsaken(self) -> Forsaken:
+        """The process that sweeps."""
+        return Forsaken(self.messages(), self.board().catch_up)
 
     async def stored(self, incident: str) -> Incident:
         return self.states.get(incident, Incident())
@@ -226,7 +233,7 @@ async def test_a_process_that_has_lost_its_turn_paints_over_nothing(place: Place
 async def test_what_a_dead_process_left_saying_that_it_looks_is_settled_by_whoever_sweeps(place: Place) -> None:
     await news(place.board(), 3)
     await place.background.idle()
-    sweeper = Forsaken(place.messages())
+    sweeper = place.forsaken()
     assert await sweeper.sweep() == 0  # its process may be alive
     place.clock.go(minutes=1)
     lease = await Leases(place.redis, place.clock).take("i1")
@@ -249,7 +256,7 @@ async def test_a_settled_message_that_died_over_looking_again_shows_what_was_fou
     await news(board, 3)
     await place.background.idle()
     place.clock.go(minutes=1)
-    assert await Forsaken(place.messages()).sweep() == 1
+    assert await place.forsaken().sweep() == 1
     [message] = place.said()
     assert "3 of 500" not in str(message["blocks"])
     assert "fell off the bus" in str(message["blocks"])
@@ -274,6 +281,87 @@ async def test_an_answer_to_somebody_is_a_message_below_and_the_finding_stays_ab
     above, below = place.said()
     assert "fell off the bus" in str(above["blocks"])
     assert below["text"] == "Because of Xid 79."
+
+
+async def test_an_answer_comes_although_slack_takes_no_edit_now_and_the_message_above_follows(place: Place) -> None:
+    place.states["i1"] = place.state()
+    await place.board().report("i1", place.states["i1"], REPORT)
+    await news(place.board(), 3)
+    await place.background.idle()
+    place.tries = 0
+    place.slack.rates.fail_next("chat.update", 1, 1)
+    await place.board().report("i1", asked(place), REPORT.model_copy(update={"item": "T.C.2", "reply": "Because of Xid 79."}))
+    above, below = place.said()
+    assert below["text"] == "Because of Xid 79."
+    assert "3 of 500 checks" in str(above["blocks"])
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 1
+    assert "3 of 500 checks" not in str(place.said()[0]["blocks"])
+
+
+async def test_an_answer_does_not_wait_for_whoever_paints_the_message_above(place: Place) -> None:
+    place.states["i1"] = place.state()
+    board = place.board()
+    await board.report("i1", place.states["i1"], REPORT)
+    async with place.cards.alone("i1", "living"):
+        await board.report("i1", asked(place), REPORT.model_copy(update={"item": "T.C.2", "reply": "Because of Xid 79."}))
+    assert place.said()[1]["text"] == "Because of Xid 79."
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 1
+
+
+def mended(place: Place, lifecycle: str, n: int) -> tuple[Incident, Report]:
+    """A fix passes, and later is over: what its incident is told by the nth item."""
+    fix = Ladder(
+        id="l1", label=FELL.label, target="gpu-017", proven="apr-1", waiting_for="proof", outcome="cured" if lifecycle == "closed" else ""
+    )
+    item = {"id": f"a{n}", "kind": "action_result", "incident": "i1", "at": NOW.isoformat()}
+    report = REPORT.model_copy(update={"item": f"a{n}", "reply": "It passes."})
+    state = place.state(item=item, ladders=[fix.model_dump(mode="json")], lifecycle=lifecycle, report=report.model_dump(mode="json"))
+    place.states["i1"] = state
+    return state, report
+
+
+def no_edits(place: Place, times: int) -> None:
+    """Slack takes none for so many calls, and nobody tries again by itself."""
+    place.tries = 0
+    place.slack.rates.fail_next("chat.update", times, 1)
+
+
+async def test_an_end_is_told_although_slack_takes_no_edit_now_and_its_message_follows(place: Place) -> None:
+    await place.board().report("i1", *mended(place, "watching", 1))
+    [told] = place.said()
+    no_edits(place, 2)
+    await place.board().report("i1", *mended(place, "closed", 2))
+    assert place.said()[0]["blocks"] == told["blocks"]
+    no_edits(place, 1)
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 1
+    assert place.said()[0]["blocks"] == told["blocks"], "refused once more, and not forgotten"
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 1
+    [told_anew] = place.said()
+    assert (told_anew["ts"], told_anew["blocks"] == told["blocks"]) == (told["ts"], False)
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 0
+
+
+async def test_an_edit_that_is_owed_outlives_the_next_turn(place: Place) -> None:
+    await place.board().report("i1", *mended(place, "watching", 1))
+    no_edits(place, 2)
+    await place.board().report("i1", *mended(place, "closed", 2))
+    await place.board().report("i1", asked(place, ladders=place.states["i1"]["ladders"]), REPORT.model_copy(update={"reply": "Because."}))
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 1
+
+
+async def test_an_end_whose_message_somebody_deleted_holds_nothing_back(place: Place) -> None:
+    await place.board().report("i1", *mended(place, "watching", 1))
+    [told] = place.said()
+    await slack_client(place.slack.bot_token, place.slack.api_url).chat_delete(channel=OPS, ts=told["ts"])
+    await place.board().report("i1", *mended(place, "closed", 2))
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 0
 
 
 def asked(place: Place, **more: Any) -> Incident:
@@ -326,9 +414,58 @@ async def test_numbers_are_a_picture_beside_the_answer_once(place: Place) -> Non
     answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "core temperature", "pictures": wanted})
     for _ in range(2):
         await place.board().report("i1", {**asked(place), "facts": sha}, answer)
-    (file,) = [file for message in place.said() for file in message.get("files") or []]
+    file, rows = files_in(place)
     assert (file["name"], file["mimetype"]) == ("gpu.temp.core.png", "image/png")
-    assert (place.slack.ws.files.get(file["id"]).content or b"").startswith(b"\x89PNG")
+    assert content(place, file).startswith(b"\x89PNG")
+    assert file["alt_txt"].startswith("core temperature of 1 host: 40 to 47 C")
+    assert "alt_txt" not in rows
+    assert (rows["name"], content(place, rows).splitlines()[-1].split()[0]) == ("gpu.temp.core.txt", b"gpu-018")
+
+
+def files_in(place: Place) -> list[dict[str, Any]]:
+    return [file for message in place.said() for file in message.get("files") or []]
+
+
+def content(place: Place, file: dict[str, Any]) -> bytes:
+    return place.slack.ws.files.get(file["id"]).content or b""
+
+
+async def test_a_bandwidth_that_nobody_asked_for_is_shown_once_until_another_is_measured(place: Place) -> None:
+    shown = (ShownPicture(kind="bandwidth", asked=False),)
+    for number, speed in enumerate((190.5, 190.5, 470.0)):
+        facts = [Fact("nccl1", "nccl.busbw_at", speed, host="gpu-017", attrs={"size": size << 30}) for size in (1, 8)]
+        sha = await place.evidence.put_facts("i1", facts)
+        report = REPORT.model_copy(update={"item": f"T.C.{number}", "pictures": shown})
+        await place.board().report("i1", place.state(facts=sha), report)
+    assert [file["name"] for file in files_in(place)] == ["bandwidth.png", "bandwidth.txt"] * 2
+    assert b"470" in content(place, files_in(place)[-1])
+
+
+async def test_tree_and_timeline_are_drawn_from_what_is_stored(place: Place) -> None:
+    wanted = (ShownPicture(kind="timeline"), ShownPicture(kind="walk"))
+    answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "here", "pictures": wanted})
+    said = [{"user": "U0OLGA", "text": "any news?", "at": NOW.isoformat()}]
+    walk = {"log": [["GPU.BUS.Fallen_Off_Bus", "confirmed", "Xid 79"]]}
+    await place.board().report("i1", {**asked(place), "said": said, "walk": walk, "opened_at": NOW.isoformat()}, answer)
+    assert [file["name"] for file in files_in(place)] == ["timeline.png", "timeline.txt", "tree.png", "tree.txt"]
+    assert b"olga" in content(place, files_in(place)[1]), "people are called by their names"
+
+
+async def test_the_end_of_an_incident_in_which_something_was_done_has_its_timeline_once(place: Place) -> None:
+    marks = [Milestone(at=NOW, kind=kind, says=kind).kept() for kind in ("found", "ran", "proved", "closed")]
+    for number in range(2):
+        quiet = place.state(lifecycle="closed", milestones=marks[:1] if number == 0 else marks)
+        await place.board().report("i1", quiet, REPORT.model_copy(update={"item": f"T.C.{number}"}))
+        await place.board().report("i1", quiet, REPORT.model_copy(update={"item": f"T.C.{number}"}))
+        assert len(files_in(place)) == 2 * number
+
+
+async def test_where_others_can_read_no_picture_is_posted(place: Place) -> None:
+    marks = [Milestone(at=NOW, kind="ran", says="reset").kept()]
+    await place.board().report(
+        "i7", place.state(lifecycle="closed", milestones=marks), REPORT.model_copy(update={"pictures": (ShownPicture(kind="walk"),)})
+    )
+    assert not [message for message in place.slack.messages(ACME) if message.get("files")]
 
 
 async def test_whoever_is_named_in_an_answer_is_named_as_people_are_called_and_not_mentioned(place: Place) -> None:
@@ -476,6 +613,19 @@ async def test_a_ticket_card_follows_its_owner_by_name_and_mentions_nobody(place
     assert "<@" not in str([message.get("blocks") for message in place.said()])
 
 
+async def test_a_ticket_is_taken_although_slack_takes_no_edit_now_and_its_card_follows(place: Place) -> None:
+    place.states["i1"] = place.state(**ticket())
+    await place.board().report("i1", place.states["i1"], REPORT)
+    place.states["i1"] = place.state(**ticket(state="taken", taken_by="U0ANTON"))
+    no_edits(place, 1)
+    await place.board().report("i1", place.states["i1"], Report(item="2", outcome="handed_off", reply="Taken by U0ANTON."))
+    texts = [message["text"] for message in place.said()]
+    assert ("Taken by anton." in texts, any("anton has it" in text for text in texts)) == (True, False)
+    place.clock.go(minutes=1)
+    assert await place.forsaken().sweep() == 1
+    assert any("anton has it" in message["text"] for message in place.said())
+
+
 async def test_a_hand_off_stands_although_the_evidence_cannot_be_uploaded(place: Place) -> None:
     place.slack.ws.app.scopes = frozenset({"chat:write", "channels:read", "channels:history", "users:read"})
     await place.board().report("i1", place.state(**ticket()), REPORT)
@@ -615,3 +765,14 @@ async def test_a_sign_of_a_turn_that_is_over_comes_too_late(place: Place) -> Non
     await place.board().report("i1", place.state(), REPORT)
     messages.reactions.soon(origin, "i1", "looking", before)
     assert await signs(place) == ["red_circle"]
+
+
+async def test_where_nothing_is_to_be_shown_nobody_asks_slack_who_would_see_it(place: Place) -> None:
+    """A report that is an edit and no more needs no further answer of Slack: where that had no turn, it would come again."""
+    board = place.board()
+    await board.progress(Progress("i1", "queued", "On it."))
+    await place.background.idle()
+    await board.report("i1", place.state(), REPORT)
+    [told] = place.said()
+    assert "gpu-017" in str(told["blocks"])
+    assert place.calls("conversations.info") == 1, "whoever edited the message above asked"

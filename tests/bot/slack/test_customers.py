@@ -2,26 +2,33 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.cards.buttons import OldButton
+from bot.cards.buttons import OldButton, carry
 from bot.cards.customers import inside, living
 from bot.cards.customers.view import CustomerView
-from bot.policy.channels import customers_channels
+from bot.policy.channels import NotAllowed, customers_channels
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
-from bot.slack.outgoing.customers import CustomerCards
-from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.slack.customers.telling import Telling
+from bot.slack.incoming.payloads import read_message
+from bot.slack.outgoing.customers import BoardWithCustomers, CustomerCards
+from bot.slack.outgoing.posts import KeptMessages, PostedCards, Unsettled
 from bot.slack.people import People
 from bot.store.shared import SharedMarks
-from graph.conversation.said import said_of
-from graph.state import CUSTOMER, SIDE, Incident, Origin
+from graph.conversation.intents import Intent
+from graph.conversation.said import Said, said_of
+from graph.report import Report
+from graph.state import CUSTOMER, SIDE, Incident, Item, Origin
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
+from tests.support.clock import T0, SetClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_desk import BoardOfList
 from tests.support.inventories import inventory
 from tools.inventory.hosts import ChannelRow
 
@@ -36,8 +43,9 @@ BOUND = {row.channel: row for row in SITE.channels}
 REPORT = "@rackmedic job 4711 hangs on gpu-[017-018]"
 
 
-def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
-    return replace(surface, bound=BOUND, customers=customers_channels(BOUND))
+def dress(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+    ours = replace(surface, bound=BOUND, customers=customers_channels(BOUND))
+    return replace(ours, telling=Telling(ours, PostedCards(redis), SITE, cards_of(ours, redis).view))
 
 
 def cards_of(surface: Surface, redis: FakeAsyncRedis) -> CustomerCards:
@@ -154,6 +162,19 @@ async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None
         ("reboot gpu-017 please", "Nur unsere Leute ändern etwas an einer Maschine"),
         ("show me dmesg of gpu-017", "bleibt bei unseren Leuten"),
         ("help", "Sagen Sie, was wo nicht geht"),
+        ("thanks!", "Gern geschehen"),
+        ("what's the weather in Berlin?", "Das kann ich nicht beantworten"),
+        ("hatten andere Kunden das auch?", "Das kann ich nicht beantworten"),
+        ("do we get money back for the outage?", "Das kann ich nicht beantworten"),
+        ("also look at gpu-019 please", "Eine solche Maschine von Ihnen kenne ich nicht: gpu-019"),
+        ("also look at gpu-099 please", "Eine solche Maschine von Ihnen kenne ich nicht: gpu-099"),
+        ("is gpu-017 safe to use or should I exclude it?", "Ich sehe mir Ihre Maschinen an"),
+        ("just reboot the damn thing", "Nur unsere Leute ändern etwas an einer Maschine"),
+        ("startet die Kiste einfach neu", "Nur unsere Leute ändern etwas an einer Maschine"),
+        ("third time this week", "Dass es wiederkommt, sollen unsere Leute wissen"),
+        ("das ist inakzeptabel", "Unsere Leute lesen das in ihrem Thread"),
+        ("why, and when?", "Wie lange es dauert, kann ich nicht sagen"),
+        ("liegt es an uns?", "Ich sehe mir Ihre Maschinen an"),
     ],
 )
 async def test_what_they_ask_is_answered_and_looked_at_by_nobody(bot: Behind, words: str, answered: str) -> None:
@@ -167,7 +188,38 @@ async def test_what_they_ask_is_answered_and_looked_at_by_nobody(bot: Behind, wo
     assert any(words in text for text in bot.texts(OPS))
 
 
-@pytest.mark.parametrize("words", ["can I talk to a human?", "could I speak to a person please", "kann ich mit einem Menschen sprechen?"])
+async def test_how_far_it_is_is_said_also_while_nothing_was_found_and_never_how_long(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    for times in (1, 2):
+        await bot.slack.say("carla", ACME, "@rackmedic wie ist der Stand?", thread_ts=ts)
+        await bot.settled()
+        assert len([text for text in bot.texts(ACME) if "Ich sehe mir Ihre Maschinen an" in text]) == 1 + times
+    row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
+    bot.states[incident] = Incident(id=incident, report=row)
+    await bot.slack.say("carla", ACME, "@rackmedic how long will it take?", thread_ts=ts)
+    await bot.settled()
+    assert any("Wie lange es dauert, kann ich nicht sagen" in text for text in bot.texts(ACME))
+    assert len(await bot.inbox.peek(incident)) == 1
+
+
+async def test_what_is_not_understood_and_is_no_question_is_looked_into(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    await bot.slack.say("carla", ACME, "@rackmedic der Job hängt beim Start", thread_ts=ts)
+    await bot.settled()
+    assert "der Job hängt beim Start" in [item.text for item in await bot.inbox.peek(incident)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "mit jemandem sprechen",
+        "kann ich mit einem Menschen reden",
+        "can I talk to a human?",
+        "can I talk to somebody?",
+        "could I speak to a person please",
+        "kann ich mit einem Menschen sprechen?",
+    ],
+)
 async def test_nearly_asking_for_a_person_gets_one(bot: Behind, words: str) -> None:
     incident, ts = await reported(bot)
     await bot.slack.say("carla", ACME, words, thread_ts=ts)
@@ -227,8 +279,77 @@ async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot:
     assert not [text for text in bot.texts(ACME) if "globex" in text]
     assert await bot.slack.submit("olga", view, {inside.WORDS: {inside.WORDS: "gpu-017 is repaired."}}) == {}
     await bot.settled()
-    assert any("gpu-017 is repaired." in text for text in bot.texts(ACME))
-    assert origin.thread_ts
+    assert not any("gpu-017 is repaired." in text for text in bot.texts(ACME)), "nothing goes before it was seen"
+    seen = bot.slack.view("olga")
+    assert seen
+    assert "gpu-017 is repaired." in str(seen["blocks"])
+    assert "Von unseren Leuten" in str(seen["blocks"])
+    assert await bot.slack.submit("olga", modal(bot), {}) == {}
+    await bot.settled()
+    assert [text for text in bot.texts(ACME) if "gpu-017 is repaired." in text]
+    assert bot.slack.view("olga") is None
+    assert any("Told the customer" in str(row["blocks"]) for row in bot.slack.thread(OPS, origin.thread_ts))
+
+
+async def test_whoever_goes_back_from_the_preview_finds_what_they_wrote(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    await begun(bot, incident)
+    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL), inside.TELL)
+    await bot.settled()
+    form = modal(bot)
+    await bot.slack.submit("olga", form, {inside.WORDS: {inside.WORDS: "gpu-017 is repaired."}})
+    await bot.slack.acts.close("olga", modal(bot))
+    assert modal(bot) == form
+    assert not any("repaired" in text for text in bot.texts(ACME))
+
+
+async def test_the_form_begins_with_what_their_card_says(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    await begun(bot, incident)
+    row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
+    bot.states[incident] = Incident(id=incident, report=row)
+    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL), inside.TELL)
+    await bot.settled()
+    view = bot.slack.view("olga")
+    assert view
+    [field] = [block for block in view["blocks"] if block["type"] == "input"]
+    assert "(gpu-017)" in field["element"]["initial_value"]
+    assert "noch hat es niemand" in field["element"]["initial_value"]
+
+
+async def test_what_became_a_leak_between_preview_and_click_is_not_sent(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    await begun(bot, incident)
+    await bot.slack.click("olga", message_with(bot, OPS, inside.TELL), inside.TELL)
+    await bot.settled()
+    await bot.slack.submit("olga", modal(bot), {inside.WORDS: {inside.WORDS: "Zaphod has repaired gpu-017."}})
+    bot.slack.ws.users["U0ANTON"].name = "zaphod"
+    bot.surface.people.forget("U0ANTON")
+    assert await bot.slack.submit("olga", modal(bot), {}) == {}
+    await bot.settled()
+    seen = bot.slack.view("olga")
+    assert seen
+    assert "a person (zaphod)" in str(seen["blocks"])
+    assert not any("repaired" in text for text in bot.texts(ACME))
+
+
+async def test_a_preview_that_comes_twice_is_sent_once(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    origin = await begun(bot, incident)
+    telling = bot.surface.telling
+    assert telling
+    view = {
+        "callback_id": inside.TELL_SEND,
+        "id": "V2",
+        "root_view_id": "V1",
+        "private_metadata": f'{{"incident":"{incident}","words":"Done."}}',
+    }
+    payload = {"user": {"id": "U0OLGA", "team_id": TEAM}, "view": view}
+    for _ in range(2):
+        await telling.send(payload)
+        await bot.settled()
+    assert len([text for text in bot.texts(ACME) if "Done." in text]) == 1
+    assert len([row for row in bot.slack.thread(OPS, origin.thread_ts) if "Told the customer" in str(row.get("blocks"))]) == 1
 
 
 async def test_a_guest_in_our_own_channel_cannot_tell_a_customer_anything(bot: Behind) -> None:
@@ -237,6 +358,40 @@ async def test_a_guest_in_our_own_channel_cannot_tell_a_customer_anything(bot: B
     await bot.slack.click("gus", message_with(bot, OPS, inside.TELL), inside.TELL)
     await bot.settled()
     assert bot.slack.view("gus") is None
+
+
+async def test_whoever_has_an_id_of_ours_in_another_workspace_tells_a_customer_nothing(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    origin = await begun(bot, incident)
+    telling = bot.surface.telling
+    assert telling
+    click = {
+        "user": {"id": "U0OLGA", "team_id": "T0GLOBEX"},
+        "team": {"id": TEAM},
+        "channel": {"id": OPS},
+        "container": {"thread_ts": origin.thread_ts},
+        "trigger_id": "1.2.3",
+        "actions": [{"action_id": inside.TELL, "value": carry(incident)}],
+    }
+    with pytest.raises(NotAllowed):
+        await telling.press(click)
+
+
+async def test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bot: Behind) -> None:
+    for user_team, told in (("E0GRID", False), ("", True)):
+        event = {
+            "type": "app_mention",
+            "channel": ACME,
+            "user": "U0OLGA",
+            "ts": "1700000000.000100",
+            "text": "<@U0RACKMED> help",
+            "user_team": user_team,
+        }
+        arrival = read_message({"team_id": TEAM, "event": event}, "U0RACKMED")
+        assert arrival
+        bot.surface.tasks.spawn("as_they_see", door_of(bot.surface, bot.redis)._as_they_see(arrival, BOUND[ACME]))
+        await bot.settled()
+        assert bool(bot.slack.whispers("olga")) is told
 
 
 async def test_without_an_internal_channel_nothing_is_taken() -> None:
@@ -342,3 +497,164 @@ async def test_a_customers_channel_is_served_after_it_is_shared_no_more(bot: Beh
     bot.slack.ws.channel(ACME).members.append("U0GUEST")
     incident, _ = await reported(bot, who="gus")
     assert incident
+
+
+def unsure(incident: str, **silence: Any) -> dict[str, Any]:
+    """An incident in which they were asked."""
+    report = {"item": "i", "outcome": "abstained", "questions": ["Did you see it before?"]}
+    return {"id": incident, "lifecycle": "waiting", "report": report, "silence": silence}
+
+
+async def test_who_does_not_answer_is_reminded_once_and_then_told_who_has_it(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    cards = cards_of(bot.surface, bot.redis)
+    asked = unsure(incident, since=NOON)
+    for state, told in (
+        (asked, "Ich muss mehr wissen"),
+        (unsure(incident, since=NOON, reminded=LATER), "Ihre Antworten fehlen noch"),
+        (asked | {"silence": {"since": NOON, "reminded": LATER, "handed": LATEST}, **HANDED}, "Es kam keine Antwort"),
+        (asked | {"silence": {"since": NOON, "reminded": LATER, "handed": LATEST}, **TAKEN}, "Jemand von unseren Leuten hat es"),
+    ):
+        before = len(bot.texts(ACME))
+        for _ in range(2):
+            await cards.paint(incident, Incident(**state))  # type: ignore[typeddict-item]  # as read from the store
+        new = [row for row in bot.texts(ACME)[before:] if told in row]
+        assert len(new) == 1, told
+    assert "Es kam keine Antwort" in living_card(bot)
+
+
+NOON, LATER, LATEST = "2026-05-20T12:00:00Z", "2026-05-20T16:00:00Z", "2026-05-21T12:00:00Z"
+HANDED = {"lifecycle": "handed_off", "ticket": {"state": "open"}}
+TAKEN = {"lifecycle": "handed_off", "ticket": {"state": "taken", "taken_by": "U0OLGA"}}
+
+
+def living_card(bot: Behind) -> str:
+    """Their one message, as it is now."""
+    rows = [row for row in bot.slack.messages(ACME) if row.get("metadata", {}).get("event_type") == "rackmedic_customer"]
+    return str(rows[-1]["blocks"])
+
+
+async def test_who_takes_it_back_is_noted_once_and_writing_again_takes_it_up(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    await begun(bot, incident)
+    bot.states[incident] = healthy(incident)
+    await cards_of(bot.surface, bot.redis).paint(incident)
+    await bot.slack.click("carla", message_with(bot, ACME, living.WITHDRAW), living.WITHDRAW)
+    await bot.settled()
+    [_, item] = await bot.inbox.peek(incident)
+    assert (item.kind, item.data) == ("timer", {"why": "withdrawn"})
+    assert len([text for text in bot.texts(OPS) if "took their report back" in text]) == 1
+    assert "Sie haben es zurückgenommen" in living_card(bot)
+    await bot.slack.say("carla", ACME, "@rackmedic der Job 4711 hängt wieder", thread_ts=ts)
+    await bot.settled()
+    cards = cards_of(bot.surface, bot.redis)
+    await cards.home((await bot.inbox.peek(incident))[-1])
+    await cards.paint(incident)
+    assert "zurückgenommen" not in living_card(bot)
+
+
+@pytest.mark.parametrize("words", ["never mind, we don't need it", "hat sich erledigt, brauchen wir nicht"])
+async def test_who_takes_it_back_in_words_is_told_how_to_take_it_up_again(bot: Behind, words: str) -> None:
+    incident, ts = await reported(bot)
+    await begun(bot, incident)
+    for _ in range(2):
+        await bot.slack.say("carla", ACME, f"@rackmedic {words}", thread_ts=ts)
+        await bot.settled()
+    items = (await bot.inbox.peek(incident))[1:]
+    assert {(item.kind, item.data["why"]) for item in items} == {("timer", "withdrawn")}
+    assert any("Schreiben Sie hier, was nicht geht" in text for text in bot.texts(ACME))
+    assert any("took their report back" in text for text in bot.texts(OPS))
+    assert any(words in text for text in bot.texts(OPS))
+
+
+async def test_why_and_when_are_both_answered(bot: Behind) -> None:
+    incident, ts = await reported(bot)
+    row: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus", "hosts": ["gpu-017"]}]}
+    bot.states[incident] = Incident(id=incident, report=row)
+    before = len(bot.texts(ACME))
+    await bot.slack.say("carla", ACME, "@rackmedic warum, und wann?", thread_ts=ts)
+    await bot.settled()
+    [said] = bot.texts(ACME)[before:]
+    assert "Deswegen" in said
+    assert "noch hat es niemand" in said
+    assert "Wie lange es dauert" in said
+
+
+async def test_who_takes_it_back_by_a_button_and_takes_it_up_by_one_has_it_taken_up(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    await begun(bot, incident)
+    bot.states[incident] = healthy(incident)
+    cards = cards_of(bot.surface, bot.redis)
+    await cards.paint(incident)
+    for button in (living.WITHDRAW, living.BROKEN):
+        await bot.slack.click("carla", message_with(bot, ACME, button), button)
+        await bot.settled()
+    await cards.home((await bot.inbox.peek(incident))[-1])
+    await cards.paint(incident)
+    assert "zurückgenommen" not in living_card(bot)
+    assert message_with(bot, ACME, living.WITHDRAW)
+
+
+def looked(incident: str, item: str, intent: Intent = Intent.STILL_BROKEN, **more: Any) -> Incident:
+    """After the turn of an item of theirs in which nothing was found."""
+    told = Said(intent=intent)
+    row = Item(id=item, kind=told.kind, incident=incident, at=T0, data={**told.data(), SIDE: CUSTOMER}).model_dump(mode="json")
+    return Incident(**{**healthy(incident), "item": row, **more})  # type: ignore[typeddict-item]  # as read from the store
+
+
+async def test_each_look_that_they_asked_for_is_answered_once_also_where_nothing_changed(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    cards = cards_of(bot.surface, bot.redis)
+    await cards.paint(incident, looked(incident, "one"))
+    for item, intent, told in (
+        ("two", Intent.STILL_BROKEN, "nichts Neues gefunden"),
+        ("three", Intent.FIXED, "es steht wie zuvor"),
+        ("four", Intent.STILL_BROKEN, "nichts Neues gefunden"),
+    ):
+        before = len(bot.texts(ACME))
+        stored = looked(incident, item, intent)
+
+        async def state_of(_: str, stored: Incident = stored) -> Incident:
+            return stored
+
+        cards.reads(state_of=state_of)
+        for _ in range(2):
+            await cards.paint(incident, stored)
+            await cards.paint(incident)
+        assert [told in text for text in bot.texts(ACME)[before:]] == [True]
+
+
+async def test_a_thread_of_theirs_that_is_gone_holds_up_nothing_of_ours(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    cards, ours, unsettled = cards_of(bot.surface, bot.redis), BoardOfList(), Unsettled(bot.redis, SetClock())
+    for method in ("chat.update", "chat.postMessage"):
+        bot.slack.api.refuse[method] = "thread_not_found"
+    board = BoardWithCustomers(ours, cards, unsettled)
+    await board.report(incident, looked(incident, "one"), Report(item="one", outcome="diagnosed"))
+    assert ours.posted == ["one"]
+    assert await unsettled.quiet(timedelta()) == [incident]
+
+
+async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_proved_anew(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    cards = cards_of(bot.surface, bot.redis)
+    cured = {"id": "l", "label": "GPU.BUS.Fallen_Off_Bus", "target": "gpu-017", "outcome": "cured"}
+    proved: dict[str, Any] = {"ladders": [cured], "lifecycle": "watching"}
+    fault: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": cured["label"], "hosts": ["gpu-017"]}]}
+    await cards.paint(incident, looked(incident, "one", **proved, report=fault))
+    before = len(bot.texts(ACME))
+    await cards.paint(incident, looked(incident, "two", **proved))
+    [said] = bot.texts(ACME)[before:]
+    assert "nichts Neues gefunden" in said
+    await bot.slack.click("carla", message_with(bot, ACME, living.PERSON), living.PERSON)
+    await bot.settled()
+    assert (await bot.inbox.peek(incident))[-1].kind == "hand_off"
+
+
+async def test_a_person_who_was_asked_for_is_no_look(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    cards = cards_of(bot.surface, bot.redis)
+    await cards.paint(incident, looked(incident, "one"))
+    before = len(bot.texts(ACME))
+    await cards.paint(incident, looked(incident, "two", Intent.HAND_OFF))
+    assert bot.texts(ACME)[before:] == []

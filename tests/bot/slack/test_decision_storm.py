@@ -123,7 +123,7 @@ class Storm:
             self.ledger.of_incident,
             self.origin_of,
             bound,
-            lambda _: "S0GPUAPPR",
+            lambda _at, _sets: "S0GPUAPPR",
             MemoryEvidence(),
             clock,
             dry_run=nothing,

@@ -7,9 +7,10 @@ from slack_sdk.errors import SlackApiError
 
 from bot.refusal import Refusal
 from bot.slack.client import slack_client
-from bot.slack.incoming.socket import let_in, listening
+from bot.slack.incoming.socket import TRIES, connected, let_in, listening
 from bot.slack.installation import Installation, NotInstalled, SlackAway, installation
 from bot.slack.manifest import SCOPES, manifest
+from bot.slack.pace import SlackCrowded
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.fakes_bot import slack_side
 
@@ -65,3 +66,28 @@ async def test_a_front_end_that_starts_while_slack_has_no_turn_for_it_waits() ->
         with pytest.raises(SlackApiError, match="account_inactive"):
             await let_in(once, pause=pause)
         assert len(paused) == 2
+
+
+class CrowdedDoor:
+    """Takes nobody so often."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.tried = times, 0
+
+    async def connect_async(self) -> None:
+        self.tried += 1
+        if self.tried <= self.times:
+            raise SlackCrowded
+
+
+async def test_a_front_end_waits_for_its_connection_too_while_slack_has_no_turn_for_it() -> None:
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+
+    door = CrowdedDoor(3)
+    await connected(door, pause=pause)
+    assert (door.tried, len(waits)) == (4, 3)
+    with pytest.raises(Refusal, match="RACKMEDIC_SLACK_API_URL: Slack cannot be reached"):
+        await connected(CrowdedDoor(TRIES + 1), pause=pause)

@@ -19,7 +19,7 @@ from bot.slack.incoming.messages import hear
 from bot.slack.incoming.payloads import read_message
 from graph.conversation.said import said_of
 from graph.report import Report
-from graph.state import Hypothesis, Incident
+from graph.state import Hypothesis, Incident, Origin
 from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
 from tools.inventory.hosts import ChannelRow
 from tools.inventory.nearest import UnknownName
@@ -644,6 +644,33 @@ async def test_the_closing_form_opens_without_a_ticket(bot: Behind) -> None:
     assert (await bot.inbox.peek(incident))[-1].kind == "close"
 
 
+class Writing:
+    """Whoever writes incidents down."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, str, str]] = []
+
+    def begin(self, incident: str, place: Origin) -> None:
+        self.begun.append((incident, place.channel, place.user))
+
+
+async def test_an_incident_is_written_down_into_its_own_thread_for_who_may_press() -> None:
+    writing = Writing()
+    async with slack_side(lambda surface, _: replace(surface, writing=writing)) as bot:
+        incident, card = await ticketed(bot)
+        await bot.slack.click("anton", card, ticket.REPORT)
+        await bot.settled()
+        assert writing.begun == [(incident, OPS, "U0ANTON")]
+        assert len(await bot.inbox.peek(incident)) == 1, "it is no turn"
+
+
+async def test_where_nothing_is_written_down_the_button_says_so(bot: Behind) -> None:
+    _, card = await ticketed(bot)
+    await bot.slack.click("anton", card, ticket.REPORT)
+    await bot.settled()
+    assert "Nothing is written down here" in str(bot.slack.whispers("anton"))
+
+
 async def test_a_closed_ticket_is_not_taken_from_an_old_card(bot: Behind) -> None:
     incident, card = await ticketed(bot, state="resolved")
     await bot.slack.click("anton", card, ticket.TAKE)
@@ -696,6 +723,17 @@ async def test_home_shows_incidents_to_operators_and_a_sentence_to_guests(bot: B
     assert "full members" in str(bot.slack.home("gus"))
 
 
+async def test_home_names_the_operators_channel_that_others_read_by_now(bot: Behind) -> None:
+    await bot.slack.open_home("olga")
+    await bot.slack.wait_for(lambda: bot.slack.home("olga"))
+    assert "I answer nothing there" not in str(bot.slack.home("olga"))
+    bot.slack.share(OPS)
+    await bot.settled()
+    await bot.slack.open_home("olga")
+    await bot.slack.wait_for(lambda: "I answer nothing there" in str(bot.slack.home("olga")))
+    assert f"<#{OPS}> is read by another organisation" in str(bot.slack.home("olga"))
+
+
 async def test_our_own_mistake_is_not_acked_and_said_with_a_reference(bot: Behind) -> None:
     root = await bot.slack.say("olga", OPS, "job 4711 hangs")
     await bot.settled()
@@ -708,3 +746,11 @@ async def test_our_own_mistake_is_not_acked_and_said_with_a_reference(bot: Behin
     [said] = bot.texts(OPS)
     assert "Internal error" in said
     assert {row["event"] for row in logs} == {"listeners.bug"}
+
+
+async def test_the_home_tab_has_the_fleet_at_a_glance() -> None:
+    async with slack_side(lambda surface, _: replace(surface, groups={"train": HOSTS})) as bot:
+        await bot.slack.open_home("olga")
+        await bot.slack.wait_for(lambda: bot.slack.home("olga"))
+        view = str(bot.slack.home("olga"))
+        assert f"{len(HOSTS)} hosts · in no open incident" in view

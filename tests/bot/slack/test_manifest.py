@@ -56,3 +56,13 @@ def test_its_conversation_is_one_that_new_apps_may_have() -> None:
     made = manifest.manifest()
     assert App.from_manifest(made).view == "agent"
     assert 0 < len(made["features"]["agent_view"]["agent_description"]) <= 300
+
+
+def test_for_http_mode_everything_is_sent_to_one_address_and_nothing_else_changes() -> None:
+    url = "https://rackmedic.example.com/slack/events"
+    made, socket = manifest.manifest(url), manifest.manifest()
+    settings = made["settings"]
+    assert settings["event_subscriptions"]["request_url"] == settings["interactivity"]["request_url"] == url
+    assert (settings["socket_mode_enabled"], made["features"]["slash_commands"][0]["url"]) == (False, url)
+    assert made["oauth_config"] == socket["oauth_config"]
+    assert "request_url" not in str(socket)

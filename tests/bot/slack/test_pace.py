@@ -14,7 +14,7 @@ async def call(gate: Gate, tier: Tier) -> float:
         await gate.turn()
         if not (after := tier.wait()):
             return asyncio.get_running_loop().time()
-        gate.rest(after)
+        await gate.rest(after)
 
 
 def test_nobody_waits_while_slack_refuses_nothing() -> None:
@@ -40,7 +40,7 @@ def test_a_hundred_cards_are_repainted_within_a_minute_of_a_tier_that_takes_fift
 def test_cards_with_buttons_go_before_what_only_tells() -> None:
     async def story() -> None:
         gate, order = Gate(60), list[Urgency]()
-        gate.rest(1)
+        await gate.rest(1)
 
         async def one(how: Urgency) -> None:
             with urgent(how):
@@ -58,7 +58,7 @@ def test_cards_with_buttons_go_before_what_only_tells() -> None:
 def test_what_slack_said_is_kept_by_all_who_call_the_method() -> None:
     async def story() -> None:
         gate = Gate(60)
-        gate.rest(9)
+        await gate.rest(9)
         await asyncio.gather(gate.turn(), gate.turn())
         assert asyncio.get_running_loop().time() == 10.0
 
@@ -68,7 +68,7 @@ def test_what_slack_said_is_kept_by_all_who_call_the_method() -> None:
 def test_whoever_would_wait_for_too_long_is_told_so_and_takes_no_turn() -> None:
     async def story() -> None:
         gate = Gate(60)
-        gate.rest(LONGEST + 10)
+        await gate.rest(LONGEST + 10)
         with pytest.raises(SlackCrowded):
             await gate.turn()
         assert asyncio.get_running_loop().time() == LONGEST
@@ -83,3 +83,53 @@ def test_posting_is_counted_by_channel_and_everything_else_is_not() -> None:
     pace = Pace()
     assert pace.of("chat.postMessage", "C1") is not pace.of("chat.postMessage", "C2")
     assert pace.of("chat.update", "C1") is pace.of("chat.update", "C2")
+
+
+class OneRow:
+    """`CallTurns` of several gates of one loop, by its time."""
+
+    def __init__(self) -> None:
+        self.free: dict[str, float] = {}
+
+    async def crowded(self, name: str) -> bool:
+        return self.free.get(name, -1.0) >= asyncio.get_running_loop().time()
+
+    async def take(self, name: str, each: float) -> float:
+        now = asyncio.get_running_loop().time()
+        turn = max(now, self.free.get(name, 0.0))
+        self.free[name] = turn + each
+        return turn - now
+
+    async def rest(self, name: str, seconds: float, each: float) -> None:
+        self.free[name] = max(self.free.get(name, 0.0), asyncio.get_running_loop().time() + seconds)
+
+
+async def _of_four(others: OneRow | None) -> tuple[int, float]:
+    """How many of two hundred calls of four processes were refused, and when the last came through."""
+    tier = Tier(50)
+    gates = [Gate(50, longest=300, name="chat.update", others=others) for _ in range(4)]
+    done = await asyncio.gather(*(call(gates[n % 4], tier) for n in range(200)))
+    return tier.refused, max(done)
+
+
+def test_four_processes_that_share_their_turns_are_refused_no_more_than_one() -> None:
+    async def story() -> None:
+        alone, _ = await _of_four(None)
+        at = asyncio.get_running_loop().time()
+        shared, last = await _of_four(OneRow())
+        assert shared <= 160  # those that were on their way when the first of them was refused, and few more
+        assert alone >= shared + 150
+        assert last - at <= 185.0
+
+    virtually(story())
+
+
+def test_one_process_hears_that_another_was_refused() -> None:
+    async def story() -> None:
+        row = OneRow()
+        one, other = (Gate(60, name="chat.update", others=row) for _ in range(2))
+        await one.rest(9)
+        await other.turn()
+        assert asyncio.get_running_loop().time() == 9.0
+
+    virtually(story())

@@ -4,13 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from redis.asyncio import Redis
 
 from bot.slack.client import slack_client
 from bot.slack.people import FRESH, REMEMBER, CannotTell, People
+from bot.store.keys import Names
+from bot.store.shared import SharedMarks
 from deploy.sandbox.slack import SlackSandbox
+
+pytest_plugins = ("tests.support.fixtures_redis",)
 
 GROUP, TEAM = "S0GPUAPPR", "T0RACK"
 ASKED = "usergroups.users.list"
+INFO, CHANNEL = "conversations.info", "C0GPUINC"
 
 
 class Seconds:
@@ -69,3 +75,39 @@ async def test_a_slack_that_does_not_say_refuses_all_who_asked_and_is_asked_agai
     assert [type(one) for one in told] == [CannotTell] * 5
     del slack.api.refuse[ASKED]
     assert await people.members(GROUP)
+
+
+async def test_one_answer_about_a_channel_serves_processes_that_were_just_started(slack: SlackSandbox, redis: Redis) -> None:
+    for _ in range(20):  # each killed as soon as it knew
+        people = People(slack_client(slack.bot_token, slack.api_url), marks=SharedMarks(redis))
+        assert not await people.shared(CHANNEL)
+    assert slack.api.calls[INFO] == 1
+
+
+async def test_an_answer_of_another_process_is_as_old_as_it_was_there(slack: SlackSandbox, redis: Redis) -> None:
+    clock = Seconds()
+    people = People(slack_client(slack.bot_token, slack.api_url), seconds=clock, marks=SharedMarks(redis))
+    assert not await people.shared(CHANNEL)
+    key = Names().shared(CHANNEL)
+    await redis.pexpire(key, 1000)  # 59 seconds have passed
+    later = People(slack_client(slack.bot_token, slack.api_url), seconds=clock, marks=SharedMarks(redis))
+    assert not await later.shared(CHANNEL)
+    await redis.delete(key)  # and now 60
+    clock.now += 2
+    assert not await later.shared(CHANNEL)
+    assert slack.api.calls[INFO] == 2
+
+
+async def test_an_answer_that_was_under_way_does_not_hide_that_a_channel_turned_shared(slack: SlackSandbox, redis: Redis) -> None:
+    marks = SharedMarks(redis)
+    await marks.set(CHANNEL)
+    await marks.told(CHANNEL, shared=False)
+    assert await People(slack_client(slack.bot_token, slack.api_url), marks=marks).shared(CHANNEL)
+    assert slack.api.calls[INFO] == 0
+
+
+@pytest.mark.parametrize("word", ["", "1", "no", "\0"])
+async def test_a_word_about_a_channel_that_none_of_us_wrote_is_asked_anew(slack: SlackSandbox, redis: Redis, word: str) -> None:
+    await redis.set(Names().shared(CHANNEL), word)
+    slack.share(CHANNEL)
+    assert await People(slack_client(slack.bot_token, slack.api_url), marks=SharedMarks(redis)).shared(CHANNEL)

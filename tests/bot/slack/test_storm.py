@@ -14,6 +14,6 @@ async def test_a_hundred_mentions_in_one_moment_are_stored_at_their_first_delive
             )
         await bot.slack.quiet()
         counts = bot.slack.hub.counts
-        assert counts["acked"] == counts["events_api"]  # nothing was sent twice
+        assert not counts["timeouts"]  # nothing was sent twice
         assert len({item.id for item in await bot.items()}) == MOST
         assert bot.slack.api.calls["users.info"] == 1  # who all of them are was asked once

@@ -1,19 +1,31 @@
-"""Over their share a customer is told so in their own thread and language, once for each thing that waits."""
+"""Over their share a customer is told so in their own thread and language, once for each thing that waits; our own people see that something waits, and
+let it in."""
 
+import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
+from fakeredis import FakeAsyncRedis
 
+from bot.cards.customers.waits import LET_IN, WHY
 from bot.policy.shares import Limit, Over, Share
+from bot.slack.context import Surface
 from bot.slack.outgoing.waiting import CustomerWaits
+from bot.store.share_waits import ShareWaits
 from tests.bot.slack.test_customers import cards_of, door_of, dress, reported
-from tests.support.clock import T0
-from tests.support.fakes_bot import ACME, OPS, Behind, slack_side
+from tests.support.clock import T0, WallClock
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+
+
+def listing(surface: Surface, redis: FakeAsyncRedis) -> Surface:
+    """The Slack side that sees what waits."""
+    return replace(dress(surface, redis), waits=ShareWaits(redis, WallClock()))
 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dress, door_of=door_of) as behind:
+    async with slack_side(listing, door_of=door_of) as behind:
         yield behind
 
 
@@ -40,3 +52,103 @@ async def test_that_the_budget_is_used_up_is_said_once_an_incident_and_day(bot: 
     for id_ in ("one", "two"):
         await waiting.tell(origin, item.model_copy(update={"id": id_}), Over(Limit.MODEL, T0, waits=False), Share())
     assert len([row for row in bot.slack.thread(ACME, thread) if "Budget" in str(row["text"])]) == 1
+
+
+# -- what our own people see, and do ----------------------------------------------------------------------------------
+
+
+async def storm(bot: Behind, count: int) -> list[str]:
+    """Reports of acme's over their share, the oldest first."""
+    waits = bot.surface.waits
+    assert waits
+    incidents = [(await reported(bot, f"@rackmedic job {4711 + n} hangs on gpu-017"))[0] for n in range(count)]
+    for incident in incidents:
+        await waits.note("acme", incident, Over(Limit.MENTIONS, T0))
+    bot.woken.clear()
+    return incidents
+
+
+async def home_of(bot: Behind, user: str) -> str:
+    await bot.slack.open_home(user)
+    await bot.settled()
+    await bot.slack.wait_for(lambda: bot.slack.home(user))
+    return json.dumps(bot.slack.home(user), ensure_ascii=False)
+
+
+async def press_at_home(bot: Behind, user: str) -> str:
+    """On the tab as it was drawn last."""
+    await bot.slack.click_view(user, str((bot.slack.home(user) or {})["id"]), LET_IN)
+    await bot.settled()
+    return json.dumps(bot.slack.home(user), ensure_ascii=False)
+
+
+async def test_a_storm_of_a_customer_is_one_line_on_the_home_tab_and_hides_nothing(bot: Behind) -> None:
+    incidents = await storm(bot, 3)
+    ours = await bot.slack.say("olga", OPS, "@rackmedic job 99 hangs on gpu-019")
+    await bot.settled()
+    shown = await home_of(bot, "olga")
+    assert shown.count("*acme*: 3 reports wait, the oldest since") == 1
+    assert "job 4711 hangs on gpu-017" in shown
+    assert "used up; it goes on by itself at 03:10:00 UTC" in shown
+    assert shown.count(LET_IN) == 1
+    mine = await bot.inbox.find(TEAM, OPS, ours)
+    assert mine
+    assert mine in shown
+    assert not [incident for incident in incidents[1:] if incident in shown]
+
+
+async def test_where_only_a_report_waits_the_list_does_not_say_that_nothing_is_open(bot: Behind) -> None:
+    [incident] = await storm(bot, 1)
+    answer = str((await bot.slack.command("olga", OPS, "/rackmedic", "status")).payload)
+    assert "*acme*: 1 report waits since" in answer
+    assert "Nothing is open" not in answer
+    assert incident in answer
+    assert bot.surface.waits
+    await bot.surface.waits.begun("acme", incident)
+    assert "report waits" not in str((await bot.slack.command("olga", OPS, "/rackmedic", "status")).payload)
+
+
+async def test_one_of_ours_lets_the_oldest_in_from_the_home_tab(bot: Behind) -> None:
+    first, second = await storm(bot, 2)
+    await home_of(bot, "olga")
+    assert "The report of acme begins now" in await press_at_home(bot, "olga")
+    assert bot.woken == [first]
+    assert bot.surface.waits
+    assert [await bot.surface.waits.is_let_in(one) for one in (first, second)] == [True, False]
+    await bot.surface.waits.begun("acme", first)
+    await home_of(bot, "olga")
+    await bot.surface.waits.begun("acme", second)
+    assert "That report waits no more" in await press_at_home(bot, "olga")
+    assert bot.woken == [first]
+
+
+async def test_and_below_what_a_mention_lists_in_the_channel(bot: Behind) -> None:
+    [incident] = await storm(bot, 1)
+    thread = await bot.slack.say("olga", OPS, "@rackmedic status")
+    await bot.settled()
+    [listed] = [row for row in bot.slack.thread(OPS, thread) if row.get("bot_id")]
+    await bot.slack.click("anton", str(listed["ts"]), LET_IN)
+    await bot.settled()
+    assert bot.woken == [incident]
+    assert any("begins now" in str(row["text"]) for row in bot.slack.thread(OPS, thread, "anton"))
+
+
+async def test_nobody_of_a_customer_no_guest_and_no_stranger_lets_anything_in(bot: Behind) -> None:
+    [incident] = await storm(bot, 1)
+    thread = await bot.slack.say("olga", OPS, "@rackmedic status")
+    await bot.settled()
+    [listed] = [row for row in bot.slack.thread(OPS, thread) if row.get("bot_id")]
+    bot.slack.ws.channel(OPS).members.extend(bot.slack.ws.user(who).id for who in ("gus", "carla"))
+    for who in ("gus", "carla"):
+        await bot.slack.click(who, str(listed["ts"]), LET_IN)
+        await bot.settled()
+    bot.slack.share(OPS)
+    await bot.slack.click("olga", str(listed["ts"]), LET_IN)
+    await bot.settled()
+    assert bot.woken == []
+    assert bot.surface.waits
+    assert not await bot.surface.waits.is_let_in(incident)
+
+
+def test_every_limit_has_its_words() -> None:
+    assert set(WHY) == set(Limit)

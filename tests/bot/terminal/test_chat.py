@@ -1,5 +1,6 @@
-"""`rackmedic chat`: a thread in a terminal, here as a script pipes it in."""
+"""`rackmedic chat`: a thread in a terminal, here as a script pipes it in; over a simulated cluster its fixes are decided too."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_it_diagnoses_and_then_talks_about_it(case: str) -> None:
         "host_state · no check",
         "recheck · 44 checks on gpu-[001-002]",
     ]
-    assert "Nothing is approved here" in ran.stderr
+    assert "Simulated: no machine is real" in ran.stderr
 
 
 def test_a_log_is_handed_in_and_a_slip_loses_nothing(case: str, tmp_path: Path) -> None:
@@ -40,14 +41,103 @@ def test_a_log_is_handed_in_and_a_slip_loses_nothing(case: str, tmp_path: Path) 
     said = f"/attach {tmp_path}/absent.log\n/atach x\n/attach {tmp_path}/rank3.log\n/help\n/quit\nnever said\n"
     ran = rackmedic("chat", "--sandbox", case, "--as", "priya", stdin=said)
     assert ran.returncode == 0
-    assert "absent.log: No such file" in ran.stderr
+    assert f"/attach {tmp_path}/absent.log: No such file" in ran.stderr
     assert "/atach is none of /attach FILE, /help, /quit" in ran.stderr
     assert "hand in a log" in ran.stderr
     assert "priya  here is rank3.log" in ran.stdout
     assert "never said" not in ran.stdout
 
 
-def test_an_approval_is_none(case: str) -> None:
-    ran = rackmedic("chat", "--sandbox", case, stdin="approve\n")
-    assert "put up" not in ran.stdout
+def case_of(tmp_path: Path, fault: str) -> str:
+    """Two nodes, one of them with this fault of a GPU."""
+    file = tmp_path / f"{fault}.yaml"
+    file.write_text(
+        f'profile: dgx-h100-8\nnodes: [gpu-001, gpu-002]\nticket: {{text: "training on gpu-001 and gpu-002 is slow"}}\n'
+        f"faults: [{{id: {fault}, node: gpu-002, gpu: 5}}]\n"
+    )
+    return str(file)
+
+
+def test_a_fix_is_approved_runs_is_proved_and_proved_again_later(tmp_path: Path) -> None:
+    ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G17"), stdin="@priya approve 1\n@priya: status\n/wait 3h\n@priya approve 1\n")
+    assert ran.returncode == 0
+    for line in (
+        "[1] ✋ Approve? Reset locked and application clocks",
+        "    0 of 1 approval · decide until 03:25:00 UTC · digest ",
+        "    say `@priya approve 1` or `@priya reject 1 WHY`; @priya and @anton may",
+        "[1] 🔧 Running: Reset locked and application clocks",
+        "[1] ✅ Passes now:",
+        "State: watching",
+        "[1] ✅ Cured:",
+    ):
+        assert line in ran.stdout
+    assert "priya  status" in ran.stdout
+    assert "It was decided before; nothing was changed now." in ran.stderr
+
+
+def test_what_destroys_work_takes_two_people_who_may(tmp_path: Path) -> None:
+    """The customer, the guest, who left, whoever is on call and nobody at all have no vote, and one approver has one."""
+    said = [f"@{name} approve 1" for name in ("olga", "carla", "gus", "lena", "bob", "priya", "priya", "anton")]
+    ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "S18"), "--json", stdin="\n".join(["approve 1", *said]) + "\n")
+    told = json.loads(ran.stdout)
+    assert told["schema"] == 1
+    [row] = told["decisions"]
+    assert (row["remedy"], row["risk"], row["quorum"], row["state"], row["outcome"]) == (
+        "kill_gpu_process", "destructive", 2, "done", "passes_now",
+    )  # fmt: skip
+    assert sorted((vote["by"], vote["verdict"]) for vote in row["votes"]) == [("anton", "approve"), ("priya", "approve")]
+    refused = [line.removeprefix("rackmedic: ") for line in ran.stderr.splitlines() if line.startswith("rackmedic: ")]
+    assert [line.split(";")[0][:40] for line in refused] == [
+        "there is no 'you' here",
+        "You are not among the approvers of this ",
+        *["I answer full members of this workspace "] * 3,
+        "there is no 'bob' here",
+        "Your vote on this action counts already.",
+    ]
+
+
+def test_a_drain_leads_to_the_next_step_and_a_rejection_ends_it(tmp_path: Path) -> None:
+    said = "@anton approve 1\n@priya reject 2\n@priya reject 2 the node is wanted tonight\n@priya approve 7\napprove 1 if it is idle\n"
+    ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G07"), stdin=said)
+    assert "[1] ✅ Done: Drain gpu-002" in ran.stdout
+    assert "[2] ✋ Approve? Reboot the node · gpu-002 · destructive" in ran.stdout
+    assert "[2] 🚫 Rejected: Reboot the node" in ran.stdout
+    assert "the node is wanted tonight" in ran.stdout
+    assert "Running: Reboot" not in ran.stdout
+    assert "rackmedic: say why: @priya reject 2" in ran.stderr
+    assert "rackmedic: there is no [7]; there are [1] to [2]" in ran.stderr
+    assert "you  approve 1 if it is idle" in ran.stdout  # a condition is no approval: it is said in the thread, which decides nothing
+
+
+def test_a_decision_that_nobody_makes_expires_by_the_clock_of_the_case(tmp_path: Path) -> None:
+    ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G17"), stdin="/wait soon\n/wait 20m\n@priya approve 1\n")
+    assert "rackmedic: say how long: /wait 30m" in ran.stderr
+    assert "[1] ⌛ Expired: Reset locked" in ran.stdout
+    assert "It was decided before; nothing was changed now. It is expired." in ran.stderr
+    assert "Running" not in ran.stdout
+
+
+def test_without_a_simulated_cluster_an_approval_is_refused_and_told_where(tmp_path: Path) -> None:
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text("groups: {train: {hosts: gpu-001, sku: dgx-h100-8}}\n")
+    ran = rackmedic("chat", "our run.py raises KeyError", "-i", str(inventory), stdin="approve 1\n@anton approve 1\n/wait 1h\n")
+    assert (
+        ran.stderr.count("rackmedic: Nothing is approved here: a terminal proves nobody's identity. Approve in the incident's thread") == 2
+    )
+    assert "rackmedic: /wait is none of /attach FILE, /help, /quit" in ran.stderr
     assert "approved" not in ran.stdout.casefold()
+
+
+def test_help_and_completion_teach_it(tmp_path: Path) -> None:
+    assert "@priya approve 1" in rackmedic("chat", "--help").stdout
+    ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G17"), stdin="/help\n")
+    assert "  @priya reject 1 WHY  the same, against it" in ran.stderr
+
+
+def test_what_is_wrong_may_be_the_first_line_that_is_piped_in() -> None:
+    ran = rackmedic("chat", stdin="our run.py raises KeyError: 'labels'\nwhy?\n")
+    assert ran.returncode == 0
+    assert "you  why?" in ran.stdout
+    nothing = rackmedic("chat", stdin="")
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "say what is wrong" in nothing.stderr

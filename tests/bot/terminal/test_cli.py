@@ -1,7 +1,9 @@
 """The terminal: what scripts rely on, and what people are told. As processes where that is the point: pipes, signals, starting up."""
 
 import asyncio
+import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -140,9 +142,9 @@ def test_a_narrow_terminal_shows_a_row_as_a_paragraph(table: str) -> None:
 def test_nothing_is_cut_or_wrapped_where_it_is_piped_and_a_label_never() -> None:
     words = ("classify", "NCCL WARN ibv_reg_mr failed with error Cannot allocate memory; ulimit -l 64")
     labels = [row["label"] for row in json.loads(rackmedic(*words, "--json").stdout)["labels"]]
-    for columns in ("", "80"):
-        shown = rackmedic(*words, environ={"COLUMNS": columns}).stdout
-        assert [label for label in labels if label not in shown] == []
+    whole = rackmedic(*words, environ={"COLUMNS": ""}).stdout
+    assert [label for label in labels if label not in whole] == []
+    assert [columns for columns in ("80", "40", "20") if rackmedic(*words, environ={"COLUMNS": columns}).stdout != whole] == []
     ran = rackmedic_process("remedies", environ={"COLUMNS": ""})
     rows = json.loads(rackmedic("remedies", "--json").stdout)["items"]
     assert [row["does"] for row in rows if not any(row["does"] in line for line in ran.stdout.splitlines())] == []
@@ -158,6 +160,12 @@ def test_without_an_inventory_that_is_what_is_said(words: tuple[str, ...]) -> No
 def test_without_an_inventory_a_diagnosis_says_that_it_reads_only_what_was_written() -> None:
     ran = rackmedic("diagnose", "NCCL hangs on gpu-001")
     assert ran.returncode == 0
+    assert "no inventory is set" in ran.stderr
+
+
+def test_a_diagnosis_of_named_hosts_without_an_inventory_is_refused_once_with_the_right_reason() -> None:
+    ran = rackmedic("diagnose", "NCCL hangs", "--hosts", "gpu-001")
+    assert (ran.returncode, ran.stdout, len(ran.stderr.strip().splitlines())) == (2, "", 1)
     assert "no inventory is set" in ran.stderr
 
 
@@ -194,6 +202,23 @@ def test_every_command_stands_in_a_group_of_the_help_and_says_what_it_does() -> 
         shown = rackmedic(*filter(None, (name,)), "--help").stdout
         assert "Usage: rackmedic" in shown
     assert all(command.rich_help_panel and command.help for command in commands().values())
+
+
+def test_help_on_a_narrow_terminal_cuts_no_name_of_an_option() -> None:
+    told = rackmedic_process("chat", "--help", environ={"COLUMNS": "40"}).stdout
+    assert "-i, --inventory FILE" in told
+    assert "…" not in told
+    assert "[OPTIONS] [TEXT]" in told
+
+
+def test_no_sentence_of_a_help_is_broken_where_its_line_in_the_code_ends() -> None:
+    """Only the first paragraph is filled anew where it is shown."""
+    rows = [("", row) for row in commands().values()]
+    broken = []
+    for path, row in rows:
+        rows += [(f"{path} {row.name}", one) for one in getattr(row, "commands", {}).values()]
+        broken += [f"{path} {row.name}" for part in (row.help or "").split("\n\n")[1:] if "\n" in part.strip()]
+    assert not broken
 
 
 def test_the_version_is_told() -> None:
@@ -233,6 +258,19 @@ def test_what_is_cut_off_by_more_than_one_hand_is_interrupted_all_the_same(capsy
 
     with pytest.raises(typer.Exit) as end:
         run(twice)
+    assert (end.value.exit_code, capsys.readouterr().err) == (130, "interrupted\n")
+
+
+def test_a_cancellation_that_gets_lost_is_told_again(capsys: pytest.CaptureFixture[str]) -> None:
+    async def deaf() -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+        return 0
+
+    with pytest.raises(typer.Exit) as end:
+        run(deaf)
     assert (end.value.exit_code, capsys.readouterr().err) == (130, "interrupted\n")
 
 

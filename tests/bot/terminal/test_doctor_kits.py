@@ -1,6 +1,6 @@
 """What the doctor says of node kits (who can run remedies, who cannot and why, in few lines for many hosts), and of channels."""
 
-from bot.terminal.doctor import channel_finding
+from bot.terminal.examination.channels import channel_finding
 from bot.terminal.examination.hosts import kit_findings
 from tools.acting.kit import KitState, current_version
 from tools.inventory.hosts import ChannelRow

@@ -62,8 +62,11 @@ async def test_the_past_is_what_was_logged_and_recorded() -> None:
 
 async def test_output_is_shown_by_its_telling_lines_and_whole_as_a_file() -> None:
     talk = await Talk.about()
-    head, *lines = (await talk.says("show me dmesg of gpu-003")).splitlines()
+    asked = await talk.means(AS_FILE.model_copy(update={"form": ""}))
+    head, *lines = asked.reply.splitlines()
     assert head.startswith("gpu-003 · kernel log · read just now: 12 of ")
+    assert head.endswith("; all of it as a file")
+    assert [row.name for row in asked.shown] == ["gpu-003-dmesg.txt"], "the boot's id, which it reads too, is no output of anybody's"
     assert any("fallen off the bus" in line for line in lines)
     assert all(line.startswith("  ") for line in lines[:12])
     report = await talk.means(AS_FILE)
@@ -72,6 +75,8 @@ async def test_output_is_shown_by_its_telling_lines_and_whole_as_a_file() -> Non
     drawn = await talk.means(AS_FILE.model_copy(update={"form": "picture"}))
     assert "A picture would say no more" in drawn.reply
     assert (drawn.pictures, len(drawn.shown)) == ((), len(report.shown))
+    short = await talk.means(AS_FILE.model_copy(update={"check": "uptime", "form": ""}))
+    assert short.shown == (), "what is all here needs no file"
     later = await talk.means(AS_FILE.model_copy(update={"intent": Intent.THANKS}))
     assert later.shown == ()
 
@@ -82,8 +87,18 @@ async def test_a_number_of_every_gpu_is_told_in_a_line_and_drawn_of_all_hosts_to
     assert report.reply.startswith("core temperature of 4 hosts: ")
     (wanted,) = report.pictures
     assert (wanted.key, len(wanted.hosts)) == ("gpu.temp.core", 4)
+    usual = await talk.means(Said(intent=Intent.SHOW_OUTPUT, form="picture", text="heat map please"))
+    assert [row.key for row in usual.pictures] == ["gpu.temp.core"], "no number decided this one"
     nothing = await talk.means(Said(intent=Intent.SHOW_OUTPUT, check="nccl2", form="picture", text="nccl matrix as a picture"))
     assert "so there is nothing to draw" in nothing.reply
     assert "run nccl2 on" in nothing.reply
     assert nothing.pictures == ()
     assert talk.ran == []
+
+
+async def test_a_heat_map_of_nothing_more_is_of_the_number_that_decided() -> None:
+    talk = await Talk.about({"id": "G09", "node": "gpu-003", "gpu": 5, "t": -420})
+    report = await talk.means(Said(intent=Intent.SHOW_OUTPUT, form="picture", text="heat map please"))
+    found = (await talk.rows()).report
+    cited = {line.key for cause in (found.root_causes if found else ()) for line in cause.evidence}
+    assert report.pictures[0].key in cited

@@ -9,7 +9,7 @@ from kb.secrets.spread import GONE
 from kb.secrets.tokens import FORMS
 from tests.kb.secrets.vectors import Vector, vectors
 
-LEAST = {"tuned": 1.0, "held_out": 0.97, "scanners": 0.97}
+LEAST = {"tuned": 1.0, "held_out": 0.97, "scanners": 0.97, "second_hand": 1.0}
 MISSED = ("airtable", "harness", "sidekiq")
 """Forms of services without a prefix that would tell them from words; SECURITY.md says so."""
 
@@ -48,6 +48,19 @@ def test_what_follows_a_key_behind_a_prefix_stays() -> None:
     dash = "-" * 5
     text = f"app[1]: {dash}BEGIN PRIVATE KEY{dash}\napp[1]: {'Ab1/' * 16}\nkernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n"
     assert redact(text).split("\n")[1:] == ["app[1]: [redacted]", "kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| token | gpu-017 |", "curl -sSu https://site/x", "<token id='a1'/>gpu017<", "credentials:\n  path: /etc/a1b2c3", "tokens:\n  rate: 123456tok/s",
+        "7z x a.7z", "unzip -p a.zip", "passwords,users1x,field2", "process identified by 'gpu-017'", "echo 50%22 100%3d", "tokens:\n  p50: 123456us",
+        "::: gpu-017:0:1:2:", "cache key-0123456789abcdef0123456789abcdef", "all pass -> gpu-0017", "creds: expired on gpu-017", "|htpasswd|private|a1|",
+        "token          : 17", "snmpwalk -v2c -c public pdu-3",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_it_stays(text: str) -> None:
+    assert redact(text) == text
 
 
 BESIDE = ("", "=", ":", "/", "'", '"', "(", ",", ";", "@", ".", "-", "|", ">", "x=", "0:")

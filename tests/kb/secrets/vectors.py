@@ -1,5 +1,5 @@
 """Reads the files beside it: `SOURCE | LINE`, in which `{a40}` is a secret of forty letters and digits, made up from its place and therefore the
-same every time; `{BEGIN}` is that word, ⏎ a new line, ␛ an escape. Digits (`d`) are ids beside a secret and no secret."""
+same every time; `{BEGIN}` is that word, ⏎ a new line, ␛ an escape (␀, ␈ and ␇ likewise). Digits (`d`) are ids beside a secret and no secret."""
 
 import random
 import re
@@ -20,7 +20,7 @@ _OF = {
     "p": _LETTERS + string.digits + "-_.",
     "s": _LETTERS + string.digits + "-_.!#%^*+~",
 }
-SHOWN = {"{BEGIN}": "BEGIN", "{V}": "", "⏎": "\n", "␛": "\x1b"}
+SHOWN = {"{BEGIN}": "BEGIN", "{V}": "", "⏎": "\n", "␛": "\x1b", "␀": "\x00", "␈": "\b", "␇": "\a"}
 """What would make a scanner of repositories, or an editor, stumble over the files."""
 
 

@@ -14,7 +14,8 @@ _READABLE = """
 /proc/cmdline /proc/cpuinfo /proc/meminfo /proc/mounts /proc/loadavg /proc/uptime /proc/version /proc/stat /proc/vmstat /proc/interrupts
 /proc/softirqs /proc/modules /proc/devices /proc/partitions /proc/filesystems /proc/swaps /proc/diskstats /proc/buddyinfo /proc/zoneinfo
 /proc/slabinfo /proc/iomem /proc/mdstat /proc/cgroups /proc/locks /proc/pagetypeinfo /proc/schedstat /proc/mtrr /proc/crypto
-/proc/driver/** /proc/fs/** /proc/sys/** /proc/net/** /proc/irq/** /proc/pressure/* /proc/scsi/** /proc/bus/** /proc/spl/** /proc/sysvipc/*
+/proc/driver/** /proc/fs/** /proc/sys/** /proc/net/** /proc/irq/** /proc/pressure/* /proc/scsi/** /proc/bus/pci/devices /proc/bus/input/devices
+/proc/spl/** /proc/sysvipc/*
 /proc/self/mounts /proc/self/mountinfo /proc/self/mountstats /proc/self/cgroup /proc/self/limits /proc/self/status
 /proc/#/status /proc/#/stat /proc/#/limits /proc/#/cgroup /proc/#/mounts /proc/#/mountinfo /proc/#/sched /proc/#/wchan /proc/#/numa_maps /proc/#/io
 /sys/class/** /sys/bus/** /sys/devices/** /sys/module/** /sys/block/** /sys/fs/** /sys/hypervisor/** /sys/power/* /sys/firmware/acpi/tables
@@ -36,7 +37,7 @@ _READABLE = """
 _ACTS_WHEN_READ = re.compile(r".*/(?:rom|vpd|config|resource\d*(?:_wc)?|trace_pipe|kcore|kmsg)")
 """Below /sys and /proc: reading it talks to the device, or takes what others wait for."""
 _SECRET = re.compile(
-    r".*/(?:[^/]*(?:secret|passw(?!d$)|credential|token|shadow|keytab|htpasswd|private|kubeconfig)[^/]*|btmp[^/]*|id_[a-z0-9_]+|\.[^/]*"
+    r".*/(?:[^/]*(?:secret|passw(?!d$)|credential|token|shadow|keytab|htpasswd|private|kubeconfig)[^/]*|[^/]*_keys?|btmp[^/]*|id_[a-z0-9_]+|\.[^/]*"
     r"|[^/]*\.(?:key|p12|pfx|jks|kdbx|gpg|asc))(?:/.*)?",
     re.IGNORECASE,
 )

@@ -14,8 +14,9 @@ from kb.shapes import Number, StrictModel, Text, squashed
 from kb.taxonomy.expressions import BadExpression, Expression
 from kb.yaml import Problems, files_of, read, validated
 from tools.checks.row import MIB, SLOTS, Check, Command, Format
+from tools.checks.site.patterns import BadPattern, pattern
 from tools.checks.site.readonly import refusals
-from tools.checks.site.values import KINDS, BadPath, BadPattern, ValueReader, json_path, pattern
+from tools.checks.site.values import KINDS, BadPath, ValueReader, json_path
 
 FILLED = frozenset({"gpus", "job_logs", "nccl_tests"})
 """Slots of a command that the inventory fills."""

@@ -5,9 +5,8 @@ A value that is not there is `absent`; a text that cannot be read is `unreadable
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from re import _parser as sre  # type: ignore[attr-defined]  # the standard library's own reading of a pattern
 from typing import Any
 
 from kb.scan import lines_in
@@ -17,15 +16,6 @@ from tools.fact import Fact, Status, Value
 
 KINDS = ("bool", "int", "float", "str")
 LONGEST_LINE, MOST_FACTS, LONGEST_VALUE = 500, 512, 200
-MOST_REPEATS = 6
-LONGEST_PATTERN = 2_000
-"""Characters. Python's own compiler takes four times as long for a pattern of twice the classes."""
-_UNBOUNDED = 64
-"""A repetition that may go on longer than this counts as endless."""
-
-
-class BadPattern(ValueError):
-    """A pattern that cannot be used, or that could take for ever."""
 
 
 class BadPath(ValueError):
@@ -46,63 +36,6 @@ def json_path(text: str) -> tuple[str | int, ...]:
     if steps.count(EACH) > 1:
         raise BadPath(f"{text!r} has more than one [*]")
     return steps
-
-
-def pattern(text: str) -> re.Pattern[str]:
-    """The compiled pattern. Refused: what is nested or repeated so that a hostile line could keep it busy, and what is very long."""
-    if len(text) > LONGEST_PATTERN:
-        raise BadPattern(f"is longer than {LONGEST_PATTERN} characters")
-    try:
-        tree, compiled = sre.parse(text), re.compile(text)
-    except (re.error, RecursionError, OverflowError) as why:
-        raise BadPattern(f"is no regular expression: {why}") from why
-    _refuse_endless(list(_repeats(tree)))
-    return compiled
-
-
-@dataclass(frozen=True, slots=True)
-class _Repeat:
-    """One repetition of a pattern. `times`: how often it can itself be repeated; `nested`: without end."""
-
-    what: str
-    times: int
-    nested: bool
-
-
-def _refuse_endless(repeats: Sequence[_Repeat]) -> None:
-    if any(repeat.what == "backreference" for repeat in repeats):
-        raise BadPattern("refers back to a group, which can take for ever")
-    if any(repeat.nested for repeat in repeats):
-        raise BadPattern("a choice or repetition inside an unbounded repetition can take for ever; write it flat")
-    if sum(repeat.times for repeat in repeats if repeat.what == "unbounded") > MOST_REPEATS:
-        raise BadPattern(f"has more than {MOST_REPEATS} unbounded repetitions; bound them like {{0,40}}")
-
-
-def _repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> Iterator[_Repeat]:
-    """What can make a search go back and try again: everything of a variable length, choices inside repetitions, back references."""
-    for operation, argument in tree:
-        name = str(operation)
-        if name.endswith("_REPEAT"):
-            least, most, body = argument[0], int(argument[1]), argument[2]
-            unbounded = most > _UNBOUNDED
-            if unbounded or (nested and least != most):
-                yield _Repeat("unbounded" if unbounded else "bounded", times, nested)
-            yield from _repeats(body, times * (1 if unbounded else max(1, most)), nested or unbounded)
-        elif name.startswith("GROUPREF"):
-            yield _Repeat("backreference", times, nested)
-        else:
-            if name == "BRANCH" and nested:
-                yield _Repeat("choice", times, nested)
-            yield from _repeats(_inside(argument), times, nested)
-
-
-def _inside(argument: Any) -> list[Any]:
-    """The operations that lie in an argument of the parsed pattern, however it keeps them."""
-    if isinstance(argument, sre.SubPattern):
-        return list(argument)
-    if isinstance(argument, (list, tuple)):
-        return [row for part in argument for row in _inside(part)]
-    return []
 
 
 @dataclass(frozen=True, slots=True)

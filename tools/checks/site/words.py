@@ -24,6 +24,10 @@ _SHAPES: Mapping[str, str] = {
     "JSONPATH": r"(?:jsonpath|custom-columns)=(?!.*[Ee]nv)[A-Za-z0-9_.,:{}\[\]*\"/ -]+",
     "FIELD": r"\.?[A-Za-z][A-Za-z0-9.]*",
     "KEY": r"[a-z0-9_*-]+(?:[./][A-Za-z0-9_*@:-]+)*",
+    "SYSCTL": r"(?!.*(?:key|secret)(?:\W|$))[a-z0-9_-]+(?:[./][A-Za-z0-9_@:-]+)*",
+    "LOG": r"(?:error|selftest|selective|background|sasphy|sataphy|scterc|scttemp|scttempsts|scttemphist|envrep|ssd|genstats"
+    r"|xerror(?:,\d+)?(?:,error)?|xselftest(?:,\d+)?(?:,selftest)?|directory(?:,[gs])?|(?:devstat|defects)(?:,\w+)?"
+    r"|(?:gplog|smartlog|nvmelog)(?:,\w+){1,2})",
     "MATCH": r"_?[A-Z][A-Z0-9_]*=[A-Za-z0-9_./:@+-]+",
     "TEXT": r"[^-].*",
     "GLOB": r"[A-Za-z0-9_.*?\[\]-]+",

@@ -28,7 +28,7 @@ def read_modifier(text: object) -> Modifier:
     """The modifier; BadModifier says what is wrong with it."""
     found = _MODIFIER.fullmatch(text) if isinstance(text, str) else None
     if not found:
-        raise BadModifier(f"{text!r} is not of the form ID(key=value, …)@host")
+        raise BadModifier(f"{text!r:.120} is not of the form ID(key=value, …)@host")
     number, host = found[1], found[3] or ""
     if number not in KNOWN and number not in CONTROLS:
         raise BadModifier(f"there is no modifier {number}")

@@ -1,7 +1,6 @@
 """Reads a case file. Strict: every problem is listed with its field, and nothing that changes the simulation is guessed."""
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,10 +15,16 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import Happening, Modifier
+from kb.redact import visible
 from kb.yaml import plain
 from tools.inventory.ranges import NAME
 
 DEFAULT_T = -620.0
+LARGEST_CASE, MOST_NODES, MOST_ROWS, LONGEST_NAME, LONGEST_ID = 4 << 20, 2000, 2000, 253, 120
+"""Bytes of a file, nodes, faults or modifiers or attachments, characters of a node and of an id."""
+MOST_PROBLEMS, LONGEST_PROBLEM, YEAR = 100, 400, 366 * 86400.0
+YEARS = (1990, 2100)
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 CHANNELS = ("slack", "slack-shared", "slack-dm", "alert", "ticket")
 _FIELDS = ("id", "profile", "nodes", "t0", "faults", "modifiers", "ticket", "outputs", "truth", "layer", "split", "budget")
 
@@ -28,15 +33,32 @@ class BadCase(ValueError):
     """The case cannot be simulated. `problems` holds everything found, each naming its field."""
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
-        super().__init__(f"{source}: " + "; ".join(problems))
-        self.source, self.problems = source, tuple(problems)
+        told = [_shown(problem) for problem in problems[:MOST_PROBLEMS]]
+        told += [f"and {len(problems) - MOST_PROBLEMS} more problems"] if len(problems) > MOST_PROBLEMS else []
+        super().__init__(f"{source}: " + "; ".join(told))
+        self.source, self.problems = source, tuple(told)
+
+
+def _shown(problem: str) -> str:
+    """One line that commands no terminal."""
+    line = visible(problem[:LONGEST_PROBLEM]).replace("\n", "‹U+000A›").replace("\t", " ")
+    return line if len(line) <= LONGEST_PROBLEM else f"{line[:LONGEST_PROBLEM]}…"
+
+
+def _letters(value: object) -> str:
+    """As text, halves of letters replaced: no file, store or model takes them."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def load_case(path: Path | str) -> SimulatedCase:
     """Read a case file; BadCase with all problems at once."""
     path = Path(path)
     try:
-        raw = plain(path.read_text())
+        with path.open("rb") as file:
+            content = file.read(LARGEST_CASE + 1)
+        if len(content) > LARGEST_CASE:
+            raise BadCase(str(path), [f"is larger than {LARGEST_CASE >> 20} MiB"])
+        raw = plain(content.decode("utf-8"))
     except OSError as why:
         raise BadCase(str(path), [f"cannot be read: {why.strerror}"]) from why
     except (yaml.YAMLError, UnicodeDecodeError) as why:
@@ -66,10 +88,10 @@ class _Reader:
         self._look_for_slips()
         self.nodes = self._nodes(self.raw.get("nodes"))
         profile = self.raw.get("profile", "dgx-h100-8")
-        if profile not in PROFILES:
-            self._bad("profile", f"{profile!r} is not one of {', '.join(PROFILES)}")
+        if not isinstance(profile, str) or profile not in PROFILES:
+            self._bad("profile", f"{profile!r:.80} is not one of {', '.join(PROFILES)}")
         return SimulatedCase(
-            id=str(self.raw.get("id", default_id)),
+            id=self._id(self.raw.get("id"), default_id),
             profile=str(profile),
             nodes=self.nodes,
             t0=self._time(self.raw.get("t0", T0)),
@@ -78,13 +100,21 @@ class _Reader:
             ticket=self._ticket(self._mapping("ticket")),
             outputs=self._outputs(self._mapping("outputs")),
             truth=self._mapping("truth"),
-            layer=str(self.raw.get("layer", "")),
-            split=str(self.raw.get("split", "")),
+            layer=_letters(self.raw.get("layer", "")),
+            split=_letters(self.raw.get("split", "")),
             budget=self._mapping("budget"),
         )
 
     def _bad(self, where: str, why: str) -> None:
         self.problems.append(f"{where}: {why}")
+
+    def _id(self, value: object, default: str) -> str:
+        """By which results name the case and files may be called."""
+        if value is None:
+            return default
+        if not isinstance(value, str | int) or len(str(value)) > LONGEST_ID or not _ID.fullmatch(str(value)):
+            self._bad("id", f"must be letters, digits, '_', '-' and '.', at most {LONGEST_ID}")
+        return _letters(value)
 
     def _look_for_slips(self) -> None:
         """A field that is nearly one of ours is a slip of the pen; any other is a note."""
@@ -107,16 +137,20 @@ class _Reader:
             if value is not None:
                 self._bad(name, "must be a list")
             return []
+        if len(value) > MOST_ROWS:
+            self._bad(name, f"must be a list of at most {MOST_ROWS}")
+            return []
         rows = [read(f"{name}[{i}]", row) for i, row in enumerate(value)]
         return [row for row in rows if row is not None]
 
     def _nodes(self, value: object) -> tuple[str, ...]:
-        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 2000:
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_NODES:
             return tuple(f"n{i}" for i in range(value))
-        if not isinstance(value, list) or not value or not all(isinstance(name, str) and name.strip() for name in value):
-            self._bad("nodes", "must be a count from 1 to 2000 or a list of names")
+        named = isinstance(value, list) and 0 < len(value) <= MOST_NODES
+        if not isinstance(value, list) or not named or not all(isinstance(name, str) and name.strip() for name in value):
+            self._bad("nodes", f"must be a count from 1 to {MOST_NODES} or a list of names")
             return ()
-        strange = [name for name in value if not re.fullmatch(NAME, name)]
+        strange = [name[:80] for name in value if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name)]
         if strange:
             self._bad("nodes", f"no host can be called {', '.join(map(repr, strange))}")
         if len(set(value)) != len(value):
@@ -132,25 +166,28 @@ class _Reader:
         if not isinstance(value, datetime):
             self._bad("t0", "must be an ISO 8601 time")
             return T0
+        if not YEARS[0] <= value.year < YEARS[1]:
+            self._bad("t0", f"must lie between {YEARS[0]} and {YEARS[1]}")
+            return T0
         return value if value.tzinfo else value.replace(tzinfo=UTC)
 
     def _fault(self, where: str, row: object) -> Happening | None:
         if not isinstance(row, dict):
             self._bad(where, "must be a mapping with `id:` and `node:`")
             return None
-        for name in row.keys() - {"id", "node", "gpu", "args", "t"}:
+        for name in list(row.keys() - {"id", "node", "gpu", "args", "t"})[:MOST_PROBLEMS]:
             self._bad(f"{where}.{name}", "unknown field; a fault has id, node, gpu, args and t")
         number = row.get("id")
-        if number not in FAULTS:
-            self._bad(f"{where}.id", f"{number!r} is not in the fault catalogue")
+        if not isinstance(number, str) or number not in FAULTS:
+            self._bad(f"{where}.id", f"{number!r:.80} is not in the fault catalogue")
             return None
         args = row.get("args") or {}
         if not isinstance(args, dict):
             self._bad(f"{where}.args", "must be a mapping")
             args = {}
         t = row.get("t", DEFAULT_T)
-        if isinstance(t, bool) or not isinstance(t, int | float) or not math.isfinite(t):
-            self._bad(f"{where}.t", "must be a number of seconds from t0")
+        if isinstance(t, bool) or not isinstance(t, int | float) or not -YEAR <= t <= YEAR:
+            self._bad(f"{where}.t", "must be a number of seconds from t0, within a year of it")
             t = DEFAULT_T
         nodes, gpus = self._fault_nodes(f"{where}.node", number, row.get("node")), self._gpus(f"{where}.gpu", row.get("gpu"))
         return Happening(str(number), nodes, float(t), gpus, args, where) if nodes else None
@@ -184,23 +221,25 @@ class _Reader:
     def _ticket(self, row: Mapping[str, Any]) -> CaseTicket:
         channel = row.get("channel", "slack")
         if channel not in CHANNELS:
-            self._bad("ticket.channel", f"{channel!r} is not one of {', '.join(CHANNELS)}")
+            self._bad("ticket.channel", f"{channel!r:.80} is not one of {', '.join(CHANNELS)}")
         attachments = row.get("attachments") or []
-        if not isinstance(attachments, list):
-            self._bad("ticket.attachments", "must be a list")
+        if not isinstance(attachments, list) or len(attachments) > MOST_ROWS:
+            self._bad("ticket.attachments", f"must be a list of at most {MOST_ROWS}")
             attachments = []
         files = [self._attachment(f"ticket.attachments[{i}]", item) for i, item in enumerate(attachments)]
         text = row.get("text", "")
         if not isinstance(text, str):
             self._bad("ticket.text", "must be text")
-        return CaseTicket(str(channel), str(row.get("author", "")), str(text), tuple(filter(None, files)), str(row.get("blames") or ""))
+        words = _letters(row.get("author", "")), _letters(text), tuple(filter(None, files)), _letters(row.get("blames") or "")
+        return CaseTicket(str(channel), *words)
 
     def _attachment(self, where: str, item: object) -> CaseAttachment | None:
-        if isinstance(item, str):
-            return CaseAttachment(item)
-        if isinstance(item, dict) and isinstance(item.get("name"), str):
-            return CaseAttachment(item["name"], str(item.get("text", "")))
-        self._bad(where, "must have a name and a text")
+        name, text = (
+            (item, "") if isinstance(item, str) else (item.get("name"), item.get("text", "")) if isinstance(item, dict) else ("", "")
+        )
+        if isinstance(name, str) and name and "/" not in name and "\\" not in name:
+            return CaseAttachment(_letters(name), _letters(text))
+        self._bad(where, "must have a name, which is in no folder, and a text")
         return None
 
     def _outputs(self, rows: Mapping[str, Any]) -> dict[str, dict[str, Output]]:
@@ -221,7 +260,7 @@ class _Reader:
             self._bad(where, "may have stdout, stderr and status")
             return Output()
         status = row.get("status", 0)
-        if isinstance(status, bool) or not isinstance(status, int):
-            self._bad(f"{where}.status", "must be a whole number")
+        if isinstance(status, bool) or not isinstance(status, int) or not -255 <= status <= 255:
+            self._bad(f"{where}.status", "must be a whole number from -255 to 255")
             status = 0
-        return Output(str(row.get("stdout") or ""), str(row.get("stderr") or ""), status)
+        return Output(_letters(row.get("stdout") or ""), _letters(row.get("stderr") or ""), status)

@@ -9,8 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
-from deploy.sandbox.cluster.cases.case import T0, Output, SimulatedCase
+from deploy.sandbox.cluster.cases.case import T0, CaseTicket, Output, SimulatedCase
+from deploy.sandbox.cluster.cases.difficulties import DIFFICULTIES
+from deploy.sandbox.cluster.cases.modifier_text import BadModifier, read_modifier
+from deploy.sandbox.cluster.cases.writer import Snapshot, text_of, written
 from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.doors.heard import HeardCommands
+from deploy.sandbox.cluster.doors.inspection import inspected
 from deploy.sandbox.cluster.doors.timing import READ_SECONDS, REFUSED_SECONDS, SECONDS
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import PRIVILEGED, KnownCommand, recognise
@@ -60,6 +65,7 @@ class Cluster(Repairable):
         self.waited = 0.0
         """Seconds since its t0 in which nobody looked."""
         self.unsafe_commands: list[UnsafeCommand] = []
+        self.heard = HeardCommands()
 
     @classmethod
     def of(
@@ -128,6 +134,10 @@ class Cluster(Repairable):
         rows = (FAULTS[number] for number in sorted(FAULTS))
         return [{"id": row.id, "label": row.label, "title": row.title, "scope": row.scope} for row in rows]
 
+    def difficulties(self) -> list[dict[str, Any]]:
+        """Everything that makes an incident hard, for a menu."""
+        return [row.wire() for row in DIFFICULTIES]
+
     def break_(
         self, fault_id: str, node: str | Sequence[str] = "*", gpu: int | None = None, t: float | None = None, **args: Any
     ) -> dict[str, Any]:
@@ -157,6 +167,38 @@ class Cluster(Repairable):
             raise NoSuchThing(f"there is no node {node}; there are {', '.join(self.hosts)}")
         self._change(turns.healed(self._plan, node, self._now()))
 
+    def make_hard(self, texts: Sequence[str]) -> None:
+        """From now on these modifiers hold, and no others. What heals after a while (R12) does so from now."""
+        try:
+            rows = [read_modifier(text) for text in texts]
+        except BadModifier as why:
+            raise NoSuchThing(str(why)) from why
+        unknown = sorted({row.host for row in rows if row.host not in ("", "*", *self.hosts)})
+        if unknown:
+            raise NoSuchThing(f"there is no node {', '.join(unknown)}; there are {', '.join(self.hosts)}")
+        self._change(replace(self._plan, modifiers=tuple(_from(row, self._now()) for row in rows)))
+
+    def as_case(self, ticket: CaseTicket) -> tuple[str, str]:
+        """What is broken now, with what was asked, as a case: its name, and the file."""
+        age, now = self._age, self._now()
+        faults = tuple(replace(row, at=min(0.0, row.at - age)) for row in self._plan.happenings if row.ended is None and row.at <= now)
+        modifiers = tuple(_from(row, -now) for row in self._plan.modifiers)
+        name = f"demo-{self.t0:%Y%m%d-%H%M}"
+        blamed = next((row.host for row in modifiers if row.id == "R4"), "")
+        ticket = replace(ticket, blames=ticket.blames or blamed)
+        left_out = tuple(f"{deed.what} {deed.node}".strip() for deed in self._plan.deeds if deed.what != "nothing")
+        return name, written(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
+
+    def node_detail(self, name: str) -> dict[str, Any]:
+        """What an inspector shows of a machine: how it is, what is broken on it, and what it was asked lately."""
+        if name not in self.machines:
+            raise NoSuchThing(f"there is no machine {name}; there are {', '.join(self.machines)}")
+        commands = {"commands": [row.wire() for row in self.heard.of(name)]}
+        if name == self.controller:
+            return {"name": name, "state": "scheduler", "faults": [], **commands}
+        world = self.world()
+        return self._node_row(world.nodes[name], world) | inspected(world.nodes[name], world) | commands
+
     def state_summary(self) -> dict[str, Any]:
         """What a page shows: nodes, what is broken on them, the job."""
         world = self.world()
@@ -165,6 +207,7 @@ class Cluster(Repairable):
             "profile": self.profile,
             "job": {"id": world.job.id, "ranks": len(world.job.ranks), "running": world.job.ended is None},
             "nodes": [self._node_row(node, world) for node in world.nodes.values()],
+            "modifiers": [text_of(modifier) for modifier in self._plan.modifiers],
             "controller": self.controller,
             "unsafe_commands": self.unsafe_command_count,
         }
@@ -257,6 +300,11 @@ class Cluster(Repairable):
         seen, _, of = row.args.get("seen", "1of3").partition("of")
         first = dice(self._plan.seed, "R11", host).randrange(int(of))
         return (number + first) % int(of) >= int(seen)
+
+
+def _from(row: Modifier, now: float) -> Modifier:
+    """R12 counts from the cluster's own beginning; whoever sets it counts from the present."""
+    return replace(row, args={**row.args, "after": str(max(0, row.whole("after", 240) + round(now)))}) if row.id == "R12" else row
 
 
 def _broken(row: Happening) -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""The door by which a page in another process breaks and heals nodes: five JSON routes on loopback."""
+"""The door by which a page in another process breaks, heals and inspects nodes: a few JSON routes on loopback."""
 
+import json
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
 from aiohttp import web
 
+from deploy.sandbox.cluster.cases.case import CaseAttachment, CaseTicket
 from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
+from tools.inventory.ranges import BadRange, expand
 
+MOST_TEXT = 200_000
+"""Characters of a report, and of a file with it, that a case takes."""
 CLUSTER: web.AppKey[Cluster] = web.AppKey("cluster", Cluster)
 
 
@@ -15,14 +21,26 @@ async def _state(request: web.Request) -> web.Response:
 
 
 async def _faults(request: web.Request) -> web.Response:
-    return web.json_response({"faults": request.app[CLUSTER].faults_catalogue(), "nodes": list(request.app[CLUSTER].hosts)})
+    of = request.app[CLUSTER]
+    return web.json_response({"faults": of.faults_catalogue(), "difficulties": of.difficulties(), "nodes": list(of.hosts)})
+
+
+async def _node(request: web.Request) -> web.Response:
+    """`?name=gpu-003`: how one machine is, and what it was asked lately."""
+    try:
+        return web.json_response(request.app[CLUSTER].node_detail(request.query.get("name", "")))
+    except NoSuchThing as why:
+        return _refusal(str(why))
 
 
 async def _break(request: web.Request) -> web.Response:
-    """`{"fault": "G07", "node": "gpu-003" | ["gpu-003", …] | "*", "gpu": 5, "args": {…}}`; node, gpu and args may be missing."""
+    """`{"fault": "G07", "node": "gpu-[001-003]" | ["gpu-003", …] | "*", "gpu": 5, "args": {…}}`; node, gpu and args may be missing."""
     body = await _body(request)
-    fault, node, gpu, args = body.get("fault"), body.get("node", "*"), body.get("gpu"), body.get("args") or {}
-    nodes = node if isinstance(node, str) else [str(name) for name in node] if isinstance(node, list) else None
+    fault, gpu, args = body.get("fault"), body.get("gpu"), body.get("args") or {}
+    try:
+        nodes = _nodes(body.get("node", "*"))
+    except BadRange as why:
+        return _refusal(str(why))
     if not isinstance(fault, str) or nodes is None or not isinstance(args, dict) or not (gpu is None or isinstance(gpu, int)):
         return _refusal("fault and node must be text, gpu a number, args a mapping")
     try:
@@ -34,14 +52,57 @@ async def _break(request: web.Request) -> web.Response:
     return web.json_response({"ok": True, "made": made, "state": request.app[CLUSTER].state_summary()})
 
 
+def _nodes(node: object) -> str | list[str] | None:
+    """Node names, a range folded out; "*" as it is, None for anything else."""
+    if isinstance(node, str):
+        return node if node == "*" else expand(node)
+    return [str(name) for name in node] if isinstance(node, list) else None
+
+
 async def _heal(request: web.Request) -> web.Response:
-    """`{"node": "gpu-003"}`, or nothing for all nodes."""
+    """`{"node": "gpu-003"}`, or nothing for all nodes and for what made things hard."""
     node = (await _body(request)).get("node")
+    everything = node in (None, "", "*")
     try:
-        request.app[CLUSTER].heal(None if node in (None, "", "*") else str(node))
+        request.app[CLUSTER].heal(None if everything else str(node))
+        if everything:
+            request.app[CLUSTER].make_hard(())
     except NoSuchThing as why:
         return _refusal(str(why))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
+
+
+async def _modify(request: web.Request) -> web.Response:
+    """`{"modifiers": ["R2(lines=3000)@gpu-003", …]}`: these from now on, and no others."""
+    rows = (await _body(request)).get("modifiers")
+    if not isinstance(rows, list) or not all(isinstance(row, str) for row in rows):
+        return _refusal('modifiers must be a list of texts such as "R2(lines=3000)@gpu-003"')
+    try:
+        request.app[CLUSTER].make_hard(rows)
+    except NoSuchThing as why:
+        return _refusal(str(why))
+    return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
+
+
+async def _case(request: web.Request) -> web.Response:
+    """`{"text": "job 4711 hangs", "author": "olga", "attachments": [{"name": …, "text": …}]}`: what is broken now, as a case file."""
+    body = await _body(request)
+    ticket = CaseTicket("slack", _letters(body.get("author"))[:80], _letters(body.get("text"))[:MOST_TEXT], tuple(_attached(body)))
+    name, text = request.app[CLUSTER].as_case(ticket)
+    return web.json_response({"ok": True, "name": f"{name}.yaml", "yaml": text})
+
+
+def _attached(body: dict[str, Any]) -> Iterable[CaseAttachment]:
+    rows = body.get("attachments")
+    for row in rows[:10] if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            name = _letters(row.get("name")).replace("/", "_").replace("\\", "_")[:200]
+            yield CaseAttachment(name or "file", _letters(row.get("text"))[:MOST_TEXT])
+
+
+def _letters(value: object) -> str:
+    """As text that a file takes: of half a letter nothing is left but a sign that it was there."""
+    return str(value or "").encode("utf-8", "replace").decode()
 
 
 async def _job(request: web.Request) -> web.Response:
@@ -55,8 +116,8 @@ async def _job(request: web.Request) -> web.Response:
 
 async def _body(request: web.Request) -> dict[str, Any]:
     try:
-        body = await request.json() if request.can_read_body else {}
-    except ValueError:
+        body = json.loads(await request.read()) if request.can_read_body else {}
+    except (ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 
@@ -66,11 +127,12 @@ def _refusal(why: str) -> web.Response:
 
 
 def control_app(cluster: Cluster) -> web.Application:
-    """The routes GET /state, GET /faults, POST /break, POST /heal and POST /job."""
+    """The routes GET /state, /faults and /node, and POST /break, /heal, /modify, /case and /job."""
     app = web.Application()
     app[CLUSTER] = cluster
-    reads = [web.get("/state", _state), web.get("/faults", _faults)]
-    app.add_routes([*reads, web.post("/break", _break), web.post("/heal", _heal), web.post("/job", _job)])
+    reads = [web.get("/state", _state), web.get("/faults", _faults), web.get("/node", _node)]
+    makes = [web.post("/break", _break), web.post("/heal", _heal), web.post("/modify", _modify)]
+    app.add_routes([*reads, *makes, web.post("/case", _case), web.post("/job", _job)])
     return app
 
 

@@ -215,6 +215,7 @@ class SshCluster:
     async def _in_time(self, host: str, argv: Sequence[str], limit: float | None) -> ShellAnswer:
         """The answer when it comes."""
         answer = await self._answer(host, argv, limit)
+        self.cluster.heard.note(host, argv, answer)
         if answer.hangs:
             await asyncio.sleep(limit if limit is not None else 86400)
         elif self._takes_time:

@@ -57,6 +57,7 @@ def staged(case: SimulatedCase, seed: int = 0, controller: str = "") -> Stage:
     cluster = Cluster.from_case(case, seed, controller=controller)
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}
     groups = {"job": job | {"controller": controller}, "control": {"hosts": controller}} if controller else {"job": job}
-    inventory = parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups}, case.id)
+    hosts = {name: {"address": "127.0.0.1"} for name in cluster.machines}  # all of them are in this process
+    inventory = parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups, "hosts": hosts}, case.id)
     attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
     return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)

@@ -134,6 +134,11 @@ class Hub:
         return [connection for connection in self.connections if not connection.leaving and not connection.ws.closed]
 
     @property
+    def listeners(self) -> int:
+        """How many ways lead to the app."""
+        return len(self.connections)
+
+    @property
     def busy(self) -> bool:
         """An envelope is on its way, or an event waits for its turn."""
         return bool(self._awaited or self._tasks)
@@ -217,7 +222,7 @@ class Hub:
     def stats(self) -> JSON:
         everything = [seconds for rows in self.latencies.values() for seconds in rows]
         return {
-            "connections": len(self.connections),
+            "connections": self.listeners,
             "counts": dict(self.counts),
             "in_flight": len(self._awaited),
             "ack_seconds": {kind: spread(rows) for kind, rows in self.latencies.items()} | {"all": spread(everything)},

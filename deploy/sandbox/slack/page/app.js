@@ -1,11 +1,16 @@
 // The client: one person's view of the workspace, kept current by the change stream.
 
 import { blocks, knowPeople } from "/page/blocks.js";
-import { watchCluster } from "/page/cluster.js";
+import { caseDialog } from "/page/case.js";
+import { nodeNames, refresh, watchCluster } from "/page/cluster.js";
+import { hostOffers } from "/page/completion.js";
 import { composer } from "/page/compose.js";
 import { $, ask, attempt, fill, h, icon, toast } from "/page/dom.js";
+import { closeInspector, inspect, inspecting } from "/page/inspector.js";
+import { copyLink, followsLinks, placeOf } from "/page/links.js";
 import { showModal } from "/page/modal.js";
 import { emojiOf, know, mrkdwn } from "/page/text.js";
+import { readStories, storyList } from "/page/tour.js";
 
 const state = { me: "", users: {}, groups: [], channels: [], team: {}, teams: {}, app: {}, messages: {}, unread: {}, channel: "", thread: "", tab: "messages", home: null, statuses: {}, prompts: {}, values: {}, drafts: {} };
 const BOT = () => Object.values(state.users).find((user) => user.is_bot) ?? {};
@@ -49,7 +54,7 @@ function body(message) {
 
 function fileCard(file) {
   const where = `/control/file/${file.id}`;
-  if (file.mimetype?.startsWith("image/")) return h("a", { href: where, target: "_blank", class: "picture" }, h("img", { class: "large", src: where, alt: file.title ?? file.name }));
+  if (file.mimetype?.startsWith("image/")) return h("a", { href: where, target: "_blank", class: "picture" }, h("img", { class: "large", src: where, alt: file.alt_txt || file.title || file.name }));
   return h("a", { href: where, target: "_blank", class: "file", testid: "file" }, icon("file"), h("span", {}, h("strong", {}, file.title ?? file.name), h("small", { class: "faint" }, `${file.name} · ${size(file.size)}`)));
 }
 
@@ -63,6 +68,7 @@ function tools(message) {
   return h(
     "div",
     { class: "tools" },
+    h("button", { class: "quiet icon", testid: "copy-link", "aria-label": "Copy a link to this message", title: "Copy a link to this message", onclick: () => copyLink(state.channel, message) }, icon("link")),
     h("button", { class: "quiet icon", "aria-label": "React with thumbs up", title: "React with thumbs up", onclick: () => react("+1") }, emojiOf("+1")),
     !isReply(message) && h("button", { class: "quiet", testid: "reply", onclick: () => openThread(message.ts, true) }, "Reply"),
     shortcuts.map((one) => h("button", { class: "quiet", testid: `shortcut-${one.callback_id}`, onclick: () => run(one) }, one.name)),
@@ -110,13 +116,16 @@ function redraw(list, rows, inThread) {
 }
 
 const EXAMPLES = ["@rackmedic job 4711 hangs, NCCL timeout", "@rackmedic training on gpu-001 became slow this morning", "@rackmedic is gpu-002 healthy?"];
+let told = { stories: [], begin: () => {} };
 
 function welcome() {
   const channel = here();
   const start = channel?.is_im ? `This is where you and ${state.app.name} talk.` : `This is the very beginning of #${channel?.name}.`;
   if (channel?.is_im) return h("li", { class: "welcome" }, h("h2", {}, start));
-  const hint = "Break something in the menu above, then mention the bot, or begin with one of these:";
-  return h("li", { class: "welcome" }, h("h2", {}, start), h("p", { class: "faint" }, hint), EXAMPLES.map((text) => h("button", { class: "plain", onclick: () => main.write(text) }, text)));
+  const examples = EXAMPLES.map((text) => h("button", { class: "plain", onclick: () => main.write(text) }, text));
+  if (!state.team.installed || !told.stories.length) return h("li", { class: "welcome" }, h("h2", {}, start), h("p", { class: "faint" }, `Mention ${state.app.name} and say what is wrong, for example:`), examples);
+  const what = `A play Slack: the people are yours to be, the GPU nodes at the left are simulated, ${state.app.name} is the real bot. Begin with a story:`;
+  return h("li", { class: "welcome" }, h("h2", {}, start), h("p", {}, what), storyList(told.stories, told.begin), h("p", { class: "faint" }, "Or break something yourself in the menu above, and write what somebody would see of it:"), examples);
 }
 
 // Of an agent the suggestions stand for the whole conversation; of an assistant for a thread, until somebody writes there.
@@ -146,7 +155,7 @@ function drawSide() {
   const item = (id, text, testid) =>
     h("li", {}, h("button", { class: id === state.channel ? "on" : state.unread[id] ? "unread" : "", testid, "aria-current": id === state.channel ? "page" : undefined, onclick: () => openChannel(id) }, h("span", {}, text), state.unread[id] ? h("b", { class: "badge" }, String(state.unread[id])) : null));
   const rooms = state.channels.filter((channel) => !channel.is_im);
-  fill($("channels"), rooms.map((channel) => item(channel.id, `${channel.is_ext_shared ? "⇄" : "#"} ${channel.name}`, `channel-${channel.name}`)));
+  fill($("channels"), rooms.map((channel) => item(channel.id, [channel.is_ext_shared ? icon("shared") : "#", ` ${channel.name}`], `channel-${channel.name}`)));
   const dm = state.channels.find((channel) => channel.is_im) ?? { id: "app" };
   fill($("apps"), item(dm.id, state.app.name, "app-rackmedic"));
   $("apps").hidden = $("apps-head").hidden = !state.team.installed;
@@ -183,20 +192,23 @@ function draw() {
   drawHome();
 }
 
-async function openChannel(id) {
+async function openChannel(id, thread = "") {
   if (id === "app") id = (await ask("/control/dm", { user: state.me })).channel.id;
   const data = await attempt(`/control/messages?channel=${encodeURIComponent(id)}&user=${state.me}`);
   if (!data) return;
   if (!state.channels.some((channel) => channel.id === id)) state.channels = (await ask(`/control/channels?user=${state.me}`)).channels;
   state.drafts[state.channel] = main.box.value;
-  Object.assign(state, { channel: id, thread: "", tab: here()?.is_im ? "home" : "messages" });
+  const linked = data.messages.find((message) => message.ts === thread);
+  Object.assign(state, { channel: id, thread: linked?.thread_ts ?? linked?.ts ?? "" });
+  state.tab = here()?.is_im && !linked ? "home" : "messages";
   state.messages[id] = Object.fromEntries(data.messages.map((message) => [message.ts, message]));
   delete state.unread[id];
-  remember();
   draw();
   $("messages").scrollTop = $("messages").scrollHeight;
+  if (state.thread) openThread(state.thread);
+  else remember();
   main.write(state.drafts[id] ?? "");
-  if (here()?.is_im) openTab("home");
+  if (state.tab === "home") openTab("home");
 }
 
 function openTab(name) {
@@ -218,11 +230,13 @@ function openThread(ts, write = false) {
   $("thread-of").textContent = root ? `${state.users[root.user]?.real_name ?? ""} in ${here()?.is_im ? "the conversation with the app" : `#${here()?.name}`}` : "";
   drawMessages();
   $("replies").scrollTop = $("replies").scrollHeight;
+  remember();
   if (write) reply.box.focus();
 }
 
 function closeThread() {
   state.thread = "";
+  remember();
   drawMessages();
   main.box.focus();
 }
@@ -254,7 +268,9 @@ const ON = {
 const RELOAD = new Set(["channel", "shared", "unshared", "joined", "user"]);
 
 let drawing = 0;
+let changedAt = 0;
 async function changed(change) {
+  changedAt = Date.now();
   ON[change.kind]?.(change);
   if (RELOAD.has(change.kind)) Object.assign(state, { channels: (await ask(`/control/channels?user=${state.me}`)).channels });
   cancelAnimationFrame(drawing);
@@ -283,19 +299,37 @@ async function become(user) {
   source.onerror = () => { $("link-state").className = "link-state down"; $("link-state").textContent = "The sandbox does not answer"; };
   source.onopen = async () => linked((await ask("/control/stats")).connections);
   showModal(boot.view, state.me);
-  const wanted = new URLSearchParams(location.search).get("channel");
-  await openChannel((state.channels.find((one) => one.id === wanted) ?? state.channels[0]).id);
+  const wanted = placeOf(new URL(location.href));
+  const there = state.channels.find((one) => one.id === wanted.channel);
+  if (wanted.message && !there) toast(`${state.users[state.me].real_name} is not in that channel. Choose at the top right who you are.`);
+  await openChannel((there ?? state.channels[0]).id, there && wanted.thread);
+  if (there && wanted.message) pointAt(wanted.message);
   return boot;
 }
 
-function remember() {
-  history.replaceState(null, "", `?as=${state.users[state.me]?.name ?? ""}&channel=${state.channel}`);
+// A message that a link led to.
+function pointAt(ts) {
+  const node = [$("replies"), $("messages")].map((list) => list.querySelector(`[data-ts="${ts}"]`)).find(Boolean);
+  node?.classList.add("linked");
+  node?.scrollIntoView({ block: "center" });
 }
 
-const complete = (typed) => {
-  if (typed[0] === "/") return (state.app.commands ?? []).filter((one) => one.command.startsWith(typed)).map((one) => ({ insert: one.command, label: one.command, note: one.description ?? "" }));
+async function openPlace({ channel, thread, message }) {
+  if (!state.channels.some((one) => one.id === channel)) return toast("You are not in the channel that this leads to.");
+  await openChannel(channel, thread);
+  pointAt(message);
+}
+
+function remember() {
+  const thread = state.thread ? `&thread=${state.thread}` : "";
+  history.replaceState(null, "", `/?as=${state.users[state.me]?.name ?? ""}&channel=${state.channel}${thread}`);
+}
+
+const complete = (typed, box) => {
+  if (typed[0] === "/") return box.value.startsWith("/") ? (state.app.commands ?? []).filter((one) => one.command.startsWith(typed)).map((one) => ({ insert: one.command, label: one.command, note: one.description ?? "", eager: true })) : [];
+  if (typed[0] !== "@") return state.team.installed ? hostOffers(nodeNames())(typed) : [];
   const known = [...Object.values(state.users).map((user) => [user.name, user.is_bot ? "app" : user.real_name]), ...state.groups.map((group) => [group.handle, group.name])];
-  return known.filter(([name]) => name.startsWith(typed.slice(1).toLowerCase())).sort(([a], [b]) => (b === "rackmedic") - (a === "rackmedic")).map(([name, note]) => ({ insert: `@${name}`, label: `@${name}`, note }));
+  return known.filter(([name]) => name.startsWith(typed.slice(1).toLowerCase())).sort(([a], [b]) => (b === "rackmedic") - (a === "rackmedic")).map(([name, note]) => ({ insert: `@${name}`, label: `@${name}`, note, eager: true }));
 };
 const isCommand = (word) => (state.app.commands ?? []).some((one) => one.command === word);
 const end = (list) => () => requestAnimationFrame(() => ($(list).scrollTop = $(list).scrollHeight));
@@ -306,7 +340,8 @@ reply.placeholder("Reply…");
 $("user-switch").addEventListener("change", (event) => become(event.target.value));
 $("thread-close").addEventListener("click", closeThread);
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && state.thread && !document.querySelector("dialog[open]") && document.querySelector(".suggest:not([hidden])") === null) closeThread();
+  if (event.key === "Escape" && inspecting() && !document.querySelector("dialog[open]")) closeInspector();
+  else if (event.key === "Escape" && state.thread && !document.querySelector("dialog[open]") && document.querySelector(".suggest:not([hidden])") === null) closeThread();
 });
 
 const themed = (name) => (document.documentElement.dataset.theme = name);
@@ -316,6 +351,65 @@ $("theme").addEventListener("click", () => {
   localStorage.setItem("theme", document.documentElement.dataset.theme);
 });
 
-const boot = await become(new URLSearchParams(location.search).get("as") ?? "");
-if (boot.cluster) watchCluster();
+// What somebody asked: in the thread that is open, else last in this channel.
+function report() {
+  const asked = ordered(Object.values(all())).filter((message) => !isReply(message) && message.user !== BOT().id && !message.is_ephemeral);
+  const message = asked.find((one) => one.ts === state.thread) ?? asked.at(-1);
+  return { message, author: state.users[message?.user]?.name ?? "", text: (message?.text ?? "").replaceAll(`<@${BOT().id}>`, "").trim() };
+}
+
+// Threads that the app works on, or watches still: it put its sign there, and nobody has closed them in words. Their last word first.
+const CLOSE = "close";
+const spoken = (root) => ordered(Object.values(all()).filter((message) => message.thread_ts === root.ts && isReply(message) && !message.is_ephemeral)).reverse();
+const signed = () => Object.values(all()).filter((message) => !isReply(message) && (message.reactions ?? []).some((one) => one.users.includes(BOT().id)));
+const openRoots = () => signed().filter((root) => spoken(root).find((message) => message.user !== BOT().id)?.text !== CLOSE);
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+// Until each of these has an answer and nothing more is said or done for a moment; at most for as long as people wait.
+async function answered(roots, moment = 1500, most = 10000) {
+  const began = Date.now();
+  const waits = () => Date.now() - Math.max(changedAt, began) < moment || roots.some((root) => spoken(root)[0]?.user !== BOT().id);
+  while (waits() && Date.now() - began < most) await pause(100);
+}
+
+const acts = {
+  refresh,
+  // What is open in this channel is closed in words, as a person does it: a report of the same nodes or job would join it.
+  closeOpen: async () => {
+    const open = openRoots();
+    for (const root of open) await attempt("/control/say", { user: state.me, channel: state.channel, thread_ts: root.ts, text: CLOSE });
+    if (open.length) await answered(open);
+  },
+  inspect: (name) => inspect(name, true),
+  saveCase: () => caseDialog(report),
+  open: async (name, as = "") => {
+    if (as ? state.users[state.me]?.name !== as : !state.team.installed) await become(as || "olga");
+    const channel = state.channels.find((one) => one.name === name);
+    if (channel) await openChannel(channel.id);
+  },
+  write: async (name, text) => {
+    if (here()?.name !== name || state.thread) await acts.open(name);
+    main.write(text);
+  },
+  latestThread: async () => {
+    const root = ordered(Object.values(all())).filter((message) => !isReply(message) && message.user !== BOT().id).at(-1);
+    if (root) openThread(root.ts);
+    else toast("There is no thread yet: send the report first.");
+  },
+  reply: (text) => {
+    if (!state.thread) acts.latestThread();
+    if (state.thread) reply.write(text);
+  },
+  become,
+};
+followsLinks(openPlace);
+for (const [id, name] of [["thread-close", "cross"], ["theme", "half"]]) $(id).append(icon(name));
+$("case-open").addEventListener("click", acts.saveCase);
+
+const boot = await become(placeOf(new URL(location.href)).as);
+if (boot.cluster) {
+  await watchCluster();
+  told = await readStories(acts, nodeNames());
+  drawMessages();
+}
 document.body.dataset.ready = "yes";

@@ -1,7 +1,8 @@
 // Block Kit as DOM. `act` says what a click does; values that people put in are kept in `act.values` by block and action.
 
-import { h, link, $, fill } from "/page/dom.js";
-import { emoji, emojiOf, group, markdown, mention, mrkdwn, textObject } from "/page/text.js";
+import { $, fill, grid, h, link, verbatim } from "/page/dom.js";
+import { follow } from "/page/links.js";
+import { emoji, emojiOf, emojiText, group, markdown, mention, mrkdwn, textObject } from "/page/text.js";
 
 let people = () => [];
 export const knowPeople = (list) => (people = list);
@@ -71,9 +72,8 @@ function richOrText(value, kind = "") {
 function table(block) {
   const align = (n) => ({ left: "", center: "mid", right: "end" })[block.column_settings?.[n]?.align ?? "left"];
   const cell = (item) => (item.type === "rich_text" ? item.elements.map(rich) : emoji(item.text ?? ""));
-  const row = (tag) => (items) => h("tr", {}, items.map((item, n) => h(tag, { class: align(n) }, cell(item))));
-  const [head, ...rest] = block.rows;
-  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, row("th")(head)), h("tbody", {}, rest.map(row("td")))));
+  const [head, ...rest] = block.rows.map((items) => items.map((item, n) => [align(n), cell(item)]));
+  return grid(head, rest);
 }
 
 // Pictures come from this server; anything else is named instead of fetched.
@@ -97,7 +97,7 @@ function rich(item) {
     case "rich_text_section":
       return h("div", {}, inside);
     case "rich_text_preformatted":
-      return h("pre", {}, inside);
+      return verbatim(inside);
     case "rich_text_quote":
       return h("blockquote", {}, inside);
     case "rich_text_list":
@@ -153,7 +153,7 @@ function confirmed(ask) {
     const button = (text, value, kind, testid) => h("button", { class: kind, testid, onclick: () => box.close(value) }, text);
     fill(
       box,
-      h("h2", {}, emoji(ask.title.text)),
+      h("h2", { id: "confirm-title" }, emoji(ask.title.text)),
       h("div", {}, textObject(ask.text)),
       h(
         "footer",
@@ -168,7 +168,7 @@ function confirmed(ask) {
   });
 }
 
-const label = (option) => emoji(option.text.text);
+const label = (option) => emojiText(option.text.text);
 
 function select(item, block, act, choices, initial, many = false) {
   const now = get(act, block, item) ?? initial;
@@ -235,7 +235,7 @@ const ELEMENTS = {
       "data-action": item.action_id,
       "aria-label": item.accessibility_label,
       onclick: () => {
-        if (item.url && /^https?:/i.test(item.url)) window.open(item.url, "_blank", "noopener,noreferrer");
+        if (item.url && /^https?:/i.test(item.url) && !follow(item.url)) window.open(item.url, "_blank", "noopener,noreferrer");
         press(item, block, act, node);
       },
     }, emoji(item.text.text));

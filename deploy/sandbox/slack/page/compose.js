@@ -1,5 +1,6 @@
 // The box people write in: mentions and commands complete, files attach, Enter sends.
 
+import { completes } from "/page/completion.js";
 import { attempt, fill, h, icon } from "/page/dom.js";
 
 async function encoded(file) {
@@ -21,8 +22,6 @@ export function composer(form, testid, { place, complete, isCommand, send }) {
   const at = h("button", { type: "button", class: "quiet", "aria-label": "Mention RackMedic", title: "Mention RackMedic", onclick: () => insert("@rackmedic ") }, "@rackmedic");
   const go = h("button", { type: "submit", class: "primary", testid: `${suffix}send`, "aria-label": "Send" }, "Send");
   fill(form, menu, chips, box, h("div", { class: "tools" }, attach, at, h("span", { class: "grow faint" }, "Enter sends, Shift+Enter starts a line"), go), picker);
-  let options = [];
-  let current = 0;
 
   const grow = () => {
     box.style.height = "auto";
@@ -35,27 +34,13 @@ export function composer(form, testid, { place, complete, isCommand, send }) {
     changed();
   };
 
-  const shown = () =>
-    fill(menu, options.map((one, n) => h("li", { role: "option", class: n === current ? "on" : "", "aria-selected": String(n === current), onmousedown: (event) => { event.preventDefault(); take(n); } }, h("strong", {}, one.label), " ", h("span", { class: "faint" }, one.note))));
-
-  const word = () => /(?:^|\s)([@/][\w.-]*)$/.exec(box.value.slice(0, box.selectionStart))?.[1] ?? "";
-
   const changed = () => {
     grow();
-    const typed = word();
-    options = typed && (typed[0] === "@" || box.value.startsWith("/")) ? complete(typed).slice(0, 6) : [];
-    current = 0;
-    menu.hidden = options.length === 0;
-    shown();
-  };
-
-  const take = (n) => {
-    box.setRangeText(`${options[n].insert} `, box.selectionStart - word().length, box.selectionStart, "end");
-    changed();
+    list.look();
   };
 
   const chipped = () =>
-    fill(chips, files.map((file, n) => h("span", { class: "chip" }, icon("file"), ` ${file.name} `, h("button", { type: "button", class: "quiet icon", "aria-label": `Remove ${file.name}`, onclick: () => { files.splice(n, 1); chipped(); } }, "✕"))));
+    fill(chips, files.map((file, n) => h("span", { class: "chip" }, icon("file"), ` ${file.name} `, h("button", { type: "button", class: "quiet icon", "aria-label": `Remove ${file.name}`, onclick: () => { files.splice(n, 1); chipped(); } }, icon("cross")))));
 
   const add = (list) => {
     files.push(...list);
@@ -78,20 +63,10 @@ export function composer(form, testid, { place, complete, isCommand, send }) {
     send?.(done);
   };
 
-  box.addEventListener("input", changed);
-  box.addEventListener("blur", () => (menu.hidden = true));
+  const list = completes(box, menu, complete);
+  box.addEventListener("input", grow);
   box.addEventListener("keydown", (event) => {
-    const open = !menu.hidden;
-    if (open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
-      current = (current + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length;
-      shown();
-      event.preventDefault();
-    } else if (open && (event.key === "Tab" || (event.key === "Enter" && word() !== options[current].insert))) {
-      take(current);
-      event.preventDefault();
-    } else if (open && event.key === "Escape") {
-      menu.hidden = true;
-    } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       submit();
     }
@@ -101,5 +76,5 @@ export function composer(form, testid, { place, complete, isCommand, send }) {
   form.addEventListener("drop", (event) => (event.preventDefault(), add(event.dataTransfer.files)));
   picker.addEventListener("change", () => (add(picker.files), (picker.value = "")));
   form.addEventListener("submit", (event) => (event.preventDefault(), submit()));
-  return { box, placeholder: (text) => (box.placeholder = text), write: (text) => { box.value = text; box.focus(); changed(); } };
+  return { box, placeholder: (text) => (box.placeholder = text), write: (text) => { box.value = text; box.focus(); grow(); } };
 }

@@ -1,7 +1,7 @@
 // The modal in front of this person: a real <dialog>, so focus stays in it and Escape closes it.
 
 import { blocks } from "/page/blocks.js";
-import { $, attempt, fill, h } from "/page/dom.js";
+import { $, attempt, fill, h, icon } from "/page/dom.js";
 import { emoji } from "/page/text.js";
 
 let current = null;
@@ -37,8 +37,8 @@ function draw() {
     h(
       "form",
       { method: "dialog", onsubmit: submit, novalidate: true },
-      h("header", {}, h("h2", {}, emoji(view.title.text)), h("button", { type: "button", class: "quiet icon", "aria-label": "Close", onclick: dismiss }, "✕")),
-      h("div", { class: "body" }, blocks(view.blocks, act)),
+      h("header", {}, h("h2", { id: "modal-title" }, emoji(view.title.text)), h("button", { type: "button", class: "quiet icon", "aria-label": "Close", onclick: dismiss }, icon("cross"))),
+      h("div", { class: "body", tabindex: "0", role: "group", "aria-labelledby": "modal-title" }, blocks(view.blocks, act)),
       h(
         "footer",
         {},

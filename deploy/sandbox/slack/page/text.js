@@ -1,6 +1,7 @@
 // Slack's mrkdwn, standard markdown and emoji shortcodes, as DOM nodes.
 
-import { h, link } from "/page/dom.js";
+import { grid, h, link, verbatim } from "/page/dom.js";
+import { signed, unsigned } from "/page/signs.js";
 
 const EMOJI = Object.fromEntries(
   ("white_check_mark ✅ heavy_check_mark ✔️ ballot_box_with_check ☑️ x ❌ warning ⚠️ rotating_light 🚨 octagonal_sign 🛑 no_entry ⛔ " +
@@ -16,25 +17,9 @@ const EMOJI = Object.fromEntries(
     .reduce((rows, word, n, all) => (n % 2 ? rows : [...rows, [word, all[n + 1]]]), []),
 );
 
-// A machine without an emoji font shows boxes; these signs are in every text font.
-const SIGNS = Object.fromEntries(
-  "✅ ✔ ❌ ✘ ⏳ ◔ ⌛ ◔ 🔍 ⌕ 🔎 ⌕ 🔧 ⚒ 🛠️ ⚒ 🚨 ⚠ 🛑 ⊘ ⛔ ⊘ 🚫 ⊘ 🔴 ● 🟢 ● 🟡 ● 🟠 ● 🔵 ● ⚪ ○ ⚫ ● 🟩 ■ 🟥 ■ 🟨 ■ 👀 ◉ 💡 ✦ 🎫 ▤ 🔒 ⚿ 📝 ✎ 📖 ▤ 📚 ▤ 📊 ▥ 📈 ↗ 📉 ↘ 🔄 ↻ 🔁 ↻ 👍 ↑ 👎 ↓ 📎 ∞ 📄 ▤ 🩺 ✚ 🚑 ✚ 👤 ☺ 👥 ☺ 🖼 ▣ 🔹 ◆ 🔸 ◆ 📌 ⚑ 🔥 ✹ 🤖 ☻ ✋ ☞ ❓ ⁇"
-    .split(" ")
-    .reduce((rows, word, n, all) => (n % 2 ? rows : [...rows, [word, all[n + 1]]]), []),
-);
-
-function hasEmoji() {
-  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  pen.canvas.width = pen.canvas.height = 24;
-  pen.font = "16px sans-serif";
-  pen.fillText("🔴", 0, 18);
-  const pixels = pen.getImageData(0, 0, 24, 24).data;
-  return pixels.some((value, n) => n % 4 === 0 && value > 100 && pixels[n + 3] > 100);
-}
-
-const SHOWN = hasEmoji();
-const visible = (text) => (SHOWN ? text : text.replace(/\p{Extended_Pictographic}\uFE0F?/gu, (sign) => SIGNS[sign] ?? SIGNS[sign.replace("\uFE0F", "")] ?? sign));
-export const emoji = (text) => visible(text.replace(/:([a-z0-9_+-]+):/g, (whole, name) => EMOJI[name] ?? whole));
+const named = (text) => text.replace(/:([a-z0-9_+-]+):/g, (whole, name) => EMOJI[name] ?? whole);
+export const emoji = (text) => signed(named(text));
+export const emojiText = (text) => unsigned(named(text));
 export const emojiOf = (name) => emoji(`:${name}:`);
 const decoded = (text) => text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 const plain = (text) => emoji(decoded(text));
@@ -57,7 +42,7 @@ function angled(inside) {
   if (target.startsWith("!subteam^")) return group(target.slice(9));
   if (target.startsWith("!date^")) return when(target.split("^"), label);
   if (target.startsWith("!")) return h("span", { class: "mention mine" }, `@${target.slice(1)}`);
-  return /^(https?:|mailto:|tel:)/i.test(target) ? link(decoded(target), plain(label ?? target)) : `<${plain(inside)}>`;
+  return /^(https?:|mailto:|tel:)/i.test(target) ? link(decoded(target), ...plain(label ?? target)) : plain(`<${inside}>`);
 }
 
 function when([, seconds, format], fallback) {
@@ -129,7 +114,7 @@ export function mrkdwn(text) {
     { class: "text" },
     text
       .split(/```\n?([\s\S]*?)\n?```/)
-      .map((piece, n) => (n % 2 ? h("pre", {}, decoded(piece)) : paragraphs(n ? piece.replace(/^\n/, "") : piece)))
+      .map((piece, n) => (n % 2 ? verbatim(decoded(piece)) : paragraphs(n ? piece.replace(/^\n/, "") : piece)))
       .flat(),
   );
 }
@@ -184,7 +169,7 @@ export function markdown(text) {
     };
     if (row.startsWith("```")) {
       const end = rows.findIndex((other, m) => m > n && other.startsWith("```"));
-      out.append(h("pre", {}, rows.slice(n + 1, end < 0 ? undefined : end).join("\n")));
+      out.append(verbatim(rows.slice(n + 1, end < 0 ? undefined : end).join("\n")));
       n = end < 0 ? rows.length : end + 1;
     } else if (/^#{1,6} /.test(row)) {
       out.append(h("h4", {}, marked(row.replace(/^#+ /, ""))));
@@ -199,7 +184,8 @@ export function markdown(text) {
       const head = cells(row);
       n += 2;
       const body = take(/^(.*\|.*)$/).map(cells);
-      out.append(h("div", { class: "scroll" }, h("table", {}, h("tr", {}, head.map((c) => h("th", {}, marked(c)))), body.map((r) => h("tr", {}, r.map((c) => h("td", {}, marked(c))))))));
+      const filled = (row) => row.map((text) => ["", marked(text)]);
+      out.append(grid(filled(head), body.map(filled)));
     } else if (!row.trim()) {
       n++;
     } else if (/^(-{3,}|\*{3,})$/.test(row.trim())) {

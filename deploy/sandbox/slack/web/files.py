@@ -14,6 +14,7 @@ def upload_url(call: Call) -> JSON:
     if not length:
         raise SlackRefusal("invalid_arguments", "[ERROR] must be greater than 0 [json-pointer:/length]")
     file = call.ws.files.promise(BOT, name, length)
+    file.alt = call.text("alt_txt")
     return {"upload_url": f"{call.origin}/upload/v1/{file.ticket}", "file_id": file.id}
 
 

@@ -16,6 +16,8 @@ class File:
     user: str
     created: int
     title: str = ""
+    alt: str = ""
+    """What it shows, for who cannot see it."""
     content: bytes | None = None
     ticket: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     channels: list[str] = field(default_factory=list)
@@ -38,6 +40,7 @@ class File:
             "mimetype": self.mimetype,
             "filetype": kind,
             "pretty_type": kind.upper(),
+            **({"alt_txt": self.alt} if self.alt else {}),
             "user": self.user,
             "editable": False,
             "size": len(self.content or b""),

@@ -75,7 +75,7 @@ READERS: Mapping[str, tuple[Usage, ...]] = {
     "flint":         (use("query|q full?", before="-d=ADAPTER"),),
     "mlxfwmanager":  (use("", must="--query", options="--query-format=NAME -d=ADAPTER"),),
     "mget_temp":     (use("", options="-d=ADAPTER"),),
-    "smartctl":      (use("DISK", options="-[aiHAjxc] --all --info --health --attributes --json --xall --capabilities -l=LIST --log=LIST -d=LIST"
+    "smartctl":      (use("DISK", options="-[aiHAjxc] --all --info --health --attributes --json --xall --capabilities -l=LOG --log=LOG -d=LIST"
                           " --device=LIST"
                           " -n=LIST --nocheck=LIST"), use("", options="--scan --scan-open --version")),
     "nvme":          (use("list|list-subsys", options="-v -o=NAME --output-format=NAME"),

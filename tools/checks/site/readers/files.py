@@ -1,4 +1,8 @@
-"""Reading files and naming what lies where. A file's content only from `tools.checks.site.paths`; of any place its name, size and owner."""
+"""Reading files and naming what lies where. A file's content only from `tools.checks.site.paths`; of any place its name, size and owner.
+
+Who reads contents reads the files that are named, never those of a folder: below an admitted folder lie secrets too. So no such program has an
+option that goes down, and diff, which compares folders unasked, is none of them.
+"""
 
 from collections.abc import Mapping
 
@@ -18,15 +22,14 @@ READERS: Mapping[str, tuple[Usage, ...]] = {
     "od":           (use("FILE+", options="-[cxdbv] -A=NAME -t=NAME -N=NUM -j=NUM"),),
     "strings":      (use("FILE+", options="-[a] -n=NUM"),),
     "cmp":          (use("FILE FILE", options="-[sl]"),),
-    "diff":         (use("FILE FILE", options="-[uqwbBis] --brief --unified"),),
     "md5sum":       (use("FILE+"),),
     "sha1sum":      (use("FILE+"),),
     "sha256sum":    (use("FILE+"),),
     "cksum":        (use("FILE+"),),
     "grep":         (use("TEXT FILE+", options="-[EFGPivwxcnHhlLosqaI] -m=NUM -A=NUM -B=NUM -C=NUM --count --ignore-case"),
                      use("FILE+", options="-[EFGPivwxcnHhlLosqaI] -e=TEXT --regexp=TEXT -m=NUM -A=NUM -B=NUM -C=NUM --max-count=NUM")),
-    "egrep":        (use("TEXT FILE+", options="-[ivwxcnHhlLosqraI] -m=NUM"),),
-    "fgrep":        (use("TEXT FILE+", options="-[ivwxcnHhlLosqraI] -m=NUM"),),
+    "egrep":        (use("TEXT FILE+", options="-[ivwxcnHhlLosqaI] -m=NUM"),),
+    "fgrep":        (use("TEXT FILE+", options="-[ivwxcnHhlLosqaI] -m=NUM"),),
     "ls":           (use("PLACE*", options="-[aAlhtr1dRSisnoFLHZcu] --all --full-time --time-style=CLOCK --sort=NAME --color=NAME --human-readable"),),
     "stat":         (use("PLACE+", options="-[fLt] -c=TEXT --format=TEXT --printf=TEXT --file-system --terse --dereference"),),
     "file":         (use("PLACE+", options="-[bLi] --brief --mime-type"),),

@@ -64,7 +64,7 @@ READERS: Mapping[str, tuple[Usage, ...]] = {
     "ionice":        (use("", options="-p=NUM"),),
     "prlimit":       (use("", options="-p=NUM --pid=NUM --noheadings -o=COLUMNS --output=COLUMNS"),),
     "capsh":         (use("", options="--print"),),
-    "sysctl":        (use("KEY+", options="-[nNeb] --values --names --ignore"), use("", options="-[aneN] --all --pattern=KEY -r=KEY")),
+    "sysctl":        (use("SYSCTL+", options="-[nNeb] --values --names --ignore"), use("", options="-[aneN] --all --pattern=SYSCTL -r=SYSCTL")),
     "lsmod":         (use(),),
     "modinfo":       (use("NAME+", options="-[adlpn0] -F=NAME --field=NAME -k=NAME"),),
     "dkms":          (use("status", options="-m=NAME -v=NAME -k=NAME"),),

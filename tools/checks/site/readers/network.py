@@ -40,7 +40,7 @@ READERS: Mapping[str, tuple[Usage, ...]] = {
                           "general status|hostname|permissions",
                           "networking connectivity", before="-[t] -f=NAMES -g=NAMES -m=NAME --terse --fields=NAMES --get-values=NAMES"),),
     "networkctl":    (use("", "list|status|lldp GLOB*", options="--no-pager --no-legend -a -s", before="--no-pager --no-legend"),),
-    "resolvectl":    (use("", "status|dns|domain|statistics NAME*", options="--no-pager", before="--no-pager"),),
+    "resolvectl":    (use("", "status NAME*", "dns|domain NAME?", "statistics", options="--no-pager", before="--no-pager"),),
     "lldpctl":       (use("", options="-f=NAME"),),
     "brctl":         (use("show|showmacs|showstp NAME?"),),
     "teamdctl":      (use("NAME state|config", "NAME state view|dump"),),

@@ -61,7 +61,7 @@ def signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dict[str,
 def verified(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
     """Raises Unsigned. All keys are tried, for one may be on its way out."""
     id_, timestamp, given = (headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
-    if not _ID.fullmatch(id_) or not re.fullmatch(r"\d{1,12}", timestamp) or len(given) > 1000:
+    if not _ID.fullmatch(id_) or not re.fullmatch(r"[0-9]{1,11}", timestamp) or len(given) > 1000 or not given.isascii():
         raise Unsigned("the headers are not those of Standard Webhooks")
     offered = [word.encode() for word in given.split(" ") if word.startswith("v1,")]
     known = [signature(key, id_, timestamp, body).encode() for key in keys or (_NOBODYS,)]

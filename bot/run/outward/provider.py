@@ -1,28 +1,27 @@
 """The line between a customer's own RackMedic and their provider's put together, each end where its settings switch it on."""
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import structlog
 import yaml
-from aiohttp import web
 
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
+from bot.inbound.routes import InboundRoute
+from bot.inbound.webhook import key_of
 from bot.provider.arrivals import Arrivals, tenants_of
 from bot.provider.document import MadeTicket, ticket_document
 from bot.provider.intake import Intake
 from bot.provider.kept import TicketBook
 from bot.provider.link import HttpLink
-from bot.provider.outbox import Outbox
 from bot.provider.sender import Sender
 from bot.provider.standing import TicketStates
-from bot.provider.webhook import key_of
+from bot.provider.telling import ToldBook
 from bot.refusal import Refusal
+from bot.run.customers import known_at
 from bot.settings import PREFIX, Settings
 from bot.slack.client import SlackClient
 from bot.slack.context import Surface
@@ -32,6 +31,7 @@ from bot.slack.people import People
 from bot.slack.provider.office import BoardWithProvider, ProviderCards, ProviderDesk
 from bot.slack.provider.threads import TicketThreads
 from bot.store.keys import Names
+from bot.store.outbox import Outbox, provider_box
 from bot.store.store import Store
 from graph.ports import Ports
 from graph.state import Item, Origin
@@ -78,18 +78,26 @@ class ProviderLine:
     @property
     def chores(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
         """What empties the outbox."""
-        return (Sender(self.cards.outbox, self.link, self.cards.paint).run,) if self.cards and self.link else ()
+        return (Sender(self.cards.outbox, self.link, self.cards.paint, self.cards.say).run,) if self.cards and self.link else ()
 
-    def intake(self, surface: Surface, records_of: RecordsOf) -> AbstractAsyncContextManager[None]:
-        """The intake while it is open; nothing where it is off."""
-        return self._serving(self._intake(surface, records_of)) if self.settings.intake_port else contextlib.nullcontext()
+    def routes(self, surface: Surface, states: TicketStates | None) -> Sequence[InboundRoute]:
+        """The intake; nothing where it is off."""
+        return self._intake(surface, states).routes if states else ()
 
-    async def _document(self, incident: str) -> MadeTicket:
-        return await ticket_document(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
+    @property
+    def told(self) -> ToldBook:
+        """What our people tell whoever sent a ticket."""
+        return ToldBook(self.store.redis, self.ports.clock)
 
-    def _intake(self, surface: Surface, records_of: RecordsOf) -> Intake:
-        redis, inventory = self.store.redis, self.ports.inventory
-        arrivals = Arrivals(self.inbox, TicketBook(redis), inventory, self.ports.clock)
+    @property
+    def fetched(self) -> ToldBook | None:
+        """The same where somebody may ask for it."""
+        return self.told if self.keys else None
+
+    def states(self, surface: Surface, records_of: RecordsOf) -> TicketStates | None:
+        """How far tickets are; None where the intake is off."""
+        if not self.keys:
+            return None
 
         async def begun_of(incident: str) -> frozenset[str]:
             try:
@@ -98,22 +106,16 @@ class ProviderLine:
                 log.warning("intake.records_unreadable", incident=incident, why=str(why)[:200])
                 return frozenset()
 
-        states = TicketStates(self.inbox, inventory, load_customer_words(self.ports.taxonomy), surface.state_of, begun_of)
-        return Intake(self.keys, arrivals, states, redis, surface.wake, Names())
+        words, known = load_customer_words(self.ports.taxonomy), known_at(self.ports.inventory, self.ports.taxonomy, self.ports.skus)
+        return TicketStates(self.inbox, self.ports.inventory, words, surface.state_of, begun_of, self.told, known, surface.facts_of)
 
-    @contextlib.asynccontextmanager
-    async def _serving(self, intake: Intake) -> AsyncIterator[None]:
-        runner = web.AppRunner(intake.app(), access_log=None)
-        await runner.setup()
-        try:
-            try:
-                await web.TCPSite(runner, self.settings.intake_host, self.settings.intake_port).start()
-            except OSError as why:
-                raise Refusal(f"{PREFIX}INTAKE_PORT: cannot listen on {self.settings.intake_host}: {why.strerror or why}") from why
-            log.info("intake.open", host=self.settings.intake_host, port=self.settings.intake_port, tenants=sorted(self.keys))
-            yield
-        finally:
-            await runner.cleanup()
+    async def _document(self, incident: str) -> MadeTicket:
+        return await ticket_document(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
+
+    def _intake(self, surface: Surface, states: TicketStates) -> Intake:
+        redis, inventory = self.store.redis, self.ports.inventory
+        arrivals = Arrivals(self.inbox, TicketBook(redis), inventory, self.ports.clock)
+        return Intake(self.keys, arrivals, states, redis, surface.wake, Names())
 
 
 def provider_line(
@@ -128,7 +130,7 @@ def provider_line(
     except ValueError as why:
         raise Refusal(f"{PREFIX}PROVIDER_KEY: {why}", 2) from why
     kept = KeptMessages(client, posted, plans=settings.plan_blocks)
-    cards = ProviderCards(client, kept, inbox, people, Outbox(store.redis, ports.clock), ports.taxonomy)
+    cards = ProviderCards(client, kept, inbox, people, Outbox(store.redis, ports.clock, provider_box()), ports.taxonomy)
     return ProviderLine(settings, store, ports, inbox, cards, HttpLink(settings.provider_url, key, ports.clock), keys)
 
 

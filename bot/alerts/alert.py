@@ -1,0 +1,126 @@
+"""One alert as we keep it, what makes several of them one cause, and the words in which an incident is told of them. Pure."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bot.alerts.labels import AlertLabels
+from kb.redact import redact, visible
+from tools.inventory.ranges import fold
+
+LONGEST_NAME, LONGEST_SUMMARY, MOST_SHOWN = 80, 300, 6
+MANY = "many causes at once"
+_XID = re.compile(r"\bxid\b\D{0,12}(\d{1,4})\b", re.IGNORECASE)
+_PORT = re.compile(r":\d{1,5}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """`id` is the same as it repeats and when it resolves; `host` as the labels name it; `group` what the site's labels say it hangs on."""
+
+    id: str
+    name: str
+    firing: bool
+    host: str = ""
+    device: str = ""
+    xid: str = ""
+    group: str = ""
+    severity: str = ""
+    summary: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """As they came, for the routes alone: never kept, and never shown."""
+
+    @property
+    def cause(self) -> str:
+        """Alerts of one cause are one incident: of one switch or rack, else of one Xid, else of one name."""
+        return self.group or (f"Xid {self.xid}" if self.xid else self.name)
+
+    def stored(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "labels"}
+
+
+def short(text: object, most: int = LONGEST_NAME) -> str:
+    """A stranger's word as we keep it: one line, no secret, nothing that hides, no longer than that."""
+    return visible(redact(" ".join(str(text).split())[: most * 2]))[:most] if isinstance(text, str | int | float) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RawAlert:
+    """What a sender said: names and values of anybody's choosing."""
+
+    id: str
+    firing: bool
+    labels: Mapping[str, str]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_alert(raw: RawAlert, names: AlertLabels) -> Alert:
+    """By the site's names of labels. A number of an Xid that only the annotations tell counts too."""
+    told = short(raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", LONGEST_SUMMARY)
+    xid = next((value for value in _values(raw, names.xid) if value.isdecimal() and len(value) < 5), "")
+    found = _XID.search(told) or _XID.search(raw.labels.get("alertname", "")[:LONGEST_NAME])
+    return Alert(
+        id=raw.id,
+        name=short(raw.labels.get("alertname", "")) or "an alert",
+        firing=raw.firing,
+        host=next((_PORT.sub("", value) for value in _values(raw, names.host)), ""),
+        device=next(_values(raw, names.device).__iter__(), ""),
+        xid=xid or (found[1] if found else ""),
+        group=next((f"{name} {raw_value}" for name in names.cause if (raw_value := short(raw.labels.get(name, "")))), ""),
+        severity=short(raw.labels.get("severity", ""), 20),
+        summary=told,
+        labels=raw.labels,
+    )
+
+
+def _values(raw: RawAlert, names: Sequence[str]) -> list[str]:
+    return [value for name in names if (value := short(raw.labels.get(name, "")))]
+
+
+def digest(cause: str, channel: str = "") -> str:
+    """Of a cause; with a channel, of its episodes there."""
+    return hashlib.sha256(f"{cause}\0{channel}".encode() if channel else cause.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertTally:
+    """The alerts of one cause, counted. `more`: that were counted and are not kept; `left`: that the sender counts beside them and does not
+    list, of which nobody knows whether they fire."""
+
+    cause: str
+    firing: int
+    resolved: int
+    hosts: tuple[str, ...]
+    shown: tuple[Alert, ...]
+    more: int = 0
+    left: int = 0
+
+    @property
+    def over(self) -> bool:
+        """What is not listed is never taken for over."""
+        return not self.firing and not self.more and not self.left
+
+
+def tally(cause: str, alerts: Sequence[Alert], more: int = 0, left: int = 0) -> AlertTally:
+    firing = [row for row in alerts if row.firing]
+    hosts = tuple(dict.fromkeys(row.host for row in firing or alerts if row.host))
+    shown: dict[tuple[str, str], Alert] = {}
+    for row in firing or alerts:
+        shown.setdefault((row.name, row.summary), row)
+    return AlertTally(cause, len(firing), len(alerts) - len(firing), hosts, tuple(shown.values())[:MOST_SHOWN], more, left)
+
+
+def words_of(counted: AlertTally) -> str:
+    """What an incident is told, as a person might have said it."""
+    where = f" on {fold(counted.hosts)}" if counted.hosts else ""
+    left = f" Not listed by whoever sends them: {counted.left} more." if counted.left else ""
+    lines = [f"Alerts of {counted.cause}: {counted.firing + counted.more} firing{where}.{left}"]
+    return "\n".join([*lines, *dict.fromkeys(_line(row) for row in counted.shown)])
+
+
+def _line(row: Alert) -> str:
+    where = " ".join(part for part in (row.host, f"gpu{row.device}" if row.device.isdecimal() else row.device) if part)
+    said = ": ".join(part for part in (f"Xid {row.xid}" if row.xid else "", row.summary) if part)
+    return " ".join(part for part in (row.name, f"on {where}" if where else "", f"({said})" if said else "") if part)

@@ -1,0 +1,188 @@
+"""Which alerts of a cause fire and which are over, in Redis. One episode of a cause is one incident; what was not told to it yet is owed."""
+
+import json
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from redis.asyncio import Redis
+
+from bot.alerts.alert import MANY, Alert, AlertTally, digest, tally
+from bot.alerts.routing import AlertPlace
+from bot.store.keys import Names
+from bot.tasks import awaited
+from tools.ledger.reach import text_of
+
+KEPT = timedelta(days=8)
+MOST_KEPT = 2000
+"""Alerts of one episode that are kept; more are counted."""
+MOST_OPENED, OPENED_WITHIN = 12, timedelta(minutes=10)
+"""Episodes that begin within that time; the causes after them are one."""
+MOST_GROUPS = 64
+"""Groups of a sender whose count of what it does not list is kept for an episode; of those after them the last one is."""
+TOLD = "if tonumber(redis.call('HGET', KEYS[1], 'told') or 0) < tonumber(ARGV[1]) then redis.call('HSET', KEYS[1], 'told', ARGV[1]) end"
+"""KEYS about. ARGV up to which piece of news."""
+BEGIN = """
+local now, about, opened, places = unpack(KEYS)
+local made, cause, most, window, kept, within, channel, way, table_, abouts = unpack(ARGV, 1, 10)
+local open, known, at, alike = {}, nil, channel, false
+for n = 11, #ARGV do open[ARGV[n]] = true end
+if open[channel] then known = redis.call('GET', now .. ':' .. channel) end
+if not known then
+  local others = redis.call('SMEMBERS', places)
+  table.sort(others)
+  for _, other in ipairs(others) do
+    local episode = redis.call('GET', now .. ':' .. other)
+    if not episode then
+      redis.call('SREM', places, other)
+    elseif open[other] then
+      local was = redis.call('HMGET', abouts .. episode, 'table', 'way')
+      if was[1] ~= table_ and (not known or (was[2] == way and not alike)) then
+        known, at, alike = episode, other, was[2] == way
+      end
+    end
+  end
+end
+if known then
+  redis.call('PEXPIRE', now .. ':' .. at, window)
+  return known
+end
+if most ~= '0' then
+  if tonumber(redis.call('GET', opened) or 0) >= tonumber(most) then return false end
+  if redis.call('INCR', opened) == 1 then redis.call('PEXPIRE', opened, within) end
+end
+redis.call('HSET', about, 'cause', cause, 'channel', channel, 'way', way, 'table', table_)
+redis.call('PEXPIRE', about, kept)
+redis.call('SADD', places, channel)
+redis.call('PEXPIRE', places, kept)
+redis.call('SET', now .. ':' .. channel, made, 'PX', window)
+return made
+"""
+"""KEYS now (to which the channel is added), about, opened, places. ARGV the new episode, its cause, how many may begin ('0' = any number), for how
+many milliseconds each key is kept, the channel, by which way, under which table of routes, how keys of `about` begin, then the channels in which
+episodes may go on. An episode that began under another table goes on where it is, first of all that of the same way. One step, so that of a hundred
+alerts that come at once one begins it and counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """An alert and where it belongs."""
+
+    alert: Alert
+    place: AlertPlace
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPlaces:
+    """The table of routes of now, by its sign, and the channels in which episodes may be."""
+
+    table: str
+    channels: Collection[str]
+
+
+class AlertBook:
+    """All of it by cause, then by episode."""
+
+    def __init__(self, redis: Redis, *, window: timedelta = timedelta(minutes=30), names: Names | None = None) -> None:
+        self._redis = redis
+        self._window = window
+        self._names = names or Names()
+        self._told, self._begin = redis.register_script(TOLD), redis.register_script(BEGIN)
+
+    async def episodes_of(self, alerts: Sequence[Routed], places: OpenPlaces) -> dict[str, list[Alert]]:
+        """Alerts by the episode to which they belong: that in which they were heard before, or that of their cause in their channel, begun where there
+        is none. What is resolved and was never heard is nobody's."""
+        before = await self._redis.mget([self._key("by", row.alert.id) for row in alerts]) if alerts else []
+        found: dict[str, list[Alert]] = {}
+        by_cause: dict[tuple[str, AlertPlace], str] = {}
+        for row, known in zip(alerts, before, strict=True):
+            alert, episode = row.alert, text_of(known)
+            if alert.firing and not (episode and await self._goes_on(episode, alert.id, places)):
+                key = alert.cause, row.place
+                if key not in by_cause:
+                    by_cause[key] = await self._episode(alert.cause, row.place, places)
+                episode = by_cause[key]
+            if episode:
+                found.setdefault(episode, []).append(alert)
+        return found
+
+    async def channel(self, episode: str) -> str:
+        """Where it is, whatever the routes say by now."""
+        return text_of(await awaited(self._redis.hget(self._key("about", episode), "channel")))
+
+    async def note(self, episode: str, alerts: Sequence[Alert]) -> int:
+        """Keep them. The number of the newest piece of news that the incident is owed, 0 where it is owed none."""
+        of, about = self._key("of", episode), self._key("about", episode)
+        rows = await awaited(self._redis.hmget(of, [row.id for row in alerts]))
+        fresh = [row for row, was in zip(alerts, rows, strict=True) if was is None or json.loads(was)["firing"] != row.firing]
+        room = MOST_KEPT - int(await awaited(self._redis.hlen(of)))
+        known = {row.id for row, was in zip(alerts, rows, strict=True) if was is not None}
+        kept = [row for row in fresh if row.id in known] + [row for row in fresh if row.id not in known][: max(0, room)]
+        async with self._redis.pipeline(transaction=True) as pipe:
+            if kept:
+                pipe.hset(of, mapping={row.id: json.dumps(row.stored()) for row in kept})
+                pipe.hincrby(about, "owed", 1)
+                for row in kept:
+                    pipe.set(self._key("by", row.id), episode, ex=KEPT)
+            if len(fresh) > len(kept):
+                pipe.hincrby(about, "more", len(fresh) - len(kept))
+            pipe.expire(of, KEPT)
+            pipe.expire(about, KEPT)
+            await pipe.execute()
+        owed, told = (int(row or 0) for row in await awaited(self._redis.hmget(about, ["owed", "told"])))
+        return owed if owed > told else 0
+
+    async def lists_not(self, episode: str, group: str, count: int) -> None:
+        """How many alerts a group of the sender's has beside those that it lists, as its newest message says. News is only whether there are any,
+        for the number moves with every message."""
+        left, about = self._key("left", episode), self._key("about", episode)
+        before = await awaited(self._redis.hget(left, group))
+        if not count and before is None:
+            return
+        room = before is not None or await awaited(self._redis.hlen(left)) < MOST_GROUPS
+        async with self._redis.pipeline(transaction=True) as pipe:
+            if count:
+                pipe.hset(left, group if room else "others", str(count))
+                pipe.expire(left, KEPT)
+            else:
+                pipe.hdel(left, group)
+            if not count or before is None:
+                pipe.hincrby(about, "owed", 1)
+            await pipe.execute()
+
+    async def told(self, episode: str, news: int) -> None:
+        """An item waits in the inbox of all news up to this one; what came meanwhile is still owed."""
+        await self._told(keys=[self._key("about", episode)], args=[news])
+
+    async def batch(self, episode: str) -> int:
+        """Which item of the episode is the next to be stored."""
+        return int(await awaited(self._redis.hget(self._key("about", episode), "batch")) or 0)
+
+    async def taken(self, episode: str, batch: int) -> None:
+        """The turn of that item begins: whatever comes from now on is another item's."""
+        if await self.batch(episode) <= batch:
+            await awaited(self._redis.hset(self._key("about", episode), "batch", str(batch + 1)))
+
+    async def tally(self, episode: str) -> AlertTally:
+        about = await awaited(self._redis.hgetall(self._key("about", episode)))
+        rows = await awaited(self._redis.hvals(self._key("of", episode)))
+        left = sum(map(int, await awaited(self._redis.hvals(self._key("left", episode)))))
+        return tally(about.get(b"cause", b"").decode(), [Alert(**json.loads(row)) for row in rows], int(about.get(b"more", 0)), left)
+
+    async def _goes_on(self, episode: str, sign: str, places: OpenPlaces) -> bool:
+        """Whether the alert fires in that episode, and may be told where it is."""
+        row = await awaited(self._redis.hget(self._key("of", episode), sign))
+        return bool(row) and bool(json.loads(row)["firing"]) and await self.channel(episode) in places.channels
+
+    async def _episode(self, cause: str, place: AlertPlace, places: OpenPlaces) -> str:
+        """That of the cause which is going on, or a new one; of too many new ones a single one a channel."""
+        made, limit = secrets.token_hex(6), 0 if cause == MANY else MOST_OPENED
+        keys = [self._key("now", digest(cause)), self._key("about", made), self._key("opened", "count"), self._key("places", digest(cause))]
+        times = [int(time.total_seconds() * 1000) for time in (self._window, KEPT, OPENED_WITHIN)]
+        where = [place.channel, place.way, places.table, self._key("about", "")]
+        episode = await self._begin(keys=keys, args=[made, cause, limit, *times, *where, *sorted(places.channels)])
+        return text_of(episode) if episode else await self._episode(MANY, place, places)
+
+    def _key(self, part: str, name: str) -> str:
+        return self._names.alerts(part, name)

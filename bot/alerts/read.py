@@ -1,0 +1,108 @@
+"""The two messages that bring alerts, read: Alertmanager's webhook (version 4), and our own. Whatever cannot be read is refused in words."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from bot.alerts.alert import Alert, RawAlert, read_alert, short
+from bot.alerts.labels import AlertLabels
+
+MOST_ALERTS, MOST_LABELS = 1000, 64
+
+
+class UnreadableAlerts(ValueError):
+    """Not a message of alerts; the text says why, in our words."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertMessage:
+    """`left`: alerts that the message counts and does not hold, or that had no room; `group`: whose next message counts them anew."""
+
+    alerts: Sequence[Alert]
+    left: int = 0
+    group: str = ""
+
+
+def read_alertmanager(body: bytes, names: AlertLabels) -> AlertMessage:
+    """https://prometheus.io/docs/alerting/latest/configuration/#webhook_config, version 4."""
+    said = _json(body)
+    rows = said.get("alerts")
+    if str(said.get("version")) != "4" or not isinstance(rows, list):
+        raise UnreadableAlerts("not version 4 of Alertmanager's webhook")
+    cut = said.get("truncatedAlerts")
+    left = max(0, len(rows) - MOST_ALERTS) + (max(0, cut) if isinstance(cut, int) else 0)
+    return AlertMessage([read_alert(_raw(row), names) for row in rows[:MOST_ALERTS] if isinstance(row, dict)], left, _group(said))
+
+
+def _group(said: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{said.get('receiver')} {said.get('groupKey')}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _raw(row: Mapping[str, Any]) -> RawAlert:
+    labels, notes = _texts(row.get("labels")), _texts(row.get("annotations"))
+    sign = row.get("fingerprint")
+    known = sign if isinstance(sign, str) and sign.isalnum() and len(sign) <= 64 else ""
+    return RawAlert(known or _sign(labels), row.get("status") != "resolved", labels, notes)
+
+
+def _sign(labels: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(sorted(labels.items())).encode()).hexdigest()[:16]
+
+
+def _texts(rows: object) -> Mapping[str, str]:
+    """Pairs of texts, the first of many."""
+    given = rows if isinstance(rows, dict) else {}
+    return {name: value for name, value in list(given.items())[:MOST_LABELS] if isinstance(value, str)}
+
+
+class ToldAlert(BaseModel):
+    """One alert of our own message (docs/alerts.md)."""
+
+    id: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=200)
+    status: Literal["firing", "resolved"] = "firing"
+    host: str = Field("", max_length=253)
+    gpu: str = Field("", max_length=80)
+    xid: int | None = Field(None, ge=0, le=9999)
+    cause: str = Field("", max_length=200)
+    severity: str = Field("", max_length=40)
+    summary: str = Field("", max_length=2000)
+    labels: dict[str, str] = Field(default_factory=dict, max_length=MOST_LABELS)
+
+    def alert(self) -> Alert:
+        sign = hashlib.sha256(self.id.encode()).hexdigest()[:32]
+        xid = "" if self.xid is None else str(self.xid)
+        texts = (short(text) for text in (self.name, self.host, self.gpu, self.cause, self.severity))
+        name, host, gpu, cause, severity = texts
+        told = {"alertname": name, "host": host, "gpu": gpu, "xid": xid, "cause": cause, "severity": severity}
+        labels = {**self.labels, **{label: value for label, value in told.items() if value}}
+        return Alert(sign, name, self.status == "firing", host, gpu, xid, cause, severity, short(self.summary, 300), labels)
+
+
+class ToldAlerts(BaseModel):
+    """The message."""
+
+    alerts: list[ToldAlert] = Field(min_length=1, max_length=MOST_ALERTS)
+
+
+def read_told(body: bytes) -> AlertMessage:
+    """Our own message: `{"alerts": [...]}`."""
+    try:
+        return AlertMessage([row.alert() for row in ToldAlerts.model_validate(_json(body)).alerts])
+    except ValidationError as why:
+        first = why.errors(include_input=False, include_url=False)[0]
+        raise UnreadableAlerts(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from why
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError) as why:
+        raise UnreadableAlerts("not JSON") from why
+    if not isinstance(said, dict):
+        raise UnreadableAlerts("not a JSON object")
+    return said

@@ -1,0 +1,154 @@
+"""Which labels of an alert lead to which channel: matchers as Alertmanager writes them, the first route that matches, else the default. Pure."""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator
+
+from bot.alerts.alert import Alert
+from graph.reading.hosts import HostBook, hosts_in
+from kb.shapes import StrictModel
+from tools.checks.site.patterns import BadPattern, whole_pattern
+
+LONGEST_VALUE = 200
+"""Characters of a label's value that are compared."""
+MOST_ROUTES, MOST_MATCHERS, LONGEST_MATCHER = 64, 16, 500
+_MATCHER = re.compile(r"""\s*([^\s"'=!~,{}]{1,100})\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^"\s][^"]*|)\s*""", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\"\\n])")
+DEFAULT = ""
+"""The sign of the way that no route describes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMatcher:
+    """`team="fabric"`, or with `!=`, `=~`, `!~`. A label that an alert has not is empty, as Alertmanager has it."""
+
+    text: str
+    label: str
+    equal: bool
+    value: str
+    pattern: re.Pattern[str] | None
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        given = labels.get(self.label, "")[:LONGEST_VALUE]
+        found = given == self.value if self.pattern is None else self.pattern.fullmatch(given) is not None
+        return found is self.equal
+
+
+def read_matcher(text: str) -> LabelMatcher:
+    """Raises ValueError in words for who wrote it."""
+    found = _MATCHER.fullmatch(text) if len(text) <= LONGEST_MATCHER else None
+    if found is None:
+        raise ValueError(
+            f'{text!r:.80} is no matcher; write LABEL="VALUE", or != =~ !~ in place of =, in at most {LONGEST_MATCHER} characters'
+        )
+    label, sign, given = found.groups()
+    value = _ESCAPED.sub(lambda one: "\n" if one[1] == "n" else one[1], given[1:-1]) if given.startswith('"') else given.rstrip()
+    if sign.endswith("~"):
+        try:
+            return LabelMatcher(text, label, sign == "=~", value, whole_pattern(value, LONGEST_VALUE))
+        except BadPattern as why:
+            raise ValueError(f"{label}{sign}: {why}") from why
+    if len(value) > LONGEST_VALUE:
+        raise ValueError(f"{label}: a label's value is compared up to its {LONGEST_VALUE}th character, and this one is longer")
+    return LabelMatcher(text, label, sign == "=", value, None)
+
+
+def _matchers(given: Any) -> tuple[LabelMatcher, ...]:
+    """Every reason against them at once."""
+    if not isinstance(given, list) or not 0 < len(given) <= MOST_MATCHERS or not all(isinstance(row, str) for row in given):
+        raise ValueError(f"matchers must be a list of 1 to {MOST_MATCHERS} texts, like ['team=\"fabric\"', 'alertname=~\"Link.*\"']")
+    found, reasons = list[LabelMatcher](), list[str]()
+    for text in given:
+        try:
+            found.append(read_matcher(text))
+        except ValueError as why:
+            reasons.append(str(why))
+    if reasons:
+        raise ValueError(*reasons)
+    return tuple(found)
+
+
+class AlertRoute(StrictModel):
+    """Alerts of which all `matchers` hold go to `channel`."""
+
+    channel: str
+    matchers: Annotated[tuple[LabelMatcher, ...], PlainValidator(_matchers)]
+
+    @property
+    def sign(self) -> str:
+        """The same however its channel changes."""
+        return _sign([row.text for row in self.matchers])
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(row.holds(labels) for row in self.matchers)
+
+
+Routes = Annotated[tuple[AlertRoute, ...], Field(max_length=MOST_ROUTES)]
+
+
+def _sign(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPlace:
+    """Where an alert belongs. `way`: the sign of the route that led there, whichever channel it names by now."""
+
+    channel: str
+    way: str = DEFAULT
+
+
+@dataclass(frozen=True)
+class AlertRouting:
+    """The site's routes over what the inventory binds. `hosts`: of each of the operators' channels those of which it may speak; `known`: all of
+    the inventory, so that no channel is told of a host that is none of its business."""
+
+    default: str
+    routes: Sequence[AlertRoute]
+    hosts: Mapping[str, Collection[str]]
+    known: Collection[str] = frozenset()
+
+    @cached_property
+    def sign(self) -> str:
+        """Of the whole table: another one where it was changed."""
+        return _sign([self.default, *(f"{row.channel} {row.sign}" for row in self.routes)])
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Where incidents of alerts may open: the default channel, and all that the inventory binds to the operators."""
+        return frozenset({self.default, *self.hosts})
+
+    def placed(self, alert: Alert, shut: Collection[str] = ()) -> tuple[Alert, AlertPlace]:
+        """The alert, its host by the inventory's name, and where it belongs: the default where its host is none of the route's channel's business."""
+        place = self.of(alert.labels, shut)
+        known = self._named(alert.host, place.channel)
+        if not known and place.channel != self.default and self._named(alert.host, ""):
+            place = replace(place, channel=self.default)
+            known = self._named(alert.host, self.default)
+        return replace(alert, host=known or alert.host), place
+
+    def _named(self, host: str, channel: str) -> str:
+        """The host as the inventory calls it, among those that the channel may speak of (all of them where none is named); empty where it is none."""
+        if channel not in self._books:
+            self._books[channel] = HostBook(self.hosts.get(channel, ()) if channel else self.known)
+        return next(iter(hosts_in(host, self._books[channel]).hosts), "") if host else ""
+
+    @cached_property
+    def _books(self) -> dict[str, HostBook]:
+        return {}
+
+    def of(self, labels: Mapping[str, str], shut: Collection[str] = ()) -> AlertPlace:
+        """By the first route that matches; the default where that one's channel is not the operators' (any more), or is shut."""
+        route = next((row for row in self.routes if row.matches(labels)), None)
+        if route is None:
+            return AlertPlace(self.default)
+        return AlertPlace(route.channel if route.channel in self.hosts and route.channel not in shut else self.default, route.sign)
+
+    def lost(self) -> list[tuple[int, AlertRoute]]:
+        """Routes that lead to no channel of the operators, by their number."""
+        return [(at, row) for at, row in enumerate(self.routes) if row.channel not in self.hosts]

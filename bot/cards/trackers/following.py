@@ -1,0 +1,120 @@
+"""A ticket elsewhere in its incident's thread: one message that is edited as it goes on, and a short one where something moved."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from bot.cards import blocks
+from bot.cards.blocks import Block, Card
+from bot.cards.buttons import carry
+from bot.cards.incidents.diagnosis import RECHECK
+from bot.cards.text import Line, Part, bold, code, moment, web_link
+from bot.cards.trackers.opening import OPEN
+
+Way = Literal["waiting", "doubt", "there", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTicket:
+    """All that the message is made of. `words`: the tracker as people call it; `by`: a name; `shown`, `url` and `state` are theirs."""
+
+    incident: str
+    tracker: str
+    words: str
+    way: Way
+    by: str = ""
+    shown: str = ""
+    url: str = ""
+    state: str = ""
+    done: bool = False
+    tells: bool = True
+    trouble: str = ""
+    tries: int = 0
+    closed: bool = False
+    """Our incident."""
+    unread: str = ""
+    """Why comments cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TicketRemark:
+    """What somebody wrote below a ticket there, its text as lines that may be shown."""
+
+    kind: str
+    by: str
+    lines: tuple[str, ...]
+    at: datetime | None = None
+    url: str = ""
+
+
+def render(view: FollowedTicket) -> Card:
+    """The message as it is now."""
+    head, lines = _says(view)
+    return blocks.card(head, [blocks.say(bold(head)), *([blocks.section(*lines)] if lines else []), *_again(view)])
+
+
+def moved(view: FollowedTicket) -> Card:
+    """A message of its own, for an edit tells nobody. Their “done” proves nothing here: it asks for a look."""
+    head = f"{'✅' if view.done else '📨'} {view.words} {view.shown}: {view.state}"
+    if not view.done or view.closed:
+        return blocks.card(head, [blocks.section((f"{'✅' if view.done else '📨'} {view.words} ", *_ticket(view), f": {view.state}"))])
+    ask = "That is said there; nothing was proved here, and this incident stays as it is. Shall I look again?"
+    return blocks.card(
+        head,
+        [
+            blocks.section((f"✅ {view.words} ", *_ticket(view), f": {view.state}"), (ask,)),
+            blocks.actions(blocks.button("Look again", RECHECK, carry(view.incident))),
+        ],
+    )
+
+
+def remark(view: FollowedTicket, said: TicketRemark, beside: str = "") -> Card:
+    """Somebody's words, quoted, and what is said beside them. They are for people: nothing is read out of them, and nobody is called by them."""
+    head: tuple[Part, ...] = (bold(f"💬 {view.words} "), *_ticket(view), f" · {said.kind} by {said.by or 'somebody'}")
+    when: tuple[Part, ...] = (" · ", moment(said.at)) if said.at else ()
+    link: tuple[Part, ...] = (" · ", web_link(said.url, "there")) if said.url else ()
+    return blocks.card(
+        f"💬 {view.words} {view.shown}: a {said.kind} by {said.by or 'somebody'}",
+        [
+            blocks.section((*head, *when, *link)),
+            blocks.quote(said.lines),
+            blocks.context(
+                ("Written there, for you to read. I do nothing on its word: answer there, or tell me here.",),
+                *([(beside,)] if beside else []),
+            ),
+        ],
+    )
+
+
+def _says(view: FollowedTicket) -> tuple[str, list[Line]]:
+    """The headline, and what stands below it."""
+    asked = f"Asked for by {view.by or 'somebody'}."
+    match view.way:
+        case "waiting":
+            held: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.",)] if view.trouble else []
+            return f"On its way to {view.words}", [(asked,), *held]
+        case "doubt":
+            lost = "An answer was lost. I look for the ticket there before I send it again, so that there is one."
+            return f"I do not know whether {view.words} has it", [(f"{lost} {view.trouble}".strip(),), (asked,)]
+        case "refused":
+            return f"{view.words} did not take it", [(view.trouble,), (asked,)]
+        case "there":
+            return f"{view.words} has it: {view.shown}", _there(view)
+
+
+def _there(view: FollowedTicket) -> list[Line]:
+    unknown = "not asked yet" if view.tells else "it does not say how far it is"
+    state: Part = bold(view.state) if view.state else unknown
+    trouble: list[Line] = [(f"I cannot ask just now: {view.trouble}. What stands here is from before.",)] if view.trouble else []
+    unread: list[Line] = [(f"What people write there I cannot show: {view.unread}",)] if view.unread else []
+    return [(*_ticket(view), " · ", state, f" · sent by {view.by or 'somebody'}"), *trouble, *unread]
+
+
+def _ticket(view: FollowedTicket) -> tuple[Part, ...]:
+    return (web_link(view.url, view.shown),) if view.url else (code(view.shown),)
+
+
+def _again(view: FollowedTicket) -> list[Block]:
+    if view.way != "refused" or view.closed:
+        return []
+    return [blocks.actions(blocks.button(f"Open in {view.words}…", OPEN, carry(view.incident, view.tracker)))]

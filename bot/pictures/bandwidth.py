@@ -1,0 +1,140 @@
+"""How fast hosts are at each message size, as an image: what the model reaches as a band, each slow host by name, the rest as thin lines."""
+
+from collections.abc import Sequence
+from math import log2
+from typing import Final
+
+from bot.pictures.canvas import Canvas, Kind, width_of
+from bot.pictures.palette import Theme
+from tools.bandwidth import JUDGED, LEAST, BandwidthCurve, Bandwidths, in_words, size_in_words
+from tools.inventory.ranges import fold
+
+TITLE: Final = "All-reduce bus bandwidth by message size"
+NAMED, FAINT, MOST_SIZES = 8, 120, 64
+"""Hosts with a name of their own, others as thin lines, and points of a line."""
+LEFT, TOP, WIDE, TALL, NAMES = 62, 66, 520, 300, 250
+STEP: Final = 18
+DASHES: Final = ("", "7 3", "2 3", "9 3 2 3")
+"""Beside its colour each line has a stroke of its own."""
+NOTHING: Final = "Nothing was measured, so there is nothing to draw."
+
+
+def picture(all_of: Bandwidths, kind: Kind = "png", theme: Theme = "light") -> bytes:
+    """The image; what is drawn is bounded."""
+    sheet = Canvas(LEFT + WIDE + NAMES, TOP + TALL + 62, TITLE, in_words(all_of) or NOTHING, theme)
+    sheet.write(20, 28, f"{TITLE}, GB/s", size=15)
+    sheet.write(20, 47, _notes(all_of), size=10, fill=sheet.palette.faint, room=sheet.width - 40)
+    if not all_of.curves:
+        sheet.write(20, 84, NOTHING, size=12)
+        sheet.height = 108
+        return sheet.drawn(kind)
+    plot = _Plot(sheet, all_of)
+    plot.grid()
+    plot.bands()
+    named = all_of.telling(NAMED)
+    for row in [row for row in all_of.curves if row not in named][:FAINT]:
+        plot.thin(row)
+    plot.named(named)
+    return sheet.drawn(kind)
+
+
+def _notes(all_of: Bandwidths) -> str:
+    rest = len(all_of.curves) - NAMED
+    parts = (
+        f"{rest} faster hosts as thin lines" if rest > 0 else "",
+        f"not measured: {fold(all_of.blind)}" if all_of.blind else "",
+        "what the model reaches is not written down" if all_of.curves and not all_of.bands else "",
+    )
+    return "; ".join(part for part in parts if part)
+
+
+class _Plot:
+    """The axes of one picture: sizes double from left to right."""
+
+    def __init__(self, sheet: Canvas, all_of: Bandwidths) -> None:
+        self._sheet, self._all = sheet, all_of
+        sizes = all_of.sizes
+        self._low, self._high = log2(sizes[0]), log2(sizes[-1])
+        most = max([*(row.best for row in all_of.curves), *all_of.bands, 1.0])
+        self._step = _round_step(most)
+        self._top = self._step * (int(most / self._step) + 1)
+
+    def _x(self, size: float) -> float:
+        reach = self._high - self._low
+        return LEFT + 14 + (WIDE - 28) * ((log2(size) - self._low) / reach if reach else 1.0)
+
+    def _y(self, speed: float) -> float:
+        return TOP + TALL * (1 - speed / self._top)
+
+    def grid(self) -> None:
+        """Lines at round speeds, and sizes below."""
+        ink = self._sheet.palette
+        for number in range(int(self._top / self._step) + 1):
+            y = self._y(number * self._step)
+            self._sheet.path(((LEFT, y), (LEFT + WIDE, y)), ink.unknown)
+            self._sheet.write(LEFT - 8, y + 4, f"{number * self._step:g}", size=10, fill=ink.faint, anchor="end")
+        last = float("-inf")
+        for size in self._all.sizes:
+            if (x := self._x(size)) - last >= 48:
+                self._sheet.path(((x, TOP + TALL), (x, TOP + TALL + 4)), ink.frame)
+                self._sheet.write(x, TOP + TALL + 18, size_in_words(size), size=10, fill=ink.faint, anchor="middle")
+                last = x
+        self._sheet.write(LEFT + WIDE / 2, TOP + TALL + 40, "size of a message", size=10, fill=ink.faint, anchor="middle")
+
+    def bands(self) -> None:
+        """What a model reaches, and the least of it that is well: from the size on from which it counts."""
+        begin = self._x(max(JUDGED, self._all.sizes[0])) if self._all.sizes[-1] >= JUDGED else LEFT + WIDE
+        for number, band in enumerate(self._all.bands[:3]):
+            top, low = self._y(band), self._y(LEAST * band)
+            self._sheet.box(begin - 8, top, LEFT + WIDE - begin + 8, low - top, self._sheet.palette.unknown)
+            self._sheet.path(((LEFT, top), (LEFT + WIDE, top)), self._sheet.palette.good, width=1.5, dashes="6 4")
+            self._sheet.path(((begin - 8, low), (LEFT + WIDE, low)), self._sheet.palette.bad, width=1.5, dashes="2 4")
+            says = f"the model reaches {band:g}" if number == 0 else f"another model {band:g}"
+            self._sheet.write(LEFT + 6, top - 5, says, size=10, fill=self._sheet.palette.good)
+            self._sheet.write(LEFT + 6, low - 5, f"slow below {LEAST * band:g} in large messages", size=10, fill=self._sheet.palette.bad)
+
+    def thin(self, row: BandwidthCurve) -> None:
+        """A host that is told by its line alone."""
+        self._sheet.path(self._points(row), self._sheet.palette.frame, width=0.7)
+
+    def named(self, rows: Sequence[BandwidthCurve]) -> None:
+        """The others, each line with its host at its end; names do not cover one another."""
+        ends = sorted((self._points(row)[-1][1], number) for number, row in enumerate(rows))
+        places = _apart([y for y, _ in ends], TOP + 4, TOP + TALL)
+        for (y, number), place in zip(ends, places, strict=True):
+            row, points = rows[number], self._points(rows[number])
+            lines = self._sheet.palette.lines
+            colour = self._sheet.palette.bad if row.slow else lines[number % len(lines)]
+            self._sheet.path(points, colour, width=2.4 if row.slow else 1.6, dashes=DASHES[number % len(DASHES)] if len(points) > 1 else "")
+            for x, dot in points:
+                self._sheet.dot(x, dot, 3, colour)
+            self._sheet.path(((points[-1][0] + 5, y), (LEFT + WIDE + 8, place - 4)), colour, width=0.7)
+            speed = f"{'✗ slow ' if row.slow else ''}{row.best:.4g}"  # apart from the name, which may read from right to left
+            wide = width_of(speed, 11) + 6
+            self._sheet.write(LEFT + WIDE + 12, place, speed, size=11, fill=colour)
+            self._sheet.write(LEFT + WIDE + 12 + wide, place, row.host, size=11, fill=colour, room=NAMES - 24 - wide)
+
+    def _points(self, row: BandwidthCurve) -> list[tuple[float, float]]:
+        kept = row.points[-MOST_SIZES:]
+        return [(self._x(size), self._y(speed)) for size, speed in kept]
+
+
+def _round_step(most: float) -> float:
+    """Between lines of the grid: 1, 2 or 5 of a power of ten, some five of them."""
+    power = 1.0
+    while power * 50 <= most:
+        power *= 10
+    return next(step * power for step in (0.2, 0.5, 1, 2, 5, 10, 20) if step * power * 6 >= most)
+
+
+def _apart(wanted: Sequence[float], top: float, low: float) -> list[float]:
+    """Places one below the other, each as near as can be to the one that it wants."""
+    places: list[float] = []
+    for y in wanted:
+        places.append(max(y, places[-1] + STEP if places else top))
+    over = places[-1] - low if places else 0
+    if over > 0:
+        places = [y - over for y in places]
+        for at in range(len(places) - 2, -1, -1):
+            places[at] = min(max(wanted[at], top), places[at + 1] - STEP)
+    return places

@@ -1,0 +1,73 @@
+"""The way through the taxonomy as an image: each branch with its sign, and why."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from bot.pictures.canvas import Canvas, Kind
+from bot.pictures.palette import Palette, Theme
+from graph.walked import MARKS, MEANS, WalkedBranch, WalkedTree, WalkSign, in_words
+
+TITLE: Final = "What was looked into, and what it came to"
+MOST_ROWS = 48
+ROW, INDENT, TOP, WIDE, WHY = 21, 22, 62, 860, 410
+_QUIET: Final[frozenset[WalkSign]] = frozenset({"not reached", "passed by"})
+
+
+def picture(tree: WalkedTree, kind: Kind = "png", theme: Theme = "light") -> bytes:
+    """The image; what is drawn is bounded."""
+    rows = tree.rows()
+    shown = telling(rows, MOST_ROWS)
+    signs = [sign for sign in MARKS if any(branch.sign == sign for _, branch in shown)]
+    hidden = len(rows) - len(shown)
+    height = TOP + ROW * (len(shown) + (hidden > 0)) + 16 * ((len(signs) + 1) // 2) + 26
+    sheet = Canvas(WIDE, height, TITLE, in_words(tree), theme)
+    sheet.write(20, 28, TITLE, size=15)
+    sheet.write(20, 46, in_words(tree), size=10, fill=sheet.palette.faint, room=WIDE - 40)
+    _stems(sheet, [depth for depth, _ in shown])
+    for number, (depth, branch) in enumerate(shown):
+        _row(sheet, TOP + ROW * number, depth, branch)
+    down = TOP + ROW * len(shown)
+    if hidden > 0:
+        sheet.write(24, down + 15, f"… and {hidden} more, in the table", size=11, fill=sheet.palette.faint)
+        down += ROW
+    for number, sign in enumerate(signs):
+        x, y = 24 + (number % 2) * WIDE / 2, down + 22 + 16 * (number // 2)
+        sheet.write(x, y, MARKS[sign], size=11, fill=_ink(sheet.palette, sign))
+        sheet.write(x + 16, y, MEANS[sign], size=10, fill=sheet.palette.faint)
+    return sheet.drawn(kind)
+
+
+def telling(rows: Sequence[tuple[int, WalkedBranch]], most: int) -> list[tuple[int, WalkedBranch]]:
+    """What is shown, in its order: of too many rows causes that are ruled out or were passed by go first, from the end."""
+    over = len(rows) - most
+    dull = [at for at, (depth, branch) in enumerate(rows) if depth > 1 and branch.sign in _QUIET | {"ruled out"}]
+    gone = set(dull[-over:]) if over > 0 else set()
+    return [row for at, row in enumerate(rows) if at not in gone][:most]
+
+
+def _ink(palette: Palette, sign: WalkSign) -> str:
+    inks = {"found": palette.bad, "ruled out": palette.good, "could not look": palette.doubt, "not decided": palette.doubt}
+    return inks.get(sign, palette.faint)
+
+
+def _stems(sheet: Canvas, depths: list[int]) -> None:
+    """What hangs on what: from each branch down to the last of its children, and across to each."""
+    for at, depth in enumerate(depths):
+        below = [row for row in range(at + 1, len(depths)) if depths[row] == depth + 1 and min(depths[at + 1 : row + 1]) > depth]
+        x = 30 + INDENT * depth
+        for row in below:
+            y = TOP + ROW * row + 10
+            sheet.path(((x, y), (x + INDENT - 8, y)), sheet.palette.frame)
+        if below:
+            sheet.path(((x, TOP + ROW * at + 18), (x, TOP + ROW * below[-1] + 10)), sheet.palette.frame)
+
+
+def _row(sheet: Canvas, y: float, depth: int, branch: WalkedBranch) -> None:
+    x, ink = 24 + INDENT * depth, _ink(sheet.palette, branch.sign)
+    sheet.write(x, y + 15, MARKS[branch.sign], size=13, fill=ink)
+    size, faint = 12 if depth < 2 else 11, sheet.palette.faint
+    sheet.write(x + 18, y + 15, branch.title, size=size, fill=faint if branch.sign in _QUIET else "", room=WHY - x - 30)
+    rest = f"{branch.left_out} more below, not looked into" if branch.left_out else ""
+    sign = "" if branch.why.startswith(branch.sign) else branch.sign  # said once
+    why = "; ".join(filter(None, (sign, branch.why, rest)))
+    sheet.write(WHY, y + 15, why, size=10, fill=ink if branch.sign == "found" else faint, room=WIDE - WHY - 16)

@@ -1,0 +1,143 @@
+"""A page as values: sections of paragraphs, lists, tables, quotes and figures. Every text on it is clean, visible and bounded. Pure."""
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from kb.redact import cleaned, visible
+from kb.scan import lines_in
+
+MOST_TEXT, MOST_LINE, MOST_ROWS = 2000, 400, 200
+"""Characters of a paragraph or cell, and of a quoted line; rows behind a picture."""
+SCHEMA = 1
+
+Audience = Literal["operators", "customer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A few sentences. `strong`: what is read first."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BulletList:
+    rows: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """`head` is empty where the first column names what the second one says."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedLines:
+    """As a machine printed them, or as they are to be typed: nothing in them is markup."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture, and the same in words for who cannot see it."""
+
+    title: str
+    words: str
+    png: bytes = field(repr=False)
+    rows: Sequence[Sequence[str]] = ()
+    """All of it in cells, a head first; none where the page has them elsewhere."""
+    more: int = 0
+    """Rows beyond those."""
+
+
+PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    title: str
+    parts: Sequence[PagePart]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The whole. `notes` stand at its end: when it was made, and what could not be read for it."""
+
+    incident: str
+    audience: Audience
+    title: str
+    lead: str
+    made: datetime
+    sections: Sequence[PageSection]
+    notes: Sequence[str] = ()
+    language: str = "en"
+
+
+def finished(page: Page) -> Page:
+    """The page with every text redacted, made visible and bounded, and without sections that say nothing. Long work: beside the event loop."""
+    sections = [PageSection(_text(one.title), [_part(part) for part in one.parts]) for one in page.sections if one.parts]
+    notes = [_text(note) for note in page.notes]
+    return replace(page, title=_text(page.title), lead=_text(page.lead), sections=tuple(sections), notes=tuple(notes))
+
+
+def _part(part: PagePart) -> PagePart:
+    match part:
+        case Paragraph(text, strong):
+            return Paragraph(_text(text), strong)
+        case BulletList(rows):
+            return BulletList([_text(row) for row in rows])
+        case PageTable(head, rows):
+            return PageTable([_text(cell) for cell in head], [[_text(cell) for cell in row] for row in rows])
+        case QuotedLines(lines):
+            return QuotedLines([_cut(visible(line).replace("\t", "    "), MOST_LINE) for line in lines_in(cleaned("\n".join(lines)))])
+        case Figure(title, words, _, rows, more):
+            cells = [[_text(cell) for cell in row] for row in rows[: MOST_ROWS + 1]]
+            return replace(part, title=_text(title), words=_text(words), rows=cells, more=more + len(rows) - len(cells))
+
+
+def _text(text: str) -> str:
+    """One line: nothing on the page depends on where a stranger's text breaks."""
+    return _cut(visible(re.sub(r"\s+", " ", cleaned(text[: 4 * MOST_TEXT]))).strip(), MOST_TEXT)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… (+{len(text) - most:,})"
+
+
+def as_json(page: Page) -> dict[str, Any]:
+    """The shape that scripts rely on; pictures as base64 of PNG."""
+    return {
+        "schema": SCHEMA,
+        "incident": page.incident,
+        "audience": page.audience,
+        "language": page.language,
+        "title": page.title,
+        "lead": page.lead,
+        "made": page.made.isoformat(),
+        "sections": [{"title": one.title, "parts": [_part_as_json(part) for part in one.parts]} for one in page.sections],
+        "notes": list(page.notes),
+    }
+
+
+def _part_as_json(part: PagePart) -> dict[str, Any]:
+    match part:
+        case Paragraph(text, strong):
+            return {"kind": "paragraph", "text": text, "strong": strong}
+        case BulletList(rows):
+            return {"kind": "list", "rows": list(rows)}
+        case PageTable(head, rows):
+            return {"kind": "table", "head": list(head), "rows": [list(row) for row in rows]}
+        case QuotedLines(lines):
+            return {"kind": "quote", "lines": list(lines)}
+        case Figure(title, words, png, rows, more):
+            image = base64.b64encode(png).decode()
+            cells = [list(row) for row in rows]
+            return {"kind": "figure", "title": title, "words": words, "rows": cells, "more": more, "png": image}

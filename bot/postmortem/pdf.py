@@ -1,0 +1,216 @@
+"""A page as PDF on A4, with fonts that are shipped: DejaVu (`bot/pictures/fonts`), which has Latin, Greek, Cyrillic, Hebrew and Arabic letters. What it
+lacks is drawn as □, and the page says which letters that were. Right-to-left words are put in order and joined by HarfBuzz. Pure."""
+
+import io
+import unicodedata
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from bot.postmortem.page import BulletList, Figure, Page, PagePart, PageTable, Paragraph, QuotedLines
+from bot.postmortem.tables import TITLE as TABLES
+from bot.postmortem.tables import as_tables
+
+TEXT, MONO = "text", "mono"
+FACES: Final[Mapping[tuple[str, str], str]] = {
+    (TEXT, ""): "DejaVuSans.ttf",
+    (TEXT, "B"): "DejaVuSans-Bold.ttf",
+    (MONO, ""): "DejaVuSansMono.ttf",
+}
+MISSING = "□"
+MOST_NAMED, DOTS = 12, 120
+"""Letters without a form that are named; dots in an inch of a picture."""
+PAPER, INK, QUIET, LINE, SOFT, MARK = (255, 255, 255), (29, 36, 48), (76, 90, 109), (181, 188, 198), (243, 245, 248), (11, 83, 148)
+SHORT, TALLEST = 300, 50
+"""Characters of a cell that fits any page, and the lines of the tallest."""
+RUN, STRONG, LEFT_TO_RIGHT = 300, frozenset({"L", "R", "AL"}), "\u200e"
+MARGIN, NAMES = 15.0, 42.0
+"""Millimetres: around the page, and of a first column that names."""
+WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "en": ("Letters that the font of this file lacks, drawn as □", "and {rest} more"),
+    "de": ("Zeichen, die der Schrift dieser Datei fehlen, als □ gezeichnet", "und {rest} weitere"),
+}
+
+
+def pdf(page: Page) -> bytes:
+    """The file. Long work: beside the event loop."""
+    return _Drawing(page).drawn()
+
+
+def lacking(page: Page) -> list[str]:
+    """The letters of a page that the font has no form of."""
+    drawing = _Drawing(page)
+    drawing.drawn()
+    return list(drawing.missing)
+
+
+class _Drawing:
+    """One page description, drawn once from top to bottom."""
+
+    def __init__(self, page: Page) -> None:
+        from fpdf import FPDF  # fontTools and HarfBuzz with it: only whoever draws needs them
+
+        self._page, self.missing = page, dict[str, None]()
+        self._words = WORDS.get(page.language, WORDS["en"])
+        self._pdf: Any = FPDF(format="A4")
+        self._pdf.set_margin(MARGIN)
+        self._pdf.set_auto_page_break(True, margin=MARGIN)
+        folder = files("bot.pictures") / "fonts"
+        for (family, style), file in FACES.items():
+            self._pdf.add_font(family, style, str(folder / file))
+        self._pdf.set_text_shaping(True)
+        self._has = {family: frozenset(getattr(self._pdf.fonts[family], "cmap", ())) for family in (TEXT, MONO)}
+
+    def drawn(self) -> bytes:
+        """The bytes."""
+        self._describe()
+        self._pdf.add_page()
+        self._say(self._page.title, size=16, style="B", colour=INK)
+        self._say(self._page.lead, size=10, style="B", colour=QUIET)
+        for section in filter(None, (*self._page.sections, as_tables(self._page))):
+            self._heading(section.title, self._tall(section.parts[0]))
+            for part in section.parts:
+                self._part(part)
+        self._notes()
+        return bytes(self._pdf.output())
+
+    def _describe(self) -> None:
+        """Readers show and speak the title instead of the file's name, in the page's language."""
+        from fpdf import ViewerPreferences
+
+        self._pdf.set_title(self._shown(self._page.title))
+        self._pdf.set_creator("RackMedic")
+        self._pdf.set_lang(self._page.language)
+        self._pdf.set_creation_date(self._page.made)
+        self._pdf.viewer_preferences = ViewerPreferences(display_doc_title=True)
+
+    def _heading(self, title: str, below: float) -> None:
+        """On the next page where what follows would begin there."""
+        self._pdf.ln(3)
+        if self._pdf.will_page_break(12 + below):
+            self._pdf.add_page()
+        self._pdf.start_section(self._shown(title))
+        self._say(title, size=12, style="B", colour=MARK)
+        self._pdf.set_draw_color(*LINE)
+        self._pdf.line(MARGIN, self._pdf.get_y(), self._pdf.w - MARGIN, self._pdf.get_y())
+        self._pdf.ln(1.5)
+
+    def _part(self, part: PagePart) -> None:
+        match part:
+            case Paragraph(text, strong):
+                self._say(text, style="B" if strong else "")
+            case BulletList(rows):
+                for row in rows:
+                    self._say(f"• {row}")
+            case PageTable(head, rows):
+                self._table(head, rows)
+            case QuotedLines(lines):
+                self._quoted(lines)
+            case Figure(title, words, png, rows, _):
+                self._figure(title, words, png, tabled=bool(rows))
+
+    def _say(self, text: str, *, size: float = 9.5, style: str = "", colour: tuple[int, int, int] = INK) -> None:
+        self._pdf.set_font(TEXT, style, size)
+        self._pdf.set_text_color(*colour)
+        self._pdf.multi_cell(0, size * 0.48, self._shown(text), align="L", new_x="LMARGIN", new_y="NEXT", wrapmode="WORD")
+
+    def _quoted(self, lines: Sequence[str]) -> None:
+        """A line that the fixed font cannot write is in the other one, whole: the library's own fall-back garbles what follows."""
+        self._pdf.set_text_color(*INK)
+        self._pdf.set_fill_color(*SOFT)
+        for line in lines:
+            words = self._shown(line)
+            self._pdf.set_font(MONO if self._has[MONO].issuperset(map(ord, words)) else TEXT, "", 7.5)
+            self._pdf.multi_cell(0, 3.6, words or " ", align="L", fill=True, new_x="LMARGIN", new_y="NEXT", wrapmode="CHAR", padding=(0, 1))
+        self._pdf.ln(1)
+
+    def _table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        from fpdf.fonts import FontFace
+
+        self._pdf.set_font(TEXT, "", 8.5)
+        self._pdf.set_text_color(*INK)
+        self._pdf.set_draw_color(*LINE)
+        self._pdf.set_fill_color(*PAPER)
+        width = self._pdf.w - 2 * MARGIN
+        columns = (NAMES, width - NAMES) if not head else _widths(head, rows, width)
+        bold = FontFace(emphasis="BOLD", fill_color=SOFT, size_pt=8)
+        with self._pdf.table(
+            col_widths=columns, text_align="LEFT", line_height=4, padding=0.8, headings_style=bold,
+            v_align="TOP", first_row_as_headings=bool(head), borders_layout="HORIZONTAL_LINES",
+        ) as table:  # fmt: skip
+            for cells in (head, *rows) if head else rows:
+                row = table.row()
+                for at, cell in enumerate(cells):
+                    row.cell(
+                        self._fitting(cell, columns[at]), style=FontFace(color=QUIET, emphasis="BOLD") if not head and at == 0 else None
+                    )
+        self._pdf.ln(1)
+
+    def _fitting(self, cell: str, width: float) -> str:
+        """As much of a cell as a page has room for: the library draws no row that is taller."""
+        words = self._shown(cell)
+        if len(words) <= SHORT:
+            return words
+        lines = self._pdf.multi_cell(width - 2, 4, words, align="L", dry_run=True, output="LINES")
+        kept = "".join(lines[:TALLEST])
+        return words if len(lines) <= TALLEST else f"{kept}… (+{len(words) - len(kept):,})"
+
+    def _figure(self, title: str, words: str, png: bytes, *, tabled: bool) -> None:
+        """Beside its words, and where its rows are; on the next page where it would be cut here."""
+        wide, tall = self._size(png)
+        if self._pdf.will_page_break(tall + 10):
+            self._pdf.add_page()
+        self._pdf.image(io.BytesIO(png), w=wide, h=tall, alt_text=self._shown(words))
+        self._say(f"{title}: {words}", size=8, colour=QUIET)
+        self._say(f"As a table: below {TABLES if tabled else 'Timeline'}.", size=8, colour=QUIET)
+
+    def _size(self, png: bytes) -> tuple[float, float]:
+        """As large as it was drawn, as wide as the page and half as tall at most."""
+        from PIL import Image
+
+        with Image.open(io.BytesIO(png)) as image:
+            wide, tall = image.size
+        scale = min((self._pdf.w - 2 * MARGIN) / wide, self._pdf.h / 2 / tall, 25.4 / DOTS)
+        return wide * scale, tall * scale
+
+    def _tall(self, part: PagePart) -> float:
+        """What a part needs at least below its heading."""
+        return self._size(part.png)[1] + 10 if isinstance(part, Figure) else 10
+
+    def _notes(self) -> None:
+        self._pdf.ln(4)
+        for note in self._page.notes:
+            self._say(note, size=7.5, colour=QUIET)
+        if self.missing:
+            lacks, more = self._words
+            named = ", ".join(f"U+{ord(char):04X}" for char in list(self.missing)[:MOST_NAMED])
+            rest = len(self.missing) - MOST_NAMED
+            said = f"{named} {more.format(rest=rest)}" if rest > 0 else named
+            self._say(f"{lacks}: {said}.", size=7.5, colour=QUIET)
+
+    def _shown(self, text: str) -> str:
+        """With what the font lacks as □, each noted."""
+        lacks = {char for char in text if ord(char) not in self._has[TEXT]}
+        self.missing |= dict.fromkeys(sorted(lacks))
+        return _directed(text.translate({ord(char): MISSING for char in lacks}) if lacks else text)
+
+
+def _directed(text: str) -> str:
+    """With a mark that nobody sees in every long run of signs that are written in no direction: the library looks for the end of one by calling
+    itself for each sign."""
+    if len(text) <= RUN:
+        return text
+    shown, run = [], 0
+    for char in text:
+        run = 0 if unicodedata.bidirectional(char) in STRONG else run + 1
+        if run > RUN:
+            shown.append(LEFT_TO_RIGHT)
+            run = 1
+        shown.append(char)
+    return "".join(shown)
+
+
+def _widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:
+    """Columns as wide as what stands in them, none wider than half and none narrower than a time."""
+    longest = [min(60, max(10, *(len(row[at]) for row in (head, *rows)))) for at in range(len(head))]
+    return tuple(width * share / sum(longest) for share in longest)

@@ -1,0 +1,63 @@
+"""An incident as one page, put into its thread as a PDF when somebody asks for it. Whoever asked is told where that failed."""
+
+import asyncio
+
+import structlog
+
+from bot.cards.blocks import Card
+from bot.cards.incidents import notes
+from bot.postmortem.formats import FORMATS
+from bot.postmortem.gather import IncidentSources
+from bot.refusal import Refusal
+from bot.slack.client import SLACK_TROUBLE, SlackClient, said
+from bot.tasks import Background
+from graph.state import Origin
+
+log = structlog.get_logger()
+BEING_WRITTEN = "The report of this incident is being written: it comes as a file in a moment."
+NOT_WRITTEN = "The report could not be put into the thread ({why}). `rackmedic report {incident}` writes it in a terminal."
+
+
+class IncidentPages:
+    """One at a time, beside the event loop: drawing takes processor time."""
+
+    def __init__(self, client: SlackClient, sources: IncidentSources, tasks: Background) -> None:
+        self._client, self._sources, self._tasks = client, sources, tasks
+        self._one, self._begun = asyncio.Lock(), set[str]()
+
+    def begin(self, incident: str, place: Origin) -> None:
+        """Write it down. Raises Refusal while that is under way."""
+        if incident in self._begun:
+            raise Refusal(BEING_WRITTEN)
+        self._begun.add(incident)
+        self._tasks.spawn("report", self._written(incident, place))
+
+    async def _written(self, incident: str, place: Origin) -> None:
+        try:
+            async with self._one:
+                await self._post(incident, place)
+        except Refusal as no:
+            await self._tell(place, notes.refused(str(no)))
+        except SLACK_TROUBLE as trouble:
+            log.warning("pages.not_posted", incident=incident, error=str(trouble)[:200])
+            await self._tell(place, notes.refused(NOT_WRITTEN.format(why="somebody did not answer", incident=incident)))
+        except Exception:
+            log.exception("pages.bug", incident=incident)
+            await self._tell(place, notes.refused(NOT_WRITTEN.format(why="something went wrong here", incident=incident)))
+        finally:
+            self._begun.discard(incident)
+
+    async def _post(self, incident: str, place: Origin) -> None:
+        page = await self._sources.for_operators(incident)
+        content = await asyncio.to_thread(FORMATS["pdf"].write, page)
+        title = f"Post-incident report of {incident}"
+        await self._client.files_upload_v2(
+            channel=place.channel, thread_ts=place.thread_ts, content=content, filename=f"{incident}-report.pdf", title=title
+        )
+
+    async def _tell(self, place: Origin, card: Card) -> None:
+        """Whoever pressed, and nobody else."""
+        try:
+            await self._client.chat_postEphemeral(channel=place.channel, user=place.user, thread_ts=place.thread_ts, **said(card))
+        except SLACK_TROUBLE as trouble:
+            log.warning("pages.not_told", error=str(trouble)[:200])

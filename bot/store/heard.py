@@ -1,0 +1,45 @@
+"""What was sent to us is heard once: a message with the same sign has no second effect, while one that was begun and not stored may come again."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from enum import StrEnum
+
+from redis.asyncio import Redis
+
+from bot.store.keys import Names
+
+BEGUN_FOR = timedelta(seconds=60)
+"""A process that dies over a message leaves it to the next try."""
+
+
+class Hearing(StrEnum):
+    """Whether a message may have its effect."""
+
+    FIRST = "first"
+    GOES_ON = "begun"
+    BEFORE = "stored"
+
+
+class HeardOnce:
+    """Signs of what was heard, for as long as it could be sent again (`lasts`)."""
+
+    def __init__(self, redis: Redis, lasts: timedelta, names: Names | None = None) -> None:
+        self._redis = redis
+        self._lasts = lasts
+        self._names = names or Names()
+
+    @asynccontextmanager
+    async def hearing(self, room: str, sign: str) -> AsyncIterator[Hearing]:
+        """Left without an exception it was heard. FIRST is told to one of all who ask; whoever fails gives it back."""
+        key = self._names.heard(room, sign)
+        if not await self._redis.set(key, Hearing.GOES_ON, nx=True, ex=BEGUN_FOR):
+            before = await self._redis.get(key)
+            yield Hearing.BEFORE if before == Hearing.BEFORE.encode() else Hearing.GOES_ON
+            return
+        try:
+            yield Hearing.FIRST
+        except BaseException:
+            await self._redis.delete(key)
+            raise
+        await self._redis.set(key, Hearing.BEFORE, ex=self._lasts)

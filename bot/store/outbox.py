@@ -1,0 +1,287 @@
+"""What is to be sent to somebody else's system, kept until it has arrived: it is stored in the step that counts the click.
+
+Rules it keeps: only what was shown is sent (the draft that the click names); a click twice sends once; whatever was clicked survives every
+crash; and one sender at a time has a row. A row is named `INCIDENT`, or `INCIDENT PLACE` where it may go to several places.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Literal
+
+from redis.asyncio import Redis
+
+from bot.store.keys import Names
+from bot.tasks import awaited
+from tools.clock import Clock
+
+Stage = Literal["offered", "shown", "waiting", "sent", "refused"]
+
+DRAFT = """
+redis.call('HSET', KEYS[1], 'draft', ARGV[1], 'draft_digest', ARGV[2])
+if KEYS[3] then redis.call('SADD', KEYS[3], KEYS[1]) end
+"""
+"""KEYS the row, due, and the set of what goes with its incident. ARGV what is shown, its digest."""
+PUT = """
+if redis.call('HGET', KEYS[1], 'draft_digest') ~= ARGV[1] then return -1 end
+local refused = redis.call('HEXISTS', KEYS[1], 'refused') == 1
+if redis.call('HGET', KEYS[1], 'digest') == ARGV[6] and not refused then return 0 end
+if ARGV[7] == '1' and redis.call('HEXISTS', KEYS[1], 'digest') == 1 and not refused then return 0 end
+local document = ARGV[5]
+if document == '' then document = redis.call('HGET', KEYS[1], 'draft') end
+redis.call('HSET', KEYS[1], 'digest', ARGV[6], 'document', document, 'by', ARGV[2], 'at', ARGV[3], 'tries', 0, 'pending', 1)
+redis.call('HDEL', KEYS[1], 'refused', 'trouble', 'draft', 'draft_digest')
+redis.call('ZADD', KEYS[2], ARGV[3], ARGV[4])
+return 1
+"""
+"""KEYS the row, due. ARGV digest of what was shown, who clicked, now, its name, what is sent ('' = what was shown), the digest of that, and
+whether it is sent but once."""
+TAKE = """
+local rows = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
+for _, row in ipairs(rows) do redis.call('ZADD', KEYS[1], 'XX', ARGV[2], row) end
+return rows
+"""
+"""KEYS due. ARGV now, when whoever takes them has died over it, how many."""
+BEGIN = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 1 end
+if tonumber(redis.call('HGET', KEYS[1], 'held') or '0') > tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'held', ARGV[2])
+redis.call('HDEL', KEYS[1], 'wanted')
+return 1
+"""
+"""KEYS the row. ARGV now, until when whoever begins holds it."""
+HURRY = """
+if redis.call('HGET', KEYS[1], 'pending') ~= '0' or redis.call('HEXISTS', KEYS[1], 'refused') == 1 then return 0 end
+if tonumber(redis.call('HGET', KEYS[1], 'tries') or '0') > 0 then return 0 end
+local now, gap = tonumber(ARGV[1]), tonumber(ARGV[2])
+if tonumber(redis.call('HGET', KEYS[1], 'held') or '0') > now then
+  redis.call('HSET', KEYS[1], 'wanted', 1)
+  return 1
+end
+local at = math.min(math.max(now, tonumber(redis.call('HGET', KEYS[1], 'hurried') or '0') + gap), now + gap)
+local due = redis.call('ZSCORE', KEYS[2], ARGV[3])
+if due and tonumber(due) <= at then return 1 end
+redis.call('HSET', KEYS[1], 'hurried', string.format('%.3f', at))
+redis.call('ZADD', KEYS[2], string.format('%.3f', at), ARGV[3])
+return 1
+"""
+"""KEYS the row, due. ARGV now, seconds between two of these, its name. What is on its way, or waits because they did not answer, stays as it is;
+what somebody has in hand is due again once they are through."""
+NOTE = """
+if redis.call('HGET', KEYS[1], 'digest') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], unpack(ARGV, 5))
+local due = ARGV[2]
+if due == '-' then return 1 end
+local wanted = redis.call('HGET', KEYS[1], 'wanted') and redis.call('HGET', KEYS[1], 'tries') == '0'
+redis.call('HDEL', KEYS[1], 'held', 'wanted')
+if wanted and redis.call('HEXISTS', KEYS[1], 'refused') == 0 and (due == '' or tonumber(due) > tonumber(ARGV[4])) then
+  due = ARGV[4]
+  redis.call('HSET', KEYS[1], 'hurried', due)
+end
+if due == '' then redis.call('ZREM', KEYS[2], ARGV[3]) else redis.call('ZADD', KEYS[2], due, ARGV[3]) end
+return 1
+"""
+"""KEYS the row, due. ARGV the digest that this is about, when to look again ('' = never, '-' = as it is), its name, when at the latest where that
+was wanted meanwhile, then field and value. What was clicked meanwhile stays to be sent."""
+PATIENCE, HOLD = timedelta(seconds=90), timedelta(seconds=80)
+"""When whoever took a row has died over it; until when whoever began with one has it."""
+HURRY_GAP = timedelta(seconds=15)
+"""However often it is wanted at once, a row is due so often by it."""
+FIRST_AGAIN, LAST_AGAIN = timedelta(seconds=5), timedelta(hours=1)
+"""Before it is tried again, twice as long each time."""
+
+
+def backoff(tries: int) -> timedelta:
+    """How long to wait after so many tries."""
+    return min(FIRST_AGAIN * (1 << min(tries, 16)), LAST_AGAIN)
+
+
+class Clicked(IntEnum):
+    """What a click to send came to."""
+
+    OLD = -1
+    """What was shown is not what would be sent now."""
+    BEFORE = 0
+    SENT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How it stands with an incident and whom it is sent to."""
+
+    name: str
+    digest: str = ""
+    document: bytes = b""
+    draft: str = ""
+    """Digest of what was shown last and waits for a click."""
+    by: str = ""
+    at: datetime | None = None
+    tries: int = 0
+    pending: bool = False
+    ticket: str = ""
+    """Theirs."""
+    state: str = ""
+    trouble: str = ""
+    """Why it is not sent yet."""
+    refused: str = ""
+    """Why it never will be."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What else its sender keeps of it."""
+
+    @property
+    def incident(self) -> str:
+        return self.name.partition(" ")[0]
+
+    @property
+    def place(self) -> str:
+        """Where it goes, of several places."""
+        return self.name.partition(" ")[2]
+
+    @property
+    def id(self) -> str:
+        """What makes it one message however often it is sent."""
+        return f"msg_{self.digest[:40]}"
+
+    @property
+    def stage(self) -> Stage:
+        if self.draft:
+            return "shown"
+        if self.refused:
+            return "refused"
+        if self.pending:
+            return "waiting"
+        return "sent" if self.ticket else "offered"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where the rows of one outbox are: its due list, a row's key by its name, and the set of keys that go with the incident of a row."""
+
+    due: str
+    row: Callable[[str], str]
+    beside: Callable[[str], str] | None = None
+
+
+def provider_box(names: Names | None = None) -> Box:
+    """Of what goes to the provider; rows are incidents."""
+    names = names or Names()
+    return Box(names.provider_due, lambda incident: names.of(incident, "provider"))
+
+
+def tracker_box(names: Names | None = None) -> Box:
+    """Of what goes to trackers; rows are `INCIDENT TRACKER`."""
+    names = names or Names()
+
+    def row(name: str) -> str:
+        incident, _, tracker = name.partition(" ")
+        return names.of(incident, f"tracker:{tracker}")
+
+    return Box(names.trackers_due, row, lambda name: names.of(name.partition(" ")[0], "threads"))
+
+
+class Outbox:
+    """One row a name, and when somebody must look at it."""
+
+    def __init__(self, redis: Redis, clock: Clock, box: Box) -> None:
+        self._redis, self._clock, self._box = redis, clock, box
+        scripts = (DRAFT, PUT, TAKE, NOTE, BEGIN, HURRY)
+        made = [self._redis.register_script(script) for script in scripts]
+        self._draft, self._put, self._take, self._note, self._begin, self._hurry = made
+
+    async def draft(self, name: str, raw: bytes) -> str:
+        """What is about to be shown; its digest."""
+        digest = hashlib.sha256(raw).hexdigest()
+        beside = [self._box.beside(name)] if self._box.beside else []
+        await self._draft(keys=[self._box.row(name), self._box.due, *beside], args=[raw, digest])
+        return digest
+
+    async def drafted(self, name: str, digest: str) -> bytes | None:
+        """What was shown last, if it is this."""
+        raw, known = await awaited(self._redis.hmget(self._box.row(name), "draft", "draft_digest"))
+        return raw if known == digest.encode() else None
+
+    async def drop_draft(self, name: str) -> None:
+        """Nobody wants to send it."""
+        await awaited(self._redis.hdel(self._box.row(name), "draft", "draft_digest"))
+
+    async def put(self, name: str, digest: str, by: str, *, instead: bytes = b"", once: bool = False) -> Clicked:
+        """Somebody clicked: from here on it is sent. `instead` of what was shown, where a person changed it in the form; `once`: whatever was
+        sent before is not followed by anything."""
+        sent = hashlib.sha256(instead).hexdigest() if instead else digest
+        args: list[str | bytes | int] = [digest, by, self._score(self._clock.now()), name, instead, sent, int(once)]
+        return Clicked(int(await self._put(keys=[self._box.row(name), self._box.due], args=args)))
+
+    async def row(self, name: str) -> Sending:
+        found = {key.decode(): value for key, value in (await awaited(self._redis.hgetall(self._box.row(name)))).items()}
+        text = {key: value.decode() for key, value in found.items() if key not in ("document", "draft")}
+        return Sending(
+            name,
+            text.pop("digest", ""),
+            found.get("document", b""),
+            text.pop("draft_digest", ""),
+            text.pop("by", ""),
+            datetime.fromtimestamp(float(text.pop("at")), UTC) if "at" in text else None,
+            int(text.pop("tries", 0)),
+            text.pop("pending", "") == "1",
+            text.pop("ticket", ""),
+            text.pop("state", ""),
+            text.pop("trouble", ""),
+            text.pop("refused", ""),
+            text,
+        )
+
+    async def take(self, most: int = 50) -> list[str]:
+        """Rows that are due; another sender gets them when this one has died over them."""
+        now = self._clock.now()
+        args: list[str | int] = [self._score(now), self._score(now + PATIENCE), most]
+        return [row.decode() for row in await self._take(keys=[self._box.due], args=args)]
+
+    async def begin(self, name: str) -> Sending | None:
+        """A row that was taken, for whoever works on it from here on; None while another does. What settles it or puts it off lets it go."""
+        now = self._clock.now()
+        begun = await self._begin(keys=[self._box.row(name)], args=[self._score(now), self._score(now + HOLD)])
+        return await self.row(name) if int(begun) else None
+
+    async def hurry(self, name: str) -> bool:
+        """Somebody says that there is news: what has arrived is due now, or as soon as `HURRY_GAP` allows. Whether that was heeded."""
+        args: list[str | float] = [self._score(self._clock.now()), HURRY_GAP.total_seconds(), name]
+        return bool(int(await self._hurry(keys=[self._box.row(name), self._box.due], args=args)))
+
+    async def arrived(self, row: Sending, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:
+        """They have it; when to ask how far it is."""
+        await self._settle(row, again, {"ticket": ticket, "state": state, "pending": "0", "trouble": "", **notes})
+
+    async def moved(self, row: Sending, state: str, again: timedelta | None, **notes: str) -> None:
+        """How far it is; None where it goes no further."""
+        await self._settle(row, again, {"state": state, "trouble": "", **notes})
+
+    async def refuse(self, row: Sending, why: str, **notes: str) -> None:
+        """It will never be sent."""
+        await self._settle(row, None, {"refused": why, "pending": "0", "trouble": "", **notes})
+
+    async def note(self, row: Sending, **notes: str) -> None:
+        """Keep this of it; when it is looked at stays as it is."""
+        await self._noted(row, "-", notes)
+
+    async def put_off(self, row: Sending, why: str, again: timedelta) -> None:
+        """They do not answer."""
+        await self._noted(row, self._score(self._clock.now() + again), {"tries": str(row.tries + 1), "trouble": why})
+
+    async def forget(self, name: str) -> None:
+        """Nothing is kept of it any more."""
+        await self._redis.zrem(self._box.due, name)
+
+    async def _settle(self, row: Sending, again: timedelta | None, fields: Mapping[str, str]) -> None:
+        due = "" if again is None else self._score(self._clock.now() + again)
+        await self._noted(row, due, {"tries": "0", **fields})
+
+    async def _noted(self, row: Sending, due: str, fields: Mapping[str, str]) -> None:
+        early = self._score(self._clock.now() + HURRY_GAP)
+        args = [row.digest, due, row.name, early, *(word for pair in fields.items() for word in pair)]
+        await self._note(keys=[self._box.row(row.name), self._box.due], args=args)
+
+    @staticmethod
+    def _score(at: datetime) -> str:
+        return f"{at.timestamp():.3f}"

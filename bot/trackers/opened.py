@@ -1,0 +1,31 @@
+"""What every tracker knows of itself by its configuration and its wire, whichever product it is."""
+
+from collections.abc import Sequence
+
+from bot.trackers.config import TrackerConfig
+from bot.trackers.tracker import OnClose
+from bot.trackers.wire import TrackerWire
+
+
+class OpenedTracker:
+    """The part of `Tracker` that is alike for all."""
+
+    __slots__ = ()
+    config: TrackerConfig
+    wire: TrackerWire
+
+    @property
+    def kind(self) -> str:
+        return self.config.kind
+
+    @property
+    def words(self) -> str:
+        return self.wire.words
+
+    @property
+    def hook(self) -> Sequence[str]:
+        return tuple(secret.get_secret_value() for secret in self.config.hook)
+
+    @property
+    def on_close(self) -> OnClose:
+        return self.config.on_close

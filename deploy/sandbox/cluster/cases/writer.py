@@ -1,0 +1,109 @@
+"""Writes down what is wrong with a cluster as a case file that `reader` reads again. What only a live cluster has is listed, not lost."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from deploy.sandbox.cluster.cases.case import CaseTicket
+from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.faults import FAULTS
+from deploy.sandbox.cluster.plan import Happening, Modifier
+
+HEAD = """# What was broken and what was asked, to be diagnosed again:  rackmedic diagnose --sandbox {name}.yaml
+# As a question of the benchmark:  rackmedic bench run --cases {name}.yaml   (truth.remediation is for you to add)
+"""
+_ACCUSES = ("gpu", "node", "rack")
+"""Scopes in which a machine is guilty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a case is made of. Times of faults are seconds from `t0`; `left_out` is what a case cannot say, in words."""
+
+    name: str
+    profile: str
+    nodes: tuple[str, ...]
+    t0: datetime
+    seed: int
+    faults: tuple[Happening, ...]
+    modifiers: tuple[Modifier, ...]
+    ticket: CaseTicket
+    left_out: tuple[str, ...] = ()
+
+
+def written(of: Snapshot) -> str:
+    """The file."""
+    rows = [pinned for row in of.faults for pinned in _pinned(row, of.seed)]
+    case: dict[str, Any] = {
+        "id": of.name,
+        "profile": of.profile,
+        "nodes": list(of.nodes),
+        "t0": of.t0.isoformat().replace("+00:00", "Z"),
+        "layer": _layer(of.faults, of.modifiers),
+        "ticket": _ticket(of.ticket),
+        "faults": [_fault(row) for row in rows],
+        "modifiers": [text_of(modifier) for modifier in of.modifiers],
+        "truth": _truth(rows),
+    }
+    case |= {"left_out": list(of.left_out)} if of.left_out else {}
+    return HEAD.format(name=of.name) + yaml.safe_dump(case, sort_keys=False, allow_unicode=True, width=140)
+
+
+def text_of(modifier: Modifier) -> str:
+    """A modifier as it is written: `ID(key=value, …)@host`."""
+    args = ", ".join(f"{name}={_value(value)}" for name, value in modifier.args.items())
+    return modifier.id + (f"({args})" if args else "") + (f"@{modifier.host}" if modifier.host else "")
+
+
+def _value(value: str) -> str:
+    if not any(char in value for char in ",()@'\"") and value == value.strip():
+        return value
+    return f"'{value}'" if '"' in value else f'"{value}"'
+
+
+def _pinned(row: Happening, seed: int) -> Iterable[Happening]:
+    """A row a GPU: which one it was may have been chance, and chance falls otherwise in a file."""
+    if FAULTS[row.fault].scope != "gpu":
+        return [row]
+    return [
+        Happening(row.fault, (node,), row.at, (gpu,), row.args)
+        for node in row.nodes
+        for gpu in row.gpus or (dice(seed, row.fault, row.key, node).randrange(8),)
+    ]
+
+
+def _fault(row: Happening) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": row.fault, "node": row.nodes[0] if len(row.nodes) == 1 else list(row.nodes), "t": round(row.at)}
+    found |= {"gpu": row.gpus[0]} if row.gpus else {}
+    return found | ({"args": dict(row.args)} if row.args else {})
+
+
+def _ticket(ticket: CaseTicket) -> dict[str, Any]:
+    files = [{"name": row.name, "text": row.text} for row in ticket.attachments]
+    row: dict[str, Any] = {"channel": ticket.channel, "author": ticket.author, "text": ticket.text, "blames": ticket.blames}
+    return row | ({"attachments": files} if files else {})
+
+
+def _layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) -> str:
+    labels = {FAULTS[row.fault].label for row in faults}
+    if len(labels) > 1:
+        return "composite"
+    return "control" if not labels else "hard" if modifiers else "easy"
+
+
+def _truth(rows: Sequence[Happening]) -> Mapping[str, Any]:
+    if not rows:
+        return {"primary": {"label": "NO_FAULT", "hosts": [], "devices": []}}
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        fault = FAULTS[row.fault]
+        cause = found.setdefault(fault.label, {"label": fault.label, "hosts": [], "devices": []})
+        cause["hosts"] += [node for node in row.nodes if fault.scope in _ACCUSES and node not in cause["hosts"]]
+        cause["devices"] += [f"{node}/gpu{gpu}" for node in row.nodes for gpu in row.gpus if fault.scope == "gpu"]
+        cause["devices"] += [f"{node}/{row.args['hca']}" for node in row.nodes if fault.scope == "node" and "hca" in row.args]
+        cause["devices"] += [f"{kind}:{row.args[kind]}" for kind in ("leaf", "rack") if kind in row.args]
+    primary, *also = found.values()
+    return {"primary": primary} | ({"also": also} if also else {})

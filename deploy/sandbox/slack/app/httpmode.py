@@ -1,0 +1,132 @@
+"""HTTP mode: the app is told at an address of its own instead of over a socket: signed posts, retries for events, none for clicks.
+
+As https://docs.slack.dev/apis/events-api (retries and their headers), …/authentication/verifying-requests-from-slack (the signature) and
+…/interactivity/handling-user-interaction (forms with a `payload`; three seconds) have it.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from aiohttp import ClientConnectionError, ClientError, ClientResponse, ClientSession
+
+from deploy.sandbox.slack.app.socketmode import Hub, Kind, SocketDelivery
+from deploy.sandbox.slack.workspace.refusal import JSON
+
+EVENTS, FORM = "application/json", "application/x-www-form-urlencoded"
+ASKED_AGAIN = 0.1
+"""Seconds between asking whether the app is there."""
+
+
+def signed(secret: str, at: float, body: bytes) -> dict[str, str]:
+    """The two headers by which the app knows that it is us."""
+    timestamp = str(int(at))
+    made = hmac.new(secret.encode(), f"v0:{timestamp}:".encode() + body, hashlib.sha256).hexdigest()
+    return {"X-Slack-Request-Timestamp": timestamp, "X-Slack-Signature": f"v0={made}"}
+
+
+def written(kind: Kind, payload: JSON) -> tuple[str, bytes]:
+    """Content type and body: events are JSON, clicks and forms JSON within a form, commands a form."""
+    if kind == "events_api":
+        return EVENTS, json.dumps(payload).encode()
+    fields = payload if kind == "slash_commands" else {"payload": json.dumps(payload)}
+    return FORM, urlencode(fields).encode()
+
+
+@dataclass
+class HttpHub(Hub):
+    """The same events, clicks and commands, posted to `url`. `off`: seconds by which our clock is wrong."""
+
+    url: str = ""
+    secret: str = ""
+    clock: Callable[[], float] = time.time
+    off: float = 0.0
+    verified: bool = False
+    statuses: list[tuple[str, int]] = field(default_factory=list)
+    """(kind and how often it was tried before, what was answered; 0: nothing) of each request."""
+    _session: ClientSession | None = None
+
+    async def verify(self) -> None:
+        """Ask the address whether it is the app's, as one does with *Retry* beside it, until it is."""
+        body: JSON = {"token": "sandbox", "type": "url_verification", "challenge": uuid4().hex}
+        while True:
+            status, answer = await self._post("events_api", body, {})
+            if status == 200 and answer == {"challenge": body["challenge"]}:
+                break
+            await asyncio.sleep(ASKED_AGAIN)
+        self.verified = True
+        self.journal.add("connections", {"connections": 1})
+
+    async def ask(self, kind: Kind, payload: JSON, answerable: bool = False) -> SocketDelivery:
+        return await self._send(kind, payload, answerable)
+
+    @property
+    def listeners(self) -> int:
+        return int(self.verified)
+
+    async def _somebody(self) -> bool:
+        """Whether anybody listens is found out by posting."""
+        return True
+
+    async def _send(self, kind: Kind, payload: JSON, answerable: bool, attempt: int = 0, reason: str = "") -> SocketDelivery:
+        again = {"X-Slack-Retry-Num": str(attempt), "X-Slack-Retry-Reason": reason} if attempt else {}
+        key, began = str(uuid4()), time.perf_counter()
+        self._awaited[key] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(self.patience.ack):
+                status, answer = await self._post(kind, payload, again)
+        except TimeoutError:
+            status, answer, reason = 0, {}, "http_timeout"
+        else:
+            reason = "" if 200 <= status < 300 else "http_error" if status else "connection_failed"
+        finally:
+            del self._awaited[key]
+            self.journal.ring()
+        self.statuses.append((f"{kind} {attempt}", status))
+        if self.drop and not reason:
+            self.drop -= 1
+            self.counts["dropped"] += 1
+            reason = "http_timeout"
+        return self._became(kind, reason, time.perf_counter() - began, answer, attempt)
+
+    def _became(self, kind: Kind, reason: str, seconds: float, answer: JSON, attempt: int) -> SocketDelivery:
+        self.counts[kind] += 1
+        if reason:
+            self.counts["timeouts"] += reason == "http_timeout"
+            people = "timeout" if kind != "events_api" else reason
+            return SocketDelivery(acked=False, attempts=attempt + 1, reason=people)
+        self.latencies[kind].append(seconds)
+        self.counts["acked"] += 1
+        return SocketDelivery(True, seconds, answer, attempt + 1)
+
+    async def _post(self, kind: Kind, payload: JSON, more: Mapping[str, str]) -> tuple[int, JSON]:
+        """Status and answer; 0 where nobody listens."""
+        content, body = written(kind, payload)
+        headers = {"Content-Type": content, "User-Agent": "Slackbot 1.0", **signed(self.secret, self.clock() + self.off, body), **more}
+        self._session = self._session or ClientSession()
+        try:
+            async with self._session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer:
+                return answer.status, await _said(answer)
+        except (ClientConnectionError, ClientError):
+            return 0, {}
+
+    async def close(self) -> None:
+        await super().close()
+        if self._session:
+            await self._session.close()
+
+
+async def _said(answer: ClientResponse) -> JSON:
+    """JSON as it is; plain words are the text of an answer."""
+    text = await answer.text()
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return {"text": text} if text else {}
+    return said if isinstance(said, dict) else {}

@@ -1,0 +1,59 @@
+"""What the pictures of an incident cost: seconds of the processor and bytes, at their extremes and on both grounds.
+
+`python -m tests.bench.perf.pictures`: prints one JSON document. Each is to take one second at most and 200 kB; the first row is what the first
+picture of a process takes, with the library it imports.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar, get_args
+
+from bot.pictures.drawing import Drawing, of_bandwidths, of_heat, of_timeline, of_walk
+from bot.pictures.palette import Theme
+from tests.bot.pictures.test_drawings import CURVES, LINES, WALKS
+from tests.bot.pictures.test_heat import heat_of
+
+T = TypeVar("T")
+MOST_SECONDS, MOST_BYTES = 1.0, 200_000
+
+
+def drawings() -> Iterator[tuple[str, Drawing]]:
+    """Every kind at its extremes."""
+    for hosts in (1, 40, 128):
+        yield f"heat map, {hosts} hosts", of_heat(heat_of([f"gpu-{n:03}" for n in range(hosts)]))
+    yield from ((f"bandwidth, {name}", of_bandwidths(row)) for name, row in CURVES.items())
+    yield from ((f"walk, {name}", of_walk(row)) for name, row in WALKS.items())
+    yield from ((f"timeline, {name}", of_timeline(row)) for name, row in LINES.items())
+
+
+def spent(work: Callable[[], T]) -> tuple[float, T]:
+    """Seconds of the processor, and what came of it."""
+    start = time.thread_time()
+    made = work()
+    return time.thread_time() - start, made
+
+
+def row(name: str, drawing: Drawing, theme: Theme) -> dict[str, object]:
+    """One picture as measured, its table too."""
+    seconds, png = spent(lambda: drawing.draw("png", theme))
+    told, text = spent(lambda: drawing.text)
+    well = seconds <= MOST_SECONDS and len(png) <= MOST_BYTES
+    return {
+        "picture": name, "ground": theme, "cpu_seconds": round(seconds, 3), "bytes": len(png),
+        "text_cpu_seconds": round(told, 4), "text_bytes": len(text.encode()), "met": well,
+    }  # fmt: skip
+
+
+def main() -> int:
+    """Print them; 1 where one is too slow or too large."""
+    first = next(drawings())
+    rows = [row("the first of a process", first[1], "light")]
+    rows += [row(name, drawing, theme) for name, drawing in drawings() for theme in get_args(Theme)]
+    sys.stdout.write(json.dumps({"schema": 1, "items": rows}, indent=1) + "\n")
+    return 0 if all(one["met"] for one in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

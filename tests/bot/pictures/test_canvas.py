@@ -1,0 +1,47 @@
+"""The sheet that pictures are drawn on: readable on any page, small, and deaf to what strangers write."""
+
+import pytest
+
+from bot.pictures.canvas import Canvas, fitting, plain, width_of
+from bot.pictures.heat import picture
+from bot.pictures.palette import PALETTES, blended, contrast, ink_on
+from tests.bot.pictures.test_heat import heat_of
+
+LARGEST = 200_000
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_words_and_signs_can_be_read_on_their_ground(theme: str) -> None:
+    palette = PALETTES[theme]  # type: ignore[index]  # a theme
+    words = (palette.ink, palette.faint, palette.good, palette.bad, palette.doubt, *palette.lines)
+    assert min(contrast(ink, palette.ground) for ink in words) >= 4.5
+    assert min(contrast(page, palette.frame) for page in ("#ffffff", "#1a1d21")) >= 3
+    cells = [blended(palette.heat, part / 50) for part in range(51)]
+    assert min(contrast(ink_on(cell), cell) for cell in cells) >= 4.5
+
+
+@pytest.mark.parametrize("hosts", [0, 1, 128])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_heat_map_stays_small(hosts: int, theme: str) -> None:
+    drawn = picture(heat_of([f"gpu-{n:03}" for n in range(hosts)], hot="gpu-001"), "png", theme)  # type: ignore[arg-type]  # a theme
+    assert len(drawn) < LARGEST
+
+
+def test_what_strangers_write_is_letters_and_nothing_else() -> None:
+    sheet = Canvas(200, 80, "<b>", 'alt " & <script>')
+    sheet.write(10, 20, "</text><script>$x$ &amp;")
+    svg = sheet.svg()
+    assert "<script>" not in svg
+    assert "&lt;/text&gt;&lt;script&gt;$x$ &amp;amp;" in svg
+    assert sheet.drawn("png").startswith(b"\x89PNG")
+
+
+def test_names_of_any_script_are_kept_and_what_no_font_has_is_a_question_mark() -> None:
+    assert plain("Привет שלום مرحبا") == "Привет שלום مرحبا"
+    assert plain("a\nb\u202e🔥日") == "a b???"
+
+
+def test_words_are_cut_to_their_room() -> None:
+    assert fitting("gpu-" + "0" * 100 + "17", 12, 120).endswith("17")
+    assert fitting("a long sentence that goes on", 12, 80).endswith("…")
+    assert width_of(fitting("m" * 1000, 12, 120), 12) <= 120

@@ -1,0 +1,247 @@
+"""An incident's page: what stands on it, at its extremes, in every format; and what does not."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from bot.pictures import bandwidth, timeline, walk
+from bot.postmortem.figures import heats_of, reached
+from bot.postmortem.formats import FORMATS, PageFormat
+from bot.postmortem.gather import IncidentSources, UnknownIncident
+from bot.postmortem.inside import duration
+from bot.postmortem.page import BulletList, Figure, Page, PageSection, PageTable, Paragraph, QuotedLines, as_json, finished
+from bot.postmortem.pdf import lacking, pdf
+from tests.bot.postmortem.samples import (
+    EXTREMES,
+    SECRET,
+    Kept,
+    cause,
+    diagnosed,
+    evidence,
+    handed_off,
+    many_hosts,
+    new_desk,
+    one_host,
+    right_to_left,
+)
+from tests.support.clock import T0
+from tools.evidence import MemoryEvidence
+from tools.fact import Fact
+from tools.inventory.hosts import Inventory
+from tools.inventory.sku import load_skus
+
+
+async def page_of(kept: Kept) -> Page:
+    return await kept.sources.for_operators(kept.id)
+
+
+def rows(page: Page, title: str) -> list[list[str]]:
+    """The rows of a section's tables."""
+    [section] = [one for one in page.sections if one.title == title]
+    return [list(row) for part in section.parts if isinstance(part, PageTable) for row in part.rows]
+
+
+def pictures(page: Page) -> list[Figure]:
+    return [part for section in page.sections for part in section.parts if isinstance(part, Figure)]
+
+
+def words(page: Page) -> str:
+    return json.dumps(as_json(page), ensure_ascii=False)
+
+
+async def test_one_that_is_closed_tells_its_whole_story() -> None:
+    page = await page_of(await one_host())
+    glance = dict(rows(page, "At a glance"))
+    assert (glance["To the diagnosis"], glance["To recovery"]) == ("14 s after it was opened", "31 min after it was opened")
+    assert glance["It really was"] == "GPU fell off the PCIe bus · riser reseated · by Bob Beckett"
+    assert rows(page, "What was tried") == [
+        ["Reset the GPU at 0000:9b:00.0", "gpu-017", "Cured. Looked at again later: the fault has not come back.", "Ann Approver"]
+    ]
+    assert rows(page, "Who decided what") == [
+        ["2026-05-20 03:11:00", "Ann Approver", "approved: Reset the GPU at 0000:9b:00.0 on gpu-017", "seen it before"]
+    ]
+    happened = [what.partition(":")[0] for _, _, what in rows(page, "Timeline")]
+    assert happened == [
+        "NVRM",
+        "incident opened",
+        "job 4711 hangs with NCCL timeout",
+        *("put up for decision", "approved", "started", "ran", "its proof was read"),
+    ]
+
+
+async def test_three_approvals_a_rejection_and_what_is_still_held() -> None:
+    page = await page_of(await handed_off())
+    [reboot, reset] = rows(page, "What was tried")[:2]
+    assert reboot == ["Reboot the node", "gpu-017", "Nobody knows whether it ran", "Ann Approver, Bob Beckett, Cid Ω Σωκράτης"]
+    assert reset[2:] == ["Rejected", "nobody"]
+    decided = rows(page, "Who decided what")
+    assert [(who, what.partition(":")[0]) for _, who, what, _ in decided] == [
+        ("Ольга Петрова", "asked for it"), ("Ann Approver", "approved"), ("Bob Beckett", "approved"),
+        ("Cid Ω Σωκράτης", "approved"), ("Bob Beckett", "rejected")
+    ]  # fmt: skip
+    assert decided[-1][3] == "a training run needs it until Friday; password=[redacted]"
+    assert rows(page, "Still held")[0][:3] == ["gpu-017", "2026-05-20 03:10", "Ann Approver"]
+    assert "gpu-017 is locked" in words(page)
+
+
+async def test_while_nobody_has_decided_nothing_ran_and_nothing_is_quoted() -> None:
+    kept = await one_host()
+    kept.desk = new_desk()
+    await kept.desk.ask(kept.desk.action("gpu-017", incident="inc-1"))
+    page = await page_of(kept)
+    assert [row[2:] for row in rows(page, "What was tried")] == [["Waits for a decision", "nobody yet"]]
+    assert [part for section in page.sections for part in section.parts if isinstance(part, QuotedLines) and not part.lines] == []
+
+
+async def test_128_hosts_take_few_rows_and_no_host_is_lost() -> None:
+    page = await page_of(await many_hosts())
+    assert rows(page, "What was tried")[0][:2] == ["Reset the GPU at 0000:9b:00.0", "gpu-[001-128]"]
+    assert [row[0] for row in rows(page, "Still held")] == ["gpu-[001-010]"]
+    assert len(rows(page, "Timeline")) == 5
+    assert "gpu-[001-040] · dcgm" in words(page)
+    heat, tree = pictures(page)[1:]
+    assert "128 hosts" in heat.words
+    assert (len(heat.rows), heat.rows[1][0]) == (129, "gpu-001")
+    assert tree.words.startswith("Found: GPU slows down because it is too hot.")
+
+
+async def test_its_moments_its_bandwidth_and_what_was_looked_into_are_drawn() -> None:
+    kept = await one_host()
+    page = await page_of(kept)
+    assert [figure.title for figure in pictures(page)] == [timeline.TITLE, walk.TITLE]
+    assert pictures(page)[0].rows[0] == ["UTC", "what", "who", "says"]
+    gib = 1 << 30
+    measured = [Fact("nccl1", "nccl.busbw_at", 190.5, host="gpu-017", attrs={"size": size * gib}) for size in (1, 8)]
+    kept.state["facts"] = await kept.evidence.put_facts("inc-1", measured)
+    speed = next(figure for figure in pictures(await page_of(kept)) if figure.title == bandwidth.TITLE)
+    assert speed.rows == [["host", "1 GiB", "8 GiB", "model reaches"], ["gpu-017", "190.5", "190.5", "?"]]
+    assert all(figure.png.startswith(b"\x89PNG") for figure in pictures(page))
+    assert "What was looked into" in FORMATS["md"].write(page).decode()
+    assert "The same as a table" in FORMATS["html"].write(page).decode()
+
+
+def test_what_a_model_reaches_is_known_by_what_its_host_shows() -> None:
+    shows = [Fact("smi", "gpu.product", "NVIDIA H100 80GB HBM3", f"gpu{gpu}", host="n1") for gpu in range(8)]
+    expected = reached(Inventory(hosts={}, groups={}), load_skus(), shows)
+    assert (expected("n1"), expected("n2"), expected("")) == (load_skus()["dgx-h100-8"].expected("nccl.busbw_max", None), None, None)
+
+
+async def test_what_is_not_known_is_said_so() -> None:
+    kept = await one_host()
+    bare = IncidentSources(kept.sources.state_of, MemoryEvidence(), kept.sources.clock, None, "no key")
+    kept.state["facts"] = "0" * 64
+    page = await bare.for_operators(kept.id)
+    assert dict(rows(page, "At a glance"))["To recovery"] == "not known"
+    assert "Not known: the ledger could not be read." in words(page)
+    assert [note for note in page.notes if "no key" in note]
+    assert [note for note in page.notes if "not kept any more" in note]
+
+
+async def test_an_incident_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(UnknownIncident, match="inc-nobody: no such incident"):
+        await (await one_host()).sources.for_operators("inc-nobody")
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+async def test_every_extreme_is_written_in_every_format_without_a_secret(name: str) -> None:
+    page = await page_of(await EXTREMES[name]())
+    assert [section.title for section in page.sections if section.title in ("Root cause", "Timeline", "Still held")] == [
+        "Root cause",
+        "Timeline",
+        "Still held",
+    ]
+    assert [secret for secret in (SECRET.partition("=")[2], "hunter2-of-bob") if secret in words(page)] == [], "a PDF packs its words"
+    for how, row in FORMATS.items():
+        written = row.write(page)
+        assert len(written) > 500, how
+        for secret in (SECRET.partition("=")[2], "hunter2-of-bob"):
+            assert secret.encode() not in written, how
+
+
+class Seen(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "action", "background")]
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+async def test_the_html_fetches_nothing_runs_nothing_and_holds_no_strangers_markup(name: str) -> None:
+    seen = Seen()
+    seen.feed(FORMATS["html"].write(await page_of(await EXTREMES[name]())).decode())
+    assert not {"script", "a", "iframe", "link", "form", "b", "object"} & set(seen.tags)
+    assert all(link.startswith("data:image/png;base64,") for link in seen.links)
+
+
+async def test_strangers_markup_is_words_in_markdown_and_mentions_nobody() -> None:
+    text = FORMATS["md"].write(await page_of(await right_to_left())).decode()
+    assert "[link](https" not in text
+    assert "<b>" not in text
+    assert "<!channel>" not in text
+    assert "\u202e" not in text
+    table = [line for line in text.split("\n") if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} <= {3, 4, 5}
+
+
+def test_a_fence_in_a_quoted_line_ends_no_quote() -> None:
+    page = Page("i", "operators", "t", "l", T0, [PageSection("s", [QuotedLines(["```", "# not a title"])])])
+    assert "````text\n```\n# not a title\n````" in FORMATS["md"].write(page).decode()
+
+
+async def test_the_pdf_names_the_letters_that_its_font_lacks() -> None:
+    lacks = lacking(await page_of(await right_to_left()))
+    assert {"训", "🔥"} <= set(lacks)
+    assert not {"ש", "ل", "Ω", "Ж"} & set(lacks)
+
+
+@pytest.mark.parametrize("text", ["." * 2000, "训" * 2000, "word " * 400, "x" * 2000, "a" + "\u0301" * 1999])
+def test_no_text_of_a_stranger_keeps_a_pdf_from_being_made(text: str) -> None:
+    cells = [PageTable((), [(text, "v")]), PageTable(tuple("abcd"), [(text, text, text, text)])]
+    page = Page("i", "operators", text, text, T0, [PageSection("s", [Paragraph(text), BulletList([text]), QuotedLines([text]), *cells])])
+    assert pdf(finished(page)).startswith(b"%PDF-")
+
+
+def test_an_address_in_a_strangers_words_is_no_link_where_markdown_is_pasted() -> None:
+    page = Page("i", "operators", "t", "l", T0, [PageSection("s", [Paragraph("https://evil.example/x or www.evil.example")])])
+    text = FORMATS["md"].write(finished(page)).decode()
+    assert "hxxps://evil.example/x or www\\.evil.example" in text
+
+
+def test_the_fonts_are_there() -> None:
+    assert pdf(Page("i", "operators", "Ωж", "אב", T0, [])).startswith(b"%PDF-")
+
+
+@pytest.mark.parametrize("how", FORMATS)
+async def test_the_same_page_is_the_same_file(how: PageFormat) -> None:
+    page = await page_of(await handed_off())
+    assert FORMATS[how].write(page) == FORMATS[how].write(page)
+
+
+def test_a_code_is_no_number_to_draw() -> None:
+    shows = [Fact("dmesg", "kernel.xid", code, f"gpu{n}", host=f"n{n}") for n, code in enumerate((79, 109))]
+    report = diagnosed(cause(["n0", "n1"], *(evidence(row.host) for row in shows)))
+    assert heats_of(report, shows) == []
+
+
+def test_no_number_of_a_gpu_is_no_picture() -> None:
+    assert heats_of(None, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 s"), (90, "90 s"), (121, "2 min"), (3600, "1 h"), (11_100, "3 h 5 min"), (187_200, "2 d 4 h")]
+)
+def test_durations_are_said_as_people_do(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+async def test_a_long_text_is_cut_and_says_how_much() -> None:
+    page = finished(Page("i", "operators", "x" * 9000, "l", T0, [PageSection("s", [Paragraph("y" * 5000)]), PageSection("none", [])]))
+    assert page.title.endswith("(+6,000)")
+    assert [section.title for section in page.sections] == ["s"]

@@ -1,0 +1,78 @@
+"""The button that writes an incident down: a PDF in its thread, once at a time, and whoever pressed is told what went wrong."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from bot.postmortem.gather import IncidentSources
+from bot.refusal import Refusal
+from bot.slack.client import slack_client
+from bot.slack.outgoing.pages import IncidentPages
+from bot.tasks import Background
+from deploy.sandbox.slack import SlackSandbox
+from graph.state import Origin
+from tests.bot.postmortem.samples import one_host
+from tests.support.fakes_bot import OPS, TEAM
+
+ANTON = "U0ANTON"
+
+
+class Desk:
+    """Pages over a Slack, written from stored incidents."""
+
+    def __init__(self, slack: SlackSandbox, sources: IncidentSources, thread: str) -> None:
+        self.slack, self.tasks = slack, Background()
+        self.pages = IncidentPages(slack_client(slack.bot_token, slack.api_url, tries=1), sources, self.tasks)
+        self.place = Origin(kind="slack", team=TEAM, channel=OPS, thread_ts=thread, user=ANTON)
+
+    def files(self) -> list[str]:
+        return [file["name"] for message in self.slack.thread(OPS, self.place.thread_ts) for file in message.get("files") or []]
+
+    def told(self) -> str:
+        return str(self.slack.whispers("anton"))
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    async with SlackSandbox() as slack:
+        kept = await one_host()
+        made = Desk(slack, kept.sources, await slack.say("olga", OPS, "job 4711 hangs"))
+        yield made
+        await made.tasks.aclose()
+
+
+async def test_the_page_comes_as_a_file_into_the_thread(desk: Desk) -> None:
+    desk.pages.begin("inc-1", desk.place)
+    with pytest.raises(Refusal, match="is being written"):
+        desk.pages.begin("inc-1", desk.place)
+    await desk.tasks.idle()
+    assert desk.files() == ["inc-1-report.pdf"]
+    desk.pages.begin("inc-1", desk.place)
+    await desk.tasks.idle()
+    assert len(desk.files()) == 2, "the incident went on, and may be written down again"
+
+
+async def test_an_incident_that_nobody_knows_is_told_to_who_pressed(desk: Desk) -> None:
+    desk.pages.begin("inc-9", desk.place)
+    await desk.tasks.idle()
+    assert "no such incident" in desk.told()
+    assert desk.files() == []
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"), [(ConnectionError("away"), "did not answer"), (RuntimeError("bug"), "something went wrong here")]
+)
+async def test_trouble_is_told_to_who_pressed_and_leaves_no_dead_button(desk: Desk, trouble: Exception, why: str) -> None:
+    async def broken(incident: str) -> object:
+        raise trouble
+
+    whole = desk.pages._sources
+    desk.pages._sources = replace(whole, state_of=broken)  # type: ignore[arg-type]  # it never answers
+    desk.pages.begin("inc-1", desk.place)
+    await desk.tasks.idle()
+    assert why in desk.told()
+    desk.pages._sources = whole
+    desk.pages.begin("inc-1", desk.place)
+    await desk.tasks.idle()
+    assert desk.files() == ["inc-1-report.pdf"]

@@ -1,0 +1,139 @@
+"""Invariant I27 as stories: nothing of one customer reaches another, and who somebody is comes from their own payload. Each goes straight to a situation
+in which a bug would show; the bugs stand in `tests.properties.mutants_customers`, stories that need a Slack in `tests.properties.customer_threads`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+
+from bot.policy.channels import NotAllowed, Person, colleague, person
+from bot.policy.leaks import Inside
+from bot.slack.incoming.clicker import Voter, voter_of
+from graph.conversation.read import read
+from graph.conversation.said import Vocabulary
+from graph.incident.visible import scope_of, visible_hosts, visible_names
+from graph.state import CUSTOMER, SIDE, CustomerThread, Item, Origin
+from tests.properties import test_wider_look
+from tests.support.inventories import inventory
+from tools.inventory.jobs import SlurmJobs
+from tools.transport import Ran
+
+OURS, THEIRS = ("gpu-017", "gpu-018"), ("gpu-019", "gpu-020")
+SITE = inventory(
+    groups={
+        "acme": {"hosts": "gpu-[017-018]", "tenant": "acme", "controller": "ctl"},
+        "globex": {"hosts": "gpu-[019-020]", "tenant": "globex", "controller": "ctl"},
+        "ctl": {"hosts": "ctl"},
+    },
+    hosts={
+        "gpu-017": {"alias": "train-01"},
+        "gpu-018": {"alias": "train-02"},
+        "gpu-019": {"alias": "train-01"},
+        "gpu-020": {"alias": "big-20"},
+    },
+    channels=[
+        {"channel": "C0OPS", "kind": "operators", "approvers": "S0APPROVE"},
+        {"channel": "C0ACME", "kind": "tenant", "tenant": "acme", "internal": "C0OPS"},
+    ],
+)
+REPORTED = Origin(
+    kind="slack",
+    team="T1",
+    channel="C0OPS",
+    thread_ts="1.0",
+    tenant="acme",
+    customer=CustomerThread(team="T1", channel="C0ACME", thread_ts="2.0", user="U0CARLA"),
+)
+AT = datetime(2026, 5, 20, tzinfo=UTC)
+
+
+def message(text: str, **data: str) -> Item:
+    """A reply in the incident, as it is stored."""
+    said = read(text, Vocabulary(hosts={name: name for name in (*OURS, *THEIRS)}), AT)
+    return Item(id="i", kind="reply", incident="inc-1", at=AT, text=text, data={**said.data(), **data})
+
+
+async def i27_scope() -> None:
+    """What a place may speak of, and who may name what beyond it."""
+    assert visible_hosts(SITE, REPORTED) == OURS
+    assert visible_hosts(SITE, Origin(kind="slack", channel="C0ACME")) == OURS
+    half = SITE.model_copy(update={"channels": (SITE.channels[0], SITE.channels[1].model_copy(update={"groups": ("half",)}))})
+    half = half.model_copy(update={"groups": {**SITE.groups, "half": OURS[:1]}})
+    assert visible_hosts(half, REPORTED) == OURS[:1], "a channel speaks of its groups"
+    names = visible_names(SITE, (*OURS, *THEIRS))
+    assert "train-01" not in names, "what two customers call theirs means neither"
+    assert visible_names(SITE, OURS)["train-01"] == "gpu-017"
+    theirs = scope_of(SITE, REPORTED, message("look at gpu-019 too", **{SIDE: CUSTOMER}), ())
+    assert theirs.hosts == OURS
+    ours = scope_of(SITE, REPORTED, message("look at gpu-019 too"), ())
+    assert ours.hosts == (*OURS, "gpu-019")
+    later = scope_of(SITE, REPORTED, message("and now?", **{SIDE: CUSTOMER}), ("gpu-019",))
+    assert not {*later.names.values()} & {*THEIRS}
+
+
+class Controller:
+    """Slurm on a host: it knows one job, of the other customer."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> Ran:
+        self.asked.append(f"{host}: {' '.join(argv)}")
+        if "scontrol" not in argv:
+            return Ran(b"")
+        if "4712" in argv:
+            return Ran(b"JobId=4712 JobName=x UserId=u(1) JobState=RUNNING NodeList=gpu-019\n")
+        return Ran(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+async def i27_jobs() -> None:
+    """A job of another customer and one that is not there are looked for and told alike."""
+    asked: list[list[str]] = []
+    for job in ("4712", "9999"):
+        controller = Controller()
+        await SlurmJobs(controller, SITE).place(job, lambda hosts: bool({*hosts} & {*OURS}))
+        asked.append([argv.replace(job, "JOB") for argv in controller.asked])
+    assert asked[0] == asked[1]
+    await test_wider_look.test_a_job_of_bs_and_a_job_of_nobodys_get_the_same_words()
+
+
+async def i27_words() -> None:
+    """What a person of ours tells a customer names nobody else's, however it is written."""
+    told = Inside(SITE, "acme")
+    for words in ("globex has it too", "it was gpu-020", "see big-20", "gpu-[018-019] are back", "gpu-0\u200b19 is back"):
+        assert told.leaks(words), words
+    assert not told.leaks("gpu-[017-018], your train-01, work again")
+
+
+async def i27_who() -> None:
+    """Who somebody is: user and workspace of the payload, and every doubt against them."""
+    click = {"user": {"id": "U0PRIYA", "team_id": "T0GLOBEX"}, "team": {"id": "T0RACK"}}
+    assert voter_of(click) == Voter("T0GLOBEX", "U0PRIYA")
+    stranger = person({"id": "U1", "team_id": "T0RACK", "deleted": False, "is_bot": False})
+    assert not stranger.human
+    with suppress(NotAllowed):
+        colleague(Person("U1", "T0GLOBEX", human=True), "T0RACK")
+        raise AssertionError("somebody of another workspace is a colleague")
+
+
+TOLD: Final[Mapping[str, Callable[[], Awaitable[None]]]] = {story.__name__: story for story in (i27_scope, i27_jobs, i27_words, i27_who)}
+STORIES = tuple(TOLD)
+
+
+def complaint(story: str, told_by: Mapping[str, Callable[[], Awaitable[None]]] = TOLD) -> str:
+    """What this story says against the product that it was imported with; empty when it is content."""
+
+    async def told() -> None:
+        await told_by[story]()
+
+    try:
+        asyncio.run(told())
+    except (Exception, pytest.fail.Exception) as why:  # whatever stops it is a complaint
+        return f"{type(why).__name__}: {why}"
+    return ""

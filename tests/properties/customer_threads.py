@@ -1,0 +1,58 @@
+"""Invariant I27 where people write and press, on the local Slack: stories beside those of `tests.properties.customer_stories`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from tests.bot.actions import test_votes
+from tests.bot.slack import test_customers, test_rebound
+from tests.properties import customer_stories
+from tests.support.fakes_approvals import ward
+from tests.support.fakes_bot import Behind, slack_side
+
+
+def customers() -> AbstractAsyncContextManager[Behind]:
+    """A workspace in which a customer is served."""
+    return slack_side(test_customers.dress, door_of=test_customers.door_of)
+
+
+async def i27_people() -> None:
+    """The same where people press and write: an organisation's id, and an id of ours that comes from another workspace."""
+    async with customers() as bot:
+        await test_customers.test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bot)
+        await test_customers.test_whoever_has_an_id_of_ours_in_another_workspace_tells_a_customer_nothing(bot)
+
+
+async def i27_threads() -> None:
+    """Approvals count in the internal thread, a customer's buttons in theirs."""
+    async with ward() as place:
+        await test_votes.test_a_button_of_another_thread_changes_nothing(place)
+    async with customers() as bot:
+        await test_customers.test_a_button_of_another_thread_is_refused(bot)
+
+
+async def i27_shared() -> None:
+    """A channel of ours that others read by now is served by no process."""
+    async with ward() as place:
+        await test_votes.test_a_channel_that_became_shared_a_moment_ago_approves_nothing(place)
+    async with customers() as bot:
+        await test_customers.test_a_channel_of_ours_that_turns_shared_stops_at_once_in_every_process(bot)
+
+
+async def i27_bound() -> None:
+    """A channel that was given to somebody else hears and shows nothing of what was reported there before."""
+    async with customers() as bot:
+        await test_rebound.test_of_an_incident_whose_channel_was_given_to_somebody_else_nothing_is_shown_there(bot)
+    async with customers() as bot:
+        await test_rebound.test_what_is_said_and_pressed_where_the_channel_is_somebody_elses_by_now_counts_for_nothing(bot)
+
+
+TOLD: Final[Mapping[str, Callable[[], Awaitable[None]]]] = {
+    story.__name__: story for story in (i27_people, i27_threads, i27_bound, i27_shared)
+}
+STORIES = tuple(TOLD)
+
+
+def complaint(story: str) -> str:
+    """What this story says against the product that it was imported with; empty when it is content."""
+    return customer_stories.complaint(story, TOLD)

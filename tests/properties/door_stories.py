@@ -1,0 +1,220 @@
+"""What holds at the doors through which others reach us and tickets leave, one story an invariant, told to the product that it is imported with.
+
+Each raises AssertionError where a promise is broken. No server and no clock but the story's own.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from fakeredis import FakeAsyncRedis
+
+from bot.alerts.alert import Alert, tally
+from bot.alerts.book import AlertBook, OpenPlaces, Routed
+from bot.alerts.intake import admitted
+from bot.alerts.routing import AlertRouting
+from bot.alerts.site import AlertSite
+from bot.inbound.routes import InboundRequest
+from bot.inbound.signatures import hex_signature
+from bot.inbound.webhook import Unsigned, signed_headers, verified
+from bot.slack.http.signing import SIGNATURE, TIMESTAMP, NotSlack, slack_sign, slack_signature
+from bot.store.heard import HeardOnce, Hearing
+from bot.store.outbox import Clicked, Outbox, tracker_box
+from bot.trackers.hearing import HookedTickets, TrackerHooks
+from bot.trackers.jira import JiraConfig, open_jira
+from graph.engine.assess import Assessment
+from graph.incident.answers.kinds import BY_KIND
+from graph.incident.case import Case, Turn
+from graph.state import ALERTED, ALERTS_OVER, Incident, Ladder
+from tests.support.clock import SetClock
+
+STORIES = ("i23_signed", "i24_once", "i25_by_itself", "i26_confirmed", "i28_asked", "i29_routed")
+NOW, BODY, SECRET, KEY = datetime(2026, 5, 20, 3, 10, tzinfo=UTC), b'{"alerts": []}', "8f742231b10e8888", b"k" * 32
+LONG = "a-secret-of-thirty-characters."
+OFF = (-301, 301)
+"""Seconds by which a request may not be off, in either direction."""
+
+
+def tell(story: str) -> str:
+    """What the story complains about; empty when it is content."""
+    try:
+        asyncio.run(globals()[story]())
+    except Exception as why:  # whatever stops it is a complaint
+        return f"{type(why).__name__}: {why}"
+    return ""
+
+
+async def i23_signed() -> None:
+    """A request counts when its signature holds over its very bytes, and now; a token, when it is that of the site."""
+
+    def slack(at: datetime, secret: str = SECRET, body: bytes = BODY) -> bool:
+        timestamp = str(int(at.timestamp()))
+        try:
+            slack_sign(SECRET, {TIMESTAMP: timestamp, SIGNATURE: slack_signature(secret, timestamp, body)}, BODY, NOW)
+        except NotSlack:
+            return False
+        return True
+
+    def hook(at: datetime, key: bytes = KEY, body: bytes = BODY) -> bool:
+        try:
+            verified((KEY,), signed_headers(key, "msg_0123456789", at, body), BODY, NOW)
+        except Unsigned:
+            return False
+        return True
+
+    assert slack(NOW)
+    assert hook(NOW)
+    for off in OFF:
+        assert not slack(NOW + timedelta(seconds=off)), f"I23: Slack's request {off} seconds off counts"
+        assert not hook(NOW + timedelta(seconds=off)), f"I23: a message {off} seconds off counts"
+    assert not slack(NOW, secret="another"), "I23: another secret signs"
+    assert not slack(NOW, body=BODY + b" "), "I23: other bytes are signed"
+    assert not hook(NOW, key=b"x" * 32), "I23: another key signs"
+    assert not hook(NOW, body=BODY + b" "), "I23: other bytes are signed"
+    site = AlertSite.model_validate({"channel": "C1", "token": SECRET})
+    assert admitted(site, f"Bearer {SECRET}")
+    assert not any(admitted(site, header) for header in ("", "Bearer", f"Bearer {SECRET}x", f"Basic {SECRET}")), "I23: another token admits"
+
+
+async def i24_once() -> None:
+    """What was heard has no second effect; what failed may come again; what is being heard is heard by one."""
+    async with FakeAsyncRedis() as redis:
+        heard = HeardOnce(redis, timedelta(minutes=15))
+        with contextlib.suppress(ConnectionError):
+            async with heard.hearing("room", "sign") as first:
+                assert first is Hearing.FIRST
+                async with heard.hearing("room", "sign") as beside:
+                    assert beside is not Hearing.FIRST, "I24: two hear one message at once"
+                raise ConnectionError
+        async with heard.hearing("room", "sign") as again:
+            assert again is Hearing.FIRST, "I24: what could not be stored is never heard again"
+        async with heard.hearing("room", "sign") as replayed:
+            assert replayed is Hearing.BEFORE, "I24: a replay counts"
+
+
+async def i25_by_itself() -> None:
+    """An incident ends with its alerts where nobody had to do with it, and none fires as far as anybody can tell."""
+    fires, over = Alert("a", "FanSlow", firing=True), Alert("a", "FanSlow", firing=False)
+    assert tally("FanSlow", [over]).over
+    assert not tally("FanSlow", [fires]).over, "I25: it ends while an alert fires"
+    assert not replace(tally("FanSlow", [over]), more=1).over, "I25: it ends while what is not kept may fire"
+    assert not replace(tally("FanSlow", [over]), left=1).over, "I25: it ends while what is not listed may fire"
+    assert _ended() == "closed"
+    touched: tuple[Mapping[str, Any], ...] = (
+        {"ladders": [Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001").model_dump(mode="json")]},
+        {"owner": "U1"},
+        {"said": [{"user": "U1", "text": "me too", "at": "", "attachments": []}]},
+        {"item": {**_ITEM, "data": {"why": ALERTS_OVER, "people": True}}},
+    )
+    for state in touched:
+        assert _ended(**state) is None, f"I25: it ends by itself in spite of {state}"
+
+
+_ITEM = {"id": "alerts:e:over:0", "kind": "timer", "incident": "inc-1", "at": NOW.isoformat(), "data": {"why": ALERTS_OVER}}
+
+
+def _ended(**more: Any) -> str | None:
+    state = {
+        "id": "inc-1",
+        "item": _ITEM,
+        "origin": {"kind": "slack", "channel": "C", "alert": "e"},
+        "said": [{"user": ALERTED, "text": "x", "at": "", "attachments": []}],
+        **more,
+    }
+    return BY_KIND["timer"](Case(cast(Incident, state), Turn(), ("gpu-001",)), cast(Assessment, None)).lifecycle
+
+
+async def i26_confirmed() -> None:
+    """Nothing leaves for a tracker but what somebody was shown and confirmed, and once."""
+    async with FakeAsyncRedis() as redis:
+        outbox, name = Outbox(redis, SetClock(NOW), tracker_box()), "inc-1 jira"
+        old = await outbox.draft(name, b'{"title": "old"}')
+        assert await outbox.take() == [], "I26: what was only shown leaves"
+        new = await outbox.draft(name, b'{"title": "new"}')
+        assert await outbox.put(name, old, "U1", once=True) is Clicked.OLD, "I26: what is not shown any more leaves"
+        assert await outbox.take() == [], "I26: what is not shown any more leaves"
+        assert await outbox.put(name, new, "U1", once=True) is Clicked.SENT
+        assert (await outbox.row(name)).document == b'{"title": "new"}', "I26: something else leaves than was shown"
+        assert len(await outbox.take()) == 1
+        assert await outbox.take() == [], "I26: two have it in hand at once"
+        later = await outbox.draft(name, b'{"title": "later"}')
+        assert await outbox.put(name, later, "U2", once=True) is Clicked.BEFORE, "I26: it leaves twice"
+
+
+async def i28_asked() -> None:
+    """What a tracker tells us, signed, has it asked, and so often; nothing of it is believed, and nothing else comes of it."""
+    async with FakeAsyncRedis() as redis:
+        clock = SetClock(NOW)
+        outbox, tickets, name = Outbox(redis, clock, tracker_box()), HookedTickets(redis, clock), "inc-1 jira"
+        config = JiraConfig.model_validate(
+            {"kind": "jira", "url": "https://x.example", "user": "u", "token": "t", "project": "OPS", "hook": LONG}
+        )
+        hooks = TrackerHooks({"jira": open_jira("jira", config, clock)}, tickets, outbox, clock)
+        await outbox.put(name, await outbox.draft(name, b"{}"), "U1", once=True)
+        [_] = await outbox.take()
+        waiting = await outbox.begin(name)
+        assert waiting is not None
+        assert await outbox.begin(name) is None, "I28: two have it in hand at once"
+        await tickets.keep("jira", ["10000"], "inc-1")
+        told = b'{"issue": {"id": "10000", "fields": {"status": {"name": "Done"}}}}'
+
+        async def tell(signed: str) -> int:
+            return (await hooks.hear(InboundRequest({"X-Hub-Signature": signed}, told, {"tracker": "jira"}))).status
+
+        right = f"sha256={hex_signature(LONG.encode(), told)}"
+        assert await tell(right) == 202
+        clock.go(seconds=81)
+        assert await outbox.take() == [], "I28: what is on its way is sent sooner"
+        await outbox.arrived(waiting, "10000", "To Do", timedelta(minutes=30))
+        for wrong in ("", "sha256=", f"sha256={hex_signature(b'another secret of ours', told)}", right.replace("sha256=", "sha1=")):
+            assert await tell(wrong) == 401, "I28: what is not signed is heard"
+        assert await outbox.take() == [], "I28: what is not signed has an effect"
+        assert await tell(right) == 202
+        row = await outbox.row(name)
+        assert (row.state, row.notes.get("done", "")) == ("To Do", ""), "I28: a state is believed that the tracker was not asked for"
+        assert await outbox.take() == [name], "I28: news are not asked for"
+        begun = await outbox.begin(name)
+        assert begun is not None
+        await tell(right)
+        assert await outbox.take() == [], "I28: two have it in hand at once"
+        await outbox.moved(begun, "To Do", timedelta(minutes=30))
+        assert await outbox.take() == [], "I28: it is asked as often as somebody likes"
+        clock.go(seconds=16)
+        assert await outbox.take() == [name], "I28: news that came meanwhile are lost"
+
+
+async def i29_routed() -> None:
+    """By the first route whose every matcher holds, never where somebody else reads, never beyond a channel's own hosts, and an open episode stays."""
+    routes = [{"channel": "C2", "matchers": ["team=a", 'name=~"Di.k"']}, {"channel": "C1", "matchers": ["team=a"]}]
+    hosts = {"C1": ("gpu-001", "gpu-002"), "C2": ("gpu-001",)}
+    site = AlertSite.model_validate({"channel": "C1", "token": SECRET, "routes": routes})
+    now, disk = site.routing(hosts, ("gpu-001", "gpu-002")), {"team": "a", "name": "Disk"}
+    assert now.of(disk).channel == "C2", "I29: the first route does not win"
+    assert now.of({"team": "a", "name": "MyDisk"}).channel == "C1", "I29: a part of a value is the whole"
+    assert now.of({"team": "b", "name": "Disk"}).channel == "C1", "I29: one matcher of two is enough"
+    assert now.of(disk, shut=("C2",)).channel == "C1", "I29: it opens where others read"
+    assert site.routing({"C1": hosts["C1"]}).of(disk).channel == "C1", "I29: it opens where the operators are not"
+    assert now.placed(Alert("f", "Hot", firing=True, host="gpu-001", labels=disk))[1].channel == "C2"
+    assert now.placed(Alert("f", "Hot", firing=True, host="gpu-002", labels=disk))[1].channel == "C1", (
+        "I29: a channel is told of others' hosts"
+    )
+    then = AlertSite.model_validate({"channel": "C1", "token": SECRET}).routing(hosts)
+    async with FakeAsyncRedis() as redis:
+        book = AlertBook(redis)
+
+        async def episode(sign: str, labels: Mapping[str, str], table: AlertRouting, shut: str = "") -> str:
+            alert = Alert(sign, "Hot", firing=True, labels=labels)
+            places = OpenPlaces(table.sign, table.channels - {shut})
+            [found] = await book.episodes_of([Routed(*table.placed(alert, (shut,)))], places)
+            await book.note(found, [alert])
+            return found
+
+        first = await episode("a", disk, now)
+        assert await book.channel(first) == "C2", "I29: one cause in two channels is one episode"
+        assert await episode("c", disk, then) == first, "I29: an episode that is open is doubled by another file"
+        assert await episode("a", disk, then) == first, "I29: what fires moves with the file"
+        assert await episode("b", {}, now) != first, "I29: one cause in two channels is one episode"
+        assert await book.channel(await episode("a", disk, then, shut="C2")) == "C1", "I29: it goes on where others read"

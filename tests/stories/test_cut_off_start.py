@@ -1,0 +1,67 @@
+"""A worker whose Redis goes away at any moment of its start begins again and works."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.run.bot import assembled
+from bot.run.health import Health
+from bot.run.patience import over_store
+from bot.run.world import open_world
+from bot.settings import load
+from bot.store.store import Store, StoreSilent, open_store
+from deploy.sandbox.demo import Sandbox, sandbox
+from tests.support.clock import PATIENCE
+from tests.support.redis_gate import RedisGate
+from tests.support.redis_server import RealServer
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+AWAY = 0.2
+"""Seconds that Redis cannot be reached."""
+STEP, AT_ONCE = 3, 4
+"""Every third moment, as a start costs half a second; each part of a start that asks Redis asks more often than that."""
+
+
+async def started(world: Sandbox, redis: RealServer, folder: Path, cut_at: int) -> int:
+    """Start a worker, cut off when it has spoken so often; how often it spoke until it worked."""
+
+    def listen(gate: RedisGate) -> None:
+        if gate.heard == cut_at:
+            gate.cut()
+            asyncio.get_running_loop().call_later(AWAY, gate.reopen)
+
+    worked = asyncio.Event()
+    async with RedisGate(redis.socket, folder / f"{cut_at}.sock", listen).standing() as gate:
+        settings = load(environ={**world.settings, "RACKMEDIC_REDIS_URL": gate.url})
+
+        async def run(store: Store) -> None:
+            async with open_world(settings, lasting=True) as opened, assembled(settings, store, opened, "worker", "worker-1"):
+                worked.set()
+
+        async with asyncio.timeout(PATIENCE):
+            await over_store(settings, Health(), asyncio.Event(), run)
+        assert worked.is_set()
+        return gate.heard
+
+
+async def test_it_works_wherever_it_was_cut_off(tmp_path: Path, durable_server: RealServer) -> None:
+    async with sandbox(tmp_path / "demo", nodes=1, job="") as world:
+        spoken = await started(world, durable_server, tmp_path, cut_at=0)
+        assert spoken > 20
+        few = asyncio.Semaphore(AT_ONCE)
+
+        async def cut_off(at: int) -> None:
+            async with few:
+                await started(world, durable_server, tmp_path, at)
+
+        await asyncio.gather(*(cut_off(at) for at in range(1, spoken + 1, STEP)))
+
+
+async def test_a_redis_that_is_away_is_not_taken_for_one_that_forgets(tmp_path: Path, durable_server: RealServer) -> None:
+    """A process that took it so would refuse every remedy for as long as it lives."""
+    store = await open_store(durable_server.url, tmp_path)
+    durable_server.kill()
+    with pytest.raises(StoreSilent, match="does not answer"):
+        await store.durability()
+    await store.aclose()

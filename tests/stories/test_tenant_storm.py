@@ -1,0 +1,37 @@
+"""Two hundred reports of one customer in one moment, with the real bot and a real Redis: each is stored at its first delivery and answered by one card,
+and another customer's first card waits for no more of them than the stormy one's share lets us be at."""
+
+import os
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from deploy.sandbox.demo import bot
+from tests.bench.perf.tenants import LIVING, REPORT, WAITS, first_card, shown, stored, storm, two_customers
+from tests.support.clock import PATIENCE
+from tests.support.redis_server import RealServer
+
+pytest_plugins = ("tests.support.fixtures_redis",)
+EVENTS = 200
+SHARE = {"incidents": 2, "mentions_per_hour": 4}
+
+
+async def test_a_storm_of_one_customer_is_a_storm_of_one(tmp_path: Path, durable_server: RealServer) -> None:
+    async with (
+        two_customers(tmp_path, durable_server.url, {"tenants": {"acme": SHARE}}) as world,
+        bot(world, dict(os.environ), tmp_path / "bot.log"),
+        Redis(unix_socket_path=str(durable_server.socket)) as redis,
+    ):
+        slack = world.slack
+        await slack.connected()
+        slack.hub.patience.ack = PATIENCE  # how busy this machine is says nothing of the bot
+        slack.api.rates.set("*", None)
+        threads = await storm(world, EVENTS)
+        other = await first_card(world, 1)
+        await slack.quiet()
+        assert await stored(redis, threads) == EVENTS
+        assert not slack.hub.counts["timeouts"], "nothing was sent twice"
+        assert other.ahead[REPORT] <= SHARE["mentions_per_hour"]
+        await slack.wait_for(lambda: all(shown(world, threads, LIVING).values()))
+        assert set(shown(world, threads, LIVING).values()) == {1}
+        assert max(shown(world, threads, WAITS).values()) == 1

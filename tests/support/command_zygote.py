@@ -1,0 +1,49 @@
+"""Commands of `rackmedic` as processes to be killed: imports everything once, then forks one for each line of JSON on stdin.
+
+A line is `{"words": […], "environ": {…}}`; the answers are the process's id, and once it is over how it ended (0, or minus the signal).
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+from bot.cli import app
+from bot.terminal import ledger
+
+__all__ = ["ledger"]
+"""Imported for what it costs: the commands ask for it once they run."""
+
+
+def run(words: list[str], environ: dict[str, str]) -> None:
+    """In a child: the command as somebody typed it, with this environment and no other."""
+    os.environ.clear()
+    os.environ.update(environ)
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(quiet, number)
+    app(words)
+
+
+def fork(job: dict[str, Any]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        run(job["words"], job["environ"])
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        pid = fork(json.loads(line))
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""A process that empties the outbox of trackers and does nothing else: `python -m tests.support.courier_process URL FILE SECONDS`, its clock so far
+ahead."""
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+from redis.asyncio import Redis
+
+from bot.store.outbox import Outbox, tracker_box
+from bot.trackers.courier import Courier
+from bot.trackers.hearing import HookedTickets
+from bot.trackers.kinds import open_trackers
+from bot.trackers.tracker import RemoteRemark
+
+
+class LateClock:
+    """The machine's own, and so much later."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        self._ahead = ahead
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._ahead
+
+
+async def nothing_shown(_: str) -> None:
+    """There is no thread."""
+
+
+async def nothing_told(name: str, said: RemoteRemark, beside: str) -> bool:
+    """There is no thread."""
+    return True
+
+
+async def open_still(_: str) -> None:
+    """No incident is closed."""
+
+
+async def work(url: str, file: str, seconds: str) -> None:
+    clock = LateClock(timedelta(seconds=float(seconds)))
+    trackers = {tracker.name: tracker for tracker in open_trackers(Path(file), clock)}
+    redis = Redis.from_url(url)
+    outbox, tickets = Outbox(redis, clock, tracker_box()), HookedTickets(redis, clock)
+    await Courier(outbox, trackers, clock, nothing_shown, open_still, tickets, nothing_told, every=0.05).run()
+
+
+if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    asyncio.run(work(*sys.argv[1:4]))
