@@ -48,6 +48,9 @@ test: $(STAMP) ## the whole suite; missing system parts skip with a reason
 quick: $(STAMP) ## kb, tools, graph and bot without processes and browser, in a minute
 	$(BIN)/pytest $(SPREAD) -m "not processes" tests/kb tests/tools tests/graph tests/bot $(PYTEST_ARGS)
 
+explore: $(STAMP) ## properties with 2,000 examples that no run had before; what it finds becomes an @example
+	$(BIN)/pytest $(SPREAD) -m "not processes" --hypothesis-profile=explore tests/kb tests/tools tests/graph tests/bot tests/properties $(PYTEST_ARGS)
+
 coverage: $(STAMP) ## what every check sees of every fault, measured anew and compared with docs/
 	$(BIN)/pytest -m coverage tests/project
 

@@ -13,8 +13,12 @@ MAY_SKIP = ("captures", "incidents", "no real rack can stand here")
 """Published outputs and incidents may be absent from a checkout, and what a rack of containers needs from a machine; every other skip fails a
 run with RACKMEDIC_NO_SKIPS=1."""
 
-settings.register_profile("rackmedic", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("rackmedic")  # a loaded machine is no finding, and a run leaves nothing behind that changes the next
+EVERYWHERE = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("rackmedic", EVERYWHERE, derandomize=True)
+settings.register_profile("explore", EVERYWHERE, max_examples=2000)
+settings.load_profile(
+    "rackmedic"
+)  # a loaded machine is no finding, and the same code is judged the same way twice; `make explore` looks elsewhere
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
