@@ -62,7 +62,7 @@ def _turned(before: IncidentRows, lifecycle: Lifecycle, item: Item, at: datetime
     """It went to people, or was closed."""
     if lifecycle == before.lifecycle or lifecycle not in ("handed_off", "closed"):
         return []
-    person = item.user if item.kind in ("hand_off", "take", "close", "ask", "recheck") else ""
+    person = item.user if item.kind in ("hand_off", "take", "wait", "close", "ask", "recheck") else ""
     return [
         Milestone(at=at, kind="closed", says="incident closed", by=person)
         if lifecycle == "closed"

@@ -19,7 +19,7 @@ Verdict = Literal["open", "confirmed", "rejected", "inconclusive"]
 Tier = Literal["history", "taxonomy", "exploration", "done"]
 Outcome = Literal["diagnosed", "no_fault", "abstained", "handed_off"]
 ItemKind = Literal[
-    "mention", "reply", "attach", "hand_off", "take", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
+    "mention", "reply", "attach", "hand_off", "take", "wait", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
 ]
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
 ALERTED = "alerts"
@@ -188,6 +188,7 @@ class Ticket(Stored):
     owner: str = ""
     """Who should act: customer, provider or vendor."""
     taken_by: str = ""
+    """Who has it, also while it waits for somebody else: a part, another company."""
     true_label: str = ""
     true_cause: str = ""
     closed_by: str = ""

@@ -16,7 +16,12 @@ MOST_ASKED = 50
 TicketId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 FarState = Literal["received", "taken", "repairing", "proved", "closed"]
 """How far the provider is, in the words of the customers' card."""
-assert {*get_args(FarState)} | {""} == {*get_args(State)}
+assert {*get_args(FarState)} | {"", "waiting"} == {*get_args(State)}
+
+
+def far(state: State) -> FarState:
+    """What is told of it to whoever asks from outside. That a taken one waits is none of theirs: versions before would not read the answer."""
+    return "taken" if state == "waiting" else state or "received"
 
 
 class BadMessage(Exception):

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 from bot.cards.customers.drivers import with_drivers
 from bot.cards.customers.view import CustomerReader, CustomerView, Known, customer_view, nothing_known
 from bot.desk.inbox import Inbox
-from bot.provider.messages import FarState, StatesAnswer, StatesAsked
+from bot.provider.messages import FarState, StatesAnswer, StatesAsked, far
 from bot.provider.news import ProviderCause, ProviderWords, causes_of
 from bot.provider.telling import ToldBook
 from graph.incident.visible import visible_hosts
@@ -58,7 +58,7 @@ class TicketStates:
             view = await self.view(tenant, ticket)
             if view is None:
                 continue
-            states[ticket] = view.state or "received"
+            states[ticket] = far(view.state)
             if ticket not in asked.after:
                 continue
             fitting = _fitting(causes_of(view.causes), room)

@@ -29,6 +29,7 @@ class Intent(StrEnum):
     WHO_IS_ON_IT = "who_is_on_it"
     TAKE = "take"
     ASSIGN = "assign"
+    WAITS = "waits"
     HAND_OFF = "hand_off"
     SUMMARY = "summary"
     RECHECK = "recheck"
@@ -81,6 +82,7 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.WHO_IS_ON_IT:    IntentRow("who is on it?", "who took this incident"),
     Intent.TAKE:            IntentRow("I take it", "note you as the one who is on it"),
     Intent.ASSIGN:          IntentRow("assign it to @name", "note somebody else"),
+    Intent.WAITS:           IntentRow("waiting for the vendor", "note that whoever has the ticket waits for others"),
     Intent.HAND_OFF:        IntentRow("hand off", "make this thread a ticket for a human", "hand_off"),
     Intent.SUMMARY:         IntentRow("summary for my manager", "the incident in a few lines; also “for a ticket”"),
     Intent.RECHECK:         IntentRow("recheck [HOSTS]", "look again, or on these hosts or this group only", "recheck"),

@@ -120,6 +120,11 @@ IDEAS: Final[Mapping[str, str]] = {
         "hand_off handoff hand_over handover hand_it_over hand_it_off hand_this_over hand_this_off hand_that_over escalate escalation "
         "escalating hand_off_to page page_the_on_call page_the_oncall bring_in get_me call_in"
     ),
+    "others": (
+        "vendor vendors supplier suppliers manufacturer nvidia dell supermicro lenovo hpe datacenter data_center dc remote_hands field_engineer "
+        "rma replacement replacements spare spares part parts shipment delivery someone_else somebody_else others third_party oem partner "
+        "their_support vendor_support nvidia_support dell_support the_supplier new_gpu new_card new_cable new_optic new_node"
+    ),
     # doing
     "summary": (
         "summary summarise summarize summaries sum_up sum_it_up sum_this_up summarised recap tldr tl_dr in_short in_brief overview write_up "

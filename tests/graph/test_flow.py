@@ -8,6 +8,7 @@ from fakeredis import FakeAsyncRedis
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
+from graph.incident.answers.kinds import WAITING
 from graph.incident.flow import FLOW, build_incident_graph, run_turn, single_turn
 from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Judgement, Ranking
@@ -360,6 +361,17 @@ async def test_a_ticket_is_taken_once_and_who_takes_it_over_is_said() -> None:
     ]
     assert said == ["Taken by U1.", "", "Taken over by U2 from U1."]
     assert (await desk.state())["ticket"]["taken_by"] == "U2"
+
+
+async def test_a_ticket_waits_for_others_once_and_goes_on_with_who_had_it() -> None:
+    desk = Desk(world(LOST_ON_N2))
+    await desk.turn(item("n2 is broken"))
+    said = []
+    for n, (kind, user) in enumerate((("wait", "U1"), ("wait", "U2"), ("take", "U1"), ("wait", "U2"), ("take", "U2"))):
+        said.append((await desk.turn(item("", kind, id=f"{kind}-{n}").model_copy(update={"user": user}))).reply)
+    assert said == [WAITING, "", "U1 goes on with it.", WAITING, "Taken over by U2 from U1."]
+    state = await desk.state()
+    assert (state["lifecycle"], state["ticket"]["state"], state["ticket"]["taken_by"]) == ("handed_off", "taken", "U2")
 
 
 async def test_recheck_looks_again_past_every_cache() -> None:

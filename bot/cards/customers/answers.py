@@ -28,6 +28,7 @@ ANSWERS: Final[Mapping[Intent, Answered]] = {
     Intent.ON_APPROVE: "ours",
     Intent.WHO_MAY_APPROVE: "ours",
     Intent.ASSIGN: "ours",
+    Intent.WAITS: "inside",
     Intent.SHOW_OUTPUT: "inside",
     Intent.SHOW_PICTURE: "inside",
     Intent.HAPPENED_BEFORE: "inside",

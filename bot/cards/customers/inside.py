@@ -30,7 +30,7 @@ def root(incident: str, tenant: str, channel: str, words: str, files: Sequence[s
             *quoted_words(words, files),
             blocks.actions(tell_button(incident)),
             blocks.context(
-                ("What you write here stays here. ", "Their card follows by itself: received, taken, repaired, proved, closed.")
+                ("What you write here stays here. ", "Their card follows by itself: received, taken, waiting, repaired, proved, closed.")
             ),
         ],
     )

@@ -43,6 +43,10 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     },
     "state_received": {"en": "Reported to our people, nobody has it yet.", "de": "Unseren Leuten gemeldet, noch hat es niemand."},
     "state_taken": {"en": "Somebody of our people has it.", "de": "Jemand von unseren Leuten hat es."},
+    "state_waiting": {
+        "en": "Somebody of our people has it, and waits for somebody else: a part, a supplier.",
+        "de": "Jemand von unseren Leuten hat es und wartet auf andere: ein Ersatzteil, einen Lieferanten.",
+    },
     "state_repairing": {"en": "It is being repaired.", "de": "Es wird repariert."},
     "state_proved": {
         "en": "Repaired, and proved by a test. You can use the machines again.",

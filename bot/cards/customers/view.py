@@ -17,7 +17,7 @@ from graph.state import CUSTOMER, SIDE, Evidence, Hypothesis, Ladder
 from kb.customers.words import CauseWords, CustomerWords
 
 Stage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
-State = Literal["", "received", "taken", "repairing", "proved", "closed"]
+State = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
 """How far our side is with what is ours: empty where nothing is."""
 Known = Callable[[str, Sequence[str]], Mapping[str, str]]
 """What a block of a cause may be filled with on these hosts: slot → value, of the site's profile."""
@@ -162,7 +162,9 @@ def _state(rows: IncidentRows, causes: Sequence[TheirCause], ladders: Sequence[L
         return "proved"
     if any(_under_way(row, begun) for row in ladders):
         return "repairing"
-    return "taken" if (ticket is not None and ticket.state in ("taken", "waiting")) or rows.owner else "received"
+    if ticket is not None and ticket.state == "waiting":
+        return "waiting"
+    return "taken" if (ticket is not None and ticket.state == "taken") or rows.owner else "received"
 
 
 def _handed(rows: IncidentRows) -> bool:

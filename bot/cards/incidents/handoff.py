@@ -100,7 +100,7 @@ def _timeline(rows: IncidentRows, hypotheses: Sequence[Hypothesis]) -> tuple[Mom
 
 def allow(ticket: Ticket, does: str) -> None:
     """A ticket may change hands, and is closed once."""
-    if ticket.state == "resolved" and does in ("take", "close", "close_form"):
+    if ticket.state == "resolved" and does in ("take", "wait", "close", "close_form"):
         raise BadMove(f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me again to open it anew.")
 
 

@@ -91,7 +91,9 @@ def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str =
         case "closed":
             return IncidentStanding("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",))
         case "handed_off":
-            first = f"{taken_by} has it." if taken_by else "Waiting for a person to take it."
+            waits = rows.ticket is not None and rows.ticket.state == "waiting"
+            has = f"{taken_by} has it{', and it waits for others' if waits else ''}."
+            first = has if taken_by else "Waiting for a person to take it."
             return IncidentStanding("ticket", (first, *_left(rows.ladders)[:MOST_LINES]))
         case "watching":
             return _watched(rows.ladders)

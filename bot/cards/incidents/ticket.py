@@ -14,8 +14,8 @@ from bot.cards.text import Line, bold, italic
 from graph.report import HeldNode
 from graph.state import Hypothesis, Ticket, Verdict
 
-TAKE, CLOSE, REPORT = "ticket.take", "ticket.close", "ticket.report"
-BUTTONS = {TAKE: "take", CLOSE: "close_form", REPORT: "report"}
+TAKE, WAIT, CLOSE, REPORT = "ticket.take", "ticket.wait", "ticket.close", "ticket.report"
+BUTTONS = {TAKE: "take", WAIT: "wait", CLOSE: "close_form", REPORT: "report"}
 CAUSES, DOUBTS, RIVALS, LOG_LINES, MOST_HELD = 3, 2, 2, 4, 6
 """How many causes are shown with what shows them, how many that nobody could decide, how many of those that it is not, and so on."""
 HEADLINE, REPORTED, CAUSE = 300, 240, 300
@@ -43,7 +43,7 @@ def render(whole: Handoff, titles: Titles = NO_TITLES, elsewhere: Sequence[Block
 
 
 def read(payload: Mapping[str, Any]) -> Press:
-    """A click on Take, Close… or Post-incident report."""
+    """A click on Take, Waits, Close… or Post-incident report."""
     return read_press(payload, BUTTONS)
 
 
@@ -54,7 +54,7 @@ def _state(ticket: Ticket) -> str:
         case "taken":
             return f"Ticket: {ticket.taken_by or 'somebody'} has it"
         case "waiting":
-            return "Ticket: waiting"
+            return f"Ticket: {ticket.taken_by or 'somebody'} has it, and it waits for others"
         case "resolved":
             return f"Ticket: closed by {ticket.closed_by or 'somebody'}"
 
@@ -139,8 +139,8 @@ def _buttons(whole: Handoff) -> list[Block]:
     written = blocks.button("Post-incident report", REPORT, value)
     if whole.ticket.state == "resolved":
         return [blocks.actions(written)]
-    take = blocks.button(
-        "Take" if whole.ticket.state == "open" else "Take over", TAKE, value, style="primary" if whole.ticket.state == "open" else ""
-    )
+    is_open, waits = whole.ticket.state == "open", whole.ticket.state == "waiting"
+    take = blocks.button("Take" if is_open else "Go on" if waits else "Take over", TAKE, value, style="primary" if is_open else "")
+    wait = [] if waits else [blocks.button("Waits for others", WAIT, value)]
     behind = [blocks.button("Details", diagnosis.DETAILS, carry(whole.incident, whole.item))] if whole.item else []
-    return [blocks.actions(take, blocks.button("Close…", CLOSE, value), written, *behind)]
+    return [blocks.actions(take, *wait, blocks.button("Close…", CLOSE, value), written, *behind)]

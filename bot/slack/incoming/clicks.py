@@ -52,7 +52,7 @@ async def press(surface: Surface, payload: Payload) -> None:
     if action.get("action_id") == feedback.VOTE:
         await vote(surface, payload, team, channel, user)
         return
-    if pressed.does in ("take", "close_form"):
+    if pressed.does in ("take", "wait", "close_form"):
         async with storing():
             allow(IncidentRows(await surface.state_of(pressed.incident)).ticket or Ticket(), pressed.does)
     if await _shown(surface, pressed, payload):

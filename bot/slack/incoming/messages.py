@@ -50,6 +50,7 @@ OF_AN_INCIDENT: Final = frozenset(
         Intent.WHO_IS_ON_IT,
         Intent.TAKE,
         Intent.ASSIGN,
+        Intent.WAITS,
         Intent.HAND_OFF,
         Intent.SUMMARY,
         Intent.RECHECK,

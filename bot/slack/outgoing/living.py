@@ -174,7 +174,7 @@ class LivingMessages:
 
     async def _told(self, origin: Origin, incident: str, state: Incident, busy: ProgressCard | None = None) -> Living:
         rows = IncidentRows(state)
-        taken = await self.people.name(rows.ticket.taken_by) if rows.ticket and rows.ticket.state == "taken" else ""
+        taken = await self.people.name(rows.ticket.taken_by) if rows.ticket and rows.ticket.state in ("taken", "waiting") else ""
         stands = standing(rows, await self._records(incident), taken)
         others = await links(rows.report, origin, self.origin_of, self.bound) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")

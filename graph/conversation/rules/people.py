@@ -27,6 +27,14 @@ RULES: Final[Mapping[Intent, CueRow]] = {
         covers=0.65,
         unless="not if",
     ),
+    Intent.WAITS: CueRow(
+        "'waiting'|'waits'|'wait' others; 'blocked' others; i|we|thing 'waiting'|'waits'|'wait' others; 'waiting'|'wait' 'on' others; "
+        "i|we 'waiting'|'wait' 'on' others; thing|incident 'on' 'hold'; 'put' thing|incident 'hold'; 'put' thing|incident 'on' 'hold'; "
+        "'park' thing|incident; 'on' 'hold' others; others 'comes'|'coming'|'arrives'|'ordered' 'waiting'; 'mark' thing|incident 'waiting'",
+        covers=0.7,
+        unless="not if ?",
+        never="REMEDY 'rather' 'than' 'instead' 'should' did",
+    ),
     Intent.HAND_OFF: CueRow(
         "handoff; handoff human; 'get'|'need'|'want'|'call'|'involve'|'bring' human; > 'open'|'create'|'make'|'raise'|'file'|'cut'|'turn' "
         "ticket; > 'open'|'create'|'make'|'raise'|'file'|'cut'|'turn' 'ticket'; 'escalate'; handoff ticket; 'let' human take; 'talk'|'speak' "

@@ -14,6 +14,8 @@ from graph.report import Report
 from graph.state import ALERTED, ALERTS_OVER, UNANSWERED, ItemKind, Outcome
 from tools.inventory.nearest import unknown_names
 
+WAITING = "Noted: it waits for others. Press *Go on* on the ticket, or say “I take it”, when it goes on."
+
 
 def unknown(case: Case) -> Concluded:
     """Only names that nobody knows: what stands stays."""
@@ -48,13 +50,31 @@ def _hand_off(case: Case, now: Assessment) -> Concluded:
 
 
 def _take(case: Case, now: Assessment) -> Concluded:
-    before = case.ticket.taken_by if case.ticket and case.ticket.state == "taken" else ""
-    if before == case.item.user:
+    before, state = _has(case)
+    if before == case.item.user and state == "taken":
         return Concluded(answering(case, ""))  # two clicks are one
-    says = f"Taken over by {case.item.user} from {before}." if before else f"Taken by {case.item.user}."
+    says = f"Taken by {case.item.user}."
+    if before:
+        says = f"{before} goes on with it." if before == case.item.user else f"Taken over by {case.item.user} from {before}."
     report = answering(case, says, "handed_off")
     ticket = hand_over(case, now, report).model_copy(update={"state": "taken", "taken_by": case.item.user})
     return Concluded(report, becomes(case.lifecycle, Came.TAKEN), ticket=ticket)
+
+
+def _wait(case: Case, now: Assessment) -> Concluded:
+    """Whoever has it waits for somebody else; who says so of one that nobody has, has it from then on."""
+    before, state = _has(case)
+    if state == "waiting":
+        return Concluded(answering(case, ""))  # two clicks are one
+    report = answering(case, WAITING, "handed_off")
+    ticket = hand_over(case, now, report).model_copy(update={"state": "waiting", "taken_by": before or case.item.user})
+    return Concluded(report, becomes(case.lifecycle, Came.TAKEN), ticket=ticket)
+
+
+def _has(case: Case) -> tuple[str, str]:
+    """Who has the ticket, and what it is in; nobody while it is open or closed."""
+    ticket = case.ticket
+    return (ticket.taken_by, ticket.state) if ticket and ticket.state in ("taken", "waiting") else ("", "")
 
 
 def _close(case: Case, now: Assessment) -> Concluded:
@@ -126,6 +146,7 @@ BY_KIND: Mapping[ItemKind, Callable[[Case, Assessment], Concluded]] = {
     "stop": _stop,
     "hand_off": _hand_off,
     "take": _take,
+    "wait": _wait,
     "close": _close,
     "timer": _timer,
     "action_result": _action_result,

@@ -37,11 +37,22 @@ async def assign(asked: Asked) -> Concluded:
     return _given(asked, asked.said.person, own=asked.said.person == asked.case.item.user)
 
 
+async def waits(asked: Asked) -> Concluded:
+    """Whoever has the ticket waits for others; who says so of one that nobody has, has it."""
+    ticket, user = asked.case.ticket, owner_of(asked) or asked.case.item.user
+    if ticket is None or ticket.state == "resolved":
+        return say(asked, ["There is no ticket that could wait. Say “hand off” first, or press *Take*."])
+    if ticket.state == "waiting":
+        return say(asked, ["It waits already; say “I take it” when it goes on."])
+    says = f"Noted: {user} has it, and it waits for others. Say “I take it” when it goes on."
+    return say(asked, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
+
+
 def _given(asked: Asked, user: str, *, own: bool) -> Concluded:
     before, case = owner_of(asked), asked.case
     if not user:
         return say(asked, ["I could not tell who you are, so nothing was noted."])
-    if before == user:
+    if before == user and not (own and case.ticket and case.ticket.state == "waiting"):
         return say(asked, [f"{user} is on it already."])
     says = f"{user} is on it{' from now on' if before else ''}."
     ticket = case.ticket

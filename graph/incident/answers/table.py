@@ -32,6 +32,7 @@ BY_INTENT: Final[Mapping[Intent, Handler]] = {
     Intent.WHO_IS_ON_IT: people.who_is_on_it,
     Intent.TAKE: people.take,
     Intent.ASSIGN: people.assign,
+    Intent.WAITS: people.waits,
     Intent.SUMMARY: tellings.summary,
     Intent.RUN_CHECK: wishes.run_check,
     Intent.WISH_REMEDY: wishes.wish_remedy,

@@ -148,6 +148,7 @@ def ladder(**more: Any) -> Ladder:
     [
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder()]), "received"),
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder()], ticket=Ticket(state="taken", taken_by="U0PRIYA")), "taken"),
+        (stored(cause(FALLEN, "gpu-003"), ticket=Ticket(state="waiting", taken_by="U0PRIYA")), "waiting"),
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(drained=True)]), "repairing"),
         (stored(cause(FALLEN, "gpu-003"), ladders=[ladder(waiting_for="proof")], lifecycle="watching"), "proved"),
         (stored(ladders=[ladder(outcome="cured")], lifecycle="watching"), "proved"),

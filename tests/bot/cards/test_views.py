@@ -309,13 +309,21 @@ def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_sinc
 
 
 def test_ticket_buttons_come_back_as_they_were_made() -> None:
-    take, close, written, more = buttons(ticket.render(handoff(STATE)).blocks)
-    assert [ticket.read(click(b)) for b in (take, close, written)] == [
+    take, wait, close, written, more = buttons(ticket.render(handoff(STATE)).blocks)
+    assert [ticket.read(click(b)) for b in (take, wait, close, written)] == [
         Press("take", "i1"),
+        Press("wait", "i1"),
         Press("close_form", "i1"),
         Press("report", "i1"),
     ]
     assert diagnosis.read(click(more)) == Press("details", "i1", REPORT.item)
+
+
+def test_a_ticket_that_waits_for_others_says_who_has_it_and_offers_to_go_on() -> None:
+    waits = {**STATE, "ticket": Ticket(state="waiting", taken_by="olga").model_dump()}
+    card = ticket.render(handoff(waits))  # type: ignore[arg-type]  # a TypedDict spread
+    assert "olga has it, and it waits for others" in shown(card.blocks)
+    assert [one["text"]["text"] for one in buttons(card.blocks)][:2] == ["Go on", "Close…"]
 
 
 def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
@@ -332,7 +340,7 @@ def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
 def test_a_ticket_is_closed_once() -> None:
     allow(Ticket(state="taken"), "take")
     allow(Ticket(state="taken"), "close_form")
-    for does in ("take", "close_form"):
+    for does in ("take", "wait", "close_form"):
         with pytest.raises(BadMove, match="closed already"):
             allow(Ticket(state="resolved"), does)
 

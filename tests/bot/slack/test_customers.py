@@ -514,6 +514,7 @@ async def test_who_does_not_answer_is_reminded_once_and_then_told_who_has_it(bot
         (unsure(incident, since=NOON, reminded=LATER), "Ihre Antworten fehlen noch"),
         (asked | {"silence": {"since": NOON, "reminded": LATER, "handed": LATEST}, **HANDED}, "Es kam keine Antwort"),
         (asked | {"silence": {"since": NOON, "reminded": LATER, "handed": LATEST}, **TAKEN}, "Jemand von unseren Leuten hat es"),
+        (asked | {"silence": {"since": NOON, "reminded": LATER, "handed": LATEST}, **WAITS}, "hat es und wartet auf andere"),
     ):
         before = len(bot.texts(ACME))
         for _ in range(2):
@@ -526,6 +527,7 @@ async def test_who_does_not_answer_is_reminded_once_and_then_told_who_has_it(bot
 NOON, LATER, LATEST = "2026-05-20T12:00:00Z", "2026-05-20T16:00:00Z", "2026-05-21T12:00:00Z"
 HANDED = {"lifecycle": "handed_off", "ticket": {"state": "open"}}
 TAKEN = {"lifecycle": "handed_off", "ticket": {"state": "taken", "taken_by": "U0OLGA"}}
+WAITS = {"lifecycle": "handed_off", "ticket": {"state": "waiting", "taken_by": "U0OLGA"}}
 
 
 def living_card(bot: Behind) -> str:
