@@ -26,7 +26,13 @@ from graph.state import Hypothesis, Item, Ladder, Ticket
 from tools.action import FaultCondition
 from tools.fact import Fact
 
-TAKES_OVER = {"hand_off": "handed to a human", "take": "taken by a human", "wait": "taken by a human", "close": "the incident was closed", "stop": "somebody said stop"}
+TAKES_OVER = {
+    "hand_off": "handed to a human",
+    "take": "taken by a human",
+    "wait": "taken by a human",
+    "close": "the incident was closed",
+    "stop": "somebody said stop",
+}
 TELLS_OF_FIXES = frozenset({"stop", "status", "action_result"})
 """Kinds of items whose answers offer what is held; where there is a ticket, its card does."""
 STUCK = frozenset({"hang", "nccl_timeout"})
