@@ -19,6 +19,7 @@ WHY_NOT: Mapping[str, str] = {
     "im": "I do not take incidents in direct messages, because nobody else would see them. Mention me in the incident channel.",
     "shared": "This channel is shared with another organisation, so I stay silent here. Mention me in a channel of your own that I work in.",
     "tenant": "I do not answer in this channel yet. Please write to the people who run the machines for you; they can mention me in theirs.",
+    "mentions": "In this channel I answer mentions alone: mention me, and say what is wrong and on which machines or in which job.",
     "unbound": "I do not know this channel, so I do nothing here. Mention me in the incident channel; whoever runs me can let me in here too.",
 }
 """For strangers' eyes: which hosts, groups and customers there are is none of their business."""

@@ -68,6 +68,7 @@ _REST: Final[Mapping[str, Act]] = {
     "button.more.menu":             Act(INSIDE,   "open the forms below"),
     "button.question.meant":        Act(INSIDE,   "answer a question"),
     "button.ticket.take":           Act(INSIDE,   "take a ticket"),
+    "button.ticket.wait":           Act(INSIDE,   "say that a ticket waits for others"),
     "button.ticket.close":          Act(INSIDE,   "open the form that closes an incident"),
     "button.ticket.report":         Act(INSIDE,   "have an incident written down as a file in its thread"),
     "button.held.ask_return":       Act(INSIDE,   "ask to return a node that is held"),

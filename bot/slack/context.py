@@ -139,22 +139,24 @@ class Surface:
         """Refuse a click, form or command that comes from where, or from whom, we do not serve. Asked each time; `fresh`: a decision hangs on it."""
         if fresh:
             self.people.refresh(place.channel, user)
+        if place.channel in self.customers:
+            raise policy.NotServed("mentions")
         policy.serve(place, self.bound)
         if await self.people.shared(place.channel):
             raise policy.NotServed("shared")
         policy.colleague(await self.people.person(user), place.team)
 
-    async def allow(self, act: str, user: str, channel: str) -> None:
+    async def allow(self, act: str, user: str, channel: str, origin: Origin | None = None) -> None:
         """Refuse an admitted colleague who is none of those who may. Slack is asked where more than being an operator is needed; of votes on
-        an action its own request says who may, and the ledger asks."""
+        an action its own request says who may, and the ledger asks. `origin`: of the incident that it is about."""
         if ACTS[act].by_request or PersonRole.OPERATOR in self.roles.who(act):
             return
-        require(self.roles, act, await self.roles_of(user, channel))
+        require(self.roles, act, await self.roles_of(user, channel, origin))
 
-    async def roles_of(self, user: str, channel: str) -> frozenset[PersonRole]:
-        """What a colleague is in an operators' channel."""
+    async def roles_of(self, user: str, channel: str, origin: Origin | None = None) -> frozenset[PersonRole]:
+        """What a colleague is in an operators' channel, or to an incident in it."""
         found = {PersonRole.OPERATOR}
-        if user in await self.approvers_in(channel):
+        if user in await self.approvers_in(channel, origin):
             found.add(PersonRole.APPROVER)
         for role, named in self.roles.named:
             groups = [await self.people.members(group) for group in named.groups]
@@ -162,9 +164,10 @@ class Surface:
                 found.add(role)
         return frozenset(found)
 
-    async def approvers_in(self, channel: str) -> frozenset[str]:
-        """User ids of a channel's approvers."""
-        row = self.bound.get(channel)
+    async def approvers_in(self, channel: str, origin: Origin | None = None) -> frozenset[str]:
+        """User ids of a channel's approvers; of what a customer reported, those of their channel where that has its own."""
+        theirs = policy.customers_row(origin, self.bound) if origin else None
+        row = theirs if theirs and theirs.approvers else self.bound.get(channel)
         members = await self.people.members(row.approvers) if row and row.approvers else frozenset()
         return members | (self.approvals.always if self.approvals else frozenset())
 

@@ -25,7 +25,9 @@ from bot.slack.customers.door import ASKS
 from bot.slack.incoming import clicks, commands, listeners
 from bot.slack.manifest import SHORTCUT
 from graph.conversation.intents import Intent
-from tests.support.fakes_bot import OPS, Behind, slack_side
+from graph.state import CustomerThread, Origin
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+from tests.support.inventories import inventory
 
 
 def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
@@ -133,3 +135,18 @@ async def test_what_a_site_keeps_for_its_admins_is_refused_to_others_in_words(bo
 
 async def test_and_done_for_them(bot: Behind) -> None:
     assert await said(bot, "olga") == ["mention", "hand_off"]
+
+
+async def test_a_customers_own_approvers_are_approvers_of_what_that_customer_reported_alone() -> None:
+    theirs = {"channel": ACME, "kind": "tenant", "tenant": "acme", "internal": OPS, "approvers": "S0GPUAPPR"}
+    rows = inventory(channels=[{"channel": OPS, "kind": "operators"}, theirs]).channels
+    came = CustomerThread(team=TEAM, channel=ACME, thread_ts="1", user="U0CARLA", user_team="T0ACME")
+    reported = Origin(kind="slack", team=TEAM, channel=OPS, tenant="acme", customer=came)
+
+    def dress(surface: Surface, _: FakeAsyncRedis) -> Surface:
+        return replace(surface, bound={row.channel: row for row in rows})
+
+    async with slack_side(dress) as bot:
+        assert PersonRole.APPROVER not in await bot.surface.roles_of("U0PRIYA", OPS)
+        assert PersonRole.APPROVER in await bot.surface.roles_of("U0PRIYA", OPS, reported)
+        assert PersonRole.APPROVER not in await bot.surface.roles_of("U0OLGA", OPS, reported)

@@ -183,6 +183,41 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "report_yours": {"en": "Machines", "de": "Maschinen"},
     "report_note": {"en": "Note", "de": "Hinweis"},
     "report_made": {"en": "Made by RackMedic on {when} UTC.", "de": "Erstellt von RackMedic am {when} UTC."},
+    "not_old_button": {
+        "en": "This button is of an earlier message. Write “where are we?” here for how it stands now.",
+        "de": "Dieser Knopf gehört zu einer früheren Nachricht. Schreiben Sie hier „Status?“, dann steht da, wie es jetzt ist.",
+    },
+    "not_mentions": {
+        "en": "In this channel I answer mentions alone: mention me, and say what is wrong and on which machines or in which job.",
+        "de": "In diesem Kanal antworte ich nur auf Erwähnungen: Erwähnen Sie mich und schreiben Sie, was nicht geht und auf welchen Maschinen.",
+    },
+    "not_served": {
+        "en": "I do not answer in this channel at the moment. Please write to the people who run the machines for you.",
+        "de": "In diesem Kanal antworte ich zurzeit nicht. Bitte schreiben Sie den Leuten, die die Maschinen für Sie betreiben.",
+    },
+    "not_done": {
+        "en": "I could not do that. Write here what you wanted, and our people read it.",
+        "de": "Das konnte ich nicht tun. Schreiben Sie hier, was Sie wollten; unsere Leute lesen es.",
+    },
+    "not_stored_again": {
+        "en": "I cannot keep messages at this moment; yours comes to me once more by itself.",
+        "de": "Ich kann gerade nichts aufbewahren; Ihre Nachricht kommt von selbst noch einmal zu mir.",
+    },
+    "not_stored": {
+        "en": "I cannot keep anything at this moment, so that did not count. Please try again in a minute.",
+        "de": "Ich kann gerade nichts aufbewahren, das hat also nicht gezählt. Bitte versuchen Sie es in einer Minute noch einmal.",
+    },
+    "not_ours_to_mend": {
+        "en": "Something broke on my side, and nothing was changed on your machines. Write it once more, or ask our people; this finds it: {reference}",
+        "de": (
+            "Bei mir ist etwas zerbrochen; an Ihren Maschinen wurde nichts geändert. Schreiben Sie es noch einmal, oder fragen Sie unsere Leute; "
+            "damit finden sie es: {reference}"
+        ),
+    },
+    "not_read_again": {
+        "en": "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own.",
+        "de": "Diese Nachricht habe ich gelesen, als Sie sie sandten; geändert lese ich sie nicht noch einmal. Neues schreiben Sie bitte als eigene Nachricht.",
+    },
     "say_more": {
         "en": "Say what is wrong and on which machines or in which job, for example: job 4711 hangs on gpu-[017-020].",
         "de": "Sagen Sie, was nicht geht, und auf welchen Maschinen oder in welchem Job, zum Beispiel: job 4711 hängt auf gpu-[017-020].",

@@ -4,7 +4,7 @@ Who somebody is comes from the payload's user and their workspace. A button coun
 is never a command: of all intents they have four, and the rest of it is evidence of low trust.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -22,9 +22,10 @@ from bot.refusal import Refusal
 from bot.slack.client import post
 from bot.slack.client import said as blocks_of
 from bot.slack.context import Surface, storing
+from bot.slack.customers.refusals import TheirWords
 from bot.slack.incoming import grammar
 from bot.slack.incoming.messages import heeded, item_of, understood
-from bot.slack.incoming.payloads import Arrival, Payload, thread_of
+from bot.slack.incoming.payloads import Arrival, Payload, Rewritten, thread_of
 from bot.slack.outgoing.customers import CustomerCards, place_of
 from graph.conversation.addressed import Heed
 from graph.conversation.customers import ANY_TIME, Want, as_wanted
@@ -91,6 +92,25 @@ class CustomerDoor:
                 await self._reply(arrival, row, incident)
             elif arrival.mention:
                 await self._begin(arrival, row)
+
+    async def hear_edit(self, edit: Rewritten, first: Callable[[str], bool]) -> None:
+        """Read it where it became a message for us, or began nothing yet; else say to its author, where `first` calls that said for the first
+        time, that it is not read again. Raises as `hear` does."""
+        row = policy.serve_customer(edit.now.place, self.surface.bound)
+        async with storing():
+            incident = await self.surface.inbox.find(edit.now.team, edit.now.channel, edit.now.root)
+        if incident is None or not edit.called_before:
+            await self.hear(edit.now)
+        elif first(f"{edit.now.key} is not read again"):
+            thread = edit.now.root if edit.now.in_thread else None
+            told = blocks_of(living.said(phrase("not_read_again", row.language)))
+            whisper = self.surface.client.chat_postEphemeral(channel=row.channel, user=edit.now.user, thread_ts=thread, **told)
+            self.surface.tasks.spawn("not_read_again", whisper)
+
+    def words(self, channel: str) -> TheirWords | None:
+        """What is read there where nothing came of what somebody did; None where it is no channel of a customer's."""
+        row = self.surface.bound.get(channel)
+        return TheirWords(row.language) if row is not None and row.kind == "tenant" else None
 
     # -- messages -----------------------------------------------------------------------------------------------------
 

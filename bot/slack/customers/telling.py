@@ -123,7 +123,7 @@ class Telling:
             raise policy.NotAllowed(policy.NOT_OURS)
         await self.surface.admit(Place(team, origin.channel), str(user["id"]), fresh=True)
         for act in acts:
-            await self.surface.allow(act, str(user["id"]), origin.channel)
+            await self.surface.allow(act, str(user["id"]), origin.channel, origin)
         return origin
 
     def _reaches(self, origin: Origin) -> None:

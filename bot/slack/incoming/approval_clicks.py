@@ -29,7 +29,7 @@ async def press(surface: Surface, payload: Payload) -> None:
         raise Stale
     async with painted(on):
         await admit(on)
-        await surface.allow(f"button.{payload['actions'][0]['action_id']}", on.voter.user, on.origin.channel)
+        await surface.allow(f"button.{payload['actions'][0]['action_id']}", on.voter.user, on.origin.channel, on.origin)
         await _DOES[click.does](on, click)
 
 
@@ -51,7 +51,7 @@ async def edit(surface: Surface, payload: Payload) -> None:
     on = await about(surface, payload, asked.approval)
     async with painted(on):
         await admit(on)
-        await surface.allow(f"form.{edit_modal.CALLBACK}", on.voter.user, on.origin.channel)
+        await surface.allow(f"form.{edit_modal.CALLBACK}", on.voter.user, on.origin.channel, on.origin)
         _same(on.record, asked.digest)
         args = edit_modal.check(asked, on.record.action)
         await decide(on, _edit(on, asked.digest, args))

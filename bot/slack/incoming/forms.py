@@ -58,7 +58,7 @@ async def sender(surface: Surface, payload: Payload, incident: str) -> tuple[str
     if origin is None or origin.team != team:
         raise OldButton
     await surface.admit(Place(team, origin.channel), user)
-    await surface.allow(f"form.{payload['view']['callback_id']}", user, origin.channel)
+    await surface.allow(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
     return team, user
 
 

@@ -152,7 +152,7 @@ async def _admit(on: AskedBack, thread: tuple[str, str]) -> None:
     if on.voter.team != on.origin.team:
         raise policy.NotAllowed(policy.NOT_OURS)
     await on.surface.admit(Place(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
-    await on.surface.allow(f"button.{held.ASK}", on.voter.user, on.origin.channel)
+    await on.surface.allow(f"button.{held.ASK}", on.voter.user, on.origin.channel, on.origin)
     if on.at_home:
         await admit(on.surface, on.voter.user, on.voter.team)
     elif thread != (on.origin.channel, on.origin.thread_ts):

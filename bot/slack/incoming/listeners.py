@@ -9,7 +9,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
@@ -67,7 +67,39 @@ class Door(Protocol):
 
     async def hear(self, arrival: Arrival) -> None: ...
 
+    async def hear_edit(self, edit: Rewritten, first: Callable[[str], bool]) -> None: ...
+
     async def press(self, payload: Body) -> None: ...
+
+    def words(self, channel: str) -> "Unwelcome | None":
+        """What is read in a channel of theirs where nothing came of what was done; None where it is none of theirs."""
+        ...
+
+
+class Unwelcome(Protocol):
+    """The cards for those who are told that nothing came of it."""
+
+    def refused(self, no: Refusal) -> Card: ...
+
+    def not_stored(self, *, will_retry: bool) -> Card: ...
+
+    def bug(self, reference: str, known: Line) -> Card: ...
+
+
+class OurWords:
+    """As our own people read it."""
+
+    def refused(self, no: Refusal) -> Card:
+        return refusal(no)
+
+    def not_stored(self, *, will_retry: bool) -> Card:
+        return notes.not_stored(will_retry)
+
+    def bug(self, reference: str, known: Line) -> Card:
+        return notes.bug(reference, known)
+
+
+OURS: Final = OurWords()
 
 
 class Listeners:
@@ -106,19 +138,18 @@ class Listeners:
             await self._hear(arrival, edit)
         except Refusal as no:
             if arrival.mention and not arrival.twin and not arrival.alert:
-                self._say(arrival, refusal(no))
+                self._say(arrival, self._words(arrival.channel).refused(no))
         except StoreAway as away:
             log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
             if self._first(arrival.key):
-                self._say(arrival, notes.not_stored(will_retry=True))
+                self._say(arrival, self._words(arrival.channel).not_stored(will_retry=True))
             return BoltResponse(status=AGAIN)
         return await ack()
 
     async def _hear(self, arrival: Arrival, edit: Rewritten | None) -> None:
-        """To whoever answers in that channel. What a customer edits is read where it becomes a mention, and else left as it was."""
+        """To whoever answers in that channel."""
         if self._door is not None and self._door.serves(arrival.place):
-            if edit is None or not edit.called_before:
-                await self._door.hear(arrival)
+            await (self._door.hear_edit(edit, self._first) if edit else self._door.hear(arrival))
         elif edit:
             await hear_edit(self._surface, edit, self._first)
         else:
@@ -156,12 +187,12 @@ class Listeners:
         action_id = body["actions"][0].get("action_id")
         theirs = self._door is not None and action_id in CUSTOMERS
         work = self._door.press(body) if self._door is not None and theirs else _taker(action_id)(self._surface, body)
-        if card := await self._refused(work):
+        if card := await self._refused(work, _channel(body)):
             self._whisper(respond, body, card)
         return await ack()
 
     async def shortcut(self, body: Body, ack: AsyncAck, respond: AsyncRespond) -> BoltResponse:
-        if body.get("callback_id") == SHORTCUT and (card := await self._refused(clicks.diagnose(self._surface, body))):
+        if body.get("callback_id") == SHORTCUT and (card := await self._refused(clicks.diagnose(self._surface, body), _channel(body))):
             self._whisper(respond, body, card)
         return await ack()
 
@@ -196,7 +227,7 @@ class Listeners:
         async def run() -> None:
             shown.append(await commands.command(self._surface, body))
 
-        card = await self._refused(run()) or shown[0]
+        card = await self._refused(run(), str(body.get("channel_id") or "")) or shown[0]
         return await ack(text=card.text, blocks=list(card.blocks), response_type="ephemeral")
 
     async def nothing(self, ack: AsyncAck) -> BoltResponse:
@@ -207,25 +238,30 @@ class Listeners:
         """Ours to mend: written down under a reference that the person is given. Not acknowledged, so Slack may send it again."""
         reference = secrets.token_hex(4)
         log.error("listeners.bug", reference=reference, type=body.get("type"), exc_info=error)
-        card = notes.bug(reference, _known(body))
+        card = self._words(_channel(body)).bug(reference, _known(body))
         arrival = read_message(body, context.bot_user_id or "") if body.get("event") else None
         if arrival and arrival.mention and self._first(arrival.key):
             self._say(arrival, card)
         elif body.get("response_url"):
             self._whisper(respond, body, card)
 
-    async def _refused(self, work: Awaitable[None]) -> Card | None:
+    def _words(self, channel: str) -> Unwelcome:
+        """In which words people of a channel are told that nothing came of it."""
+        return (self._door.words(channel) if self._door else None) or OURS
+
+    async def _refused(self, work: Awaitable[None], channel: str = "") -> Card | None:
         """Do it; what the person must be told when it was not done."""
+        words = self._words(channel)
         try:
             await work
         except Refusal as no:
-            return refusal(no)
+            return words.refused(no)
         except StoreAway as away:
             log.warning("listeners.not_stored", error=str(away.__cause__))
-            return notes.not_stored(will_retry=False)
+            return words.not_stored(will_retry=False)
         except SlackClientError as trouble:
             log.warning("listeners.slack_refused", error=str(trouble)[:200])
-            return notes.refused("Slack did not let me do that. Please try again.")
+            return words.refused(Refusal("Slack did not let me do that. Please try again."))
         return None
 
     def _say(self, arrival: Arrival, card: Card) -> None:
@@ -289,6 +325,12 @@ async def _to_tracker(surface: Surface, body: Body) -> None:
     if surface.tracking is None:
         raise OldButton
     await surface.tracking.press(body)
+
+
+def _channel(body: Body) -> str:
+    """Where an event, a click or a command happened; empty where that is no channel."""
+    where = (body.get("event") or {}).get("channel") or (body.get("channel") or {}).get("id") or body.get("channel_id")
+    return str(where or "")
 
 
 def _known(body: Body) -> Line:

@@ -141,7 +141,7 @@ class ProviderDesk:
         pressed = sending.read(payload)
         user = str(payload["user"]["id"])
         origin = await self._here(payload, pressed)
-        await self.surface.allow(f"button.{payload['actions'][0]['action_id']}", user, origin.channel)
+        await self.surface.allow(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
         match pressed.does:
             case "show":
                 self.surface.tasks.spawn("provider_shows", self._show(origin, pressed.incident))

@@ -167,7 +167,7 @@ class TrackerDesk:
         if origin is None or origin.team != team:
             raise OldButton
         await self.surface.admit(Place(team, origin.channel), user, fresh=True)
-        await self.surface.allow(f"form.{payload['view']['callback_id']}", user, origin.channel)
+        await self.surface.allow(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
         name = f"{form.incident} {tracker.name}"
         async with storing():
             await self._once(name, tracker)

@@ -400,7 +400,7 @@ async def test_without_an_internal_channel_nothing_is_taken() -> None:
         await bot.slack.say("carla", ACME, REPORT)
         await bot.settled()
         assert await bot.items() == []
-        assert any("do not answer in this channel yet" in text for text in bot.texts(ACME))
+        assert any("do not answer in this channel at the moment" in text for text in bot.texts(ACME))
 
 
 def healthy(incident: str) -> Incident:
