@@ -33,6 +33,11 @@ _OF_LOG: Final[Mapping[str, WalkSign]] = {
     "stopped early": "passed by",
     "backtracked": "passed by",
 }
+_PLAINLY: Final[Mapping[WalkSign, str]] = {
+    "ruled out": "what would show it was looked at, and does not",
+    "passed by": "gone down to its end, and nothing was found there",
+}
+"""Where nobody noted more."""
 _PRESSING: Final[tuple[WalkSign, ...]] = ("found", "could not look", "not decided", "ruled out", "passed by", "not reached")
 MOST_CHILDREN = 10
 """Of one branch that are shown, the most telling first."""
@@ -49,6 +54,16 @@ class WalkedBranch:
     why: str = ""
     children: "tuple[WalkedBranch, ...]" = ()
     left_out: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why, of a branch that nobody judged itself by that of its parts which says it first. What is ruled out or passed by always has one."""
+        if self.why or self.sign not in _PLAINLY:
+            return self.why
+        telling = next((row for row in self.children if row.sign == self.sign), None)
+        if telling is None:
+            return _PLAINLY[self.sign]
+        return telling.reason if telling.children else f"{telling.title}: {telling.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +94,7 @@ def _rows(branch: WalkedBranch, depth: int) -> Iterable[tuple[int, WalkedBranch]
 
 def _more(branch: WalkedBranch) -> str:
     rest = f"{branch.left_out} more below, not looked into" if branch.left_out else ""
-    return "; ".join(filter(None, (branch.why, rest)))
+    return "; ".join(filter(None, (branch.reason, rest)))
 
 
 def walked_tree(incident: IncidentRows, titles: Mapping[str, str]) -> WalkedTree:

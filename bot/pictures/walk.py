@@ -1,6 +1,7 @@
 """The way through the taxonomy as an image: each branch with its sign, and why."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from bot.pictures.canvas import Canvas, Kind
@@ -9,6 +10,8 @@ from graph.walked import MARKS, MEANS, WalkedBranch, WalkedTree, WalkSign, in_wo
 
 TITLE: Final = "What was looked into, and what it came to"
 MOST_ROWS = 48
+MOST_REASONS = 16
+"""Causes that are ruled out with what rules out each; of more the table says it."""
 ROW, INDENT, TOP, WIDE, WHY = 21, 22, 62, 860, 410
 _QUIET: Final[frozenset[WalkSign]] = frozenset({"not reached", "passed by"})
 
@@ -24,8 +27,9 @@ def picture(tree: WalkedTree, kind: Kind = "png", theme: Theme = "light") -> byt
     sheet.write(20, 28, TITLE, size=15)
     sheet.write(20, 46, in_words(tree), size=10, fill=sheet.palette.faint, room=WIDE - 40)
     _stems(sheet, [depth for depth, _ in shown])
+    crowd = sum(branch.sign == "ruled out" for _, branch in shown) > MOST_REASONS
     for number, (depth, branch) in enumerate(shown):
-        _row(sheet, TOP + ROW * number, depth, branch)
+        _row(sheet, TOP + ROW * number, depth, replace(branch, why="") if crowd and branch.sign == "ruled out" else branch)
     down = TOP + ROW * len(shown)
     if hidden > 0:
         sheet.write(24, down + 15, f"… and {hidden} more, in the table", size=11, fill=sheet.palette.faint)

@@ -21,6 +21,7 @@ from tools.ledger.record import Record
 
 MOST, LEAST = 2, 2
 """Heat maps of a page, and how many values are worth one."""
+TIMELINE = "timeline"
 LEAST_MOMENTS = 3
 """Below it a timeline says no more than its table."""
 Expected = Callable[[str], Value]
@@ -91,6 +92,15 @@ def heats_of(report: Report | None, facts: Sequence[Fact]) -> list[Heat]:
     return found[:MOST]
 
 
-def drawn(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
-    """Long work."""
-    return tuple(Figure(row.title, row.words, row.draw("png", "light"), row.rows) for row in drawings)
+def drawn(drawings: Iterable[Drawing], *, dark: bool = False) -> tuple[Figure, ...]:
+    """Long work. `dark`: on a dark ground too. The rows of the timeline stand on the page already."""
+    return tuple(
+        Figure(
+            row.title,
+            row.words,
+            row.draw("png", "light"),
+            () if row.name == TIMELINE else row.rows,
+            dark=row.draw("png", "dark") if dark else b"",
+        )
+        for row in drawings
+    )

@@ -14,15 +14,16 @@ PageFormat = Literal["md", "html", "pdf"]
 
 @dataclass(frozen=True, slots=True)
 class FormatRow:
-    """`text`: whether a terminal can show it."""
+    """`text`: whether a terminal can show it; `dark`: whether it knows its reader's theme."""
 
     write: Callable[[Page], bytes]
     says: str
     text: bool = True
+    dark: bool = False
 
 
 FORMATS: Final[Mapping[PageFormat, FormatRow]] = {
     "md": FormatRow(markdown, "Markdown"),
-    "html": FormatRow(html, "HTML"),
+    "html": FormatRow(html, "HTML", dark=True),
     "pdf": FormatRow(pdf, "PDF", text=False),
 }

@@ -1,29 +1,29 @@
-"""The page for our own people: what was wrong and what shows it, what was tried, who decided what and why, what is held, what is left. Pure."""
+"""The page for our own people: first what fits one sheet: what happened, the cause and what decided it, what
+was tried and who approved it and why, what is held, what is left, when what happened; then an appendix (`appendix`). Pure."""
 
-import shlex
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from bot.cards.approvals import words
 from bot.cards.incidents import rows as shown
-from bot.cards.incidents.handoff import VERDICTS
 from bot.cards.incidents.home import WORDS as LIFECYCLES
-from bot.postmortem.material import IncidentMaterial
-from bot.postmortem.moments import doing, timeline
+from bot.postmortem import appendix
+from bot.postmortem.material import IncidentMaterial, own_words
+from bot.postmortem.moments import timeline
 from bot.postmortem.page import BulletList, Page, PagePart, PageSection, PageTable, Paragraph, QuotedLines
 from graph.ladders.held import held
 from graph.reading import counts
 from graph.report import Report
-from graph.state import Blind, Evidence, Hypothesis, Ladder
-from kb.scan import zeroed
+from graph.state import Hypothesis
 from tools.inventory.ranges import fold
-from tools.ledger.record import Record, requesters_of
+from tools.ledger.record import Record
 from tools.ledger.states import State
 
-CAUSES, LINES, RULED_OUT, BLIND, ACTIONS, VOTES, HELD = 8, 12, 15, 12, 40, 60, 60
-"""How many of each are shown; the rest is counted."""
-HOSTS = 600
-"""Characters of a list of hosts."""
+CAUSES, LINES, DOUBTS, ACTIONS, HELD, LEFT = 2, 3, 3, 5, 4, 4
+"""How many of each stand on the first page."""
+MOST_CAUSES, MOST_ACTIONS, MOST_HELD = 8, 40, 60
+"""And in the appendix; the rest is counted."""
+CELL, REPORTED = 160, 240
+"""Characters of a cell and of what was reported, on the first page."""
 WAITS = "Waits for a decision"
 """Where a card asks whether to approve it, a page tells that nobody has said."""
 OUTCOMES = {
@@ -37,21 +37,62 @@ OUTCOMES = {
 def page_for_operators(of: IncidentMaterial) -> Page:
     """The page, not yet clean: `finished` makes it so."""
     report = of.rows.report
-    sections = (
+    causes, line = report.root_causes if report else (), timeline(of)
+    tried, still = _tried(of), _held(of)
+    first = (
         PageSection("At a glance", [PageTable((), list(_glance(of)))]),
-        PageSection("What was reported", [QuotedLines(of.rows.brief.text.split("\n"))] if of.rows.brief.text.strip() else []),
         PageSection("Root cause", _causes(of, report)),
-        PageSection("Timeline", timeline(of)),
-        PageSection("What was tried", _tried(of)),
-        PageSection("Who decided what", _decided(of)),
-        PageSection("Still held", _held(of)),
-        PageSection("Left to people", _left(report)),
-        PageSection("Pictures", of.figures),
-        PageSection("Ruled out", _ruled_out(of, report)),
-        PageSection("Could not look", _blind(report)),
+        PageSection("What was tried", _at_most(tried, ACTIONS)),
+        PageSection("Still held", _at_most(still, HELD)),
+        PageSection("Left to people", [BulletList(_left(report)[:LEFT])] if _left(report) else []),
+        PageSection("Timeline in short" if line.whole else "Timeline", line.short),
+    )
+    text = of.rows.brief.text.strip()
+    beyond = (
+        ("What was reported", [QuotedLines(text.split("\n"))] if len(text) > REPORTED or "\n" in text else []),
+        ("All causes", _beyond(of, causes)),
+        ("All evidence", list(appendix.all_evidence(of, causes[:MOST_CAUSES])) if _longer(causes) else []),
+        ("Timeline", line.whole),
+        ("All that was tried", tried if len(_rows(tried)) > ACTIONS else []),
+        ("Who decided what", appendix.decided(of)),
+        ("Commands that ran", [QuotedLines(ran)] if (ran := list(appendix.commands(of.records or ()))) else []),
+        ("Fixes", appendix.fixes(of.rows.ladders, of)),
+        ("All that is held", still if len(_rows(still)) > HELD else []),
+        ("All that is left to people", [BulletList(_left(report))] if len(_left(report)) > LEFT else []),
+        ("Pictures", of.figures),
+        ("Ruled out", appendix.ruled_out(of, report)),
+        ("Not decided", appendix.undecided(of)),
+        ("Could not look", appendix.could_not_look(report)),
     )
     headline = (report.headline if report else "") or "Not diagnosed yet"
+    sections = (*first, *(PageSection(title, parts, appendix=True) for title, parts in beyond))
     return Page(of.rows.id, "operators", f"Incident {of.rows.id}: {headline}", _lead(of), of.made, sections, _notes(of))
+
+
+def _rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
+    return [row for part in parts if isinstance(part, PageTable) for row in part.rows]
+
+
+def _at_most(parts: Sequence[PagePart], most: int) -> list[PagePart]:
+    """The same with a table's first rows, as much of each as the first page has room for."""
+    short: list[PagePart] = []
+    for part in parts:
+        if isinstance(part, PageTable):
+            short.append(PageTable(part.head, [[_clipped(cell) for cell in row] for row in part.rows[:most]]))
+            left = len(part.rows) - most
+            short += [Paragraph(f"… and {left} more, in the appendix.")] if left > 0 else []
+        else:
+            short.append(part)
+    return short
+
+
+def _clipped(text: str, most: int = CELL) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _longer(causes: Sequence[Hypothesis]) -> bool:
+    """Whether there is more evidence than the first page shows."""
+    return any(list(appendix.evidence(cause)) != list(appendix.evidence(cause, LINES)) for cause in causes)
 
 
 def _lead(of: IncidentMaterial) -> str:
@@ -72,10 +113,12 @@ def _glance(of: IncidentMaterial) -> Iterator[tuple[str, str]]:
     if rows.correction:
         word = rows.correction
         yield "It really was", " · ".join(filter(None, (shown.title(word.label, of.titles), word.words, _by(of, word.by))))
-    yield "Hosts", _hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
+    yield "Hosts", appendix.hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
     if rows.brief.job:
         yield "Job", rows.brief.job
-    yield "Reported by", of.name(origin.user) if origin and origin.user else "not known"
+    by = of.name(origin.user) if origin and origin.user else "not known"
+    said = " ".join(rows.brief.text.split())
+    yield "Reported by", f"{by}: “{_clipped(said, REPORTED)}”" if said else by
     if origin and origin.tenant:
         yield "Customer", origin.tenant
     yield "On it", of.name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody"
@@ -87,11 +130,6 @@ def _glance(of: IncidentMaterial) -> Iterator[tuple[str, str]]:
 
 def _by(of: IncidentMaterial, user: str) -> str:
     return f"by {of.name(user)}" if user else ""
-
-
-def _hosts(names: Sequence[str]) -> str:
-    said = fold(names)
-    return "none named" if not said else said if len(said) <= HOSTS else f"{said[:HOSTS]}… ({len(set(names))} hosts)"
 
 
 def _after(of: IncidentMaterial, seconds: float | None) -> str:
@@ -119,10 +157,19 @@ def _cost(of: IncidentMaterial) -> str:
 def _causes(of: IncidentMaterial, report: Report | None) -> list[PagePart]:
     found = report.root_causes if report else ()
     if report is None or not found:
-        return [Paragraph(_nothing(report), strong=True), *_undecided(of)]
+        return [Paragraph(_nothing(report), strong=True), *appendix.undecided(of, DOUBTS)]
     parts = [part for cause in found[:CAUSES] for part in _cause(of, cause)]
     rest = len(found) - CAUSES
-    return [*parts, *([Paragraph(f"… and {rest} more causes.")] if rest > 0 else [])]
+    return [*parts, *([Paragraph(f"… and {rest} more, in the appendix.")] if rest > 0 else [])]
+
+
+def _beyond(of: IncidentMaterial, causes: Sequence[Hypothesis]) -> list[PagePart]:
+    """The causes for which the first page has no room."""
+    if len(causes) <= CAUSES:
+        return []
+    parts = [part for cause in causes[CAUSES:MOST_CAUSES] for part in _cause(of, cause)]
+    rest = len(causes) - MOST_CAUSES
+    return [*parts, *([Paragraph(f"… and {rest} more.")] if rest > 0 else [])]
 
 
 def _nothing(report: Report | None) -> str:
@@ -135,63 +182,21 @@ def _cause(of: IncidentMaterial, cause: Hypothesis) -> Iterator[PagePart]:
     where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold(cause.hosts) or "no machine at fault"
     yield Paragraph(f"{shown.title(cause.label, of.titles)} · {where} · {counts.sure(cause.confidence)} sure", strong=True)
     yield Paragraph(f"{cause.label}{f': {cause.because}' if cause.because else ''}")
-    if lines := list(_evidence(cause.evidence)):
+    if lines := list(appendix.evidence(cause, LINES)):
         yield QuotedLines(lines)
-
-
-def _evidence(rows: Sequence[Evidence]) -> Iterator[str]:
-    """As it was printed: where, then the line; lines that differ in their numbers alone are shown once, with all their hosts."""
-    alike: dict[tuple[str, str], list[Evidence]] = {}
-    for row in rows:
-        alike.setdefault((row.check, zeroed(row.line.strip())), []).append(row)
-    for (check, _), many in list(alike.items())[:LINES]:
-        times = [row.time for row in many if row.time]
-        yield f"{fold({row.host for row in many if row.host}) or 'ticket'} · {check}{f' · {min(times):%Y-%m-%d %H:%M:%S}' if times else ''}"
-        yield f"  {many[0].line.strip()}{f'   (and {len(many) - 1} alike)' if len(many) > 1 else ''}"
-    yield from _more(len(alike) - LINES)
-
-
-def _undecided(of: IncidentMaterial) -> list[PagePart]:
-    doubts = [row for row in of.rows.hypotheses if row.verdict in ("open", "inconclusive")]
-    ordered = sorted(doubts, key=lambda row: (VERDICTS.index(row.verdict), -row.confidence, row.label))
-    named = [f"{shown.title(row.label, of.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:RULED_OUT]]
-    return [Paragraph("Not decided:"), BulletList(named)] if named else []
-
-
-def _ruled_out(of: IncidentMaterial, report: Report | None) -> list[PagePart]:
-    found = report.ruled_out if report else ()
-    rows = [f"{shown.title(row.label, of.titles)}: {row.because or 'nothing shows it'}" for row in found[:RULED_OUT]]
-    return [BulletList([*rows, *_more(len(found) - RULED_OUT)])] if rows else []
-
-
-def _blind(report: Report | None) -> list[PagePart]:
-    grouped: dict[tuple[str, str], list[Blind]] = {}
-    for row in report.could_not_look if report else ():
-        grouped.setdefault((row.check, row.why), []).append(row)
-    rows = [f"{_hosts([one.host for one in many])} · {check}: {why}" for (check, why), many in list(grouped.items())[:BLIND]]
-    return [BulletList([*rows, *_more(len(grouped) - BLIND)])] if rows else []
-
-
-def _more(rest: int) -> list[str]:
-    return [f"… and {rest} more"] if rest > 0 else []
 
 
 def _tried(of: IncidentMaterial) -> list[PagePart]:
     """Actions that are alike and ended alike share a row."""
     if of.records is None:
         return [Paragraph("Not known: the ledger could not be read.")]
-    alike: dict[tuple[str, str, str, str, str], list[Record]] = {}
+    alike: dict[tuple[str, str, str, str], list[Record]] = {}
     for row in of.records:
-        key = (row.action.remedy, words.standing(row)[1], str(row.exit_status), _deciders(of, row), row.says if _own_words(row) else "")
+        key = (row.action.remedy, words.standing(row)[1], str(row.exit_status), _deciders(of, row))
         alike.setdefault(key, []).append(row)
-    rows = [_action(many, decided) for (_, _, _, decided, _), many in list(alike.items())[:ACTIONS]]
-    parts: list[PagePart] = [PageTable(("What", "Where", "What became of it", "Approved by"), rows)] if rows else []
-    parts += [QuotedLines(commands)] if (commands := [*_commands(of.records)]) else []
-    return [*parts, *_ladders(of.rows.ladders, of)] or [Paragraph("Nothing was put up for decision.")]
-
-
-def _own_words(row: Record) -> bool:
-    return bool(row.ended_by) and ":" in row.ended_by
+    rows = [_action(many, decided) for (_, _, _, decided), many in list(alike.items())[:MOST_ACTIONS]]
+    head = ("What", "Where", "What became of it", "Who approved it, and why")
+    return [PageTable(head, rows)] if rows else [Paragraph("Nothing was put up for decision.")]
 
 
 def _action(alike: Sequence[Record], decided: str) -> tuple[str, str, str, str]:
@@ -207,58 +212,15 @@ def _exit(row: Record) -> str:
 
 
 def _deciders(of: IncidentMaterial, row: Record) -> str:
-    """Who approved it, whoever stood for whom; what nobody did is told by its state."""
-    named = [_voice(of, row, vote.voter) for vote in row.votes if vote.verdict == "approve"]
-    return ", ".join(named) or ("nobody yet" if row.state is State.PENDING else "nobody")
+    """Who approved or rejected it, whoever stood for whom, and why; what nobody did is told by its state."""
+    approved = [f"{of.voice(row, vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
+    against = [f"rejected by {of.voice(row, vote.voter)}{_why(vote.reason)}" for vote in row.votes if vote.verdict == "deny"]
+    ended = [f"{words.WORDS[row.state]} by {of.name(row.ended_by)}{_why(row.says)}"] if own_words(row) and not against else []
+    return "; ".join((*approved, *against, *ended)) or ("nobody yet" if row.state is State.PENDING else "nobody")
 
 
-def _voice(of: IncidentMaterial, row: Record, voter: str) -> str:
-    right = row.terms.right_of(voter)
-    return of.name(voter) if right == voter else f"{of.name(voter)} for {of.name(right)}"
-
-
-def _commands(records: Sequence[Record]) -> Iterator[str]:
-    """Each command once, and on how many machines; what was never run is none."""
-    ran: dict[str, set[str]] = {}
-    for row in records:
-        if row.start_by is not None:
-            ran.setdefault(shlex.join(row.action.command), set()).add(row.action.via)
-    for command, hosts in list(ran.items())[:LINES]:
-        yield f"{fold(hosts)}: {command}"
-    yield from _more(len(ran) - LINES)
-
-
-def _ladders(ladders: Sequence[Ladder], of: IncidentMaterial) -> list[PagePart]:
-    """Where the fixes stand, in sentences; those that stand alike together."""
-    alike: dict[tuple[str, str], set[str]] = {}
-    for row in ladders:
-        said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
-        alike.setdefault((shown.title(row.label, of.titles), said), set()).add(row.target)
-    rows = [(f"{title} on {fold(hosts)}", said) for (title, said), hosts in list(alike.items())[:ACTIONS]]
-    return [PageTable(("Fix", "Where it stands"), rows)] if rows else []
-
-
-def _decided(of: IncidentMaterial) -> list[PagePart]:
-    """Each word of a person about what, and why; one press about several is one row."""
-    alike: dict[tuple[datetime, str, str, str, str], list[Record]] = {}
-    for row in of.records or ():
-        for at, who, what, why in _words_of(of, row):
-            alike.setdefault((at, who, what, why, row.action.remedy), []).append(row)
-    ordered = sorted(alike.items(), key=lambda one: one[0])
-    rows = [(f"{at:%Y-%m-%d %H:%M:%S}", who, f"{what}: {doing(many)}", why) for (at, who, what, why, _), many in ordered[:VOTES]]
-    more = [Paragraph(f"… and {len(ordered) - VOTES} more decisions.")] if len(ordered) > VOTES else []
-    return [PageTable(("Time (UTC)", "Who", "Decision", "Why"), rows), *more] if rows else []
-
-
-def _words_of(of: IncidentMaterial, row: Record) -> Iterator[tuple[datetime, str, str, str]]:
-    for requester in sorted(requesters_of(row.action)):
-        yield row.proposed_at.replace(microsecond=0), of.name(requester), "asked for it", row.terms.break_glass
-    for vote in row.votes:
-        at = datetime.fromisoformat(vote.at).replace(microsecond=0)
-        yield at, _voice(of, row, vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
-    if _own_words(row) and not any(vote.verdict == "deny" for vote in row.votes):
-        ended = next((one.at for one in reversed(of.history.events) if one.approval == row.approval), row.decide_by)
-        yield ended.replace(microsecond=0), of.name(row.ended_by), words.WORDS[row.state], row.says
+def _why(reason: str) -> str:
+    return f": “{' '.join(reason.split())}”" if reason.strip() else ""
 
 
 def _held(of: IncidentMaterial) -> list[PagePart]:
@@ -266,16 +228,16 @@ def _held(of: IncidentMaterial) -> list[PagePart]:
     for one in held(of.rows.ladders):
         since = f"{one.since:%Y-%m-%d %H:%M}" if one.since else "not known"
         alike.setdefault((since, one.by or "not noted", (one.no_return or one.why).replace(one.host, "the host")), []).append(one.host)
-    rows = [(fold(hosts), *row) for row, hosts in list(alike.items())[:HELD]]
+    rows = [(fold(hosts), *row) for row, hosts in list(alike.items())[:MOST_HELD]]
     locked = [f"{row.target} is locked: nobody knows whether {row.approval} ran" for row in of.rows.ladders if row.outcome == "unknown"]
     parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Where it stands"), rows)] if rows else []
-    parts += [Paragraph(f"… and {len(alike) - HELD} more.")] if len(alike) > HELD else []
+    parts += [Paragraph(f"… and {len(alike) - MOST_HELD} more.")] if len(alike) > MOST_HELD else []
     return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]
 
 
-def _left(report: Report | None) -> list[PagePart]:
+def _left(report: Report | None) -> list[str]:
     rows = [report.next_step, *report.by_hand, *report.questions] if report else []
-    return [BulletList(list(dict.fromkeys(row for row in rows if row)))] if any(rows) else []
+    return list(dict.fromkeys(row for row in rows if row))
 
 
 def _notes(of: IncidentMaterial) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from bot.cards.text import defang
-from bot.postmortem.page import BulletList, Figure, Page, PagePart, PageTable, Paragraph, QuotedLines
+from bot.postmortem.page import APPENDIX, BulletList, Figure, Page, PagePart, PageTable, Paragraph, QuotedLines, begins_appendix
 from bot.postmortem.tables import left_out
 
 _SIGNS = re.compile(r"[\\`*_{}\[\]<>|~#&$@!]")
@@ -16,8 +16,10 @@ _AS_ENTITY = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "$": "&#36;"
 def markdown(page: Page) -> bytes:
     """The file."""
     lines = [f"# {_escaped(page.title)}", "", f"**{_escaped(page.lead)}**", ""]
+    appendix = begins_appendix(page)
     for section in page.sections:
-        lines += [f"## {_escaped(section.title)}", ""]
+        lines += ["---", "", f"## {APPENDIX}", ""] if section is appendix else []
+        lines += [f"{'###' if section.appendix else '##'} {_escaped(section.title)}", ""]
         for part in section.parts:
             lines += [*_part(part), ""]
     lines += ["---", "", *_list(page.notes)]

@@ -36,6 +36,16 @@ class IncidentMaterial:
         user = who.rpartition(":")[2]
         return self.names.get(user) or user
 
+    def voice(self, row: Record, voter: str) -> str:
+        """Who it was, and for whom where a delegate stood."""
+        right = row.terms.right_of(voter)
+        return self.name(voter) if right == voter else f"{self.name(voter)} for {self.name(right)}"
+
+
+def own_words(row: Record) -> bool:
+    """Whether a person ended it, and `says` is theirs."""
+    return bool(row.ended_by) and ":" in row.ended_by
+
 
 def people_of(rows: IncidentRows, records: tuple[Record, ...]) -> set[str]:
     """The user ids of those who had a hand in it."""

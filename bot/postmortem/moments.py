@@ -1,7 +1,7 @@
 """When what happened: what people said, what machines printed, what was decided and run, in one table. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -34,25 +34,61 @@ EVENTS: Final[Mapping[str, str]] = {
 BY_PEOPLE: Final = frozenset({"vote_approve", "vote_deny", "reconcile", "revoke"})
 
 
+SHORT: Final = 8
+"""Moments on the first page."""
+TOLD: Final = frozenset({"vote_approve", "vote_deny", "finish_done", "finish_failed", "finish_unknown", "reconcile", "revoke", "outcome"})
+"""What of the ledger the story in short is made of."""
+MARKED: Final = frozenset({"found", "unsure", "well", "handed over", "closed"})
+"""Milestones of which the ledger knows nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class PageMoment:
     at: datetime
     who: str
     """A person, RackMedic, or machines."""
     what: str
+    tells: bool = False
+    """It belongs to the story in short."""
 
 
-def timeline(of: IncidentMaterial) -> list[PagePart]:
-    """The table; what does not fit is counted, and the machines' own lines go first."""
-    people, printed = [*_opened(of), *_said(of), *_done(of)], sorted(_printed(of), key=lambda one: one.at)
+@dataclass(frozen=True, slots=True)
+class PageTimeline:
+    """What of it stands on the first page, and all of it where that is more."""
+
+    short: Sequence[PagePart]
+    whole: Sequence[PagePart] = ()
+
+
+def timeline(of: IncidentMaterial) -> PageTimeline:
+    """What does not fit is counted, and the machines' own lines go first."""
+    printed = sorted(_printed(of), key=lambda one: one.at)
+    printed = [replace(one, tells=at == 0) for at, one in enumerate(printed)]
+    people = [*_opened(of), *_said(of), *_marked(of), *_done(of)]
     shown = sorted([*people[:MOST], *printed[:MOST_PRINTED]], key=lambda one: one.at)  # of one moment in this order
+    rest = len(people) + len(printed) - len(shown)
     if not shown:
-        return [Paragraph("No moment is known.")]
+        return PageTimeline([Paragraph("No moment is known.")])
+    if len(shown) <= SHORT and not rest:
+        return PageTimeline([_table(shown)])
+    short = _short(shown)
+    left = len(shown) + rest - len(short)
+    more = [Paragraph(f"… and {rest} more.")] if rest else []
+    return PageTimeline([_table(short), Paragraph(f"… and {left} more, in the appendix.")], [_table(shown), *more])
+
+
+def _short(shown: Sequence[PageMoment]) -> Sequence[PageMoment]:
+    """What tells the story; of a long one how it began and how it ended."""
+    telling = [one for one in shown if one.tells]
+    if len(telling) <= SHORT:
+        return telling or shown[:SHORT]
+    return [*telling[: SHORT // 2], *telling[-(SHORT - SHORT // 2) :]]
+
+
+def _table(shown: Sequence[PageMoment]) -> PageTable:
     days = len({one.at.date() for one in shown}) > 1
     head = ("Time (UTC)" if days else f"{shown[0].at:%Y-%m-%d} (UTC)", "Who or where", "What")
-    table = PageTable(head, [(f"{one.at:{'%Y-%m-%d %H:%M:%S' if days else '%H:%M:%S'}}", one.who, one.what) for one in shown])
-    rest = len(people) + len(printed) - len(shown)
-    return [table, *([Paragraph(f"… and {rest} more.")] if rest else [])]
+    return PageTable(head, [(f"{one.at:{'%Y-%m-%d %H:%M:%S' if days else '%H:%M:%S'}}", one.who, one.what) for one in shown])
 
 
 def doing(records: Sequence[Record]) -> str:
@@ -64,7 +100,7 @@ def doing(records: Sequence[Record]) -> str:
 
 def _opened(of: IncidentMaterial) -> Iterator[PageMoment]:
     if of.rows.opened_at:
-        yield PageMoment(of.rows.opened_at, of.name(""), "incident opened")
+        yield PageMoment(of.rows.opened_at, of.name(""), "incident opened", tells=True)
 
 
 def _said(of: IncidentMaterial) -> Iterator[PageMoment]:
@@ -73,6 +109,13 @@ def _said(of: IncidentMaterial) -> Iterator[PageMoment]:
             text = str(said.get("text", "")).strip().partition("\n")[0][:SAID]
             who = of.name(str(said.get("user") or "")) if said.get("user") else "somebody"
             yield PageMoment(datetime.fromisoformat(str(said["at"])), who, text or "(a file)")
+
+
+def _marked(of: IncidentMaterial) -> Iterator[PageMoment]:
+    """What it came to; what became of actions too where the ledger was not read."""
+    for row in of.rows.milestones:
+        if row.kind in MARKED or of.records is None:
+            yield PageMoment(row.at, of.name(row.by), f"{row.kind}: {row.says}" if row.says else row.kind, tells=True)
 
 
 def _printed(of: IncidentMaterial) -> Iterator[PageMoment]:
@@ -97,7 +140,7 @@ def _done(of: IncidentMaterial) -> Iterator[PageMoment]:
             by = event.by if event.event in BY_PEOPLE else ""
             alike.setdefault((event.at.replace(microsecond=0), event.event, by, row.action.remedy), []).append(row)
     for (at, became, by, _), records in alike.items():
-        yield PageMoment(at, of.name(by), f"{EVENTS.get(became, became.replace('_', ' '))}: {doing(records)}")
+        yield PageMoment(at, of.name(by), f"{EVENTS.get(became, became.replace('_', ' '))}: {doing(records)}", became in TOLD)
 
 
 def _of_records(records: Iterable[Record]) -> Iterator[ActionEvent]:

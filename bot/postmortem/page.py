@@ -13,6 +13,7 @@ from kb.scan import lines_in
 MOST_TEXT, MOST_LINE, MOST_ROWS = 2000, 400, 200
 """Characters of a paragraph or cell, and of a quoted line; rows behind a picture."""
 SCHEMA = 1
+APPENDIX = "Appendix"
 
 Audience = Literal["operators", "customer"]
 
@@ -56,6 +57,8 @@ class Figure:
     """All of it in cells, a head first; none where the page has them elsewhere."""
     more: int = 0
     """Rows beyond those."""
+    dark: bytes = field(default=b"", repr=False)
+    """The same on a dark ground, for formats that know their reader's theme; empty where nobody asked for it."""
 
 
 PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
@@ -63,13 +66,16 @@ PagePart = Paragraph | BulletList | PageTable | QuotedLines | Figure
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
+    """`appendix`: beyond the first page, for who wants to know it exactly."""
+
     title: str
     parts: Sequence[PagePart]
+    appendix: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The whole. `notes` stand at its end: when it was made, and what could not be read for it."""
+    """The whole: first what fits one sheet of paper, then its appendix. `notes` stand at its end: when it was made, and what could not be read for it."""
 
     incident: str
     audience: Audience
@@ -81,9 +87,14 @@ class Page:
     language: str = "en"
 
 
+def begins_appendix(page: Page) -> PageSection | None:
+    """The section before which the appendix begins; None where the page has none."""
+    return next((one for one in page.sections if one.appendix), None)
+
+
 def finished(page: Page) -> Page:
     """The page with every text redacted, made visible and bounded, and without sections that say nothing. Long work: beside the event loop."""
-    sections = [PageSection(_text(one.title), [_part(part) for part in one.parts]) for one in page.sections if one.parts]
+    sections = [PageSection(_text(one.title), [_part(part) for part in one.parts], one.appendix) for one in page.sections if one.parts]
     notes = [_text(note) for note in page.notes]
     return replace(page, title=_text(page.title), lead=_text(page.lead), sections=tuple(sections), notes=tuple(notes))
 
@@ -122,7 +133,9 @@ def as_json(page: Page) -> dict[str, Any]:
         "title": page.title,
         "lead": page.lead,
         "made": page.made.isoformat(),
-        "sections": [{"title": one.title, "parts": [_part_as_json(part) for part in one.parts]} for one in page.sections],
+        "sections": [
+            {"title": one.title, "appendix": one.appendix, "parts": [_part_as_json(part) for part in one.parts]} for one in page.sections
+        ],
         "notes": list(page.notes),
     }
 

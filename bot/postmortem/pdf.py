@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
-from bot.postmortem.page import BulletList, Figure, Page, PagePart, PageTable, Paragraph, QuotedLines
+from bot.postmortem.page import (
+    APPENDIX,
+    BulletList,
+    Figure,
+    Page,
+    PagePart,
+    PageSection,
+    PageTable,
+    Paragraph,
+    QuotedLines,
+    begins_appendix,
+)
 from bot.postmortem.tables import TITLE as TABLES
 from bot.postmortem.tables import as_tables
 
@@ -67,8 +78,11 @@ class _Drawing:
         self._pdf.add_page()
         self._say(self._page.title, size=16, style="B", colour=INK)
         self._say(self._page.lead, size=10, style="B", colour=QUIET)
-        for section in filter(None, (*self._page.sections, as_tables(self._page))):
-            self._heading(section.title, self._tall(section.parts[0]))
+        appendix, tables = begins_appendix(self._page), as_tables(self._page)
+        for section in filter(None, (*self._page.sections, tables)):
+            if section is (appendix or tables):
+                self._begin_appendix()
+            self._heading(section, self._tall(section.parts[0]))
             for part in section.parts:
                 self._part(part)
         self._notes()
@@ -84,13 +98,19 @@ class _Drawing:
         self._pdf.set_creation_date(self._page.made)
         self._pdf.viewer_preferences = ViewerPreferences(display_doc_title=True)
 
-    def _heading(self, title: str, below: float) -> None:
+    def _begin_appendix(self) -> None:
+        """On a sheet of its own, so that the first one can be handed on alone."""
+        self._pdf.add_page()
+        self._pdf.start_section(APPENDIX)
+        self._say(APPENDIX, size=14, style="B", colour=INK)
+
+    def _heading(self, section: PageSection, below: float) -> None:
         """On the next page where what follows would begin there."""
         self._pdf.ln(3)
         if self._pdf.will_page_break(12 + below):
             self._pdf.add_page()
-        self._pdf.start_section(self._shown(title))
-        self._say(title, size=12, style="B", colour=MARK)
+        self._pdf.start_section(self._shown(section.title), level=int(section.appendix))
+        self._say(section.title, size=12, style="B", colour=MARK)
         self._pdf.set_draw_color(*LINE)
         self._pdf.line(MARGIN, self._pdf.get_y(), self._pdf.w - MARGIN, self._pdf.get_y())
         self._pdf.ln(1.5)

@@ -13,7 +13,7 @@ MOST_COLUMNS, MOST_BESIDE = 10, 2
 def as_tables(page: Page) -> PageSection | None:
     """A section with the rows of each picture that has any; None where none has."""
     figures = [part for section in page.sections for part in section.parts if isinstance(part, Figure) and part.rows]
-    return PageSection(TITLE, [part for figure in figures for part in _tables(figure)]) if figures else None
+    return PageSection(TITLE, [part for figure in figures for part in _tables(figure)], appendix=True) if figures else None
 
 
 def _tables(figure: Figure) -> Iterator[PagePart]:

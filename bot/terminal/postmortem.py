@@ -80,7 +80,7 @@ def _readers(page: Page) -> str:
 
 async def _page(settings: "Settings", store: "Store", sources: IncidentSources, request: PostmortemRequest) -> Page:
     if not request.customer:
-        return await sources.for_operators(request.incident)
+        return await sources.for_operators(request.incident, dark=FORMATS[request.written].dark)
     from bot.slack.outgoing.posts import PostedCards
 
     withdrawn = bool(await PostedCards(store.redis).get(request.incident, "customer_withdrawn"))

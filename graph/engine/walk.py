@@ -127,7 +127,7 @@ def _visit(walk: Walk, label: str, now: Assessment) -> Visit | None:
     if standing.verdict == "confirmed":
         walk.found.append(label)
     did = "could not look" if standing.unseen else standing.verdict
-    walk.note(label, did, "" if standing.verdict == "rejected" else standing.because)
+    walk.note(label, did, standing.because)
     return None
 
 

@@ -52,6 +52,25 @@ def test_a_table_says_the_same() -> None:
     assert ("GPU", "GPU hardware", "found", "1 more below, not looked into") in cells
 
 
+def test_whatever_is_ruled_out_says_by_what_and_so_does_what_is_above_it() -> None:
+    hot = Hypothesis(label="OTHER.INFRA.Hot", verdict="rejected", because="no sensor is above 30 C")
+    log = [*LOG, ["GPU.MEMORY.Ecc", "rejected", "no row was remapped"], ["GPU.MEMORY", "backtracked", ""]]
+    why = {
+        row.path: row.reason
+        for _, row in walked_tree(incident(log, ruled_out=(hot,)), TITLES).rows()
+        if row.sign in ("ruled out", "passed by")
+    }
+    assert why == {
+        "USER": "1 of 1 causes rejected, the rest unlikely",
+        "GPU.BUS.Narrow": "what would show it was looked at, and does not",
+        "GPU.MEMORY": "ECC errors: no row was remapped",
+        "GPU.MEMORY.Ecc": "no row was remapped",
+        "OTHER": "Rack is hot: no sensor is above 30 C",
+        "OTHER.INFRA": "Rack is hot: no sensor is above 30 C",
+        "OTHER.INFRA.Hot": "no sensor is above 30 C",
+    }
+
+
 def test_nothing_walked_is_a_tree_of_what_was_not_reached() -> None:
     tree = walked_tree(IncidentRows(Incident()), TITLES)
     assert {row.sign for row in tree.branches} == {"not reached"}

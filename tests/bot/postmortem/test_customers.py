@@ -2,17 +2,22 @@
 
 import json
 import re
+from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from bot.policy.leaks import Inside
-from bot.postmortem.formats import FORMATS
+from bot.postmortem.formats import FORMATS, PageFormat
 from bot.postmortem.gather import CustomerSide, NotACustomers
 from bot.postmortem.page import Page, as_json
+from graph.state import Incident
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
-from tests.bot.postmortem.samples import NAMES, handed_off, of_customer
+from tests.bot.postmortem.samples import FELL_OFF, NAMES, Kept, handed_off, of_customer
+from tests.support.clock import T0
 from tests.support.inventories import inventory
+from tests.support.written import text_of
 
 SITE = inventory(
     groups={"acme": {"hosts": "gpu-017", "tenant": "acme"}, "canary": {"hosts": "gpu-018", "tenant": "canary"}},
@@ -51,8 +56,43 @@ async def test_nothing_of_the_inside_is_on_it(language: str) -> None:
     assert [word for word in inside if re.search(rf"(?<!\w){re.escape(word)}", text, re.IGNORECASE)] == []
     assert Inside(SITE, "acme", page.incident, NAMES.values()).leaks(text) == ()
     assert "train-01" in text
-    for row in FORMATS.values():
-        assert len(row.write(page)) > 300
+
+
+NEIGHBOURS = ("inc-0badd0", "inc-feed99", "10.7.0.18", "192.0.2.77", "gpu-018", "canary", "hunter2-of-bob", "Ann Approver", "apr-", "C0OPS")
+"""What the incident holds of others, and of our inside: names, a host, addresses, incidents."""
+
+
+@pytest.mark.parametrize("how", FORMATS)
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_no_word_of_the_others_is_in_any_file_of_theirs(how: PageFormat, language: str) -> None:
+    """Read as words, a PDF's too: a search of its bytes finds nothing because they are packed."""
+    kept = await beside_others()
+    page = await kept.sources.for_customer(kept.id, CustomerSide(SITE, WORDS, {"C0ACME": language}))
+    theirs = text_of(how, FORMATS[how].write(page))
+    assert "train-01" in theirs
+    assert [word for word in (*NEIGHBOURS, *NAMES, *NAMES.values()) if word.casefold() in theirs.casefold()] == []
+    assert Inside(SITE, "acme", page.incident, NAMES.values()).leaks(theirs) == ()
+
+
+@pytest.mark.parametrize("how", FORMATS)
+async def test_the_search_finds_what_stands_in_a_file(how: PageFormat) -> None:
+    """Ours has all of it but the secret."""
+    kept = await beside_others()
+    ours = text_of(how, FORMATS[how].write(await kept.sources.for_operators(kept.id)))
+    plain = ours.replace("\\", "")
+    found = ("inc-0badd0", "10.7.0.18", "192.0.2.77", "gpu-018", "Ann Approver")
+    assert [word for word in found if word not in plain] == []
+    assert "hunter2-of-bob" not in plain
+
+
+async def beside_others() -> Kept:
+    """A customer's incident that is mixed up with others': their addresses in its evidence, their incidents in its words."""
+    kept = await of_customer()
+    report = dict(kept.state["report"])
+    report["by_hand"] = ["Compare with inc-0badd0 of canary on gpu-018 (10.7.0.18)."]
+    report["shared"] = [{"label": FELL_OFF, "incident": "inc-feed99", "hosts": ["gpu-018"]}]
+    said = {"user": "ANN", "text": "gpu-018 answers at 192.0.2.77, see inc-0badd0", "at": T0.isoformat()}
+    return replace(kept, state=cast(Incident, {**kept.state, "report": report, "said": [*kept.state["said"], said]}))
 
 
 async def test_it_is_in_their_language() -> None:
