@@ -151,6 +151,22 @@ class AlertBook:
                 pipe.hincrby(about, "owed", 1)
             await pipe.execute()
 
+    async def belongs(self, episode: str, incident: str) -> None:
+        """An incident may hear of several episodes: other causes of its hosts, and its own again after the window."""
+        key = self._key("in", incident)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(key, episode)
+            pipe.expire(key, KEPT)
+            await pipe.execute()
+
+    async def over(self, incident: str, episode: str) -> bool:
+        """Whether nothing fires in that episode, nor in any other that the incident has heard of."""
+        others = [text_of(row) for row in await awaited(self._redis.smembers(self._key("in", incident)))]
+        for one in (episode, *(row for row in others if row != episode)):
+            if not (await self.tally(one)).over:
+                return False
+        return True
+
     async def told(self, episode: str, news: int) -> None:
         """An item waits in the inbox of all news up to this one; what came meanwhile is still owed."""
         await self._told(keys=[self._key("about", episode)], args=[news])

@@ -125,9 +125,11 @@ class AlertIntake:
         known = tuple(host for host in counted.hosts if host in speaks_of)
         about = Concern(known[:MOST_HOSTS], alert=digest(counted.cause, channel))
         make = partial(self._item, f"alerts:{episode}:{batch}", kind, words_of(counted), {"alerts": episode, "batch": batch})
-        received = await self.inbox.open(origin, f"alerts:{episode}:{batch}", make, about=about, joins=partial(self._joins, channel))
+        joins = partial(self._joins, channel)
+        received = await self.inbox.open(origin, f"alerts:{episode}:{batch}", make, about=about, joins=joins, repeats=False)
         if received.joined:
             await self.inbox.bind(received.incident, *origin.door)
+        await self.book.belongs(episode, received.incident)
         if not received.duplicate:
             await self.wake(received.incident)
         return received.incident

@@ -101,9 +101,11 @@ class Inbox:
         *,
         about: Concern = NOTHING,
         joins: Callable[[str], Awaitable[bool]] = stands_alone,
+        repeats: bool = True,
     ) -> Received:
         """Store an item of a thread, opening an incident with it where the thread has none. `make` gets the incident's id. Of open
-        incidents that concern the same (`about`) the oldest that it may join (`joins`, by id) gets the item as a reply instead."""
+        incidents that concern the same (`about`) the oldest that it may join (`joins`, by id) gets the item as a reply instead; an alert
+        that it heard before only where that is no repetition (`repeats`) but news."""
         thread = self._names.thread(*origin.door)
         incident = await self._bound(thread) or self._new_id()
         beside: list[str] = []
@@ -117,7 +119,7 @@ class Inbox:
                 case scripts.CONCERNED:
                     same = found.split()
                     if (known := await _first(same, joins)) is not None:
-                        return await self._join(known, make(known).model_copy(update={"kind": "reply"}), dedupe_key, about.alert)
+                        return await self._join(known, make(known).model_copy(update={"kind": "reply"}), dedupe_key, about.alert, repeats)
                     beside += same
                 case scripts.DUPLICATE:
                     return Received(found, duplicate=True)
@@ -128,10 +130,10 @@ class Inbox:
                 case _:
                     return Received(found, opened=outcome == scripts.OPENED, beside=tuple(beside) if outcome == scripts.OPENED else ())
 
-    async def _join(self, incident: str, reply: Item, dedupe_key: str, alert: str) -> Received:
-        """The reply stored, unless it is an alert that this incident has heard before: of a storm each is heard once."""
+    async def _join(self, incident: str, reply: Item, dedupe_key: str, alert: str, repeats: bool) -> Received:
+        """The reply stored, unless it repeats an alert that this incident has heard before: of a storm each is heard once."""
         concerns, key = self._names.of(incident, "concerns"), self._names.concern("alert", alert)
-        if alert and await awaited(self._redis.sismember(concerns, key)):
+        if repeats and alert and await awaited(self._redis.sismember(concerns, key)):
             return Received(incident, duplicate=True, joined=True)
         new = await self.enqueue(reply, dedupe_key)
         if alert and new:

@@ -60,7 +60,7 @@ class AlertThreads:
             return item
         counted = await self.book.tally(episode)
         if item.kind == "timer" or (item.kind == "reply" and counted.over):
-            why = ALERTS_OVER if counted.over else ALERTS_AGAIN
+            why = ALERTS_OVER if await self.book.over(item.incident, episode) else ALERTS_AGAIN
             data = {**item.data, "why": why, "people": await self.people_in(item.incident)}
             return item.model_copy(update={"kind": "timer", "text": "", "data": data})
         return item.model_copy(update={"text": words_of(counted)}) if counted.shown else item

@@ -200,6 +200,29 @@ async def test_an_alert_of_a_host_that_people_reported_joins_their_incident(bell
     assert (await bell.items())[-1].data["why"] == ALERTS_OVER
 
 
+async def test_a_new_alert_after_the_window_is_told_to_the_incident_of_its_cause_that_is_still_open(bell: Bell) -> None:
+    await bell.send(alert(1, "FanSlow"))
+    [first] = await bell.items()
+    await bell.book.taken(first.data["alerts"], first.data["batch"])
+    await bell.redis.delete(*[key async for key in bell.redis.scan_iter("rm:alerts:now:*")])  # as time does
+    for _ in range(2):
+        await bell.send(alert(9, "FanSlow"))
+    [_, second] = await bell.items()
+    assert (second.kind, second.incident, second.text) == ("reply", first.incident, "Alerts of FanSlow: 1 firing on gpu-010.\nFanSlow on gpu-010")
+    assert bell.woken == [first.incident] * 2
+
+
+async def test_an_incident_ends_with_the_last_of_the_episodes_that_it_heard_of(bell: Bell) -> None:
+    await bell.send(alert(1, "FanSlow"))
+    await bell.send(alert(1, "Hot"))
+    await bell.send(alert(1, "FanSlow", status="resolved"))
+    over = (await bell.items())[-1]
+    assert len(await bell.inbox.open_incidents()) == 1
+    assert (await threads_of(bell).fetch(over)).data["why"] == ALERTS_AGAIN
+    await bell.send(alert(1, "Hot", status="resolved"))
+    assert (await threads_of(bell).fetch((await bell.items())[-1])).data["why"] == ALERTS_OVER
+
+
 async def test_when_all_of_them_are_over_the_incident_hears_it_once(bell: Bell) -> None:
     await bell.send(alert(1, leaf="sw-3"), alert(2, leaf="sw-3"))
     await bell.send(alert(1, leaf="sw-3", status="resolved"))
