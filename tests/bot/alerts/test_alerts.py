@@ -208,7 +208,11 @@ async def test_a_new_alert_after_the_window_is_told_to_the_incident_of_its_cause
     for _ in range(2):
         await bell.send(alert(9, "FanSlow"))
     [_, second] = await bell.items()
-    assert (second.kind, second.incident, second.text) == ("reply", first.incident, "Alerts of FanSlow: 1 firing on gpu-010.\nFanSlow on gpu-010")
+    assert (second.kind, second.incident, second.text) == (
+        "reply",
+        first.incident,
+        "Alerts of FanSlow: 1 firing on gpu-010.\nFanSlow on gpu-010",
+    )
     assert bell.woken == [first.incident] * 2
 
 
