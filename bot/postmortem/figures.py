@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from bot.pictures.drawing import Drawing, of_bandwidths, of_heat, of_timeline, of_walk
 from bot.postmortem.page import Figure
+from graph.deciding import deciding_heats, values_in
 from graph.engine.reference import profiles
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.timeline import timeline_of
 from graph.walked import walked_tree
-from kb.keys import find
 from tools.bandwidth import bandwidths
 from tools.fact import Fact, Value
 from tools.heat import Heat
@@ -79,17 +79,8 @@ def _walk(of: FigureMatter) -> list[Drawing]:
 
 def heats_of(report: Report | None, facts: Sequence[Fact]) -> list[Heat]:
     """The deciding numbers, as they were cited; each with the hosts of which anything is known. What is no number of a GPU is no picture."""
-    cited = dict.fromkeys(row.key for cause in (report.root_causes if report else ()) for row in cause.evidence)
-    found: list[Heat] = []
-    for key in cited:
-        row = find(key)
-        if row is None or not row.quantity or row.scope != "gpu":
-            continue
-        heat = Heat(key, sorted({fact.host for fact in facts if fact.key == key and fact.host}))
-        heat.add(facts)
-        if sum(value is not None for host in heat.known() for value in heat.row(host)) >= LEAST:
-            found.append(heat)
-    return found[:MOST]
+    causes = report.root_causes if report else ()
+    return [heat for heat in deciding_heats(causes, facts) if values_in(heat) >= LEAST][:MOST]
 
 
 def drawn(drawings: Iterable[Drawing], *, dark: bool = False) -> tuple[Figure, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from graph.deciding import telling_pictures
 from graph.engine.assess import Assessment
 from graph.incident.about import about_hosts, asked_first
 from graph.incident.about import in_words as about_in_words
@@ -84,9 +85,11 @@ def _looked(case: Case, now: Assessment, ports: Ports) -> Concluded:
 
 
 def _with_pictures(said: Concluded, case: Case) -> Concluded:
-    """How fast hosts are at each message size is shown where that was measured; nobody needs to ask."""
+    """How fast hosts are at each message size is shown where that was measured, and the number that decided where it stands out; nobody needs
+    to ask."""
     sizes = {str(fact.attrs.get("size")) for fact in case.facts if fact.key == "nccl.busbw_at" and fact.status is Status.OK}
-    shown = (ShownPicture(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
+    measured = (ShownPicture(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
+    shown = (*measured, *telling_pictures(said.report.root_causes, case.facts))
     return replace(said, report=said.report.model_copy(update={"pictures": shown})) if shown else said
 
 

@@ -39,7 +39,7 @@ class Outputs:
             if text is not None and not await self._cards.claim(incident, f"shown:{report.item}:{number}"):
                 await self._tried(incident, self._upload(origin, [(row.name, row.name, text, None)]))
         for number, wanted in enumerate(report.pictures):
-            mark = f"picture:{report.item}:{number}" if wanted.asked else ""
+            mark = f"picture:{report.item}:{number}" if wanted.asked else _mark(wanted, report)
             await self._picture(origin, incident, wanted, IncidentRows(state), mark)
 
     async def ended(self, origin: Origin, incident: str, state: Incident) -> None:
@@ -57,7 +57,7 @@ class Outputs:
         except FactsGone:
             log.warning("board.picture_without_facts", incident=incident)
             return
-        if mark or not await self._cards.claim(incident, f"drawn:{_digest(drawing)}"):
+        if mark or not await self._cards.claim(incident, f"drawn:{_digest(drawing.text)}"):
             await self._tried(incident, self._drawn(origin, drawing))
 
     async def _drawn(self, origin: Origin, drawing: Drawing) -> None:
@@ -90,5 +90,11 @@ def _worth_a_timeline(rows: IncidentRows) -> bool:
     return rows.lifecycle == "closed" and any(mark.kind in TOLD_BY for mark in rows.milestones)
 
 
-def _digest(drawing: Drawing) -> str:
-    return hashlib.sha256(drawing.text.encode()).hexdigest()[:16]
+def _mark(wanted: ShownPicture, report: Report) -> str:
+    """By what a picture that nobody asked for comes once: a number that moves with each look, by whom it accuses; any other, by its rows."""
+    accused = sorted({host for cause in report.root_causes for host in cause.hosts})
+    return f"picture:{wanted.key}:{_digest(' '.join(accused))}" if wanted.kind == "heat" else ""
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

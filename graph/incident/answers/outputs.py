@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence, Set
 
+from graph.deciding import deciding_numbers
 from graph.incident.answers.known import Asked, ago, clean, meant, name_of, offer, read_at, say, unknown_said
 from graph.incident.answers.pictures import bandwidth, measured
 from graph.incident.concluded import Concluded
 from graph.reading.numbers import USUAL, number_of
 from graph.report import ShownOutput, ShownPicture
-from kb.keys import find
 from kb.scan import lines_in
 from tools.heat import Heat, in_words
 from tools.inventory.ranges import fold
@@ -43,8 +43,7 @@ async def show_output(asked: Asked) -> Concluded:
 
 def _deciding(asked: Asked) -> str:
     """The number of GPUs that decided, else the usual one."""
-    cited = (find(line.key) for row in asked.roots for line in row.evidence)
-    return next((key.name for key in cited if key and key.quantity and key.scope == "gpu"), USUAL)
+    return next(deciding_numbers(asked.roots), USUAL)
 
 
 def _pictured(asked: Asked, key: str) -> Concluded:

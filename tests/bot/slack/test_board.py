@@ -441,6 +441,17 @@ async def test_a_bandwidth_that_nobody_asked_for_is_shown_once_until_another_is_
     assert b"470" in content(place, files_in(place)[-1])
 
 
+async def test_the_number_that_decided_is_shown_once_and_again_where_it_accuses_another(place: Place) -> None:
+    shown = (ShownPicture(key="gpu.temp.core", hosts=("gpu-017", "gpu-018"), asked=False),)
+    for number, host in enumerate(("gpu-017", "gpu-017", "gpu-018")):
+        facts = [Fact("smi", "gpu.temp.core", 80 + number + gpu, f"gpu{gpu}", host=host) for gpu in range(8)]
+        sha = await place.evidence.put_facts("i1", facts)
+        roots = tuple(row.model_copy(update={"hosts": (host,)}) for row in REPORT.root_causes)
+        report = REPORT.model_copy(update={"item": f"T.C.{number}", "pictures": shown, "root_causes": roots})
+        await place.board().report("i1", place.state(facts=sha), report)
+    assert [file["name"] for file in files_in(place)] == ["gpu.temp.core.png", "gpu.temp.core.txt"] * 2
+
+
 async def test_tree_and_timeline_are_drawn_from_what_is_stored(place: Place) -> None:
     wanted = (ShownPicture(kind="timeline"), ShownPicture(kind="walk"))
     answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "here", "pictures": wanted})
