@@ -73,6 +73,10 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
             r"(?:we|i) (?:dont|do not|no longer) need (?:it|this|that|you)\b",
             r"(?:no longer|not) needed(?: any ?more)?",
             r"false alarm",
+            r"no need to (?:look|check|investigate|search|go on|continue)",
+            r"stop (?:looking|checking|investigating|searching)",
+            r"you can (?:close|drop|forget) (?:it|this|that)\b",
+            r"^disregard\b",
             r"(?:drop|ignore|withdraw|cancel|disregard) (?:it\b|this\b|that\b|(?:(?:our|my|the|this) )?(?:report|ticket)\b)",
         ),
         "de": (
@@ -81,6 +85,8 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
             r"(?:vergesst|vergiss|vergessen sie) (?:es|das)",
             r"fehlalarm",
             r"konnt ihr vergessen",
+            r"nicht (?:mehr |weiter )+(?:suchen|nachsehen|schauen|nachschauen|prufen)",
+            r"(?:konnt ihr|konnen sie) (?:schliessen|zumachen)",
             r"(?:ziehen|ziehe) (?:wir|ich|das|es|die meldung).*zuruck",
         ),
         "fr": (r"laissez tomber", r"oubliez(?: ca| cela)?$", r"(?:nous )?n en avons plus besoin", r"fausse alerte"),
@@ -216,11 +222,30 @@ PATTERNS: Final[Mapping[Want, Mapping[str, tuple[str, ...]]]] = {
 _READ: Final = tuple((want, re.compile("|".join(rows))) for want, by in PATTERNS.items() for rows in by.values())
 
 
+_JOB = r"(?:(?:the|our|my|this|that) )?(?:job|run|training|task)"
+_ENDED = r"(?:cancell?ed|killed|stopped|deleted|aborted|ended|scrapped)"
+_OWN_DOING: Final = re.compile(
+    rf"\b(?:we|i)(?: have|ve)?(?: just| already)? {_ENDED} {_JOB}\b(?: (?:ourselves|myself|by ourselves|on purpose))?"
+    rf"|\b{_JOB} is {_ENDED}\b(?! by)(?: (?:by us|on purpose))?"
+    r"|\b(?:wir haben|ich habe) (?:den|unseren|meinen) (?:job|lauf) (?:selbst )?(?:abgebrochen|beendet|gestoppt|geloscht)"
+    r"|\b(?:der |unser )?job ist abgebrochen\b"
+)
+"""That they ended their job themselves: no symptom, beside a wish to be left in peace."""
+
+
 def wanted(text: str, now: datetime) -> Want | None:
     """What a customer's words come to; None where they are a report, or anything that stands not in the table."""
-    if len(text) > LONGEST or complains(text, now):
+    if len(text) > LONGEST:
         return None
-    plain = plainly(text)
+    plain, ended = _OWN_DOING.subn(" ", plainly(text))
+    if complains(plain if ended else text, now):
+        return None
+    want = _found(" ".join(plain.split()))
+    return want if not ended or want is Want.WITHDRAW else None
+
+
+def _found(plain: str) -> Want | None:
+    """The first of the table, with little beside it."""
     found = next(((want, hit) for want, pattern in _READ if (hit := pattern.search(plain))), None)
     if found is None or len(plain.replace(found[1].group(), " ", 1).split()) > MOST_BESIDE:
         return None

@@ -30,10 +30,10 @@ from bot.slack.outgoing.customers import CustomerCards, place_of
 from graph.conversation.addressed import Heed
 from graph.conversation.customers import ANY_TIME, Want, as_wanted
 from graph.conversation.intents import Intent
-from graph.conversation.news import tells_nothing
+from graph.conversation.news import complains, tells_nothing
 from graph.conversation.said import Said
 from graph.incident.visible import visible_hosts
-from graph.state import CUSTOMER, SIDE, WITHDRAWN, CustomerThread, Item, Origin
+from graph.state import CUSTOMER, SIDE, WITHDRAWN, CustomerThread, Item, ItemKind, Origin
 from tools.inventory.hosts import ChannelRow, Inventory
 
 ASKS: Final[Mapping[Intent, Intent]] = {
@@ -121,7 +121,8 @@ class CustomerDoor:
             self._say(arrival, living.said(phrase("say_more", row.language)))
             return
         async with storing():
-            make = partial(item_of, arrival, said, kind="mention", data={SIDE: CUSTOMER})
+            kind, data = _first(said, arrival)
+            make = partial(item_of, arrival, said, kind=kind, data={**data, SIDE: CUSTOMER})
             received = await self.surface.inbox.open(origin, arrival.key, make)
         if not received.duplicate:
             self.surface.stored(received.incident)
@@ -281,6 +282,16 @@ def _key(payload: Payload, row: ChannelRow) -> str:
     """One click, however often it comes."""
     action, user = payload["actions"][0], payload["user"]
     return f"{user.get('team_id')}.{row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
+
+
+def _first(said: Said, arrival: Arrival) -> tuple[ItemKind, dict[str, Any]]:
+    """What a first message is: a report, at which we look; or only the wish for a person, who is called without a look."""
+    wish = _asked_for_a_person(as_wanted(said, arrival.at)[0])
+    named = said.hosts or said.unknown_hosts or said.job or said.device
+    if wish.intent is not Intent.HAND_OFF or named or arrival.files or arrival.in_thread or complains(said.text, arrival.at):
+        return "mention", {}
+    told = Said(intent=Intent.HAND_OFF, text=said.text)
+    return told.kind, told.data()
 
 
 def _asked_for_a_person(said: Said) -> Said:

@@ -103,6 +103,22 @@ async def test_a_stranger_in_their_own_channel_opens_an_incident_that_lives_with
     assert bot.texts(OPS) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("can I talk to a human please", "hand_off"),
+        ("bitte einen echten Menschen", "hand_off"),
+        ("get me an engineer", "hand_off"),
+        ("get me an engineer, job 4711 hangs", "mention"),
+        ("a human please, gpu-017 is slow", "mention"),
+    ],
+)
+async def test_whoever_only_wants_a_person_is_given_one_without_a_look(bot: Behind, text: str, kind: str) -> None:
+    await reported(bot, f"@rackmedic {text}")
+    [item] = await bot.items()
+    assert (item.kind, item.data[SIDE]) == (kind, CUSTOMER)
+
+
 async def test_they_are_answered_at_once_and_in_their_language(bot: Behind) -> None:
     await reported(bot)
     assert any("Ich sehe mir Ihre Maschinen an" in text for text in bot.texts(ACME))
