@@ -9,6 +9,7 @@ from bot.desk.inbox import Inbox
 from bot.policy.shares import Over, Share, ShareAsked, Shares, over
 from bot.store.share_waits import ShareWaits
 from bot.store.shares import RedisShares
+from graph.incident.lifecycle import answered
 from graph.rows import IncidentRows
 from graph.state import CUSTOMER, SIDE, Incident, Item, Origin
 from tools.clock import Clock
@@ -22,16 +23,6 @@ A_PERSON: Final = "hand_off"
 def nobodys(label: str) -> bool:
     """No cause is the customer's to mend."""
     return False
-
-
-def answered(rows: IncidentRows, theirs: Callable[[str], bool]) -> bool:
-    """Whether nothing is left for us to do: they took it back, nothing is wrong, or all of it is theirs to mend (`theirs`, by label)."""
-    report = rows.report
-    if any(row.open for row in rows.ladders):
-        return False
-    if report is None or rows.silence.withdrawn or report.outcome == "no_fault":
-        return report is not None
-    return report.outcome == "diagnosed" and bool(report.root_causes) and all(theirs(row.label) for row in report.root_causes)
 
 
 @dataclass(frozen=True, slots=True)

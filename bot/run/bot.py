@@ -31,7 +31,7 @@ from bot.desk.wakeups import Wakeups, wakeups_for
 from bot.inbound.routes import InboundRoute
 from bot.policy.channels import bindings, customers_channels, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
-from bot.run.customers import customer_cards, customer_door, customer_shares, customer_telling
+from bot.run.customers import customer_cards, customer_door, customer_shares, customer_telling, customers_own
 from bot.run.http.alerts import alert_routes, alert_threads
 from bot.run.http.server import inbound
 from bot.run.http.slack import slack_routes
@@ -192,6 +192,7 @@ def _window(settings: Settings, store: Store, world: World) -> Window:
         Unsettled(store.redis, world.ports.clock),
         bound,
         titles,
+        customers_own(world.ports.taxonomy),
     )
     trackers = site_trackers(settings, world.ports.clock)
     board = SlackBoard(
@@ -286,6 +287,7 @@ def _surface(
         facts_of=thinking.facts_of,
         groups=ports.inventory.groups,
         courses=courses,
+        theirs=customers_own(ports.taxonomy),
         customers=customers_channels(bindings(ports.inventory.channels)) if settings.customers else (),
         approvals=Approvals(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
     )

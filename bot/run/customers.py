@@ -46,12 +46,13 @@ async def untold(origin: Origin, item: Item, no: Over, share: Share) -> None:
 
 def customer_shares(shares: Shares, store: Store, inbox: Inbox, ports: Ports, cards: CustomerCards | None) -> TenantShares:
     """What lets a customer over their share wait, and tells them where they have a channel."""
-    tell, clock, leaves = CustomerWaits(cards).tell if cards else untold, ports.clock, ports.taxonomy.leaves
+    tell, clock, theirs = CustomerWaits(cards).tell if cards else untold, ports.clock, customers_own(ports.taxonomy)
+    return TenantShares(shares, RedisShares(store.redis, clock), ShareWaits(store.redis, clock), inbox, clock, tell, theirs.__contains__)
 
-    def theirs(label: str) -> bool:
-        return label in leaves and leaves[label].owner == "customer"
 
-    return TenantShares(shares, RedisShares(store.redis, clock), ShareWaits(store.redis, clock), inbox, clock, tell, theirs)
+def customers_own(taxonomy: Taxonomy) -> frozenset[str]:
+    """Labels of causes that are a customer's to mend."""
+    return frozenset(label for label, leaf in taxonomy.leaves.items() if leaf.owner == "customer")
 
 
 def customer_telling(

@@ -114,6 +114,8 @@ class Surface:
     """Where it is kept what people think of a diagnosis; without it that is refused."""
     customers: Collection[str] = ()
     """Channels of customers, where they are served."""
+    theirs: Collection[str] = ()
+    """Labels of causes that are a customer's to mend."""
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = nothing_known
     """What an incident's latest look established."""
     in_order: InOrder = field(default_factory=InOrder)

@@ -1,7 +1,7 @@
 """One incident as the nodes read it: rows instead of dicts, facts fetched by digest, the engine applied. Keeps nothing between calls."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -14,9 +14,10 @@ from graph.engine.walk import Walk
 from graph.incident.visible import scope_of
 from graph.ports import Ports
 from graph.rows import IncidentRows, read_ladders
-from graph.state import Incident, ItemKind, Ladder, Origin
+from graph.state import CUSTOMER, SIDE, Incident, ItemKind, Ladder, Origin
 from tools.fact import Fact, Value
 from tools.inventory.jobs import WhyNowhere
+from tools.inventory.nearest import UnknownName, unknown_names
 from tools.inventory.ranges import expand, fold
 
 DIAGNOSED: frozenset[ItemKind] = frozenset({"mention", "reply", "attach", "recheck"})
@@ -121,6 +122,12 @@ class Case(IncidentRows):
     def nameable(self) -> tuple[str, ...]:
         """What may be meant by a name that nobody knows."""
         return (*self.visible, *self.groups)
+
+    def unknown(self, names: Iterable[str]) -> tuple[UnknownName, ...]:
+        """What is said of names that nobody knows. Of what a customer wrote: that they are none of theirs; they may be another's."""
+        origin = self.origin
+        theirs = origin is not None and origin.customer is not None and self.item.data.get(SIDE) == CUSTOMER
+        return unknown_names(names, self.nameable, origin.tenant if origin and theirs else "")
 
     @property
     def in_question(self) -> tuple[str, ...]:

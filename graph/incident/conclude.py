@@ -29,7 +29,6 @@ from graph.reading.unknown import hosts_said, job_said
 from graph.report import AboutHosts, FileRead, Report, ShownPicture
 from graph.state import Hypothesis, Incident, Outcome, Stats
 from tools.fact import Status
-from tools.inventory.nearest import unknown_names
 from tools.inventory.ranges import expand, fold
 
 MOST_BLIND, MOST_DONE, MOST_ASKED = 20, 50, 12
@@ -127,7 +126,7 @@ def _diagnosis(case: Case, now: Assessment, unkept: str) -> Concluded:
         logs=handful(case.logs if roots else logs_of(case)),
         about=about,
         also_seen=tuple(row.label for row in elsewhere),
-        unknown_hosts=unknown_names(turn.unknown, case.nameable),
+        unknown_hosts=case.unknown(turn.unknown),
         unknown_job=turn.unknown_job,
         why_nowhere=turn.why_nowhere,
     )
@@ -195,7 +194,7 @@ def headline(case: Case, now: Assessment, outcome: Outcome, roots: Sequence[Hypo
     if roots:
         return "; ".join(_named(now, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _nowhere(case):
-        said = (hosts_said(unknown_names(case.turn.unknown, case.nameable)), job_said(case.turn.unknown_job, case.turn.why_nowhere))
+        said = (hosts_said(case.unknown(case.turn.unknown)), job_said(case.turn.unknown_job, case.turn.why_nowhere))
         return " ".join((*filter(None, said), "I looked at no machine."))
     if case.turn.cut:
         what = "Stopped on request" if case.turn.cut in ENDS else "News came while I was looking"

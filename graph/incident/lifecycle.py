@@ -3,11 +3,12 @@
 Everything that affects it lives here. What people took over or ended is moved by people and by news, never by the state of a fix.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, get_args
 
 from graph.ladders.ends import HELD
+from graph.rows import IncidentRows
 from graph.state import Ladder, Lifecycle
 
 
@@ -72,3 +73,13 @@ def of_fixes(ladders: Sequence[Ladder]) -> Came | None:
 def all_cured(ladders: Sequence[Ladder]) -> bool:
     """Whether every fix is through, and one held."""
     return any(row.outcome == "cured" for row in ladders) and all(row.outcome and row.outcome not in HELD for row in ladders)
+
+
+def answered(rows: IncidentRows, theirs: Callable[[str], bool]) -> bool:
+    """Whether nothing is left for us to do: they took it back, nothing is wrong, or all of it is theirs to mend (`theirs`, by label)."""
+    report = rows.report
+    if any(row.open for row in rows.ladders):
+        return False
+    if report is None or rows.silence.withdrawn or report.outcome == "no_fault":
+        return report is not None
+    return report.outcome == "diagnosed" and bool(report.root_causes) and all(theirs(row.label) for row in report.root_causes)

@@ -10,7 +10,7 @@ from tools.inventory.nearest import UnknownName, in_words
 def hosts_said(unknown: Sequence[UnknownName]) -> str:
     """One sentence; empty without any."""
     words = in_words(unknown)
-    return f"{words[0].upper()}{words[1:]}." if words.startswith("not in") else f"{words}." if words else ""
+    return f"{words[0].upper()}{words[1:]}." if words.startswith(("not in", "none of")) else f"{words}." if words else ""
 
 
 NOWHERE: Mapping[WhyNowhere, str] = {

@@ -41,6 +41,8 @@ def test_a_name_as_long_as_a_book_is_compared_by_its_beginning() -> None:
 
 def test_what_is_unknown_is_one_sentence() -> None:
     assert in_words(()) == ""
+    theirs = in_words(unknown_names(["gpu-999"], ("gpu-017",), "acme"))
+    assert theirs == "none of acme's hosts: gpu-999"
     told = in_words(unknown_names(("gpu-301", "foo", "gpu003", "gpu-[003-0010]"), FLEET))
     assert told == (
         "not in the inventory: gpu-301 (did you mean gpu-031 or gpu-001?), foo, gpu003 (did you mean gpu-003?); "

@@ -5,7 +5,7 @@ Whoever asks gives the hosts that may be spoken of, so that a host of somebody e
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.inventory.ranges import BadRange, expand, fold
 
@@ -26,19 +26,24 @@ class UnknownName:
     name: str
     nearest: tuple[str, ...] = ()
     why: str = ""
+    tenant: str = ""
+    """Whose hosts alone it was looked for among: it may be another's, which is then not said."""
 
 
-def unknown_names(names: Iterable[str], known: Collection[str]) -> tuple[UnknownName, ...]:
-    """What is said of names that are not among the known hosts, in their order."""
-    return tuple(_unknown(name, known) for name in dict.fromkeys(names))
+def unknown_names(names: Iterable[str], known: Collection[str], tenant: str = "") -> tuple[UnknownName, ...]:
+    """What is said of names that are not among the known hosts, in their order. `tenant`: the known ones are those of one tenant."""
+    return tuple(replace(_unknown(name, known), tenant=tenant) for name in dict.fromkeys(names))
 
 
 def in_words(unknown: Sequence[UnknownName]) -> str:
-    """`not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?)`: the same sentence wherever it is refused; empty without any."""
+    """`not in the inventory: gpu-099 (did you mean gpu-019 or gpu-009?)`, or `none of acme's hosts: …`: the same sentence wherever it is refused;
+    empty without any."""
+    tenant = next((row.tenant for row in unknown if row.tenant), "")
+    where = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
     absent = [_offered(row.name, row.nearest) for row in unknown if not row.why]
     parts = [f"{_offered(row.name, row.nearest)} cannot be read: {row.why}" for row in unknown if row.why]
     more = f", … {len(absent) - MOST_SAID} more" if len(absent) > MOST_SAID else ""
-    return "; ".join(([f"not in the inventory: {', '.join(absent[:MOST_SAID])}{more}"] if absent else []) + parts[:MOST_SAID])
+    return "; ".join(([f"{where}: {', '.join(absent[:MOST_SAID])}{more}"] if absent else []) + parts[:MOST_SAID])
 
 
 def _offered(name: str, nearest: Sequence[str]) -> str:

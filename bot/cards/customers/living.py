@@ -214,10 +214,17 @@ def _rest(view: CustomerView) -> list[Block]:
     if view.questions:
         lines += [(bold(phrase("questions", view.language)),), *_questions(view)]
     if view.stage in ("healthy", "people"):
-        lines.append((phrase("unanswered" if view.unanswered else f"{view.stage}_next", view.language),))
+        lines.append((phrase(_next(view), view.language),))
     lines += _unknown(view)
     small = blocks.context((f"{phrase('ticket', view.language)} ", code(view.incident)))
     return [*([blocks.section(*lines)] if lines else []), small]
+
+
+def _next(view: CustomerView) -> str:
+    """The phrase that says what comes now."""
+    if view.unanswered:
+        return "unanswered"
+    return "unseen_next" if view.unseen and view.stage == "people" else f"{view.stage}_next"
 
 
 def _questions(view: CustomerView) -> list[Line]:

@@ -26,6 +26,13 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "I found no cause that I am sure of, and have handed everything to our people. They answer here.",
         "de": "Ich habe keine sichere Ursache gefunden und alles unseren Leuten gegeben. Sie antworten hier.",
     },
+    "unseen_next": {
+        "en": "I have looked at nothing. Write here what is wrong, and on which machines or in which job: our people read it and answer here.",
+        "de": (
+            "Ich habe nichts angesehen. Schreiben Sie hier, was nicht geht, und auf welchen Maschinen oder in welchem Job: Unsere Leute lesen "
+            "es und antworten hier."
+        ),
+    },
     "reminded": {
         "en": "Your answers are still missing. If none comes, our people take it up with what there is.",
         "de": "Ihre Antworten fehlen noch. Kommt keine, nehmen unsere Leute es mit dem auf, was da ist.",

@@ -67,6 +67,8 @@ class CustomerView:
     """Our people got it because nobody answered."""
     clear: tuple[str, ...] = ()
     """Their hosts that they asked about and on which nothing was found, all of them looked at whole."""
+    unseen: bool = False
+    """Nothing was looked at: they asked for a person, and for nothing else."""
     unread: tuple[str, ...] = ()
     """Names of the files that came with what they said last and were not read."""
 
@@ -128,6 +130,7 @@ def customer_view(rows: IncidentRows, reader: CustomerReader, *, begun: Collecti
         reminded=rows.silence.reminded is not None and not rows.silence.handed,
         unanswered=rows.silence.handed is not None,
         clear=reader.called(host for host in report.about.hosts if host in own) if report.about and report.about.found == "nothing" else (),
+        unseen=_handed(rows) and rows.stats.checks == 0 and not report.root_causes,
         unread=_unread(rows, report),
     )
 

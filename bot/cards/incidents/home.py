@@ -23,6 +23,7 @@ WORDS = {
     "handed_off": "with a human",
     "closed": "closed",
 }
+ANSWERED = "answered to the customer, closes by itself"
 ELSEWHERE = "worked on in another thread"
 MOST, MOST_MINE, MOST_HELD = 30, 8, 10
 SHARED: tuple[Part, ...] = (
@@ -55,6 +56,8 @@ class OpenIncident:
     """Nodes that we hold for it; also a closed one may."""
     elsewhere: bool = False
     """Whether another incident works on all that it found."""
+    answered: bool = False
+    """Whether nothing of it is left for us: a customer was told how to mend it, or that nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,8 @@ def _row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
 
 
 def _stands(row: OpenIncident) -> str:
+    if row.answered and row.lifecycle in ("open", "waiting"):
+        return ANSWERED
     return ELSEWHERE if row.elsewhere and row.lifecycle == "open" else WORDS[row.lifecycle]
 
 

@@ -43,7 +43,7 @@ class Living:
 def render(living: Living) -> Card:
     """The message as it is now."""
     if living.report is None:
-        return progress.render(living.busy) if living.busy else _unfinished(living.incident)
+        return progress.render(living.busy) if living.busy else _without_a_look(living)
     report = living.report.model_copy(update={"next_step": ""}) if _says_next(living.standing) else living.report
     found = diagnosis.render(living.incident, report, living.stats, living.links, living.titles, living.mark)
     head = [progress.again(living.busy)] if living.busy else _stands(living.standing)
@@ -63,6 +63,13 @@ def told(report: Report) -> Card:
     icon, words = diagnosis.HEADLINES[report.outcome]
     head = f"{icon} {report.headline or words}"
     return blocks.card(head, [blocks.short((bold(head),), ("All of it is on my first message in this thread.",), room=TOLD)])
+
+
+def _without_a_look(living: Living) -> Card:
+    """Where an incident stands at which nobody has looked yet: with people, or left in the middle."""
+    if living.standing is None:
+        return _unfinished(living.incident)
+    return blocks.card(living.standing.line, [*_stands(living.standing), blocks.context((f"incident {living.incident}",))])
 
 
 def _unfinished(incident: str) -> Card:

@@ -1,11 +1,11 @@
 """Where an incident stands: its sign, one line, and the steps of its fixes. Pure; from what is stored and what the ledger has of its actions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from bot.cards.blocks import Status
-from graph.incident.lifecycle import all_cured
+from graph.incident.lifecycle import all_cured, answered
 from graph.ladders.ends import does
 from graph.ladders.held import returns
 from graph.ladders.shared import left_to_another
@@ -85,8 +85,8 @@ BEGUN = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 PRESSING = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 
 
-def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "") -> IncidentStanding:
-    """Of a stored incident. `taken_by`: the name of whoever has its ticket."""
+def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str = "", theirs: Collection[str] = ()) -> IncidentStanding:
+    """Of a stored incident. `taken_by`: the name of whoever has its ticket; `theirs`: causes that are a customer's to mend."""
     match rows.lifecycle:
         case "closed":
             return IncidentStanding("well", ("Closed: the fix held." if all_cured(rows.ladders) else "Closed.",))
@@ -98,7 +98,7 @@ def standing(rows: IncidentRows, records: Sequence[Record] = (), taken_by: str =
         case "watching":
             return _watched(rows.ladders)
         case _:
-            return _fixing(rows.ladders, {row.approval: row for row in records}) or _reported(rows)
+            return _fixing(rows.ladders, {row.approval: row for row in records}) or _reported(rows, theirs)
 
 
 def _watched(ladders: Sequence[Ladder]) -> IncidentStanding:
@@ -108,7 +108,7 @@ def _watched(ladders: Sequence[Ladder]) -> IncidentStanding:
     return IncidentStanding("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",))
 
 
-def _reported(rows: IncidentRows) -> IncidentStanding:
+def _reported(rows: IncidentRows, theirs: Collection[str]) -> IncidentStanding:
     report = rows.report
     if report is None:
         return IncidentStanding("looking", ("Received.",))
@@ -120,6 +120,8 @@ def _reported(rows: IncidentRows) -> IncidentStanding:
         return IncidentStanding("people", ("Waiting for an answer.",))
     if report.about and report.about.found == "nothing" and not report.actions:
         return IncidentStanding("well", ("Nothing to mend on what was asked about.",))
+    if rows.origin and rows.origin.customer and answered(rows, theirs.__contains__):
+        return IncidentStanding("well", ("Answered: the customer was told how to mend it.",), "closed by itself if all stays quiet")
     return IncidentStanding("people", (_theirs(report) or "Waiting for people.",))
 
 

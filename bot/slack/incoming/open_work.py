@@ -15,6 +15,7 @@ from bot.policy.approvals import may_still_approve
 from bot.policy.shares import TenantWaits
 from bot.slack.context import Surface, ledger, storing
 from bot.slack.incoming.payloads import moment
+from graph.incident.lifecycle import answered
 from graph.ladders.held import held
 from graph.ladders.shared import left_to_another
 from graph.rows import IncidentRows
@@ -89,6 +90,7 @@ async def _row(surface: Surface, incident: str, now: datetime) -> OpenIncident:
         opened_by=origin.user,
         owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
         held=tuple(held(rows.ladders)),
+        answered=bool(origin.customer) and answered(rows, surface.theirs.__contains__),
         elsewhere=rows.report is not None and left_to_another(rows.report),
     )
 

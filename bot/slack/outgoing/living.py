@@ -5,7 +5,7 @@ A message that says "looking" is noted until its turn is over: whoever sweeps le
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -70,6 +70,8 @@ class LivingMessages:
     bound: Mapping[str, ChannelRow] = field(default_factory=lambda: UNBOUND)
     titles: Mapping[str, str] = field(default_factory=dict)
     """What causes are called."""
+    theirs: Collection[str] = ()
+    """Labels of causes that are a customer's to mend."""
     _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
     _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
     _beside: Callable[[str], Awaitable[None]] = field(default=nobody_else)
@@ -166,7 +168,8 @@ class LivingMessages:
         """Where the incident stands, in place of any progress; news of the turn that is over come too late from here on."""
         await self.cards.next(incident, "living_turn")
         await self._compare(incident, IncidentRows(state).report)
-        if await self.cards.get(incident, "living_item"):
+        looked, over = await self.cards.get(incident, "living_item"), state.get("lifecycle") in ("handed_off", "closed")
+        if looked or (over and await self.cards.get(incident, "living")):
             await self._put(origin, await self._told(origin, incident, state))
         elif await self.cards.get(incident, "living"):
             await self._put(origin, Living(incident))
@@ -175,12 +178,11 @@ class LivingMessages:
     async def _told(self, origin: Origin, incident: str, state: Incident, busy: ProgressCard | None = None) -> Living:
         rows = IncidentRows(state)
         taken = await self.people.name(rows.ticket.taken_by) if rows.ticket and rows.ticket.state in ("taken", "waiting") else ""
-        stands = standing(rows, await self._records(incident), taken)
+        stands = standing(rows, await self._records(incident), taken, self.theirs)
         others = await links(rows.report, origin, self.origin_of, self.bound) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")
-        return Living(
-            incident, found_so_far(rows.report), rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles
-        )
+        found = found_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else there was no look yet
+        return Living(incident, found, rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
 
     async def _compare(self, incident: str, report: Report | None) -> None:
         """Keep what was said to be likely where the report says otherwise: nothing is taken back in silence."""

@@ -12,9 +12,8 @@ from graph.incident.tickets import hand_over
 from graph.reading.unknown import said_in
 from graph.report import Report
 from graph.state import ALERTED, ALERTS_OVER, UNANSWERED, ItemKind, Outcome
-from tools.inventory.nearest import unknown_names
 
-WAITING = "Noted: it waits for others. Press *Go on* on the ticket, or say “I take it”, when it goes on."
+WAITING = "Noted: it waits for others. Press “Go on” on the ticket, or say “I take it”, when it goes on."
 
 
 def unknown(case: Case) -> Concluded:
@@ -22,7 +21,7 @@ def unknown(case: Case) -> Concluded:
     turn = case.turn
     report = answering(case, "").model_copy(
         update={
-            "unknown_hosts": unknown_names(turn.unknown, case.nameable),
+            "unknown_hosts": case.unknown(turn.unknown),
             "unknown_job": turn.unknown_job,
             "why_nowhere": turn.why_nowhere,
         }

@@ -20,7 +20,7 @@ from graph.report import ShownOutput, ShownPicture
 from graph.state import Evidence, Hypothesis, Ticket
 from kb.redact import visible
 from tools.fact import Fact
-from tools.inventory.nearest import in_words, unknown_names
+from tools.inventory.nearest import in_words
 from tools.inventory.ranges import fold
 
 OLD = timedelta(minutes=10)
@@ -94,7 +94,7 @@ def meant(asked: Asked) -> HostsMeant:
 
 def unknown_said(asked: Asked) -> list[str]:
     """A line about names that nobody knows, with those that may be meant; none without any."""
-    words = in_words(unknown_names(asked.said.unknown_hosts, asked.case.nameable))
+    words = in_words(asked.case.unknown(asked.said.unknown_hosts))
     return [f"{words[0].upper()}{words[1:]}."] if words else []
 
 

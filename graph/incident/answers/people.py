@@ -41,7 +41,7 @@ async def waits(asked: Asked) -> Concluded:
     """Whoever has the ticket waits for others; who says so of one that nobody has, has it."""
     ticket, user = asked.case.ticket, owner_of(asked) or asked.case.item.user
     if ticket is None or ticket.state == "resolved":
-        return say(asked, ["There is no ticket that could wait. Say “hand off” first, or press *Take*."])
+        return say(asked, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
     if ticket.state == "waiting":
         return say(asked, ["It waits already; say “I take it” when it goes on."])
     says = f"Noted: {user} has it, and it waits for others. Say “I take it” when it goes on."

@@ -15,6 +15,9 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import BadForm, OldButton, Press
 from bot.cards.incidents import close_modal, details, diagnosis, held, home, notes, progress, question, ticket
 from bot.cards.incidents.handoff import BadMove, allow, digests, evidence_text, handoff
+from bot.cards.incidents.living import Living
+from bot.cards.incidents.living import render as render_living
+from bot.cards.incidents.standing import IncidentStanding
 from bot.slack.incoming import grammar
 from graph.ladders.held import Held
 from graph.ports import Progress
@@ -468,3 +471,10 @@ def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not(
         "i1", REPORT.model_copy(update={"reply": "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ` and <@U1>"})
     )
     assert card.blocks[0]["text"]["text"] == "Open again. Say `recheck gpu-[001-002]` to look.\nIt printed ˋ and &lt;@U1&gt;"
+
+
+def test_what_went_to_people_without_a_look_says_so_and_no_more() -> None:
+    card = render_living(Living("i1", standing=IncidentStanding("ticket", ("Waiting for a person to take it.",))))
+    assert valid(card)
+    assert "Waiting for a person to take it" in shown(card.blocks)
+    assert "in the middle" not in shown(card.blocks)

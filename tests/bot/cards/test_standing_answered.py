@@ -1,0 +1,39 @@
+"""Where an incident of a customer's stands once they were answered: with nobody of ours, and it says so inside and on the Home tab."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.cards.incidents.home import ANSWERED, OpenIncident, listing
+from bot.cards.incidents.standing import standing
+from graph.report import Report
+from graph.rows import IncidentRows
+from graph.state import CustomerThread, Hypothesis, Incident, Origin
+
+MISTAKE = "USER.CODE.Python_Exception"
+NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
+
+
+def incident(*labels: str, customer: bool = True) -> IncidentRows:
+    came = CustomerThread(team="T", channel="C0CUSTACME", thread_ts="1", user="U0CARLA", user_team="T0ACME")
+    origin = Origin(kind="slack", team="T", channel="C0GPUINC", tenant="acme", customer=came if customer else None)
+    report = Report(item="i", outcome="diagnosed", root_causes=tuple(Hypothesis(label=label) for label in labels))
+    return IncidentRows(Incident(id="i1", lifecycle="open", origin=origin.model_dump(mode="json"), report=report.model_dump(mode="json")))
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (incident(MISTAKE), "Answered: the customer was told how to mend it."),
+        (incident(MISTAKE, "GPU.X"), "Waiting for people."),
+        (incident(MISTAKE, customer=False), "Waiting for people."),
+    ],
+)
+def test_a_mistake_of_theirs_that_was_answered_waits_for_nobody(rows: IncidentRows, says: str) -> None:
+    assert standing(rows, theirs=frozenset({MISTAKE})).lines[0] == says
+
+
+def test_the_home_tab_says_it_too() -> None:
+    row = OpenIncident("i1", "open", NOW, "Their script raises", answered=True)
+    assert ANSWERED in str(listing([row], NOW))
+    assert ANSWERED not in str(listing([OpenIncident("i1", "handed_off", NOW, "Their script raises", answered=True)], NOW))
