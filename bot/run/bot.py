@@ -225,7 +225,7 @@ def _thinking(store: Store, ports: Ports, window: Window) -> Thinking:
     window.living.reads(state_of=stored.state)
     window.board.reads(stored.state)
     if window.customers is not None:
-        window.customers.reads(state_of=stored.state, facts_of=facts_of)
+        window.customers.reads(state_of=stored.state, facts_of=facts_of, recall=whole.earlier)
         window.living.reads(beside=window.customers.paint_quietly)
     return Thinking(whole, stored, decided, index, facts_of)
 

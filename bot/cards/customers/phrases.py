@@ -144,6 +144,11 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "That it comes back is what our people should know: what you wrote stands in their thread, beside what was found.",
         "de": "Dass es wiederkommt, sollen unsere Leute wissen: Was Sie schrieben, steht in deren Thread, neben dem, was gefunden wurde.",
     },
+    "again_seen": {
+        "en": "Of your own reports I keep {count} like this one, the latest first:",
+        "de": "Von Ihren eigenen Meldungen habe ich {count} wie diese, die jüngste zuerst:",
+    },
+    "again_unknown": {"en": "no cause was found", "de": "es wurde keine Ursache gefunden"},
     "answer_pressed": {
         "en": "Our people read that in their thread. This is how far it is:",
         "de": "Unsere Leute lesen das in ihrem Thread. So weit ist es:",

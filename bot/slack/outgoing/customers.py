@@ -12,7 +12,8 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.blocks import Card
-from bot.cards.customers import answers, inside, living
+from bot.cards.customers import answers, before, inside, living
+from bot.cards.customers.phrases import phrase
 from bot.cards.customers.reader import reader_of
 from bot.cards.customers.view import CustomerView, Known, customer_view, nothing_known
 from bot.desk.desk import Board
@@ -26,8 +27,9 @@ from bot.slack.people import People
 from bot.tasks import InOrder
 from graph.conversation.intents import Intent
 from graph.conversation.said import Said, said_of
+from graph.earlier import Recalled, Sought
 from graph.incident.visible import visible_hosts
-from graph.ports import Progress
+from graph.ports import Progress, nothing_kept
 from graph.report import Report
 from graph.rows import IncidentRows
 from graph.state import CUSTOMER, SIDE, CustomerThread, Incident, Item, Origin
@@ -61,6 +63,9 @@ def place_of(thread: CustomerThread) -> Origin:
     return Origin(kind="slack", team=thread.team, channel=thread.channel, thread_ts=thread.thread_ts, user=thread.user)
 
 
+Recall = Callable[[Sought], Awaitable[Recalled]]
+
+
 @dataclass
 class CustomerCards:
     """`home` before a turn, `paint` after it and whenever an action moved. Incidents that no customer reported are passed over."""
@@ -78,6 +83,7 @@ class CustomerCards:
     _state_of: Callable[[str], Awaitable[Incident]] = field(default=no_state)
     _records_of: Callable[[str], Awaitable[Sequence[Record]]] = field(default=no_records)
     _facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = field(default=no_facts)
+    _recall: Recall = field(default=nothing_kept)
 
     def reads(
         self,
@@ -85,8 +91,10 @@ class CustomerCards:
         state_of: Callable[[str], Awaitable[Incident]] | None = None,
         records_of: Callable[[str], Awaitable[Sequence[Record]]] | None = None,
         facts_of: Callable[[str], Awaitable[Sequence[Fact]]] | None = None,
+        recall: Recall | None = None,
     ) -> None:
-        """From where stored incidents, the ledger's records and what was seen last come."""
+        """From where stored incidents, the ledger's records, what was seen last and closed incidents come."""
+        self._recall = recall or self._recall
         self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
         self._facts_of = facts_of or self._facts_of
 
@@ -179,7 +187,17 @@ class CustomerCards:
         own = visible_hosts(self.inventory, origin)
         named = tuple(self.inventory.hosts[host].called for host in said.hosts if host in own)
         unknown = (*said.unknown_hosts, *(host for host in said.hosts if host not in own))
-        await post(self.client, where.channel, where.thread_ts, answers.answer(kind, view, named, unknown))
+        card = answers.answer(kind, view, named, unknown)
+        if kind == "again" and (seen := await self._before(incident, origin)):
+            card = living.said(phrase("answer_again", view.language), *seen)
+        await post(self.client, where.channel, where.thread_ts, card)
+
+    async def _before(self, incident: str, origin: Origin) -> list[str]:
+        """Their own earlier reports like this one, in lines; nothing where none is kept, or nobody could look."""
+        state = await self._state_of(incident)
+        reader = reader_of(self.inventory, self.words, origin, self.language(origin), self.known, ())
+        asked = before.sought(IncidentRows({**state, "id": incident}), origin, reader)
+        return before.lines((await self._recall(asked)).found, origin, reader)
 
     async def withdraw(self, incident: str) -> None:
         """The customer needs it no more; our side decides what that means."""

@@ -22,8 +22,9 @@ from bot.slack.people import People
 from bot.store.shared import SharedMarks
 from graph.conversation.intents import Intent
 from graph.conversation.said import Said, said_of
+from graph.earlier import EarlierCause, EarlierIncident, Recalled, Sought
 from graph.report import Report
-from graph.state import CUSTOMER, SIDE, Incident, Item, Origin
+from graph.state import CUSTOMER, SIDE, CustomerThread, Incident, Item, Origin
 from kb.customers.words import load_customer_words
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.clock import T0, SetClock
@@ -596,6 +597,36 @@ async def test_why_and_when_are_both_answered(bot: Behind) -> None:
     assert "Deswegen" in said
     assert "noch hat es niemand" in said
     assert "Wie lange es dauert" in said
+
+
+def closed(n: int, tenant: str, customer: bool, *hosts: str) -> EarlierIncident:
+    came = CustomerThread(team=TEAM, channel=ACME, thread_ts=str(n), user="U0CARLA", user_team="T0ACME")
+    origin = Origin(kind="slack", team=TEAM, channel=OPS, tenant=tenant, customer=came if customer else None)
+    cause = EarlierCause(label="GPU.BUS.Fallen_Off_Bus", hosts=hosts)
+    at = T0 - timedelta(days=n)
+    return EarlierIncident(incident=f"inc-past{n}", origin=origin, opened=at, closed=at, ended="cured", causes=(cause,))
+
+
+async def test_that_it_comes_back_is_answered_from_their_own_past_and_nobody_elses(bot: Behind) -> None:
+    incident, _ = await reported(bot)
+    asked: list[Sought] = []
+
+    async def recall(sought: Sought) -> Recalled:
+        asked.append(sought)
+        rows = [closed(3, "acme", True, "gpu-017"), closed(5, "globex", True, "gpu-019"), closed(6, "acme", False, "gpu-018")]
+        return Recalled((*rows, closed(9, "acme", True, "gpu-017", "gpu-019")))
+
+    bot.states[incident] = Incident(id=incident, brief={"text": "", "hosts": ["gpu-017", "gpu-019"]})
+    cards = cards_of(bot.surface, bot.redis)
+    cards.reads(recall=recall)
+    await cards.answer(incident, Said(intent=Intent.HAPPENED_BEFORE), "again")
+    said = bot.texts(ACME)[-1]
+    assert "habe ich 2 wie diese" in said
+    assert f"{T0 - timedelta(days=3):%Y-%m-%d}: " in said
+    assert "(gpu-017)" in said
+    assert f"{T0 - timedelta(days=9):%Y-%m-%d}: es wurde keine Ursache gefunden" in said
+    assert not any(secret in said for secret in ("inc-", "globex", "gpu-018", "gpu-019"))
+    assert asked[0].hosts == ("gpu-017",)
 
 
 async def test_who_takes_it_back_by_a_button_and_takes_it_up_by_one_has_it_taken_up(bot: Behind) -> None:
