@@ -187,6 +187,9 @@ async def test_people_are_described_by_what_policy_asks(client: AsyncWebClient, 
     assert (await who("U0LEFT"))["deleted"] is True
     carla, stan = await who("U0CARLA"), await who("U0STRANGE")
     assert (carla["team_id"], carla["is_stranger"], stan["is_stranger"]) == ("T0ACME", False, True)
+    assert not {"is_restricted", "is_ultra_restricted", "deleted", "tz"} & set(stan)
+    assert "email" not in stan["profile"]
+    assert carla["is_restricted"] is False
     assert (await client.usergroups_users_list(usergroup="S0GPUAPPR"))["users"] == ["U0PRIYA", "U0ANTON"]
     assert (await client.usergroups_list())["usergroups"][0]["handle"] == "gpu-approvers"
     assert (await client.bots_info(bot="B0RACKMED"))["bot"]["app_id"] == "A0RACKMED"

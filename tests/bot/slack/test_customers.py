@@ -411,6 +411,20 @@ async def test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bo
         assert bool(bot.slack.whispers("olga")) is told
 
 
+async def test_people_of_an_organisation_report_reply_and_press_as_others_do(bot: Behind) -> None:
+    bot.slack.ws.users["U0CARLA"].organisation = "E0ACMEGRID"
+    incident, ts = await reported(bot)
+    await begun(bot, incident)
+    await bot.slack.say("carla", ACME, "@rackmedic it still hangs", thread_ts=ts)
+    await bot.settled()
+    origin = await bot.inbox.origin(incident)
+    assert origin
+    assert origin.customer
+    assert origin.customer.user_team == "E0ACMEGRID"
+    assert len(await bot.inbox.peek(incident)) == 2
+    assert not bot.slack.whispers("carla")
+
+
 async def test_without_an_internal_channel_nothing_is_taken() -> None:
     lone = ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal="C0NOWHERE")
     async with slack_side(lambda surface, _: replace(surface, bound={ACME: lone}), door_of=door_of) as bot:

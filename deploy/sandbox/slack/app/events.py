@@ -65,7 +65,7 @@ def outgoing(ws: Workspace, channel: Channel, body: JSON) -> JSON:
     event = {key: value for key, value in body.items() if key not in ("reply_count", "reply_users", "reply_users_count", "latest_reply")}
     user = ws.users[body["user"]]
     if channel.shared_with:
-        event |= {"user_team": user.team_id, "source_team": user.team_id}
+        event |= {"user_team": user.organisation or user.team_id, "source_team": user.team_id}
         if user.team_id != HOME and "files" in body:
             event["files"] = [{"id": f["id"], "mode": "file_access", "file_access": "check_file_info"} for f in body["files"]]
     if not user.is_bot and "blocks" not in event and body.get("text"):

@@ -13,6 +13,10 @@ BOT = "U0RACKMED"
 EPOCH = 1_700_000_000
 
 
+OF_MEMBERS = frozenset({"deleted", "is_admin", "is_owner", "is_primary_owner", "is_restricted", "is_ultra_restricted", "tz", "tz_offset"})
+"""What is told of one's own members and of people in shared channels alone (docs.slack.dev/reference/objects/user-object)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Team:
     id: str
@@ -31,10 +35,20 @@ class User:
     is_restricted: bool = False
     is_ultra_restricted: bool = False
     deleted: bool = False
+    organisation: str = ""
+    """The `E…` id that events may bear in place of the workspace's."""
     stranger: bool | None = None
     """None: worked out from the channels (from elsewhere, and in no channel that the app can see)."""
 
     def wire(self, is_stranger: bool) -> JSON:
+        """As `users.info` tells it. Of strangers little is told, and none of the flags by which one is judged."""
+        whole = self._wire(is_stranger)
+        if not is_stranger:
+            return whole
+        told = {key: value for key, value in whole.items() if key not in OF_MEMBERS}
+        return told | {"profile": {key: value for key, value in whole["profile"].items() if key != "email"}}
+
+    def _wire(self, is_stranger: bool) -> JSON:
         seen = {"real_name": self.real_name, "display_name": self.name, "email": f"{self.name}@example.com"}
         body: JSON = {
             "id": self.id,
