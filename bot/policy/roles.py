@@ -32,7 +32,7 @@ MEANS: Final[Mapping[PersonRole, str]] = {
     PersonRole.OPERATOR: "a full member of your workspace in an operators' channel",
     PersonRole.APPROVER: "whom the channel's user group, `RACKMEDIC_APPROVERS` or a set of the policy names",
     PersonRole.ADMIN: "whom the policy names: they may also let repairs go on after a stop, and end others' delegations",
-    PersonRole.KNOWLEDGE_EDITOR: "whom the policy names: an operator to whom a site may keep what becomes knowledge (`only`)",
+    PersonRole.KNOWLEDGE_EDITOR: "whom the policy names: they decide about lessons, as approvers and admins do; `only` may keep that to them",
 }
 
 
@@ -51,6 +51,7 @@ BOTH: Final = frozenset(PersonRole)
 THEIRS: Final = frozenset({PersonRole.CUSTOMER})
 APPROVES: Final = frozenset({PersonRole.APPROVER})
 BRAKES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN})
+TEACHES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN, PersonRole.KNOWLEDGE_EDITOR})
 _OF_CUSTOMERS: Final = frozenset(
     {
         *(Intent.NEW_FACTS, Intent.RECHECK, Intent.STILL_BROKEN, Intent.REOPEN, Intent.FIXED, Intent.CLOSE),
@@ -93,6 +94,10 @@ _REST: Final[Mapping[str, Act]] = {
     "button.provider.back":         Act(INSIDE,   "leave it unsent"),
     "button.tracker.open":          Act(INSIDE,   "see what would leave for a tracker"),
     "button.tracker.choose":        Act(INSIDE,   "see what would leave for one of several trackers"),
+    "button.lesson.accept":         Act(TEACHES,  "have a lesson used from now on"),
+    "button.lesson.edit":           Act(TEACHES,  "open the form that changes the draft of a lesson"),
+    "button.lesson.refuse":         Act(TEACHES,  "have a lesson never used"),
+    "form.lesson.submit":           Act(TEACHES,  "change the draft of a lesson"),
     "form.close_modal.submit":      Act(INSIDE,   "close an incident with its cause"),
     "form.feedback.submit":         Act(INSIDE,   "say what was wrong with a diagnosis"),
     "form.more.assign":             Act(INSIDE,   "note who is on it"),

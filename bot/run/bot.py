@@ -36,6 +36,7 @@ from bot.run.http.alerts import alert_routes, alert_threads
 from bot.run.http.server import inbound
 from bot.run.http.slack import slack_routes
 from bot.run.keeping import Keeping
+from bot.run.lessons import lesson_line
 from bot.run.outward.pages import drawn_from, incident_pages
 from bot.run.outward.provider import provider_line, ticket_threads
 from bot.run.outward.trackers import TrackerLine, offered, site_trackers, tracker_line
@@ -140,7 +141,8 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         trackers = _trackers(settings, store, thinking.ports, window)
         pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
         writing = incident_pages(world.ports, *pages_of)
-        surface = replace(trackers.dressed(line.dressed(surface)), telling=told, writing=writing)
+        learning = lesson_line(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
+        surface = replace(learning.dressed(trackers.dressed(line.dressed(surface))), telling=told, writing=writing)
         alerts = alert_routes(settings, store, thinking.ports.inventory, surface) if role != "worker" else ()
         routes = (*line.routes(surface, states), *alerts, *trackers.routes)
         door = customer_door(surface, window.customers, thinking.ports)
@@ -152,7 +154,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
             BoardWithCustomers(window.board, window.customers, window.living.unsettled) if window.customers else window.board
         )
         counting = counted(acting.watching(shown), courses, world.ports.clock)
-        board = BoardWithPulse(RememberingBoard(counting, earlier, world.ports.clock), pulse, world.ports.clock)
+        board = BoardWithPulse(learning.watching(RememberingBoard(counting, earlier, world.ports.clock)), pulse, world.ports.clock)
         fetch = Fetch(window.client, world.ports.evidence)
         desk = _desk(settings, store, window, _turns(store, thinking.ports), board, fetch, world)
         closed = ClosedIncidents(store.redis)

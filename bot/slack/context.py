@@ -68,6 +68,14 @@ class Tracks(Protocol):
     async def submit(self, payload: Mapping[str, Any]) -> None: ...
 
 
+class Teaches(Protocol):
+    """Who takes what people decide about lessons: the buttons, and the form that one of them opens."""
+
+    async def press(self, payload: dict[str, Any]) -> None: ...
+
+    async def submit(self, payload: dict[str, Any]) -> None: ...
+
+
 class Writes(Protocol):
     """Who writes an incident down as a page and puts that into its thread."""
 
@@ -130,6 +138,8 @@ class Surface:
     """What of customers waits for their share, where they are served."""
     telling: "Tells | None" = None
     """Where customers are told something."""
+    teaching: "Teaches | None" = None
+    """Where lessons are decided about."""
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)
     """The inventory's groups and their hosts."""
     writing: "Writes | None" = None

@@ -13,6 +13,7 @@ LEDGER = f"{PREFIX}:ledger:"
 WAKEUPS = f"{PREFIX}:wakeups"
 ACTION_WAKEUPS = f"{PREFIX}:action-wakeups"
 COURSES, COURSES_BY_AGE, FEEDBACK = f"{PREFIX}:courses", f"{PREFIX}:courses:age", f"{PREFIX}:feedback"
+LESSONS, LESSONS_VERSION = f"{PREFIX}:lessons", f"{PREFIX}:lessons:version"
 
 
 class Names:
@@ -187,6 +188,8 @@ TABLE = (
     KeyForm("rm:courses",                    "hash: how each incident went", "with the ten thousandth after it"),
     KeyForm("rm:courses:age",                "zset: these incidents, by when they were opened", "likewise"),
     KeyForm("rm:feedback",                   "list: what people thought of diagnoses; the last ten thousand"),
+    KeyForm("rm:lessons",                    "hash: what closed incidents taught, drafts and what people decided about them; at most five hundred"),
+    KeyForm("rm:lessons:version",            "counter of its changes"),
     KeyForm("rm:wakeups",                    "stream: wake-ups of incidents; the last ten thousand"),
     KeyForm("rm:action-wakeups",             "stream: wake-ups of actions"),
 )

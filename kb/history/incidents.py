@@ -35,6 +35,20 @@ class PastIncident:
     deciding_check: str = ""
     source_url: str = ""
     hosts: tuple[str, ...] = ()
+    learnt: str = ""
+    """The incident of this site that taught it; empty where it came with us."""
+    on: str = ""
+    """When that was, as a date."""
+    tenant: str = ""
+    """Whom alone it serves beside our own people; empty: anybody."""
+    inside: bool = False
+    """It serves our own people alone."""
+    trust: float = 1.0
+    """What its likeness counts for, from 0 to 1."""
+
+    def serves(self, tenant: str | None) -> bool:
+        """Whether it may be used for an incident of this customer; of nobody's (None), of our own."""
+        return tenant is None or (not self.inside and self.tenant in ("", tenant))
 
     @property
     def text(self) -> str:

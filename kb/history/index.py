@@ -63,9 +63,10 @@ class History:
         """Build the index now."""
         await asyncio.to_thread(self._locked, self._open)
 
-    async def similar(self, text: str, k: int = 2) -> list[Similar]:
-        """The `k` most similar incidents, best first; none when nothing is alike or the index cannot be asked (`trouble`)."""
-        return await asyncio.to_thread(self._locked, self._similar, text, k) or []
+    async def similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[Similar]:
+        """The `k` most similar incidents that serve this customer (None: our own people), best first; none when nothing is alike or the index
+        cannot be asked (`trouble`)."""
+        return await asyncio.to_thread(self._locked, self._similar, text, k, tenant) or []
 
     async def add(self, incident: PastIncident) -> None:
         """Take a lesson in (again with the same id: in its new words)."""
@@ -122,7 +123,7 @@ class History:
         vector = models.SparseVector(indices=[index(term) for term in weights], values=list(weights.values()))
         return models.PointStruct(id=_point_id(incident.id), vector={_VECTOR: vector}, payload=asdict(incident))
 
-    def _similar(self, text: str, k: int) -> list[Similar]:
+    def _similar(self, text: str, k: int, tenant: str | None) -> list[Similar]:
         from qdrant_client import models
 
         terms = sorted(set(tokens(text)))
@@ -130,9 +131,15 @@ class History:
         if not terms or k < 1:
             return []
         query = models.SparseVector(indices=[index(term) for term in terms], values=[1.0] * len(terms))
-        points = client.query_points(self._collection, query=query, using=_VECTOR, limit=k, with_payload=True).points
-        found = [_incident(point.payload or {}) for point in points if point.score > 0]
-        return sorted((Similar(one, self._corpus.likeness(text, one.text)) for one in found), key=lambda s: -s.score)
+        most = k + sum(bool(one.learnt) for one in self._past.values())  # any lesson may be none for this reader, or be trusted less
+        points = client.query_points(self._collection, query=query, using=_VECTOR, limit=most, with_payload=True).points
+        rows = [_incident(point.payload or {}) for point in points if point.score > 0]
+        found = [one for one in map(self._as_known, rows) if one is not None and one.serves(tenant)]
+        return sorted((Similar(one, self._corpus.likeness(text, one.text) * one.trust) for one in found), key=lambda s: -s.score)[:k]
+
+    def _as_known(self, row: PastIncident) -> PastIncident | None:
+        """A lesson counts as this process has it: a server may still hold one that is retired."""
+        return self._past.get(row.id) if row.learnt else row
 
     def _add(self, incident: PastIncident) -> None:
         self._past[incident.id] = clean = _clean(incident)

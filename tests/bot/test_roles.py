@@ -15,6 +15,7 @@ from bot.cards.approvals import edit_modal, reject_modal
 from bot.cards.customers import inside, living, waits
 from bot.cards.customers.answers import ANSWERS
 from bot.cards.incidents import held
+from bot.cards.lessons import lesson
 from bot.cards.provider import sending
 from bot.cards.trackers import opening
 from bot.policy.channels import NotAllowed
@@ -41,6 +42,7 @@ def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
         *inside.BUTTONS,
         *sending.BUTTONS,
         *opening.BUTTONS,
+        *lesson.BUTTONS,
     }
     filled = {*listeners.FORMS, edit_modal.CALLBACK, reject_modal.CALLBACK, *inside.FORMS}
     typed = {word.replace("-", "_") for word in re.findall(r"/rackmedic ([\w-]+)", commands.UNKNOWN_COMMAND)}

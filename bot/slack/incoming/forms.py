@@ -50,6 +50,13 @@ async def send_to_tracker(surface: Surface, payload: Payload) -> None:
     await surface.tracking.submit(payload)
 
 
+async def change_lesson(surface: Surface, payload: Payload) -> None:
+    """The draft of a lesson, as somebody wants it. Raises BadForm for what can be mended in it."""
+    if surface.teaching is None:
+        raise OldButton
+    await surface.teaching.submit(payload)
+
+
 async def sender(surface: Surface, payload: Payload, incident: str) -> tuple[str, str]:
     """(team, user) of whoever sent a form about an incident, if they may speak where it lives; else the refusal."""
     team, user = str(payload["team"]["id"]), str(payload["user"]["id"])

@@ -27,6 +27,7 @@ from bot.cards.customers import inside, waits
 from bot.cards.customers import living as customers
 from bot.cards.incidents import close_modal, held, more, notes
 from bot.cards.incidents import feedback as feedback_form
+from bot.cards.lessons import lesson
 from bot.cards.provider import sending
 from bot.cards.text import Line
 from bot.cards.trackers import opening
@@ -56,6 +57,7 @@ FORMS: Mapping[str, Callable[[Surface, Body], Awaitable[None]]] = {
     more.ASSIGN: forms.assign,
     more.CORRECT: forms.correct,
     opening.CALLBACK: forms.send_to_tracker,
+    lesson.CALLBACK: forms.change_lesson,
 }
 """Form → who takes it."""
 
@@ -304,6 +306,8 @@ def _taker(action_id: str) -> Callable[[Surface, Body], Awaitable[None]]:
         return _to_tracker
     if action_id in inside.BUTTONS:
         return _to_customer
+    if action_id in lesson.BUTTONS:
+        return _to_lessons
     if action_id in waits.BUTTONS:
         return home.let_in
     return home.press if action_id in held.BUTTONS else clicks.press
@@ -325,6 +329,12 @@ async def _to_tracker(surface: Surface, body: Body) -> None:
     if surface.tracking is None:
         raise OldButton
     await surface.tracking.press(body)
+
+
+async def _to_lessons(surface: Surface, body: Body) -> None:
+    if surface.teaching is None:
+        raise OldButton
+    await surface.teaching.press(body)
 
 
 def _channel(body: Body) -> str:

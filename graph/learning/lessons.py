@@ -1,0 +1,97 @@
+"""A closed incident becomes the draft of a lesson: what was seen, what it was, what decided it, what mended it, what misled. Pure."""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+
+from graph.rows import IncidentRows
+from graph.state import ABSTAIN, NO_FAULT, Hypothesis, Incident
+from kb.history.lessons import MOST_ROWS, NAME, TITLE, WORDS, Lesson, cut
+
+TenantsOf = Callable[[Iterable[str]], frozenset[str]]
+"""Of hosts: the customers who have any of them; empty for none."""
+_NAME = re.compile(r"[\w.\-]+(?:\[[\d,\-]{1,200}\])?")
+_A_HOST = "a host"
+
+
+def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of: TenantsOf) -> Lesson | None:
+    """What a closed incident teaches; None while it is open, where nothing was broken, and where nobody and no cure says what it was."""
+    rows = IncidentRows(state)
+    if rows.lifecycle != "closed" or rows.origin is None:
+        return None
+    label, words = turned_out(rows), _words(rows)
+    if label == NO_FAULT or not (label in leaves or words):
+        return None
+    found = [row for row in (rows.report.root_causes if rows.report else ()) if row.label == label]
+    hosts = {*rows.brief.hosts, *(host for row in found for host in row.hosts)}
+    whose = {*tenants_of(hosts), *filter(None, (rows.origin.tenant,))}
+    said = _without(rows.brief.text, hosts)
+    return Lesson(
+        id=f"les-{rows.id.removeprefix('inc-')}",
+        title=cut(said.partition("\n")[0] or words or label, TITLE),
+        description=cut(said, WORDS),
+        symptoms=_names(rows.brief.symptoms),
+        signatures=_names(_without(one, hosts) for one in rows.brief.signatures),
+        label=label if label in leaves else "",
+        root_cause=cut(_without(words or (found[0].because if found else ""), hosts), WORDS),
+        deciding_check=_decided(found),
+        resolution=cut(_held(rows), WORDS),
+        misled=_names(_misled(rows, label)),
+        tenant=next(iter(whose)) if len(whose) == 1 else "",
+        inside=len(whose) > 1,
+        incident=rows.id,
+        on=now.date(),
+    )
+
+
+def turned_out(rows: IncidentRows) -> str:
+    """The cause by a person's word, else by a cure that was proved twice; empty where neither is there."""
+    word = (rows.ticket.true_label if rows.ticket else "") or (rows.correction.label if rows.correction else "")
+    cured = [row.label for row in rows.ladders if row.outcome == "cured"]
+    return word or (cured[0] if cured else "")
+
+
+def _words(rows: IncidentRows) -> str:
+    """What a person said that it was."""
+    return (rows.ticket.true_cause if rows.ticket else "") or (rows.correction.words if rows.correction else "")
+
+
+def _decided(found: Iterable[Hypothesis]) -> str:
+    """The look that showed it."""
+    looks = (check for row in found for check in (*(line.check for line in row.evidence), *row.checks))
+    return next((check[:NAME] for check in looks if check), "")
+
+
+def _held(rows: IncidentRows) -> str:
+    """The remedies after which the proof passed."""
+    ran = (
+        rung.remedy
+        for row in rows.ladders
+        if row.proven and row.outcome != "recurred"
+        for rung in row.rungs[: row.rung + 1]
+        if rung.part == "fix" and rung.plan == row.tried
+    )
+    return ", ".join(dict.fromkeys(ran))
+
+
+def _misled(rows: IncidentRows, label: str) -> list[str]:
+    """Causes that were reported or denied, and that it was not."""
+    reported = [row.label for row in rows.report.root_causes] if rows.report else []
+    denied = rows.correction.denied if rows.correction else ()
+    return [one for one in (*reported, *denied) if label and one not in (label, NO_FAULT, ABSTAIN)]
+
+
+def _names(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(cut(one, NAME) for one in texts if one))[:MOST_ROWS]
+
+
+def _without(text: str, hosts: Collection[str]) -> str:
+    """A text without the names of these hosts: it is to fit others, and to name nobody's."""
+    lower = tuple(host.lower() for host in hosts)
+
+    def named(found: re.Match[str]) -> str:
+        name = found[0].lower().rstrip(".")
+        head, bracket, _ = name.partition("[")
+        return _A_HOST if name in lower or (bracket and any(host.startswith(head) for host in lower)) else found[0]
+
+    return _NAME.sub(named, text) if lower else text

@@ -1,0 +1,169 @@
+"""Lessons: what closed incidents taught, as people accepted it. Rows to store, to export and to read back, and how far each is trusted. Pure."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from kb.history.incidents import PastIncident
+from kb.history.words import joined
+from kb.redact import cleaned
+from kb.shapes import StrictModel, complaints
+
+LessonState = Literal["draft", "accepted", "refused", "retired"]
+TITLE, WORDS, NAME, MOST_ROWS, MOST_NAMED = 120, 600, 160, 12, 50
+"""How long a title, a text and a name may be; how many symptoms, and how many incidents that it was counted by."""
+HALF_LIFE_DAYS: Final = 730
+"""After how long a lesson that nothing bore out is trusted half as much."""
+RETIRED_BELOW: Final = 0.25
+"""Less trusted than this, a lesson is used no more."""
+
+Title = Annotated[str, StringConstraints(max_length=TITLE)]
+Words = Annotated[str, StringConstraints(max_length=WORDS)]
+Name = Annotated[str, StringConstraints(max_length=NAME)]
+Names = Annotated[tuple[Name, ...], Field(max_length=MOST_ROWS)]
+Counted = Annotated[tuple[Name, ...], Field(max_length=MOST_NAMED)]
+
+
+class Lesson(StrictModel):
+    """What was seen, what it was, the look that decided it, the fix that held, and what misled. Until somebody accepted it, it is used for nothing."""
+
+    id: Name
+    state: LessonState = "draft"
+    title: Title
+    description: Words = ""
+    symptoms: Names = ()
+    signatures: Names = ()
+    label: Name = ""
+    """Empty as long as nobody said which cause of the taxonomy it was."""
+    root_cause: Words = ""
+    deciding_check: Name = ""
+    resolution: Words = ""
+    misled: Names = ()
+    """Causes that were believed and that it was not."""
+    tenant: Name = ""
+    """Whose incident it was; only they and our own people are served by it. Empty: anybody."""
+    inside: bool = False
+    """It concerns hosts of several customers, so that it serves our own people alone."""
+    incident: Name = ""
+    on: date
+    by: Name = ""
+    """Who settled it, as `TEAM:USER`."""
+    settled: date | None = None
+    edited: bool = False
+    """Somebody changed the draft."""
+    seen: Annotated[int, Field(ge=1)] = 1
+    """Incidents that taught the same."""
+    right: Counted = ()
+    wrong: Counted = ()
+    """Incidents in which it was recalled, by what those turned out to be; the last fifty of each."""
+    borne_out: date | None = None
+    """When it last turned out right."""
+
+    @property
+    def digest(self) -> str:
+        """Of what people read when they decide about it."""
+        shown = self.model_dump(
+            mode="json", exclude={"state", "by", "settled", "seen", "right", "wrong", "borne_out"}, exclude_defaults=True
+        )
+        return hashlib.sha256(repr(sorted(shown.items())).encode()).hexdigest()[:16]
+
+    @property
+    def text(self) -> str:
+        """What it is compared by."""
+        return joined((self.title, self.description, *self.symptoms, *self.signatures))
+
+    def serves(self, tenant: str | None) -> bool:
+        """Whether it may be used for an incident of this customer; of nobody's (None), of our own."""
+        return tenant is None or (not self.inside and self.tenant in ("", tenant))
+
+    def past(self, today: date) -> PastIncident:
+        """As it is searched for and recalled."""
+        described = joined((self.description, " ".join((*self.symptoms, *self.signatures))))
+        return PastIncident(
+            id=self.id,
+            title=self.title,
+            description=described,
+            label=self.label,
+            root_cause=self.root_cause,
+            resolution=self.resolution,
+            deciding_check=self.deciding_check,
+            tenant=self.tenant,
+            inside=self.inside,
+            learnt=self.incident or self.id,
+            on=self.on.isoformat(),
+            trust=trust(self, today),
+        )
+
+
+def cut(text: str, most: int) -> str:
+    """One line without secrets, no longer than a field takes."""
+    line = " ".join(str(cleaned(text)).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def trust(lesson: Lesson, today: date) -> float:
+    """From 0 to 1: an error weighs as much as two proofs, and what nothing bears out fades."""
+    shown = (1 + len(lesson.right)) / (1 + len(lesson.right) + 2 * len(lesson.wrong))
+    days = max(0, (today - (lesson.borne_out or lesson.settled or lesson.on)).days)
+    faded_to: float = 0.5 ** (days / HALF_LIFE_DAYS)
+    return round(shown * faded_to, 4)
+
+
+def counted(lesson: Lesson, incident: str, label: str, today: date) -> Lesson:
+    """With what an incident in which it was recalled turned out to be. The same incident counts once, by its last word."""
+    right = tuple(one for one in lesson.right if one != incident)
+    wrong = tuple(one for one in lesson.wrong if one != incident)
+    if label == lesson.label:
+        borne_out = max(lesson.borne_out or today, today)
+        return lesson.model_copy(update={"right": (*right, incident)[-MOST_NAMED:], "wrong": wrong, "borne_out": borne_out})
+    return lesson.model_copy(update={"right": right, "wrong": (*wrong, incident)[-MOST_NAMED:]})
+
+
+def faded(lesson: Lesson, today: date) -> Lesson:
+    """The lesson, retired where it is trusted too little by now."""
+    gone = lesson.state == "accepted" and trust(lesson, today) < RETIRED_BELOW
+    return lesson.model_copy(update={"state": "retired", "settled": today, "by": ""}) if gone else lesson
+
+
+def lesson_rows(lessons: Iterable[Lesson]) -> list[dict[str, Any]]:
+    """Accepted lessons as plain rows for a file, by their ids."""
+    kept = sorted((one for one in lessons if one.state == "accepted"), key=lambda one: one.id)
+    return [one.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for one in kept]
+
+
+def read_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> tuple[list[Lesson], list[str]]:
+    """Lessons of a file, each a draft again: whoever takes them in decides here. Beside them what is wrong with the rows that were passed over."""
+    found: dict[str, Lesson] = {}
+    problems: list[str] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            lesson = Lesson.model_validate_json(_json(row))
+        except (ValidationError, TypeError, ValueError, RecursionError) as why:
+            problems.append(f"row {number}: {_said(why)}")
+            continue
+        if lesson.label not in labels:
+            problems.append(f"row {number}: unknown label {lesson.label[:NAME]!r}")
+        elif lesson.id in found:
+            problems.append(f"row {number}: {lesson.id} stands twice")
+        else:
+            found[lesson.id] = _anew(lesson)
+    return list(found.values()), problems
+
+
+def _anew(lesson: Lesson) -> Lesson:
+    """What another place trusted is nothing that this one saw."""
+    words = {name: cut(getattr(lesson, name), WORDS) for name in ("description", "root_cause", "resolution")}
+    blank = {"state": "draft", "by": "", "settled": None, "seen": 1, "right": (), "wrong": (), "borne_out": None}
+    return lesson.model_copy(update={**blank, **words, "title": cut(lesson.title, TITLE)})
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    return json.dumps(row)
+
+
+def _said(why: Exception) -> str:
+    return "; ".join(said for _, said in complaints(why, Lesson)) if isinstance(why, ValidationError) else "no row of a lesson"

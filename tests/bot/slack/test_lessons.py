@@ -1,0 +1,166 @@
+"""A lesson is settled once, by those who may, as they saw it; until then it is used for nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from bot.cards.lessons import lesson as card
+from bot.policy.roles import NamedPeople, PersonRole, RoleTable
+from bot.slack.context import Surface
+from bot.slack.lessons.office import LessonCards, LessonDesk
+from bot.slack.outgoing.posts import KeptMessages, PostedCards
+from bot.store.lessons import Lessons
+from kb.history.lessons import Lesson
+from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
+from tests.support.lessons import OLD, a_lesson
+
+FELL = "GPU.BUS.Fell_Off"
+TITLES = {FELL: "GPU fell off the bus", OLD: "Driver too old"}
+ROLES = RoleTable(knowledge_editor=NamedPeople(users=("U0ANTON", "U0PRIYA")), only={"button.lesson.accept": (PersonRole.KNOWLEDGE_EDITOR,)})
+
+
+def taught(surface: Surface, redis: Redis) -> Surface:
+    kept = KeptMessages(surface.client, PostedCards(redis))
+    surface = replace(surface, roles=ROLES)
+    return replace(surface, teaching=LessonDesk(surface, Lessons(redis), LessonCards(kept, surface.inbox, surface.people, TITLES)))
+
+
+@pytest.fixture
+async def bot() -> AsyncIterator[Behind]:
+    async with slack_side(taught) as behind:
+        yield behind
+
+
+class Editors:
+    """The draft of an incident's lesson in its thread."""
+
+    def __init__(self, bot: Behind, incident: str) -> None:
+        self.bot, self.incident, self.lessons = bot, incident, Lessons(bot.redis)
+
+    @classmethod
+    async def begin(cls, bot: Behind, **other: Any) -> "Editors":
+        ts = await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
+        await bot.settled()
+        incident = await bot.inbox.find(TEAM, OPS, ts)
+        assert incident
+        editors = cls(bot, incident)
+        await editors.lessons.offer(a_lesson(**{"label": FELL, "incident": incident, **other}))
+        await editors.shown()
+        return editors
+
+    async def shown(self) -> None:
+        teaching = self.bot.surface.teaching
+        assert isinstance(teaching, LessonDesk)
+        await teaching.cards.show(await self.lesson())
+
+    async def lesson(self) -> Lesson:
+        lesson = await self.lessons.get("les-4f2a")
+        assert lesson
+        return lesson
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        heads = tuple(card.HEADS.values())
+        return [dict(one) for one in self.bot.slack.messages(OPS) if str(one["text"]).startswith(heads)]
+
+    async def click(self, who: str, button: str) -> None:
+        await self.bot.slack.click(who, self.messages[0]["ts"], button)
+        await self.bot.settled()
+
+    def buttons(self) -> list[str]:
+        return [one["action_id"] for block in self.messages[0]["blocks"] if block["type"] == "actions" for one in block["elements"]]
+
+
+async def test_the_draft_is_shown_once_and_accepted_by_a_click(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    await editors.shown()
+    assert len(editors.messages) == 1
+    assert editors.buttons() == [card.ACCEPT, card.EDIT, card.REFUSE]
+    await editors.click("anton", card.ACCEPT)
+    lesson = await editors.lesson()
+    assert (lesson.state, lesson.by) == ("accepted", f"{TEAM}:U0ANTON")
+    assert editors.buttons() == []
+    assert "Lesson accepted" in editors.messages[0]["text"]
+
+
+async def test_whoever_is_no_editor_settles_nothing(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    await editors.click("olga", card.ACCEPT)
+    await editors.click("U0GUEST", card.REFUSE)
+    assert (await editors.lesson()).state == "draft"
+    assert "knowledge editors" in str(bot.slack.whispers("olga"))
+
+
+async def test_two_clicks_at_once_settle_it_once_and_the_other_is_told(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    ts = editors.messages[0]["ts"]
+    await asyncio.gather(bot.slack.click("anton", ts, card.ACCEPT), bot.slack.click("priya", ts, card.ACCEPT))
+    await bot.settled()
+    assert (await editors.lesson()).state == "accepted"
+    told = [str(bot.slack.whispers(who)) for who in ("anton", "priya")]
+    assert ["accepted already" in one for one in told].count(True) == 1
+    assert await editors.lessons.version() == 2
+
+
+async def test_a_card_whose_paint_was_lost_is_refused_and_drawn_as_things_stand(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    await editors.lessons.change("les-4f2a", lambda now: now.model_copy(update={"state": "refused", "by": f"{TEAM}:U0PRIYA"}))
+    await editors.click("anton", card.ACCEPT)
+    assert (await editors.lesson()).state == "refused"
+    assert "refused already" in str(bot.slack.whispers("anton"))
+    assert "Lesson refused" in editors.messages[0]["text"]
+
+
+async def test_an_old_card_accepts_nothing_that_it_did_not_show(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    await editors.lessons.change("les-4f2a", lambda now: now.model_copy(update={"root_cause": "something else"}))
+    await editors.click("anton", card.ACCEPT)
+    assert (await editors.lesson()).state == "draft"
+    await editors.click("anton", card.ACCEPT)
+    assert (await editors.lesson()).state == "accepted", "the card shows it by now"
+
+
+async def test_a_draft_is_changed_within_its_bounds_and_its_cause_is_of_the_taxonomy(bot: Behind) -> None:
+    editors = await Editors.begin(bot, label="")
+    assert editors.buttons() == [card.EDIT, card.REFUSE]
+    await editors.click("anton", card.EDIT)
+    view = bot.slack.view("anton")
+    assert view
+    missing = await bot.slack.submit("anton", view["id"], {})
+    assert card.LABEL in missing["errors"]
+    assert (
+        await bot.slack.submit(
+            "anton", view["id"], {card.LABEL: OLD, card.CAUSE: "old driver; token ghp_abcdefghijklmnopqrstuvwxyz0123456789"}
+        )
+        == {}
+    )
+    await bot.settled()
+    lesson = await editors.lesson()
+    assert (lesson.state, lesson.label, lesson.edited) == ("draft", OLD, True)
+    assert "ghp_" not in lesson.root_cause
+    await editors.click("anton", card.ACCEPT)
+    assert (await editors.lesson()).state == "accepted"
+
+
+async def test_a_form_that_was_open_while_somebody_accepted_changes_nothing(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    await editors.click("anton", card.EDIT)
+    view = bot.slack.view("anton")
+    assert view
+    await editors.click("priya", card.ACCEPT)
+    answer = await bot.slack.submit("anton", view["id"], {card.LABEL: OLD, card.CAUSE: "mine"})
+    assert "accepted already" in str(answer)
+    assert (await editors.lesson()).label == FELL
+
+
+async def test_a_click_that_cannot_be_stored_settles_nothing_and_says_so(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    bot.server.connected = False
+    await editors.click("anton", card.ACCEPT)
+    bot.server.connected = True
+    assert (await editors.lesson()).state == "draft"
+    assert "could not note" in str(bot.slack.whispers("anton"))

@@ -1,0 +1,94 @@
+"""Lessons in Redis: each change is made to what was read or not at all, everybody notices it, and what was accepted is never crowded out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+
+from bot.slack.lessons.teaching import TeachingBoard
+from bot.store.keys import LESSONS
+from bot.store.lessons import Lessons
+from graph.report import Report
+from kb.history.lessons import Lesson, LessonState
+from tests.support.clock import SetClock
+from tests.support.fakes_desk import BoardOfList
+from tests.support.lessons import DEAD, ECC, a_lesson, closed
+
+
+@pytest.fixture
+async def redis() -> AsyncIterator[Redis]:
+    async with FakeAsyncRedis() as redis:
+        yield redis
+
+
+async def test_a_draft_is_kept_once_and_every_change_is_counted(redis: Redis) -> None:
+    lessons = Lessons(redis)
+    assert await lessons.version() == 0
+    assert [await lessons.offer(a_lesson()) for _ in range(2)] == [True, False]
+    assert await lessons.all() == [a_lesson()]
+    after = await lessons.change("les-4f2a", lambda now: now.model_copy(update={"state": "accepted"}))
+    assert after == await lessons.get("les-4f2a")
+    assert await lessons.version() == 2
+    assert await lessons.change("les-gone", lambda now: now) is None
+    assert (await lessons.change("les-4f2a", lambda now: now), await lessons.version()) == (after, 2)
+
+
+async def test_of_many_at_once_one_settles_it(redis: Redis) -> None:
+    lessons, won = Lessons(redis), []
+    await lessons.offer(a_lesson())
+
+    async def settle(by: str, to: LessonState) -> None:
+        def first(now: Lesson) -> Lesson:
+            if now.state != "draft":
+                raise ValueError(now.by)
+            return now.model_copy(update={"state": to, "by": by})
+
+        try:
+            await lessons.change("les-4f2a", first)
+            won.append(by)
+        except ValueError:
+            pass
+
+    await asyncio.gather(*(settle(f"U{n}", "accepted" if n % 2 else "refused") for n in range(20)))
+    lesson = await lessons.get("les-4f2a")
+    assert lesson
+    assert won == [lesson.by]
+
+
+async def test_what_was_accepted_is_never_crowded_out(redis: Redis) -> None:
+    lessons = Lessons(redis, most=4)
+    for name, state in (("a", "accepted"), ("b", "refused"), ("c", "accepted"), ("d", "draft")):
+        await lessons.offer(a_lesson(name, state=state))
+    assert await lessons.offer(a_lesson("e", state="accepted"))
+    assert await lessons.offer(a_lesson("f", state="accepted"))
+    assert not await lessons.offer(a_lesson("g"))
+    assert [one.id for one in await lessons.all()] == ["a", "c", "e", "f"]
+
+
+async def test_a_row_of_another_version_is_passed_over_and_stays(redis: Redis) -> None:
+    await redis.hset(LESSONS, "les-new", '{"shape": "of tomorrow"}')
+    lessons = Lessons(redis)
+    assert await lessons.all() == []
+    assert await lessons.change("les-new", lambda now: now) is None
+    assert await redis.hexists(LESSONS, "les-new")
+
+
+async def test_a_closed_incident_drafts_one_lesson_however_often_it_is_told(redis: Redis) -> None:
+    lessons, shown, board = Lessons(redis), list[Lesson](), BoardOfList()
+    drafts = {"inc-4f2a": a_lesson()}
+
+    async def show(lesson: Lesson) -> None:
+        shown.append(lesson)
+
+    teaching = TeachingBoard(board, lessons, lambda state, _: drafts[state["id"]], show, SetClock())
+    report = Report(item="i1", outcome="diagnosed")
+    await teaching.report("inc-4f2a", {**closed(), "lifecycle": "open"}, report)
+    assert (shown, await lessons.all()) == ([], [])
+    await teaching.report("inc-4f2a", closed(), report)
+    await lessons.change("les-4f2a", lambda now: now.model_copy(update={"title": "by a person", "edited": True}))
+    drafts["inc-4f2a"] = a_lesson(label=ECC)
+    await teaching.report("inc-4f2a", closed(), report)
+    assert [one.title for one in shown] == [a_lesson().title, "by a person"]
+    assert [one.label for one in await lessons.all()] == [DEAD]

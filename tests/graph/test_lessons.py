@@ -1,0 +1,85 @@
+"""What a closed incident teaches: drafted from what people and cures say it was, naming nobody's hosts, and of nothing where nothing is known."""
+
+from collections.abc import Iterable
+
+from graph.learning.lessons import drafted
+from graph.state import ABSTAIN, NO_FAULT, Incident, Ladder
+from kb.history.lessons import Lesson
+from tests.support.clock import T0
+from tests.support.lessons import DEAD, ECC, MENDED, closed
+
+LEAVES = {DEAD, ECC}
+WHOSE = {"gpu-017": "acme", "gpu-018": "acme", "gpu-019": "beta"}
+
+
+def nobodys(hosts: Iterable[str]) -> frozenset[str]:
+    return frozenset()
+
+
+def theirs(hosts: Iterable[str]) -> frozenset[str]:
+    return frozenset(WHOSE[host] for host in hosts if host in WHOSE)
+
+
+def draft(state: Incident) -> Lesson:
+    lesson = drafted(state, T0, LEAVES, nobodys)
+    assert lesson is not None
+    return lesson
+
+
+def test_it_says_what_was_seen_what_it_was_what_decided_it_and_what_held() -> None:
+    lesson = draft(closed(denied=(ECC,)))
+    assert (lesson.id, lesson.incident, lesson.on, lesson.state) == ("les-4f2a", "inc-4f2a", T0.date(), "draft")
+    assert (lesson.label, lesson.root_cause) == (DEAD, "the riser was loose, reseated")
+    assert (lesson.symptoms, lesson.signatures) == (("hang",), ("Xid 79",))
+    assert (lesson.deciding_check, lesson.resolution, lesson.misled) == ("dmesg", "gpu_reset", (ECC,))
+
+
+def test_what_was_believed_and_was_not_is_what_misled_and_decided_nothing() -> None:
+    lesson = draft(closed(label=ECC))
+    assert (lesson.label, lesson.misled, lesson.deciding_check) == (ECC, (DEAD,), "")
+
+
+def test_it_names_no_host_however_they_were_written() -> None:
+    lesson = draft(closed(words="GPU-017's riser, as on gpu-017."))
+    assert "gpu-01" not in f"{lesson.title}{lesson.description}{lesson.root_cause}".lower()
+    assert "job 4711 hangs on a host" in lesson.title
+
+
+def test_it_keeps_no_secret() -> None:
+    lesson = draft(closed(said="hang; token ghp_abcdefghijklmnopqrstuvwxyz0123456789 was set", words="password=hunter2hunter2"))
+    assert "ghp_" not in lesson.model_dump_json()
+    assert "hunter2" not in lesson.model_dump_json()
+
+
+def test_it_is_of_the_customer_whose_hosts_they_were_and_of_ours_alone_where_they_were_of_several() -> None:
+    own = drafted(closed(), T0, LEAVES, theirs)
+    several = drafted(closed(hosts=("gpu-017", "gpu-019")), T0, LEAVES, theirs)
+    reported = drafted(closed(tenant="beta", hosts=()), T0, LEAVES, nobodys)
+    assert own
+    assert several
+    assert reported
+    assert (own.tenant, own.inside) == ("acme", False)
+    assert (several.tenant, several.inside) == ("", True)
+    assert (reported.tenant, reported.serves("beta"), reported.serves("acme"), reported.serves("")) == ("beta", True, False, False)
+    assert several.serves(None)
+    assert not any(several.serves(one) for one in ("acme", "beta", ""))
+
+
+def test_nothing_is_taught_where_nothing_was_broken_or_nobody_knows() -> None:
+    assert drafted(closed(label=NO_FAULT), T0, LEAVES, nobodys) is None
+    assert drafted(closed(label="", words=""), T0, LEAVES, nobodys) is None
+    assert drafted({**closed(), "lifecycle": "open"}, T0, LEAVES, nobodys) is None
+
+
+def test_a_cause_that_no_leaf_names_is_left_to_people() -> None:
+    assert draft(closed(label=ABSTAIN, words="the cat sat on the switch")).label == ""
+
+
+def test_a_cure_that_was_proved_twice_teaches_without_a_word() -> None:
+    cured: Ladder = MENDED.model_copy(update={"outcome": "cured"})
+    assert draft(closed(label="", words="", ladder=cured)).label == DEAD
+
+
+def test_a_story_without_end_makes_a_short_draft() -> None:
+    lesson = draft(closed(said="gpu-017 " * 50_000, words="x" * 100_000))
+    assert len(lesson.model_dump_json()) < 4000
