@@ -19,7 +19,7 @@ def drafted(state: Incident, now: datetime, leaves: Collection[str], tenants_of:
     rows = IncidentRows(state)
     if rows.lifecycle != "closed" or rows.origin is None:
         return None
-    label, words = turned_out(rows), _words(rows)
+    label, words = _leaf(rows, turned_out(rows)), _words(rows)
     if label == NO_FAULT or not (label in leaves or words):
         return None
     found = [row for row in (rows.report.root_causes if rows.report else ()) if row.label == label]
@@ -51,6 +51,12 @@ def turned_out(rows: IncidentRows) -> str:
     return word or (cured[0] if cured else "")
 
 
+def _leaf(rows: IncidentRows, word: str) -> str:
+    """A branch of the taxonomy that a person named is the only cause that was found below it."""
+    below = {row.label for row in (rows.report.root_causes if rows.report else ()) if word and row.label.startswith(f"{word}.")}
+    return below.pop() if len(below) == 1 else word
+
+
 def _words(rows: IncidentRows) -> str:
     """What a person said that it was."""
     return (rows.ticket.true_cause if rows.ticket else "") or (rows.correction.words if rows.correction else "")
@@ -78,7 +84,7 @@ def _misled(rows: IncidentRows, label: str) -> list[str]:
     """Causes that were reported or denied, and that it was not."""
     reported = [row.label for row in rows.report.root_causes] if rows.report else []
     denied = rows.correction.denied if rows.correction else ()
-    return [one for one in (*reported, *denied) if label and one not in (label, NO_FAULT, ABSTAIN)]
+    return [one for one in (*reported, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")]
 
 
 def _names(texts: Iterable[str]) -> tuple[str, ...]:

@@ -75,6 +75,11 @@ def test_a_cause_that_no_leaf_names_is_left_to_people() -> None:
     assert draft(closed(label=ABSTAIN, words="the cat sat on the switch")).label == ""
 
 
+def test_a_branch_that_a_person_named_is_the_cause_that_was_found_below_it() -> None:
+    lesson = draft(closed(label="GPU.BUS"))
+    assert (lesson.label, lesson.misled, lesson.deciding_check) == (DEAD, (), "dmesg")
+
+
 def test_a_cure_that_was_proved_twice_teaches_without_a_word() -> None:
     cured: Ladder = MENDED.model_copy(update={"outcome": "cured"})
     assert draft(closed(label="", words="", ladder=cured)).label == DEAD
