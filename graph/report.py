@@ -138,6 +138,8 @@ class Report(Stored):
     """Outputs that belong to the reply."""
     pictures: tuple[ShownPicture, ...] = ()
     """Numbers that the reply is about, to be drawn from the incident's facts."""
+    page: bool = False
+    """The incident as a page to keep belongs to the reply."""
     held: tuple[HeldNode, ...] = ()
     """Nodes that an answer offers to ask back."""
     files: tuple[FileRead, ...] = ()

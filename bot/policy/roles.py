@@ -55,7 +55,7 @@ TEACHES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN, PersonRole.KN
 _OF_CUSTOMERS: Final = frozenset(
     {
         *(Intent.NEW_FACTS, Intent.RECHECK, Intent.STILL_BROKEN, Intent.REOPEN, Intent.FIXED, Intent.CLOSE),
-        *(Intent.HAND_OFF, Intent.STATUS, Intent.WHAT_NOW, Intent.SUMMARY, Intent.SAFE_TO, Intent.WHO_IS_ON_IT),
+        *(Intent.HAND_OFF, Intent.STATUS, Intent.WHAT_NOW, Intent.SUMMARY, Intent.REPORT, Intent.SAFE_TO, Intent.WHO_IS_ON_IT),
         *(Intent.EXPLAIN, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.HELP, Intent.META),
     }
 )

@@ -141,6 +141,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         trackers = _trackers(settings, store, thinking.ports, window)
         pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
         writing = incident_pages(world.ports, *pages_of)
+        window.board.writes(writing)
         learning = lesson_line(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
         surface = replace(learning.dressed(trackers.dressed(line.dressed(surface))), telling=told, writing=writing)
         alerts = alert_routes(settings, store, thinking.ports.inventory, surface) if role != "worker" else ()

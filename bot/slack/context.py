@@ -20,6 +20,7 @@ from bot.desk.pulse import Pulse
 from bot.policy import channels as policy
 from bot.policy.channels import Place
 from bot.policy.roles import ACTS, PersonRole, RoleTable, require
+from bot.postmortem.gather import CustomerSide
 from bot.refusal import Refusal
 from bot.slack.pane.pane import Pane
 from bot.slack.people import People
@@ -80,6 +81,8 @@ class Writes(Protocol):
     """Who writes an incident down as a page and puts that into its thread."""
 
     def begin(self, incident: str, place: Origin) -> None: ...
+
+    def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None: ...
 
 
 class Tells(Protocol):

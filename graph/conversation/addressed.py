@@ -67,6 +67,7 @@ AFTER_CLOSING: Final = frozenset(
         Intent.RECHECK,
         Intent.STATUS,
         Intent.SUMMARY,
+        Intent.REPORT,
         Intent.HELP,
         Intent.META,
         Intent.THANKS,

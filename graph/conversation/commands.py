@@ -1,8 +1,11 @@
-"""`hosts …` and `recheck …` with names of groups, which no other words of a language look like, and `narrow it down to …`. Pure."""
+"""The post-incident report by its name, `hosts …` and `recheck …` with names of groups, which no other words of a language look like, and
+`narrow it down to …`. Pure."""
 
 import re
 
+from graph.conversation.customers import plainly
 from graph.conversation.intents import Intent
+from graph.conversation.rules.page import wants_report
 from graph.conversation.said import Said, Vocabulary
 from graph.reading.groups import almost, group_called, hosts_named
 
@@ -15,7 +18,9 @@ _COMMAND = re.compile(
 
 
 def commanded(text: str, names: Vocabulary) -> Said | None:
-    """The command, where it names a group, or almost one; None leaves the text to be read as any other."""
+    """The command, where it asks for the report, or names a group or almost one; None leaves the text to be read as any other."""
+    if len(text) <= LONGEST and wants_report(plainly(text)):
+        return Said(intent=Intent.REPORT, text=text)
     found = _COMMAND.fullmatch(" ".join(text[:LONGEST].split()))
     if found is None:
         return None

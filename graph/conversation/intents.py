@@ -32,6 +32,7 @@ class Intent(StrEnum):
     WAITS = "waits"
     HAND_OFF = "hand_off"
     SUMMARY = "summary"
+    REPORT = "report"
     RECHECK = "recheck"
     NARROW = "narrow"
     WIDEN = "widen"
@@ -85,6 +86,7 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.WAITS:           IntentRow("waiting for the vendor", "note that whoever has the ticket waits for others"),
     Intent.HAND_OFF:        IntentRow("hand off", "make this thread a ticket for a human", "hand_off"),
     Intent.SUMMARY:         IntentRow("summary for my manager", "the incident in a few lines; also “for a ticket”"),
+    Intent.REPORT:          IntentRow("post-incident report", "the incident on one page, with an appendix, as a file"),
     Intent.RECHECK:         IntentRow("recheck [HOSTS]", "look again, or on these hosts or this group only", "recheck"),
     Intent.NARROW:          IntentRow("hosts RANGE", "the hosts that are concerned, as gpu-[017-020] or a group’s name", "reply"),
     Intent.WIDEN:           IntentRow("check gpu-[005-008] too", "look at more hosts", "reply"),

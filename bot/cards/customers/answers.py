@@ -14,7 +14,7 @@ from graph.conversation.news import complains, tells_nothing
 from graph.conversation.said import Said
 from tools.inventory.ranges import fold
 
-Answered = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond"]
+Answered = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond", "report"]
 ANSWERS: Final[Mapping[Intent, Answered]] = {
     Intent.EXPLAIN: "why",
     Intent.WHY_NOT: "why",
@@ -33,6 +33,7 @@ ANSWERS: Final[Mapping[Intent, Answered]] = {
     Intent.SHOW_PICTURE: "inside",
     Intent.HAPPENED_BEFORE: "inside",
     Intent.CHANGED_SINCE: "inside",
+    Intent.REPORT: "report",
     Intent.HELP: "help",
     Intent.META: "help",
 }

@@ -153,6 +153,14 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "en": "Our people read that in their thread. This is how far it is:",
         "de": "Unsere Leute lesen das in ihrem Thread. So weit ist es:",
     },
+    "answer_report": {
+        "en": "What is known for you by now comes here as a file: what we found, your machines, what to change.",
+        "de": "Was bis jetzt für Sie bekannt ist, kommt hier als Datei: was wir fanden, Ihre Maschinen, was zu ändern ist.",
+    },
+    "report_failed": {
+        "en": "The file could not be made just now. Ask once more, or ask for a person.",
+        "de": "Die Datei ließ sich gerade nicht erstellen. Fragen Sie noch einmal, oder nach einem Menschen.",
+    },
     "answer_inside": {
         "en": "What machines print and what happened elsewhere stays with our people. What concerns your job stands in my message above.",
         "de": "Was Maschinen ausgeben und was anderswo geschah, bleibt bei unseren Leuten. Was Ihren Job angeht, steht in meiner Nachricht oben.",

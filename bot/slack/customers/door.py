@@ -4,6 +4,7 @@ Who somebody is comes from the payload's user and their workspace. A button coun
 is never a command: of all intents they have four, and the rest of it is evidence of low trust.
 """
 
+import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any, Final
 from bot.cards.blocks import Card
 from bot.cards.buttons import OldButton
 from bot.cards.customers import inside, living
-from bot.cards.customers.answers import answered
+from bot.cards.customers.answers import Answered, answered
 from bot.cards.customers.phrases import phrase
 from bot.desk.fair import FairPlaces
 from bot.desk.pulse import May
@@ -154,7 +155,7 @@ class CustomerDoor:
             return
         if kind := answered(said, arrival.at, facts=facts, want=want):
             self._quote(origin, incident, arrival)
-            self._beside(arrival, self.cards.answer(incident, said, kind))
+            self._beside(arrival, self._answered(origin, incident, said, kind))
             return
         intent = ASKS.get(said.intent, Intent.NEW_FACTS)
         if intent is Intent.STATUS:
@@ -167,6 +168,16 @@ class CustomerDoor:
         if new:
             self.surface.stored(incident)
             self._say(arrival, living.said(phrase(HEARD[intent], row.language)))
+
+    async def _answered(self, origin: Origin, incident: str, said: Said, kind: Answered) -> None:
+        """In words; and the page that they may have into their thread, where that was asked for: one that is being written comes there already."""
+        await self.cards.answer(incident, said, kind)
+        where = self.cards.theirs(origin)
+        if kind != "report" or self.surface.writing is None or where is None:
+            return
+        side, withdrawn = await self.cards.side(incident)
+        with contextlib.suppress(Refusal):
+            self.surface.writing.begin_theirs(incident, where, side, withdrawn=withdrawn)
 
     async def _still_theirs(self, arrival: Arrival, incident: str) -> Origin | None:
         """The incident's origin; None where the channel is by now somebody else's, who are refused when they call."""

@@ -53,6 +53,7 @@ OF_AN_INCIDENT: Final = frozenset(
         Intent.WAITS,
         Intent.HAND_OFF,
         Intent.SUMMARY,
+        Intent.REPORT,
         Intent.RECHECK,
         Intent.UNDO,
         Intent.CLOSE,

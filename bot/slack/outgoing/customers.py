@@ -19,6 +19,7 @@ from bot.cards.customers.view import CustomerView, Known, customer_view, nothing
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
 from bot.policy.channels import customers_row
+from bot.postmortem.gather import CustomerSide
 from bot.slack.client import SLACK_TROUBLE, SlackClient, post
 from bot.slack.outgoing.living import BeingPainted, no_records, no_state
 from bot.slack.outgoing.posts import KeptMessages, Once, Unsettled
@@ -198,6 +199,12 @@ class CustomerCards:
         reader = reader_of(self.inventory, self.words, origin, self.language(origin), self.known, ())
         asked = before.sought(IncidentRows({**state, "id": incident}), origin, reader)
         return before.lines((await self._recall(asked)).found, origin, reader)
+
+    async def side(self, incident: str) -> tuple[CustomerSide, bool]:
+        """What a page for the customer is made with, and whether they took their report back."""
+        languages = {channel: row.language for channel, row in self.bound.items()}
+        withdrawn = bool(await self.kept.cards.get(incident, TAKEN_BACK))
+        return CustomerSide(self.inventory, self.words, languages, self.known), withdrawn
 
     async def withdraw(self, incident: str) -> None:
         """The customer needs it no more; our side decides what that means."""

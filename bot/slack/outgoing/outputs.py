@@ -1,6 +1,7 @@
 """Outputs that somebody asked for as files, and pictures with their rows as text, put into the thread beside the answer. Each goes there once."""
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Sequence
 
@@ -10,7 +11,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.cards.text import clip
 from bot.pictures.drawing import Drawing
 from bot.postmortem.drawings import DrawnFrom, FactsGone
+from bot.refusal import Refusal
 from bot.slack.client import SLACK_TROUBLE
+from bot.slack.outgoing.pages import IncidentPages
 from bot.slack.outgoing.posts import PostedCards
 from graph.report import Report, ShownPicture
 from graph.rows import IncidentRows
@@ -27,9 +30,11 @@ TOLD_BY = frozenset({"ran", "proved", "failed", "handed over"})
 class Outputs:
     """The answer stands without its files, so Slack's refusal is written down and no more."""
 
-    def __init__(self, client: AsyncWebClient, cards: PostedCards, evidence: EvidenceStore, drawn_from: DrawnFrom) -> None:
+    def __init__(
+        self, client: AsyncWebClient, cards: PostedCards, evidence: EvidenceStore, drawn_from: DrawnFrom, pages: IncidentPages | None = None
+    ) -> None:
         self._client, self._cards, self._evidence = client, cards, evidence
-        self.drawn_from = drawn_from
+        self.drawn_from, self.pages = drawn_from, pages
         self._drawing = asyncio.Lock()
 
     async def share(self, origin: Origin, incident: str, report: Report, state: Incident) -> None:
@@ -41,6 +46,10 @@ class Outputs:
         for number, wanted in enumerate(report.pictures):
             mark = f"picture:{report.item}:{number}" if wanted.asked else _mark(wanted, report)
             await self._picture(origin, incident, wanted, IncidentRows(state), mark)
+        if report.page and self.pages is not None and not await self._cards.claim(incident, f"page:{report.item}"):
+            with contextlib.suppress(Refusal):  # it is being written already, and comes here
+                asked = IncidentRows(state).item.user if state.get("item") else origin.user
+                self.pages.begin(incident, origin.model_copy(update={"user": asked}))
 
     async def ended(self, origin: Origin, incident: str, state: Incident) -> None:
         """The timeline of an incident in which something was done, once, when it is closed."""
@@ -83,7 +92,7 @@ class Outputs:
 
 def anything_to_show(report: Report, state: Incident) -> bool:
     """Whether a report has files or pictures at all: only then Slack is asked who would see them."""
-    return bool(report.shown or report.pictures) or _worth_a_timeline(IncidentRows(state))
+    return bool(report.shown or report.pictures or report.page) or _worth_a_timeline(IncidentRows(state))
 
 
 def _worth_a_timeline(rows: IncidentRows) -> bool:

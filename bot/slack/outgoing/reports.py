@@ -23,6 +23,7 @@ from bot.slack.outgoing.elsewhere import UNBOUND, links
 from bot.slack.outgoing.living import REPORT, no_state
 from bot.slack.outgoing.outputs import Outputs, anything_to_show
 from bot.slack.outgoing.owed import OwedEdits
+from bot.slack.outgoing.pages import IncidentPages
 from bot.slack.outgoing.posts import POSTING, Once, OriginOf, PostedCards
 from bot.slack.outgoing.progress import ProgressCards
 from bot.slack.people import People
@@ -82,6 +83,10 @@ class SlackBoard:
     def draws(self, drawn_from: DrawnFrom) -> None:
         """From what pictures are drawn; without it from what is stored with the incident alone."""
         self._outputs_of.drawn_from = drawn_from
+
+    def writes(self, pages: IncidentPages) -> None:
+        """Who writes an incident down when somebody asks for that in its thread."""
+        self._outputs_of.pages = pages
 
     async def progress(self, p: Progress) -> None:
         """News for the living card."""

@@ -35,7 +35,16 @@ def answering(case: Case, reply: str, outcome: Outcome | None = None) -> Report:
     last = case.report or Report(item=case.item.id, outcome="abstained")
     said = {"item": case.item.id, "reply": reply, "outcome": outcome or last.outcome}
     return last.model_copy(
-        update={**said, "unknown_hosts": (), "unknown_job": "", "why_nowhere": "", "shown": (), "pictures": (), "threads": ()}
+        update={
+            **said,
+            "unknown_hosts": (),
+            "unknown_job": "",
+            "why_nowhere": "",
+            "shown": (),
+            "pictures": (),
+            "page": False,
+            "threads": (),
+        }
     )
 
 

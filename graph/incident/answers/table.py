@@ -34,6 +34,7 @@ BY_INTENT: Final[Mapping[Intent, Handler]] = {
     Intent.ASSIGN: people.assign,
     Intent.WAITS: people.waits,
     Intent.SUMMARY: tellings.summary,
+    Intent.REPORT: tellings.report,
     Intent.RUN_CHECK: wishes.run_check,
     Intent.WISH_REMEDY: wishes.wish_remedy,
     Intent.UNDO: wishes.undo,

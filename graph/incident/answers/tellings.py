@@ -1,5 +1,7 @@
 """The incident told to somebody else, and RackMedic told to whoever asks: summaries, help, what it is and sees, and courtesy. Pure."""
 
+from dataclasses import replace
+
 from graph.conversation.intents import INTENTS, Intent
 from graph.incident.answers.known import Asked, ago, offer, quoted, read_at, say, sure, where
 from graph.incident.answers.people import brief, owner_of, waiting_for
@@ -20,6 +22,12 @@ HELPFUL = (
 async def summary(asked: Asked) -> Concluded:
     """For a manager five lines without jargon, for a ticket structured; where nobody says for whom, the first."""
     return _for_ticket(asked) if asked.said.audience == "ticket" else _for_manager(asked)
+
+
+async def report(asked: Asked) -> Concluded:
+    """The incident as a page to keep; whoever shows this answer writes it."""
+    told = say(asked, ["The post-incident report: first the page, then its appendix, as a file."])
+    return replace(told, report=told.report.model_copy(update={"page": True}))
 
 
 def _for_manager(asked: Asked) -> Concluded:

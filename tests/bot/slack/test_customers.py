@@ -12,6 +12,7 @@ from bot.cards.buttons import OldButton, carry
 from bot.cards.customers import inside, living
 from bot.cards.customers.view import CustomerView
 from bot.policy.channels import NotAllowed, customers_channels
+from bot.postmortem.gather import CustomerSide
 from bot.slack.context import Surface
 from bot.slack.customers.door import CustomerDoor
 from bot.slack.customers.telling import Telling
@@ -432,6 +433,31 @@ async def test_without_an_internal_channel_nothing_is_taken() -> None:
         await bot.settled()
         assert await bot.items() == []
         assert any("do not answer in this channel at the moment" in text for text in bot.texts(ACME))
+
+
+class WritesDown:
+    """Who writes incidents down, as far as they were asked to."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, str, str]] = []
+
+    def begin(self, incident: str, place: Origin) -> None:
+        self.begun.append((incident, place.channel, "everything"))
+
+    def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None:
+        self.begun.append((incident, place.channel, customer.languages[place.channel]))
+
+
+async def test_a_customer_who_asks_for_the_report_gets_the_page_that_they_may_have() -> None:
+    writes = WritesDown()
+    async with slack_side(lambda surface, redis: replace(dress(surface, redis), writing=writes), door_of=door_of) as bot:
+        incident, ts = await reported(bot)
+        await begun(bot, incident)
+        await bot.slack.say("carla", ACME, "den Bericht als PDF, bitte", ts)
+        await bot.settled()
+        assert writes.begun == [(incident, ACME, "de")]
+        assert any("kommt hier als Datei" in text for text in bot.texts(ACME))
+        assert [item.kind for item in await bot.items()] == ["mention"], "nothing is looked at for it"
 
 
 def healthy(incident: str) -> Incident:

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from bot.cards.incidents import close_modal, diagnosis, more, question, ticket
 from bot.cards.incidents.handoff import handoff
 from bot.policy.channels import bindings
+from bot.postmortem.gather import CustomerSide
 from bot.slack.client import post
 from bot.slack.context import Surface
 from bot.slack.incoming.messages import hear
@@ -652,6 +653,9 @@ class Writing:
 
     def begin(self, incident: str, place: Origin) -> None:
         self.begun.append((incident, place.channel, place.user))
+
+    def begin_theirs(self, incident: str, place: Origin, customer: CustomerSide, *, withdrawn: bool) -> None:
+        raise AssertionError("that is asked for in a customer's thread")
 
 
 async def test_an_incident_is_written_down_into_its_own_thread_for_who_may_press() -> None:

@@ -4,15 +4,21 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from fakeredis import FakeAsyncRedis
 
-from bot.postmortem.gather import IncidentSources
+from bot.postmortem.drawings import DrawnFrom
+from bot.postmortem.gather import CustomerSide, IncidentSources, called_by_id
 from bot.refusal import Refusal
 from bot.slack.client import slack_client
+from bot.slack.outgoing.outputs import Outputs, anything_to_show
 from bot.slack.outgoing.pages import IncidentPages
+from bot.slack.outgoing.posts import PostedCards
 from bot.tasks import Background
 from deploy.sandbox.slack import SlackSandbox
+from graph.report import Report
 from graph.state import Origin
 from tests.bot.postmortem.samples import one_host
+from tests.bot.postmortem.test_customers import SITE, WORDS
 from tests.support.fakes_bot import OPS, TEAM
 
 ANTON = "U0ANTON"
@@ -51,6 +57,27 @@ async def test_the_page_comes_as_a_file_into_the_thread(desk: Desk) -> None:
     desk.pages.begin("inc-1", desk.place)
     await desk.tasks.idle()
     assert len(desk.files()) == 2, "the incident went on, and may be written down again"
+
+
+async def test_whoever_asks_for_it_in_words_gets_it_once(desk: Desk) -> None:
+    kept = await one_host()
+    client = slack_client(desk.slack.bot_token, desk.slack.api_url, tries=1)
+    outputs = Outputs(client, PostedCards(FakeAsyncRedis()), kept.evidence, DrawnFrom(kept.evidence, called_by_id), desk.pages)
+    answered = Report(item="said-1", outcome="diagnosed", page=True)
+    assert anything_to_show(answered, kept.state)
+    for _ in range(2):  # the turn is told again
+        await outputs.share(desk.place, "inc-1", answered, kept.state)
+        await desk.tasks.idle()
+    assert desk.files() == ["inc-1-report.pdf"]
+
+
+async def test_a_customers_trouble_is_told_in_their_words_and_names_no_command(desk: Desk) -> None:
+    side = CustomerSide(SITE, WORDS, {OPS: "de"})
+    desk.pages.begin_theirs("inc-1", desk.place, side, withdrawn=False)  # reported by no customer
+    await desk.tasks.idle()
+    assert "ließ sich gerade nicht erstellen" in desk.told()
+    assert "rackmedic" not in desk.told().partition("ließ")[2]
+    assert desk.files() == []
 
 
 async def test_an_incident_that_nobody_knows_is_told_to_who_pressed(desk: Desk) -> None:
