@@ -1,5 +1,8 @@
 """The commands that show what RackMedic knows: its catalogues."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from bot.terminal.edge import answer
@@ -36,3 +39,76 @@ def taxonomy(config: Config = None, json: Json = False) -> None:
     from bot.terminal.catalogues import show, taxonomy_rows
 
     show("Taxonomy", taxonomy_rows(answer(lambda: site_taxonomy(kb_dir))), json)
+
+
+kb = typer.Typer(help="What is known of past incidents: search it, show it, count it, check a folder of your own.", no_args_is_help=True)
+commands.add_typer(kb, name="kb", rich_help_panel=PANEL)
+Reported = Annotated[str, typer.Argument(metavar="TEXT", help="What somebody reported, or a few words.")]
+Named = Annotated[str, typer.Argument(metavar="ID", help="As search and list name it: a label, an incident, a page.")]
+Most = Annotated[int, typer.Option("--most", "-n", min=1, max=100, help="How many.")]
+
+
+@kb.command()
+def search(
+    text: Reported,
+    most: Most = 5,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Past incidents and pages that a text is like, best first. Exit 1 where nothing is like it."""
+    settings = settings_of(config)
+    from bot.terminal import knowledge
+
+    raise typer.Exit(answer(lambda: knowledge.search(settings, text, most, as_json=json)))
+
+
+@kb.command()
+def show(
+    name: Named,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """One thing that is known, whole, with its source."""
+    settings = settings_of(config)
+    from bot.terminal import knowledge
+
+    raise typer.Exit(answer(lambda: knowledge.show(settings, name, as_json=json)))
+
+
+@kb.command("list")
+def list_all(
+    kind: Annotated[str, typer.Option("--kind", metavar="leaf|incident|page", help="Of one kind.")] = "",
+    label: Annotated[str, typer.Option("--label", metavar="LABEL", help="Below a label or a branch, as GPU.BUS.")] = "",
+    own: Annotated[bool, typer.Option("--own", help="The site's own alone.")] = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Everything that is known, a line each."""
+    settings = settings_of(config)
+    from bot.terminal import knowledge
+
+    raise typer.Exit(answer(lambda: knowledge.list_all(settings, kind, label, ours=own, as_json=json)))
+
+
+@kb.command()
+def stats(config: Config = None, json: Json = False) -> None:
+    """How much is known of what, and of which leaves no past incident tells."""
+    settings = settings_of(config)
+    from bot.terminal import knowledge
+
+    raise typer.Exit(answer(lambda: knowledge.stats(settings, as_json=json)))
+
+
+@kb.command()
+def lint(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A folder with taxonomy/, checks/, incidents/, pages/ or sku/; default: the setting.")
+    ] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Everything that is wrong with a folder of knowledge, each with its file and line. Exit 1 where anything is."""
+    settings = settings_of(config)
+    from bot.terminal import knowledge
+
+    raise typer.Exit(answer(lambda: knowledge.lint(settings, folder, as_json=json)))

@@ -8,6 +8,8 @@ from pathlib import Path
 from bot.policy.file import BadPolicy, SitePolicy, load_policy
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
+from kb.history.incidents import BadSeeds, PastIncident, load_seeds
+from kb.history.pages import BadPages, SitePage, load_pages
 from kb.scan import lines_in
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
@@ -44,6 +46,25 @@ def site_taxonomy(kb_dir: Path | None) -> Taxonomy:
         return load_taxonomy(*site_folder(kb_dir, "taxonomy"))
     except BadTaxonomy as why:
         raise BadSite("the taxonomy", why.problems) from why
+
+
+def site_incidents(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tuple[PastIncident, ...]:
+    """Past incidents that came with us, then the site's own; of the same id the site's counts. `taxonomy`: what their labels are held against.
+    Raises BadSite."""
+    labels = taxonomy.leaves.keys() if taxonomy else None
+    try:
+        own = [one for folder in site_folder(kb_dir, "incidents") for one in load_seeds(folder, labels)]
+    except BadSeeds as why:
+        raise BadSite("the past incidents", why.problems) from why
+    return tuple({one.id: one for one in (*load_seeds(), *own)}.values())
+
+
+def site_pages(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -> tuple[SitePage, ...]:
+    """The site's pages. Raises BadSite."""
+    try:
+        return tuple(page for folder in site_folder(kb_dir, "pages") for page in load_pages(folder, taxonomy.leaves if taxonomy else None))
+    except BadPages as why:
+        raise BadSite("the pages", why.problems) from why
 
 
 def site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from bot.policy.file import SitePolicy
 from bot.refusal import Refusal
 from bot.run.reader import ReaderApart
-from bot.run.site import site_checks, site_policy, site_skus, site_taxonomy
+from bot.run.site import site_checks, site_incidents, site_policy, site_skus, site_taxonomy
 from bot.settings import PREFIX, Settings
 from graph.ports import Ports, Waits
-from kb.history.incidents import load_seeds
 from kb.history.index import History
+from kb.taxonomy.labels import Taxonomy
 from tools.apart import Apart
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
@@ -72,11 +72,12 @@ async def open_world(
     apart = Apart()
     evidence: EvidenceStore = DirectoryEvidence(settings.evidence_dir, apart=apart) if lasting else MemoryEvidence()
     reach, looks = (transport, transport) if transport else _reach(settings, fleet_rows, front)
-    model, history, jobs = _model(settings, book), _history(settings), SlurmJobs(reach, fleet_rows)
+    taxonomy = site_taxonomy(settings.kb_dir)
+    model, history, jobs = _model(settings, book), _history(settings, taxonomy), SlurmJobs(reach, fleet_rows)
     ports = Ports(
         fleet=Fleet(reach, fleet_rows, site_checks(settings), evidence, clock, skus, holds=holds, lanes=settings.ssh_sessions, looks=looks),
         inventory=fleet_rows,
-        taxonomy=site_taxonomy(settings.kb_dir),
+        taxonomy=taxonomy,
         history=history,
         evidence=evidence,
         clock=clock,
@@ -128,8 +129,8 @@ def _reach(settings: Settings, inventory: Inventory, front: bool) -> tuple[Trans
     return ssh, SshLooks(ssh)
 
 
-def _history(settings: Settings) -> History:
-    return History(load_seeds(), url=settings.qdrant_url)
+def _history(settings: Settings, taxonomy: Taxonomy) -> History:
+    return History(site_incidents(settings.kb_dir, taxonomy), url=settings.qdrant_url)
 
 
 def _model(settings: Settings, book: "SpendBook | None") -> "Model | None":

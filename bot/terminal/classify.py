@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from rich.table import Table
 from rich.text import Text
 
-from bot.run.site import site_checks, site_taxonomy
+from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import Settings
 from bot.terminal.paper import paper
 from graph.reading.classify import classify
-from kb.history.incidents import load_seeds
 from kb.history.likeness import Nearest
 from kb.redact import redact
 
@@ -18,7 +17,7 @@ from kb.redact import redact
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
     """Print `{schema, labels}` or a table. Raises Refusal where the site's own files cannot be used."""
     taxonomy = site_taxonomy(settings.kb_dir)
-    nearest = Nearest.of(taxonomy, load_seeds())
+    nearest = Nearest.of(taxonomy, site_incidents(settings.kb_dir, taxonomy))
     ranked = classify(redact(text), taxonomy, nearest, site_checks(settings), datetime.now(UTC))[:most]
     if as_json:
         print(json.dumps({"schema": 1, "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked]}))

@@ -1,0 +1,208 @@
+"""`rackmedic kb …`: what is known, searched, shown, counted and checked. Reads files alone, no host, no store and no model."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from bot.refusal import Refusal
+from bot.run.site import BadSite, site_checks, site_incidents, site_pages, site_skus, site_taxonomy
+from bot.settings import Settings
+from bot.terminal.paper import paper
+from kb.history.bm25 import Corpus
+from kb.redact import redact
+from kb.taxonomy.labels import Taxonomy
+
+Kind = Literal["leaf", "incident", "page"]
+KINDS: Final[tuple[Kind, ...]] = ("leaf", "incident", "page")
+TWICE_AS_TELLING: Final = 2
+"""How often a title counts beside the text below it."""
+NEXT_TO_NOTHING: Final = 0.05
+"""Likeness under which two texts share no more than common words: then nothing is claimed to be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeRow:
+    """One thing that is known, whatever it is."""
+
+    id: str
+    kind: Kind
+    label: str
+    title: str
+    text: str
+    source: str
+    ours: bool = False
+    """The site's own, not what came with RackMedic."""
+
+
+def everything(settings: Settings) -> tuple[KnowledgeRow, ...]:
+    """Leaves, past incidents and pages. Raises BadSite for files of the site that cannot be used."""
+    taxonomy, built_in = site_taxonomy(settings.kb_dir), frozenset(site_taxonomy(None).leaves)
+    seeds = {one.id for one in site_incidents(None)}
+    leaves = [
+        KnowledgeRow(leaf.label, "leaf", leaf.label, leaf.title, leaf.description, " ".join(leaf.sources), leaf.label not in built_in)
+        for leaf in taxonomy.leaves.values()
+    ]
+    incidents = [
+        KnowledgeRow(
+            one.id,
+            "incident",
+            one.label,
+            one.title,
+            _told(one.description, one.root_cause, one.resolution),
+            one.source_url,
+            one.id not in seeds,
+        )
+        for one in site_incidents(settings.kb_dir, taxonomy)
+    ]
+    pages = [
+        KnowledgeRow(page.id, "page", " ".join(page.labels), page.title, page.text, page.source, True)
+        for page in site_pages(settings.kb_dir, taxonomy)
+    ]
+    return (*leaves, *incidents, *pages)
+
+
+def search(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
+    """Past incidents and pages that a text is like, best first. Exit 1 where nothing is."""
+    found = ranked(everything(settings), redact(text), most)
+    if as_json:
+        items = [
+            {key: getattr(one, key) for key in ("id", "kind", "label", "title")} | {"score": score, "source": one.source}
+            for one, score in found
+        ]
+        print(json.dumps({"schema": 1, "items": items}))
+    elif found:
+        table = Table("", header_style="bold", box=None)
+        for name in ("id", "label", "what"):
+            table.add_column(name, no_wrap=name != "what", overflow="fold")
+        for one, score in found:
+            table.add_row(f"{score:.0%}", one.id, one.label, Text(one.title))
+        paper(whole=True).print(table)
+    else:
+        paper().print(Text("Nothing is known that is like it."))
+    return 0 if found else 1
+
+
+def ranked(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
+    """Incidents and pages with how much they are alike, 0 to 1. Pure."""
+    rows = {f"{one.kind} {one.id}": one for one in known if one.kind != "leaf"}
+    texts = {name: " ".join((*[one.title] * TWICE_AS_TELLING, one.text)) for name, one in rows.items()}
+    corpus = Corpus.of(texts)
+    best = [(name, round(corpus.likeness(text, texts[name]), 4)) for name in corpus.scores(text)]
+    best.sort(key=lambda row: (-row[1], row[0]))
+    return [(rows[name], score) for name, score in best[:most] if score >= NEXT_TO_NOTHING]
+
+
+def show(settings: Settings, name: str, *, as_json: bool) -> int:
+    """One of them, whole. Raises Refusal for what is not known."""
+    found = [one for one in everything(settings) if one.id == name]
+    if not found:
+        like = get_close_matches(name, [one.id for one in everything(settings)], n=3)
+        raise Refusal(f"nothing is known as {name}" + (f"; near it: {', '.join(like)}" if like else ""), 2)
+    if as_json:
+        print(json.dumps({"schema": 1, "items": [asdict(one) for one in found]}))
+        return 0
+    console = paper(whole=True)
+    for one in found:
+        console.print(
+            Text.assemble((one.title, "bold"), f"\n{one.kind} {one.id}", f" · {one.label}" if one.label not in ("", one.id) else "")
+        )
+        console.print(Text(one.text))
+        if one.source:
+            console.print(Text(one.source, style="dim"))
+    return 0
+
+
+def list_all(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
+    """A line each; of one kind, below one label, or the site's own alone."""
+    if kind and kind not in KINDS:
+        raise Refusal(f"--kind {kind} is none of {', '.join(KINDS)}", 2)
+    rows = [
+        one
+        for one in everything(settings)
+        if (not kind or one.kind == kind) and f"{one.label}.".startswith(f"{label}." if label else "") and (one.ours or not ours)
+    ]
+    if as_json:
+        print(json.dumps({"schema": 1, "items": [{key: value for key, value in asdict(one).items() if key != "text"} for one in rows]}))
+        return 0
+    console = paper(whole=True)
+    for one in rows:
+        console.print(Text.assemble((f"{one.kind:<9}", "dim"), f"{one.id}  ", (one.title, "bold")))
+    return 0
+
+
+def stats(settings: Settings, *, as_json: bool) -> int:
+    """How much is known of what, and which leaves no past incident tells of."""
+    known, taxonomy = everything(settings), site_taxonomy(settings.kb_dir)
+    counted = Counter(one.kind for one in known)
+    told = Counter(one.label for one in known if one.kind == "incident")
+    by_category = Counter(label.partition(".")[0] for label in taxonomy.leaves)
+    untold = sorted(label for label in taxonomy.leaves if label not in told)
+    whole: dict[str, Any] = {
+        **{f"{kind}s" if kind != "leaf" else "leaves": counted[kind] for kind in KINDS},
+        "own": sum(one.ours for one in known),
+        "leaves_by_category": dict(by_category),
+        "leaves_without_an_incident": untold,
+    }
+    if as_json:
+        print(json.dumps({"schema": 1, **whole}))
+        return 0
+    console = paper(whole=True)
+    console.print(
+        f"{counted['leaf']} leaves, {counted['incident']} past incidents, {counted['page']} pages; {whole['own']} of them this site's own"
+    )
+    for category, count in by_category.most_common():
+        incidents = sum(times for label, times in told.items() if label.startswith(f"{category}."))
+        console.print(f"  {category:<16} {count:>3} leaves  {incidents:>3} incidents")
+    console.print(Text(f"Leaves that no past incident tells of ({len(untold)}): {', '.join(untold) or 'none'}"))
+    return 0
+
+
+def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
+    """Everything that is wrong with a folder of knowledge, each with its file and line. Exit 1 where anything is."""
+    at = folder or settings.kb_dir
+    if at is None:
+        raise Refusal("name a folder, or set RACKMEDIC_KB_DIR: there is nothing to check", 2)
+    if not at.is_dir():
+        raise Refusal(f"{at} is no folder", 2)
+    problems, parts = _problems(settings.model_copy(update={"kb_dir": at})), [part for part in PARTS if (at / part).is_dir()]
+    if as_json:
+        print(json.dumps({"schema": 1, "folder": str(at), "parts": parts, "problems": problems}))
+    else:
+        paper(whole=True).print(Text("\n".join(problems) if problems else f"{at}: {', '.join(parts) or 'nothing'} can be used"))
+    return 1 if problems else 0
+
+
+PARTS: Final = ("taxonomy", "checks", "incidents", "pages", "sku")
+
+
+def _problems(settings: Settings) -> list[str]:
+    """Of every part, although an earlier one is refused; labels are held against the taxonomy where that can be read."""
+    found: list[str] = []
+    taxonomy: Taxonomy | None = None
+    try:
+        taxonomy = site_taxonomy(settings.kb_dir)
+    except BadSite as why:
+        found += why.problems
+    for read in (
+        lambda: site_checks(settings),
+        lambda: site_incidents(settings.kb_dir, taxonomy),
+        lambda: site_pages(settings.kb_dir, taxonomy),
+        lambda: site_skus(settings.kb_dir),
+    ):
+        try:
+            read()
+        except BadSite as why:
+            found += why.problems
+    return found
+
+
+def _told(*parts: str) -> str:
+    said: Sequence[str] = [part.strip() for part in parts if part.strip()]
+    return "\n".join(said)
