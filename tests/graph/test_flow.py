@@ -14,7 +14,7 @@ from graph.memory.checkpoint import RedisSaver
 from graph.model.reasoner import Judgement, Ranking
 from graph.ports import Awaited, Progress
 from graph.report import Report
-from graph.state import GRAPH_VERSION, Attachment, Incident, Item, Origin
+from graph.state import GRAPH_VERSION, Attachment, Incident, Item, ItemKind, Origin
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
     DESYNC,
@@ -367,7 +367,8 @@ async def test_a_ticket_waits_for_others_once_and_goes_on_with_who_had_it() -> N
     desk = Desk(world(LOST_ON_N2))
     await desk.turn(item("n2 is broken"))
     said = []
-    for n, (kind, user) in enumerate((("wait", "U1"), ("wait", "U2"), ("take", "U1"), ("wait", "U2"), ("take", "U2"))):
+    steps: list[tuple[ItemKind, str]] = [("wait", "U1"), ("wait", "U2"), ("take", "U1"), ("wait", "U2"), ("take", "U2")]
+    for n, (kind, user) in enumerate(steps):
         said.append((await desk.turn(item("", kind, id=f"{kind}-{n}").model_copy(update={"user": user}))).reply)
     assert said == [WAITING, "", "U1 goes on with it.", WAITING, "Taken over by U2 from U1."]
     state = await desk.state()
