@@ -24,7 +24,8 @@ def _beside(content: bytes) -> Iterator[str]:
     reader = PdfReader(io.BytesIO(content))
     yield from (str(row) for row in (reader.metadata or {}).values())
     yield from _titles(reader.outline)
-    for number in range(1, int(reader.trailer["/Size"])):
+    size: Any = reader.trailer["/Size"]
+    for number in range(1, int(size)):
         row = reader.get_object(number)
         if isinstance(row, dict) and "/Alt" in row:
             yield str(row["/Alt"])
