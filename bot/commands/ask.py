@@ -49,6 +49,9 @@ def chat(
     attach: Attach = None,
     sandbox: Sandbox = None,
     by: Annotated[str, typer.Option("--as", metavar="NAME", help="Under which name you speak; it proves nothing.")] = "you",
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Where outputs, pictures and the report are written; printed without.")
+    ] = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -65,7 +68,7 @@ def chat(
     settings = settings_of(config)
     from bot.terminal.chat import chat as talk
 
-    run(lambda: talk(settings, request, by, as_json=json))
+    run(lambda: talk(settings, request, by, as_json=json, save=save))
 
 
 def _what_is_wrong() -> str:

@@ -91,7 +91,7 @@ def fixes(ladders: Sequence[Ladder], of: IncidentMaterial) -> list[PagePart]:
     alike: dict[tuple[str, str], set[str]] = {}
     for row in ladders:
         said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
-        alike.setdefault((shown.title(row.label, of.titles), said), set()).add(row.target)
+        alike.setdefault((shown.title(row.label, of.titles), said), set()).update(row.target.split(","))
     rows = [(f"{title} on {fold(hosts)}", said) for (title, said), hosts in list(alike.items())[:LADDERS]]
     return [PageTable(("Fix", "Where it stands"), rows)] if rows else []
 

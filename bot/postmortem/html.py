@@ -23,6 +23,7 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; color: var(--mark); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; margin: .4rem 0; }
 th, td { text-align: start; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); min-width: 5.5rem; }
+td:last-child { overflow-wrap: anywhere; min-width: 9rem; }
 thead th { background: var(--soft); font-size: .85rem; }
 tbody th { width: 11rem; color: var(--quiet); font-weight: 600; }
 pre { margin: .4rem 0; padding: .6rem .8rem; background: var(--soft); border-inline-start: 3px solid var(--line);

@@ -15,7 +15,7 @@ from graph.reading import counts
 from graph.report import Report
 from graph.state import Hypothesis
 from tools.inventory.ranges import fold
-from tools.ledger.record import Record
+from tools.ledger.record import Record, targets_of
 from tools.ledger.states import State
 
 CAUSES, LINES, DOUBTS, ACTIONS, HELD, LEFT = 2, 3, 3, 5, 4, 4
@@ -24,13 +24,14 @@ MOST_CAUSES, MOST_ACTIONS, MOST_HELD = 8, 40, 60
 """And in the appendix; the rest is counted."""
 CELL, REPORTED = 160, 240
 """Characters of a cell and of what was reported, on the first page."""
+TAKE = "Take the ticket."
 WAITS = "Waits for a decision"
 """Where a card asks whether to approve it, a page tells that nobody has said."""
 OUTCOMES = {
     "diagnosed": "a fault was found",
     "no_fault": "nothing wrong was found",
     "abstained": "no cause was proven",
-    "handed_off": "left to people",
+    "handed_off": "no cause was proven; left to people",
 }
 
 
@@ -44,7 +45,7 @@ def page_for_operators(of: IncidentMaterial) -> Page:
         PageSection("Root cause", _causes(of, report)),
         PageSection("What was tried", _at_most(tried, ACTIONS)),
         PageSection("Still held", _at_most(still, HELD)),
-        PageSection("Left to people", [BulletList(_left(report)[:LEFT])] if _left(report) else []),
+        PageSection("Left to people", [BulletList(_left(of)[:LEFT])] if _left(of) else []),
         PageSection("Timeline in short" if line.whole else "Timeline", line.short),
     )
     text = of.rows.brief.text.strip()
@@ -58,13 +59,13 @@ def page_for_operators(of: IncidentMaterial) -> Page:
         ("Commands that ran", [QuotedLines(ran)] if (ran := list(appendix.commands(of.records or ()))) else []),
         ("Fixes", appendix.fixes(of.rows.ladders, of)),
         ("All that is held", still if len(_rows(still)) > HELD else []),
-        ("All that is left to people", [BulletList(_left(report))] if len(_left(report)) > LEFT else []),
+        ("All that is left to people", [BulletList(_left(of))] if len(_left(of)) > LEFT else []),
         ("Pictures", of.figures),
         ("Ruled out", appendix.ruled_out(of, report)),
         ("Not decided", appendix.undecided(of)),
         ("Could not look", appendix.could_not_look(report)),
     )
-    headline = (report.headline if report else "") or "Not diagnosed yet"
+    headline = (report.headline if report else "").partition(";")[0].strip(" .") or "Not diagnosed yet"
     sections = (*first, *(PageSection(title, parts, appendix=True) for title, parts in beyond))
     return Page(of.rows.id, "operators", f"Incident {of.rows.id}: {headline}", _lead(of), of.made, sections, _notes(of))
 
@@ -157,7 +158,8 @@ def _cost(of: IncidentMaterial) -> str:
 def _causes(of: IncidentMaterial, report: Report | None) -> list[PagePart]:
     found = report.root_causes if report else ()
     if report is None or not found:
-        return [Paragraph(_nothing(report), strong=True), *appendix.undecided(of, DOUBTS)]
+        said = [Paragraph(report.headline)] if report and report.headline else []
+        return [Paragraph(_nothing(report), strong=True), *said, *appendix.undecided(of, DOUBTS)]
     parts = [part for cause in found[:CAUSES] for part in _cause(of, cause)]
     rest = len(found) - CAUSES
     return [*parts, *([Paragraph(f"… and {rest} more, in the appendix.")] if rest > 0 else [])]
@@ -203,7 +205,7 @@ def _action(alike: Sequence[Record], decided: str) -> tuple[str, str, str, str]:
     first = alike[0]
     stands = WAITS if first.state is State.PENDING else words.state_of(first)[1].removesuffix(":")
     came = ". ".join(filter(None, (stands, _exit(first), words.proved(first))))
-    where = words.folded(sorted({row.action.target for row in alike}))
+    where = words.folded(sorted({host for row in alike for host in targets_of(row.action)}))
     return words.does_each([row.action for row in alike]), where, came, decided
 
 
@@ -235,9 +237,13 @@ def _held(of: IncidentMaterial) -> list[PagePart]:
     return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]
 
 
-def _left(report: Report | None) -> list[str]:
-    rows = [report.next_step, *report.by_hand, *report.questions] if report else []
-    return list(dict.fromkeys(row for row in rows if row))
+def _left(of: IncidentMaterial) -> list[str]:
+    """What is still to do: no step that was taken, and no ticket that somebody has."""
+    report, ticket = of.rows.report, of.rows.ticket
+    over = of.rows.lifecycle in ("watching", "closed")
+    rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []
+    done = {TAKE} if ticket and ticket.taken_by else set[str]()
+    return list(dict.fromkeys(row for row in rows if row and row not in done))
 
 
 def _notes(of: IncidentMaterial) -> list[str]:

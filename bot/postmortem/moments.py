@@ -11,7 +11,7 @@ from bot.postmortem.page import PagePart, PageTable, Paragraph
 from kb.scan import zeroed
 from tools.inventory.ranges import fold
 from tools.ledger.history import ActionEvent
-from tools.ledger.record import Record
+from tools.ledger.record import Record, targets_of
 
 MOST, MOST_PRINTED, SAID = 60, 20, 200
 """Moments that are shown, those of machines among them, and characters of what somebody said."""
@@ -36,10 +36,10 @@ BY_PEOPLE: Final = frozenset({"vote_approve", "vote_deny", "reconcile", "revoke"
 
 SHORT: Final = 8
 """Moments on the first page."""
-TOLD: Final = frozenset({"vote_approve", "vote_deny", "finish_done", "finish_failed", "finish_unknown", "reconcile", "revoke", "outcome"})
+TOLD: Final = frozenset({"vote_approve", "vote_deny", "finish_done", "finish_failed", "finish_unknown", "reconcile", "revoke"})
 """What of the ledger the story in short is made of."""
-MARKED: Final = frozenset({"found", "unsure", "well", "handed over", "closed"})
-"""Milestones of which the ledger knows nothing."""
+MARKED: Final = frozenset({"found", "unsure", "well", "proved", "handed over", "closed"})
+"""Milestones of which the ledger knows nothing, or less: of a proof not what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _table(shown: Sequence[PageMoment]) -> PageTable:
 def doing(records: Sequence[Record]) -> str:
     """What one action does, or several that are alike, and where."""
     what = words.does_each([row.action for row in records])
-    hosts = words.folded(sorted({row.action.target for row in records}))
+    hosts = words.folded(sorted({host for row in records for host in targets_of(row.action)}))
     return what if hosts in what else f"{what} on {hosts}"
 
 
@@ -133,9 +133,10 @@ def _printed(of: IncidentMaterial) -> Iterator[PageMoment]:
 def _done(of: IncidentMaterial) -> Iterator[PageMoment]:
     """What the audit log says of actions; where that was not read, what their records say."""
     known = {row.approval: row for row in of.records or ()}
+    told = any(row.kind == "proved" for row in of.rows.milestones)
     alike: dict[tuple[datetime, str, str, str], list[Record]] = {}
     for event in of.history.events or _of_records(known.values()):
-        if event.approval in known:
+        if event.approval in known and not (event.event == "outcome" and told):
             row = known[event.approval]
             by = event.by if event.event in BY_PEOPLE else ""
             alike.setdefault((event.at.replace(microsecond=0), event.event, by, row.action.remedy), []).append(row)

@@ -231,6 +231,6 @@ def _directed(text: str) -> str:
 
 
 def _widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:
-    """Columns as wide as what stands in them, none wider than half and none narrower than a time."""
-    longest = [min(60, max(10, *(len(row[at]) for row in (head, *rows)))) for at in range(len(head))]
+    """Columns as wide as what stands in them, none wider than half and none narrower than a range of hosts."""
+    longest = [min(50, max(18, *(len(row[at]) for row in (head, *rows)))) for at in range(len(head))]
     return tuple(width * share / sum(longest) for share in longest)

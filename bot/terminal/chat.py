@@ -21,7 +21,7 @@ from bot.settings import Settings
 from bot.terminal.diagnose import BETWEEN, first_message, watched
 from bot.terminal.document import document
 from bot.terminal.edge import complain, letters
-from bot.terminal.paper import paper
+from bot.terminal.paper import indented, paper
 from bot.terminal.piped import piped_lines
 from bot.terminal.replies import LONGEST, ThreadReply
 from bot.terminal.report import report_text, told_text
@@ -33,6 +33,7 @@ from graph.state import Item
 if TYPE_CHECKING:
     from bot.terminal.approving import Approving
     from bot.terminal.conversation import PlayedThread, ToldReply
+    from bot.terminal.handed_out import HandedOut
     from deploy.sandbox.cluster.doors.stage import Stage
 
 WORDS: Mapping[str, str] = {
@@ -56,13 +57,14 @@ NOT_HERE = (
 HERE = "Simulated: no machine is real, and people are played by name. Fixes come with a number: @priya approve 1."
 
 
-async def chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False) -> int:
-    """Diagnose what the request says, then answer each line until there are no more. Raises Refusal for what cannot be asked."""
+async def chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
+    """Diagnose what the request says, then answer each line until there are no more. `save`: the folder for files. Raises Refusal for what
+    cannot be asked."""
     stage = stage_of(request.case)
     note_without_inventory(settings, request.inventory, request.case)
     async with looking(settings, request.inventory, stage) as world:
         item = first_message(world, request, stage)
-        async with _opened(settings, world, stage, item, by, as_json=as_json) as talk:
+        async with _opened(settings, world, stage, item, by, as_json=as_json, save=save) as talk:
             await talk.begin(item)
             typer.echo(f"\n{HELP}\n{HERE if talk.decides else NOT_HERE} /help tells more.", err=True)
             async for line in lines(talk.offers):
@@ -75,20 +77,22 @@ async def chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json
 
 @contextlib.asynccontextmanager
 async def _opened(
-    settings: Settings, world: World, stage: "Stage | None", item: Item, by: str, *, as_json: bool
+    settings: Settings, world: World, stage: "Stage | None", item: Item, by: str, *, as_json: bool, save: Path | None
 ) -> "AsyncIterator[TerminalTalk]":
     """A thread alone, or over a case one with the acting half under it."""
     from bot.terminal.conversation import PlayedThread, no_wait  # LangGraph, the heaviest import of all
+    from bot.terminal.handed_out import HandedOut
 
     if stage is None:
-        yield TerminalTalk(PlayedThread(world, no_wait), by, as_json)
+        thread = PlayedThread(world, no_wait)
+        yield TerminalTalk(thread, HandedOut(world, thread, save), by, as_json)
         return
     from bot.run.logs import set_up_logs
     from bot.terminal.approving import approving
 
     set_up_logs("error", "console")  # the acting half tells its log what it does; here it is told in the thread
     async with approving(settings, world, stage, item.incident, partial(stage.wait, BETWEEN)) as decides:
-        yield TerminalTalk(decides.thread, by, as_json, decides)
+        yield TerminalTalk(decides.thread, HandedOut(world, decides.thread, save, decides.acting.ledger), by, as_json, decides)
 
 
 async def lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:
@@ -113,6 +117,7 @@ class TerminalTalk:
     """A conversation as it is printed. `decides`: over a case, where fixes can be decided."""
 
     thread: "PlayedThread"
+    files: "HandedOut"
     by: str
     as_json: bool = False
     decides: "Approving | None" = None
@@ -186,7 +191,14 @@ class TerminalTalk:
         for row in told:
             shown = replace(row, cards=()) if self.decides else row  # where cards are shown they speak for themselves
             self._print(told_text(shown, quoted=not sys.stdin.isatty()))  # who typed it sees it above
+            await self._hand_out(row)
         await self._settled()
+
+    async def _hand_out(self, told: "ToldReply") -> None:
+        """The files of an answer; with --json only where they were to be written."""
+        if told.brings is not None and (self.files.folder is not None or not self.as_json):
+            for line in await self.files.lines(told.brings, told.reply.text):
+                self._print(indented(Text(line)))
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

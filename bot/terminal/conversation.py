@@ -44,6 +44,8 @@ class ToldReply:
     ran: tuple[tuple[str, str], ...] = ()
     answer: str = ""
     cards: tuple[Mapping[str, Any], ...] = ()
+    brings: Report | None = None
+    """What the answer brings beside its words."""
 
     def row(self) -> dict[str, Any]:
         """As other people's scripts read it."""
@@ -176,7 +178,7 @@ class PlayedThread:
             report = await self._turn(one.item, meanwhile)
             guessed = (self._state.get("turn") or {}).get("said")
             intent = Said.model_validate(guessed).intent if guessed else one.intent
-            told.append(ToldReply(one.reply, intent, tuple(self._ran), answer_of(report), await self._new_cards()))
+            told.append(ToldReply(one.reply, intent, tuple(self._ran), answer_of(report), await self._new_cards(), report))
         return told
 
     async def _turn(self, item: Item, meanwhile: Sequence[HeardReply]) -> Report:

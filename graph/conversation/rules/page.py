@@ -53,7 +53,7 @@ WISHES: Final[Mapping[str, ReportWish]] = {
             r"|as (?:an? )?(?:pdf|file|html|markdown|document|attachment)|in (?:pdf|here|html)|here|again|asap|too|then|when you can|pdf|file"
             r"|attached|yet|ready"
         ),
-        marks=r"please|pls|as (?:an? )?(?:pdf|file|html|document)|(?:for|of|on|about) (?:this|the) incident",
+        marks=r"please|pls|as (?:an? )?(?:pdf|file|html|markdown|document)|(?:for|of|on|about) (?:this|the) incident",
     ),
     "de": ReportWish(
         lead="hey|hi|hallo|ok|okay|bitte|und|dann|jetzt|so|super|danke|also",

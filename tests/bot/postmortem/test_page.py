@@ -149,6 +149,29 @@ async def test_what_it_came_to_and_what_people_did_is_the_story_in_short() -> No
     assert len(rows(page, "Timeline")) > len(short)
 
 
+async def test_a_proof_is_told_by_what_it_said_and_a_step_that_was_taken_is_left_to_nobody() -> None:
+    kept = await one_host()
+    proved = Milestone(at=T0 + timedelta(minutes=2), kind="proved", says="gpu reset: passes now")
+    kept.state["milestones"] = [proved.kept()]
+    kept.state["report"] = {**kept.state["report"], "next_step": "Reset the GPU."}
+    page = await page_of(kept)
+    moments = [what for section in page.sections if section.title.startswith("Timeline") for part in section.parts
+               if isinstance(part, PageTable) for _, _, what in part.rows]  # fmt: skip
+    assert "proved: gpu reset: passes now" in moments
+    assert not [what for what in moments if what.startswith("its proof was read")]
+    assert "Left to people" not in [section.title for section in page.sections]
+
+
+async def test_a_long_headline_is_a_short_title_and_a_ticket_that_is_taken_is_not_to_be_taken() -> None:
+    kept = await handed_off()
+    headline = "No cause proven: 2 hosts looked at; one check alone would show it"
+    kept.state["report"] = {**kept.state["report"], "root_causes": [], "headline": headline, "next_step": "Take the ticket.", "by_hand": []}
+    page = await page_of(kept)
+    assert page.title == "Incident inc-1: No cause proven: 2 hosts looked at"
+    assert headline in words(page)
+    assert "Take the ticket" not in words(page)
+
+
 async def test_a_page_on_a_dark_screen_has_dark_pictures_and_paper_light_ones() -> None:
     kept = await one_host()
     page = await kept.sources.for_operators(kept.id, dark=True)

@@ -34,6 +34,36 @@ def test_it_diagnoses_and_then_talks_about_it(case: str) -> None:
     assert "Simulated: no machine is real" in ran.stderr
 
 
+ASKED = "show dmesg of gpu-002 as a file\nshow the timeline\nreport please\n"
+
+
+def test_files_that_are_asked_for_are_written_where_one_says(case: str, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    ran = rackmedic("chat", "--sandbox", case, "--save", str(out), stdin=ASKED)
+    assert ran.returncode == 0, ran.stderr
+    names = sorted(file.name for file in out.iterdir())
+    [report] = [name for name in names if name.endswith("-report.pdf")]
+    assert names == sorted(["gpu-002-dmesg.txt", "timeline.png", "timeline.txt", report])
+    assert (out / report).read_bytes().startswith(b"%PDF-")
+    assert [name for name in names if f"saved {out}/{name} (" not in ran.stdout] == [], "it says where"
+
+
+def test_without_a_folder_they_are_printed_whole(case: str) -> None:
+    ran = rackmedic("chat", "--sandbox", case, stdin=ASKED)
+    assert ran.returncode == 0, ran.stderr
+    assert "gpu-002-dmesg.txt:" in ran.stdout
+    assert "What happened, and when (UTC)" in ran.stdout
+    assert "  ## At a glance" in ran.stdout
+    assert "Nothing was put up for decision." in ran.stdout or "## What was tried" in ran.stdout
+
+
+def test_a_folder_that_cannot_be_made_is_refused_at_once(case: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = rackmedic("chat", "--sandbox", case, "--save", f"{tmp_path}/file/in", stdin=ASKED)
+    assert ran.returncode == 2
+    assert "cannot be made" in ran.stderr
+
+
 def test_a_log_is_handed_in_and_a_slip_loses_nothing(case: str, tmp_path: Path) -> None:
     (tmp_path / "rank3.log").write_text(
         "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 9\n[rank3]: KeyError: 'labels'\n"
