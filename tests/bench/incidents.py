@@ -3,8 +3,10 @@
 Cross-validated: an incident is ranked by what is known without it (past incidents of its own thread are taken out), and in the arm
 `taught` also by the other folds' incidents. The answers (category, root cause, resolution) are never shown to what ranks.
 Level 1 is the category, 2 the branch, 3 the leaf; 2 and 3 only where the taxonomy has the cause. Times are no part of it.
+`past_in_first_2` asks the index of past incidents, where a past incident of the same leaf and another thread exists.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -19,6 +21,7 @@ import yaml
 
 from graph.reading.classify import classify
 from kb.history.incidents import PastIncident, load_seeds
+from kb.history.index import History
 from kb.history.likeness import Nearest
 from kb.taxonomy.labels import Taxonomy
 from kb.taxonomy.reader import load_taxonomy
@@ -66,8 +69,25 @@ def score(incidents: Sequence[Told], taxonomy: Taxonomy, seeds: Sequence[PastInc
             hits["level_1_of_leaf"].append(ranked[0].partition(".")[0] == incident.leaf.partition(".")[0])
             hits["level_2"].append(ranked[0].rpartition(".")[0] == incident.leaf.rpartition(".")[0])
             hits["level_3"].append(ranked[0] == incident.leaf)
+            hits["level_3_in_first_3"].append(incident.leaf in ranked[:3])
             hits["level_3_in_first_5"].append(incident.leaf in ranked[:5])
     return {level: _share(row) for level, row in hits.items()}
+
+
+def recalled(incidents: Sequence[Told], seeds: Sequence[PastIncident]) -> dict[str, Any]:
+    """Of incidents whose leaf has a past incident from another thread: how many find one of that leaf among the two most alike."""
+    return asyncio.run(_recalled(incidents, seeds))
+
+
+async def _recalled(incidents: Sequence[Told], seeds: Sequence[PastIncident]) -> dict[str, Any]:
+    hits = []
+    for incident in incidents:
+        past = [seed for seed in seeds if seed.source_url != incident.url]
+        if incident.leaf in {seed.label for seed in past}:
+            history = History(past)
+            hits.append(incident.leaf in [found.label for found in await history.similar(incident.text, 2)])
+            await history.close()
+    return {"past_in_first_2": _share(hits)} if hits else {}
 
 
 def _share(row: Sequence[bool]) -> dict[str, Any]:
@@ -108,6 +128,7 @@ def measure(folder: Path = INCIDENTS) -> dict[str, Any]:
         return {"not_run": "no published incidents at hand; BENCH_INCIDENTS names their folder"}
     taxonomy, seeds = load_taxonomy(), load_seeds()
     arms = {name: score(incidents, taxonomy, seeds, taught=name == "taught") for name in ("shipped", "taught")}
+    arms["shipped"] |= recalled(incidents, seeds)
     return {"incidents": len(incidents), "arms": arms | {"majority": majority(incidents)}}
 
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph.reading.classify import classify, quoted
-from kb.history.incidents import load_seeds
+from kb.history.incidents import PastIncident, load_seeds
 from kb.history.likeness import Nearest
 from kb.taxonomy.reader import load_taxonomy
 from tests.bench.incident_labels import CATEGORIES, LEAVES
-from tests.bench.incidents import INCIDENTS, read_incidents, score
+from tests.bench.incidents import INCIDENTS, Told, read_incidents, recalled, score
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
 from tools.fact import Fact
@@ -80,3 +80,17 @@ def test_published_incidents_are_ranked_better_than_by_chance() -> None:
     found = score(read_incidents(INCIDENTS), TAXONOMY, load_seeds(), taught=False)
     assert found["level_1"]["share"] > 0.4
     assert found["level_3_in_first_5"]["share"] > 0.6
+
+
+def test_a_past_incident_counts_as_recalled_only_from_another_thread() -> None:
+    def past(name: str, label: str, title: str) -> PastIncident:
+        return PastIncident(name, title, title, label, "", "", source_url=f"https://example.com/{name}")
+
+    told = Told("t", "https://example.com/own", "", "the card fell off the bus", "GPU", "GPU.BUS.Fallen_Off_Bus")
+    own = past("own", told.leaf, told.text)
+    other = past("other", told.leaf, "card lost from the bus")
+    alike = [past(f"alike-{n}", "USER.CODE.Device_Assert", f"the card fell off the bus {n}") for n in (1, 2)]
+    assert recalled([told], [own, *alike]) == {}
+    assert recalled([told], [own, other])["past_in_first_2"]["right"] == 1
+    missed = recalled([told], [own, other, *alike])["past_in_first_2"]
+    assert (missed["right"], missed["of"]) == (0, 1)
