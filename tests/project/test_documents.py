@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.run.site import site_incidents, site_pages, site_taxonomy
 from bot.settings import PREFIX, Settings
 from kb.taxonomy.reader import load_taxonomy
 from tests.project.generated import PARTS, ROOT, marks, rendered
@@ -50,12 +51,16 @@ def test_every_setting_that_is_named_exists(document: str) -> None:
 
 
 def test_the_examples_of_what_a_site_adds_are_read_as_they_stand(tmp_path: Path) -> None:
-    examples = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
-    for folder, example in zip(("checks", "taxonomy"), examples, strict=True):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "site.yaml").write_text(example)
+    text = (ROOT / "docs/extending.md").read_text()
+    examples = re.findall(r"```(?:yaml|markdown)\n(.*?)```", text, re.DOTALL)
+    for file, example in zip(("checks/site.yaml", "taxonomy/site.yaml", "incidents/site.yaml", "pages/r7.md"), examples, strict=True):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(example)
     assert list(load_site_checks(tmp_path / "checks", known=CHECKS)) == ["scratch"]
     assert load_taxonomy(tmp_path / "taxonomy").leaf("OTHER.SITE.Scratch_Not_Mounted").checks == ("scratch",)
+    taxonomy = site_taxonomy(tmp_path)
+    assert site_incidents(tmp_path, taxonomy)[-1].id == "ours-r7-door-fan"
+    assert [page.groups for page in site_pages(tmp_path, taxonomy)] == [("r7", "r8")]
 
 
 def test_readme_is_short_and_says_words_before_it_uses_them() -> None:
