@@ -57,10 +57,20 @@ class Progress:
 
 
 class Likeness(Protocol):
-    """A past incident that resembles this one: its label, what it was called, and how much alike it is, 0 to 1."""
+    """A past incident that resembles this one: its label, what it was called, and how much alike it is, 0 to 1. Where it is a lesson of this
+    site, its id and which incident taught it on which day; empty for what came with us."""
 
     @property
     def label(self) -> str: ...
+
+    @property
+    def lesson(self) -> str: ...
+
+    @property
+    def learnt(self) -> str: ...
+
+    @property
+    def on(self) -> str: ...
 
     @property
     def title(self) -> str: ...
@@ -70,9 +80,9 @@ class Likeness(Protocol):
 
 
 class Past(Protocol):
-    """Past incidents, most alike first (`kb.history.index.History`)."""
+    """Past incidents, most alike first (`kb.history.index.History`); those that serve this customer, or our own people (None)."""
 
-    async def similar(self, text: str, k: int = 2) -> Sequence[Likeness]: ...
+    async def similar(self, text: str, k: int = 2, tenant: str | None = None) -> Sequence[Likeness]: ...
 
 
 async def silent(progress: Progress) -> None:

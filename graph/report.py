@@ -96,6 +96,18 @@ class EarlierThread(Stored):
     opened: datetime
 
 
+class RecalledLesson(Stored):
+    """What an earlier incident of this site taught, and that this one sounds like. It says where to look first, and proves nothing."""
+
+    lesson: str
+    label: str
+    incident: str
+    on: str
+    title: str = ""
+    score: float = 0.0
+    """How much alike, 0 to 1, by what it is trusted."""
+
+
 class Report(Stored):
     """What a turn concluded. `item` is the inbox item it answers: the report of one item is posted once."""
 
@@ -144,5 +156,7 @@ class Report(Stored):
     """Nodes that an answer offers to ask back."""
     files: tuple[FileRead, ...] = ()
     """The files that came with the item, acknowledged."""
+    recalled: tuple[RecalledLesson, ...] = ()
+    """Lessons of the same cause, or, where no cause was found, those that it sounds like."""
     threads: tuple[EarlierThread, ...] = ()
     """Closed incidents that the reply tells of: their threads are linked for whoever may follow them."""

@@ -142,7 +142,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
         writing = incident_pages(world.ports, *pages_of)
         window.board.writes(writing)
-        learning = lesson_line(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
+        learning = lesson_line(settings, store, world, window.client, window.cards, window.inbox, window.people)
         surface = replace(learning.dressed(trackers.dressed(line.dressed(surface))), telling=told, writing=writing)
         alerts = alert_routes(settings, store, thinking.ports.inventory, surface) if role != "worker" else ()
         routes = (*line.routes(surface, states), *alerts, *trackers.routes)
@@ -163,7 +163,7 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         retention = Retention(settings, window.inbox.open_incidents, closed, WallClock(), catch_up=catch_up)
         sweepers = (Sweeper(window.inbox, wakeups), Forsaken(window.living, window.board.catch_up), CutOff(window.client, window.pane.open))
         keeping = [Keeping(kept).run] if isinstance(kept := world.ports.evidence, DirectoryEvidence) else []
-        chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores, *trackers.chores)
+        chores = (*(sweeper.run for sweeper in sweepers), retention.run, *keeping, *line.chores, *trackers.chores, learning.following.run)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(_working(desk, wakeups, chores))
             if role == "all":

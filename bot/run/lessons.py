@@ -1,11 +1,16 @@
 """Lessons put together: drafted by whoever takes turns, decided about in Slack."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
+
+import structlog
+from redis.exceptions import RedisError
 
 from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
+from bot.run.world import World
 from bot.settings import Settings
 from bot.slack.client import SlackClient
 from bot.slack.context import Surface
@@ -18,8 +23,44 @@ from bot.store.store import Store
 from graph.learning.lessons import drafted
 from graph.ports import Ports
 from graph.state import Incident
+from kb.history.index import History
 from kb.history.lessons import Lesson
+from tools.clock import Clock
 from tools.inventory.hosts import Inventory
+
+log = structlog.get_logger()
+EVERY = 1.0
+"""Seconds between two looks whether something was decided anywhere."""
+
+
+@dataclass
+class Following:
+    """Brings what people accepted, in whichever process, into this one's history, and takes out what is used no more."""
+
+    lessons: Lessons
+    history: History
+    clock: Clock
+    every: float = EVERY
+    _seen: tuple[int, date] | None = None
+
+    async def run(self) -> None:
+        """For as long as the process lives; trouble is written down and tried again."""
+        while True:
+            try:
+                await self.once()
+            except RedisError as away:
+                log.warning("lessons.not_followed", error=str(away)[:200])
+            await asyncio.sleep(self.every)
+
+    async def once(self) -> None:
+        """Catch up with what changed, and with a new day, by which trust fades."""
+        today = self.clock.now().date()
+        now = await self.lessons.version(), today
+        if now == self._seen:
+            return
+        accepted = [one for one in await self.lessons.all() if one.state == "accepted" and one.label]
+        if await self.history.learn(one.past(today) for one in accepted):
+            self._seen = now
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +70,7 @@ class LessonLine:
     lessons: Lessons
     cards: LessonCards
     ports: Ports
+    following: Following
 
     def dressed(self, surface: Surface) -> Surface:
         """The surface with the buttons and the form."""
@@ -43,12 +85,14 @@ class LessonLine:
 
 
 def lesson_line(
-    settings: Settings, store: Store, ports: Ports, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People
+    settings: Settings, store: Store, world: World, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People
 ) -> LessonLine:
     """Over one store."""
-    titles = {leaf.label: leaf.title for leaf in ports.taxonomy.leaves.values()}
+    titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
     kept = KeptMessages(client, cards, plans=settings.plan_blocks)
-    return LessonLine(Lessons(store.redis), LessonCards(kept, inbox, people, titles), ports)
+    lessons = Lessons(store.redis)
+    following = Following(lessons, world.history, world.ports.clock)
+    return LessonLine(lessons, LessonCards(kept, inbox, people, titles), world.ports, following)
 
 
 def _tenants(inventory: Inventory, hosts: Iterable[str]) -> frozenset[str]:

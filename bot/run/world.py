@@ -46,6 +46,8 @@ class World:
     ports: Ports
     transport: Transport
     policy: SitePolicy = field(default_factory=SitePolicy)
+    history: History = field(default_factory=History)
+    """Past incidents, to which accepted lessons are added."""
 
 
 @contextlib.asynccontextmanager
@@ -91,7 +93,7 @@ async def open_world(
     if lasting and not front and settings.qdrant_url:
         await history.start()
     try:
-        yield World(settings, ports, reach, policy)
+        yield World(settings, ports, reach, policy, history)
     finally:
         if looks is not reach:
             await looks.aclose()

@@ -44,6 +44,8 @@ class Turn:
     priors: Mapping[str, float] = field(default_factory=dict)
     past: tuple[str, ...] = ()
     """Labels of the two most similar incidents."""
+    recalled: tuple[Mapping[str, Any], ...] = ()
+    """Lessons that were alike, in this turn or an earlier one (`RecalledLesson`, as stored)."""
     asked_model: tuple[str, ...] = ()
     without_model: str = ""
     again: int = 0
@@ -128,6 +130,12 @@ class Case(IncidentRows):
         origin = self.origin
         theirs = origin is not None and origin.customer is not None and self.item.data.get(SIDE) == CUSTOMER
         return unknown_names(names, self.nameable, origin.tenant if origin and theirs else "")
+
+    @property
+    def reader(self) -> str | None:
+        """The customer whom it may be told to; None where it is our own people's."""
+        origin = self.origin
+        return None if origin is None or not (origin.tenant or origin.customer) else origin.tenant
 
     @property
     def in_question(self) -> tuple[str, ...]:

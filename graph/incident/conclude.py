@@ -21,6 +21,7 @@ from graph.incident.lifecycle import Came, becomes
 from graph.incident.questions import asked_of_customer, logs_of, silence_after, suggestions_for
 from graph.incident.reflect import hypotheses_of
 from graph.incident.tickets import hand_over
+from graph.learning.recalled import with_recalled
 from graph.milestones import milestones_after
 from graph.ports import Ports, Progress
 from graph.reading import counts
@@ -131,7 +132,7 @@ def _diagnosis(case: Case, now: Assessment, unkept: str) -> Concluded:
         why_nowhere=turn.why_nowhere,
     )
     return Concluded(
-        report,
+        with_recalled(report, turn.recalled),
         lifecycle=becomes(case.lifecycle, _came(case, report)),
         turn=replace(turn, asked=(*turn.asked, *questions)[-MOST_ASKED:], hosts=fold(case.in_question) if turn.only else turn.hosts),
         hypotheses=hypotheses_of(now, turn.past, "taxonomy"),

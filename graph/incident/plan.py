@@ -17,6 +17,7 @@ from graph.engine.walk import Walk, advance
 from graph.incident.again import brings_news, looks_narrowly, what_decided, what_is_new
 from graph.incident.case import MOST_UNNAMED, Case, Turn, folded_asks, lens_of, read_case, weigh
 from graph.incident.questions import digest_of, logs_of, questions_for, which_hosts
+from graph.learning.recalled import recalled
 from graph.model.reasoner import Declined
 from graph.ports import Ports, Progress
 from graph.reading.hosts import hosts_in
@@ -63,10 +64,11 @@ async def _open(case: Case, ports: Ports) -> Chosen:
         return Chosen(replace(case.turn, hosts="", named=True, questions=(which_hosts(case.turn),)), Walk(), "done")
     news = brings_news(case)
     hosts = case.hosts if case.turn.only else tuple(dict.fromkeys((*case.in_question, *case.hosts))) if news else case.in_question
-    similar = [(past.label, past.score) for past in await ports.history.similar(case.brief.text, 2)] if case.brief.text else []
-    known = [(label, score) for label, score in similar if label in ports.taxonomy.leaves]
+    similar = await ports.history.similar(case.brief.text, 2, case.reader) if case.brief.text else []
+    known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.leaves]
     priors = _trimmed(together(word_priors(ports.taxonomy, case.brief), past_priors(known)))
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
+    turn = replace(turn, recalled=recalled(turn.recalled, similar))
     case = replace(case, turn=turn)
     if looks_narrowly(case):
         return _narrowly(replace(case, turn=replace(turn, narrow=True)), await weigh(case, ports))

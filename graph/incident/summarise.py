@@ -43,7 +43,13 @@ async def summarise(state: Incident, runtime: Runtime[Ports]) -> dict[str, Any]:
     """Read the item that this turn answers."""
     ports = runtime.context
     case = await read_case(state, ports)
-    turn = Turn(asked=case.turn.asked, hosts=case.turn.hosts, named=case.turn.named, began=ports.clock.now().isoformat())
+    turn = Turn(
+        asked=case.turn.asked,
+        hosts=case.turn.hosts,
+        named=case.turn.named,
+        recalled=case.turn.recalled,
+        began=ports.clock.now().isoformat(),
+    )
     if case.kind == "ask" and ports.model and not case.message.sure and case.message.intent is Intent.NOT_UNDERSTOOD:
         case, turn = await _meant(case, turn, ports, ports.model)
     if not case.looks and not _brings_files(case):

@@ -1,1 +1,1 @@
-"""What closed incidents teach: lessons drafted for people to decide about. Pure; may import `graph.rows` and `graph.state`."""
+"""What closed incidents teach: lessons drafted for people to decide about, and recalled with their source. Pure; may import ports, reports and rows."""

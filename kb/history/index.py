@@ -39,6 +39,18 @@ class Similar:
     def title(self) -> str:
         return self.incident.title
 
+    @property
+    def lesson(self) -> str:
+        return self.incident.id if self.incident.learnt else ""
+
+    @property
+    def learnt(self) -> str:
+        return self.incident.learnt
+
+    @property
+    def on(self) -> str:
+        return self.incident.on
+
 
 class History:
     """Past incidents, searchable. The index is built at the first question (or by `start`).
@@ -75,6 +87,10 @@ class History:
     async def remove(self, incident_id: str) -> None:
         """Forget a lesson that misled."""
         await asyncio.to_thread(self._locked, self._remove, incident_id)
+
+    async def learn(self, lessons: Iterable[PastIncident]) -> bool:
+        """Have these lessons, and no others beside what everybody knows; whether the index has them."""
+        return bool(await asyncio.to_thread(self._locked, self._learn, tuple(lessons)))
 
     async def close(self) -> None:
         """Let go of the index; where it was never asked, there is none, and its client is not even imported."""
@@ -151,6 +167,20 @@ class History:
         self._past.pop(incident_id, None)
         self._open().delete(self._collection, points_selector=[_point_id(incident_id)], wait=True)
         self._recount()
+
+    def _learn(self, lessons: Sequence[PastIncident]) -> bool:
+        """What came with us is never put out of its place by a lesson of the same name."""
+        now = {one.id: _clean(one) for one in lessons if one.id not in self._past or self._past[one.id].learnt}
+        gone = [one.id for one in self._past.values() if one.learnt and one.id not in now]
+        new = [one for one in now.values() if self._past.get(one.id) != one]
+        self._past = {name: one for name, one in self._past.items() if name not in gone} | now
+        if self._client is not None and (gone or new):
+            self._recount()
+            if gone:
+                self._client.delete(self._collection, points_selector=[_point_id(one) for one in gone], wait=True)
+            if new:
+                self._client.upsert(self._collection, [self._point(one) for one in new], wait=True)
+        return True
 
     def _close(self) -> None:
         if self._client is not None:

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 
+from bot.cards.incidents import diagnosis
 from graph.learning.lessons import drafted
-from graph.state import ABSTAIN, NO_FAULT, Incident, Ladder
+from graph.learning.recalled import recalled, with_recalled
+from graph.report import Report
+from graph.state import ABSTAIN, NO_FAULT, Hypothesis, Incident, Ladder, Outcome
 from kb.history.lessons import Lesson
 from tests.support.clock import T0
+from tests.support.fakes_graph import Past
 from tests.support.lessons import DEAD, ECC, MENDED, closed
 
 LEAVES = {DEAD, ECC}
@@ -88,3 +92,21 @@ def test_a_cure_that_was_proved_twice_teaches_without_a_word() -> None:
 def test_a_story_without_end_makes_a_short_draft() -> None:
     lesson = draft(closed(said="gpu-017 " * 50_000, words="x" * 100_000))
     assert len(lesson.model_dump_json()) < 4000
+
+
+def test_a_lesson_is_told_with_the_cause_that_it_taught_and_where_nothing_is_found_if_it_is_much_alike() -> None:
+    near, far = Past(DEAD, 0.5, "near", "les-1", "inc-1", "2026-05-03"), Past(DEAD, 0.1, "far", "les-2", "inc-2", "2026-05-04")
+    seed, nothing = Past(DEAD, 0.9, "seed"), Past(DEAD, 0.01, "no", "les-3", "inc-3", "2026-05-05")
+    known = recalled((), [near, far, seed, nothing])
+    assert recalled(known, [near]) == known
+
+    def told(outcome: Outcome, *labels: str) -> list[str]:
+        report = Report(item="i", outcome=outcome, root_causes=tuple(Hypothesis(label=label, verdict="confirmed") for label in labels))
+        return [row.incident for row in with_recalled(report, known).recalled]
+
+    assert told("diagnosed", DEAD) == ["inc-1", "inc-2"]
+    assert told("diagnosed", ECC) == []
+    assert told("abstained") == ["inc-1"]
+    assert told("no_fault") == []
+    card = diagnosis.render("inc-9", with_recalled(Report(item="i", outcome="abstained"), known), titles={DEAD: "Dead"})
+    assert "It sounds like inc-1, 3 May" in str(card.blocks)

@@ -7,6 +7,7 @@ A name of B's and a name of nobody's take the same path and give the same text.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from itertools import product
 from typing import Any, get_args
 
@@ -21,6 +22,7 @@ from graph.state import CustomerThread, Origin
 from kb.customers.words import load_customer_words
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.index import History
+from kb.history.lessons import Lesson
 from kb.taxonomy.reader import load_taxonomy
 from tests.support.talk import Talk, case_of
 from tools.inventory.hosts import ChannelRow, Inventory
@@ -124,6 +126,22 @@ async def test_what_bs_incident_was_closed_with_is_told_to_our_side_alone(ask: s
     assert [cause.hosts for cause in view.causes] == [("train-01",)]
     assert "canary" not in shown.lower()
     assert "canary" in (await told.asks(Intent.HAPPENED_BEFORE)).lower(), "it was planted where nobody reads it"
+
+
+@pytest.mark.parametrize("whose", [{"tenant": "canary-tenant"}, {"inside": True}, {}], ids=["b", "several", "nobody"])
+@pytest.mark.parametrize("ask", ["training on gpu-[003-004] stops, a GPU is gone", "job 4711 hangs on gpu-003, something is odd"])
+async def test_what_bs_incident_taught_is_told_to_our_side_alone_and_never_with_its_id(ask: str, whose: dict[str, Any]) -> None:
+    taught = Lesson(
+        id="les-canary", state="accepted", title=f"{ask} canary-title", description=f"{ask} canary-story", label="GPU.BUS.Fallen_Off_Bus",
+        root_cause="GPU 5 of canary-b1 fell off", resolution="canary-person reseated it", incident="inc-canary", on=date(2026, 5, 3), **whose,
+    )  # fmt: skip
+    for faults in ([{"id": "G07", "node": "gpu-003", "gpu": 5}], []):
+        told, view = await asked(ask, *faults, closed=[taught.past(taught.on)])
+        said = [answer(kind, view, ("train-01",), ()) for kind in get_args(Answered)]
+        assert "canary" not in (seen(view) + json.dumps([[card.text, card.blocks] for card in said], ensure_ascii=False)).lower()
+        recalled = [row.incident for row in (await told.rows()).report.recalled]  # type: ignore[union-attr]
+        assert set(recalled) <= (set() if whose else {"inc-canary"}), "what is none of theirs does not even order where one looks"
+        assert not faults or whose or recalled == ["inc-canary"], "it was planted where nobody reads it"
 
 
 PAIRS = [(ASKS[(n + turn) % len(ASKS)], *pair) for turn in (0, 3) for n, pair in enumerate(zip(NAMES, NOBODYS, strict=True))]

@@ -220,13 +220,16 @@ class Past:
     label: str
     score: float
     title: str = ""
+    lesson: str = ""
+    learnt: str = ""
+    on: str = ""
 
 
 @dataclass
 class FakeHistory:
     past: list[Past] = field(default_factory=list)
 
-    async def similar(self, text: str, k: int = 2) -> list[Past]:
+    async def similar(self, text: str, k: int = 2, tenant: str | None = None) -> list[Past]:
         return self.past[:k]
 
 

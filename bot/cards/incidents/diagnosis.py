@@ -9,6 +9,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import Press, carry, read_press
 from bot.cards.incidents import feedback, held, kept, more, question, rows
 from bot.cards.incidents.rows import NO_TITLES, Titles
+from bot.cards.lessons import recalled
 from bot.cards.text import Line, Part, answer_line, bold, code, italic
 from graph.reading import counts
 from graph.reading.unknown import said_in
@@ -77,6 +78,7 @@ def render(
             *_causes(own, titles, named=len(own) > 1),
             *_also_seen(report, titles),
             *kept.render(report, links),
+            *recalled.render(report, titles),
             *_files(report),
             *_logs(report, own),
             *question.parts(report.questions, report.suggestions[:IDEAS]),

@@ -102,7 +102,7 @@ async def _recorded(asked: Asked) -> list[str]:
     """Incidents of other sites that RackMedic brings along: those with the same cause, else those that sound alike."""
     causes, titles = asked.roots, asked.title
     words = " ".join(filter(None, (asked.case.brief.text, *(titles(row.label) for row in causes))))
-    alike = await asked.ports.history.similar(words, MOST_READ) if words else []
+    alike = await asked.ports.history.similar(words, MOST_READ, asked.case.reader) if words else []
     labels = {row.label for row in causes}
     same = [row for row in alike if row.label in labels and row.score >= SAME]
     found = [row for row in alike if row.score >= ALIKE]

@@ -7,10 +7,12 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from bot.run.lessons import Following
 from bot.slack.lessons.teaching import TeachingBoard
 from bot.store.keys import LESSONS
 from bot.store.lessons import Lessons
 from graph.report import Report
+from kb.history.index import History
 from kb.history.lessons import Lesson, LessonState
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import BoardOfList
@@ -92,3 +94,29 @@ async def test_a_closed_incident_drafts_one_lesson_however_often_it_is_told(redi
     await teaching.report("inc-4f2a", closed(), report)
     assert [one.title for one in shown] == [a_lesson().title, "by a person"]
     assert [one.label for one in await lessons.all()] == [DEAD]
+
+
+async def test_what_one_process_accepts_another_uses_at_its_next_look_and_drops_when_it_is_retired(redis: Redis) -> None:
+    here, there = Lessons(redis), History()
+    following = Following(Lessons(redis), there, SetClock())
+
+    async def found() -> list[str]:
+        await following.once()
+        return [one.lesson for one in await there.similar("job hangs, a GPU is lost")]
+
+    await here.offer(a_lesson())
+    assert await found() == []
+    for state, served in (("refused", []), ("accepted", ["les-4f2a"]), ("retired", []), ("draft", [])):
+        settled = a_lesson(state=state)
+        await here.change("les-4f2a", lambda _, settled=settled: settled)  # type: ignore[misc]
+        assert await found() == served, state
+
+
+async def test_a_look_whose_index_was_away_is_made_again(redis: Redis) -> None:
+    await Lessons(redis).offer(a_lesson(state="accepted"))
+    history = History(url="http://127.0.0.1:9")
+    following = Following(Lessons(redis), history, SetClock())
+    await history.similar("a GPU is lost")
+    await following.once()
+    await following.once()
+    assert len(history) == 1

@@ -1,0 +1,118 @@
+"""Lessons among past incidents: whom they serve, how far they are trusted, and what a file of them may hold."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kb.history.incidents import PastIncident, load_seeds
+from kb.history.index import History
+from kb.history.lessons import Lesson, counted, faded, lesson_rows, read_lessons, trust
+from tests.support.lessons import DAY, DEAD, ECC, a_lesson
+
+STORY = "the flux capacitor whistles on every third step"
+
+
+def taught(name: str, **other: Any) -> PastIncident:
+    return a_lesson(name, **{"title": STORY, "state": "accepted", **other}).past(DAY)
+
+
+async def served(history: History, tenant: str | None) -> list[str]:
+    return [one.lesson for one in await history.similar(STORY, 5, tenant) if one.lesson]
+
+
+async def test_a_customer_is_served_by_their_own_lessons_and_nobodys_and_our_people_by_all() -> None:
+    history = History(load_seeds())
+    assert await history.learn(
+        [taught("les-a", tenant="acme"), taught("les-b", tenant="beta"), taught("les-i", inside=True), taught("les-n")]
+    )
+    assert sorted(await served(history, None)) == ["les-a", "les-b", "les-i", "les-n"]
+    assert sorted(await served(history, "acme")) == ["les-a", "les-n"]
+    assert await served(history, "") == ["les-n"]
+
+
+async def test_lessons_of_others_crowd_out_none_that_serves() -> None:
+    history = History()
+    await history.learn(
+        [*(taught(f"les-b{n}", tenant="beta") for n in range(40)), taught("les-a", tenant="acme", title=f"{STORY}, slowly")]
+    )
+    assert [one.lesson for one in await history.similar(STORY, 1, "acme")] == ["les-a"]
+
+
+async def test_what_is_used_no_more_is_found_no_more_and_what_came_with_us_stays() -> None:
+    seeds = load_seeds()
+    history = History(seeds)
+    assert await served(history, None) == []
+    await history.learn([taught("les-a"), a_lesson(seeds[0].id, title=STORY).past(DAY)])
+    assert await served(history, None) == ["les-a"]
+    await history.learn([taught("les-a", root_cause="in new words")])
+    assert (await history.similar(STORY, 1))[0].incident.root_cause == "in new words"
+    await history.learn([])
+    assert (await served(history, None), len(history)) == ([], len(seeds))
+
+
+async def test_what_is_trusted_less_is_alike_less() -> None:
+    history = History()
+    await history.learn([taught("les-good"), taught("les-bad", wrong=("i1",))])
+    assert [one.lesson for one in await history.similar(STORY, 2)] == ["les-good", "les-bad"]
+
+
+def test_trust_falls_with_errors_and_time_and_rises_with_proofs() -> None:
+    fresh, wrong = a_lesson(state="accepted"), counted(a_lesson(state="accepted"), "i1", ECC, DAY)
+    assert trust(fresh, DAY) == 1.0
+    assert trust(wrong, DAY) < 0.5 < trust(counted(counted(wrong, "i2", DEAD, DAY), "i3", DEAD, DAY), DAY) < 1.0
+    assert trust(fresh, DAY + timedelta(days=730)) == 0.5
+    assert trust(counted(fresh, "i1", DEAD, DAY + timedelta(days=730)), DAY + timedelta(days=730)) == 1.0
+
+
+def test_an_incident_counts_once_by_its_last_word() -> None:
+    lesson = a_lesson(state="accepted")
+    for label in (DEAD, DEAD, ECC):
+        lesson = counted(lesson, "i1", label, DAY)
+    assert (lesson.right, lesson.wrong) == ((), ("i1",))
+
+
+def test_what_misleads_twice_is_retired_and_a_draft_never() -> None:
+    lesson = a_lesson(state="accepted")
+    for incident in ("i1", "i2"):
+        assert faded(lesson, DAY) == lesson
+        lesson = counted(lesson, incident, ECC, DAY)
+    assert faded(lesson, DAY).state == "retired"
+    assert faded(lesson.model_copy(update={"state": "draft"}), DAY).state == "draft"
+    assert faded(a_lesson(state="accepted"), DAY + timedelta(days=1600)).state == "retired"
+
+
+def test_what_one_place_accepted_is_a_draft_in_another() -> None:
+    kept = a_lesson("les-a", state="accepted", by="T:U1", right=("i1",), seen=7, tenant="acme")
+    rows = lesson_rows([kept, a_lesson("les-d"), a_lesson("les-r", state="retired")])
+    found, problems = read_lessons(rows, {DEAD})
+    assert problems == []
+    assert found == [a_lesson("les-a", tenant="acme")]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"id": "x"}, "is missing"),
+        ({"label": "NO.SUCH.Leaf"}, "unknown label"),
+        ({"title": "x" * 500}, "120"),
+        ({"on": "yesterday"}, "on"),
+        ({"rm": "-rf"}, "unknown field"),
+        ({"symptoms": ["x"] * 100}, "symptoms"),
+        ({"seen": object()}, "no row"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_rest_is_read(row: dict[str, Any], says: str) -> None:
+    [good] = lesson_rows([a_lesson(state="accepted")])
+    bad = row if row == {"id": "x"} else {**good, "id": "les-bad", **row}
+    found, problems = read_lessons([bad, good, good], {DEAD})
+    assert [one.id for one in found] == [a_lesson().id]
+    assert (problems[0].startswith("row 1: "), says in problems[0]) == (True, True), problems
+    assert "stands twice" in problems[1]
+
+
+def test_what_a_file_says_is_redacted() -> None:
+    [row] = lesson_rows([a_lesson(state="accepted")])
+    [lesson], _ = read_lessons([{**row, "root_cause": "token ghp_abcdefghijklmnopqrstuvwxyz0123456789"}], {DEAD})
+    assert isinstance(lesson, Lesson)
+    assert "ghp_" not in lesson.root_cause
