@@ -112,3 +112,21 @@ def lint(
     from bot.terminal import knowledge
 
     raise typer.Exit(answer(lambda: knowledge.lint(settings, folder, as_json=json)))
+
+
+@kb.command()
+def build(
+    exports: Annotated[
+        list[Path],
+        typer.Argument(metavar="EXPORT…", help="JSONL, JSON, CSV, a zip or folder of a Slack export, Markdown guides, our own YAML."),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder of its own for what is built.")],
+    mapped: Annotated[list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="What a column is; may be given again.")] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Label past incidents of other systems, without a model: a folder to look through, which nothing uses yet. Goes on where it was killed."""
+    settings = settings_of(config)
+    from bot.terminal import building
+
+    raise typer.Exit(answer(lambda: building.build(settings, exports, out, mapped or (), as_json=json)))

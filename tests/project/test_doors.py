@@ -69,6 +69,7 @@ FILES: Mapping[str, str] = {
     "bot/store/ledger_keys.py": "the ledger's keys, older ones among them, in a file for its owner alone",
     "bot/store/private_redis.py": "settings of a Redis of our own",
     "bot/terminal/handed_out.py": "outputs as the evidence store keeps them, which are redacted; pictures of cleaned words; `finished` pages",
+    "bot/terminal/building.py": "rows of `kb.exports`, which redacts each text as it reads it",
     "bot/terminal/heat.py": "a picture of numbers",
     "bot/terminal/node_kit.py": "scripts made of the catalogues",
     "bot/terminal/setup/begin.py": "files of settings that somebody just typed in, for themselves",

@@ -1,0 +1,214 @@
+"""`rackmedic kb build`: exports in, a folder of knowledge to look through out. Nothing that it writes is used before somebody takes it over.
+
+Every row is kept in a journal as soon as it is labelled, so that a build that was killed goes on where it was.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+import yaml
+
+from bot.refusal import Refusal
+from bot.run.site import site_checks, site_incidents, site_taxonomy
+from bot.settings import Settings
+from graph.learning.labelling import LabelledRow, Labeller
+from graph.learning.review import review
+from kb.exports.read import rows_of
+from kb.exports.row import FIELDS, ExportRow, UnreadRow
+from kb.exports.trees import NoExport, tree_of
+from kb.history.likeness import Nearest
+from kb.history.pages import LARGEST
+from kb.redact import visible
+
+A_FILE: Final = 500
+"""Incidents of a file."""
+_NO_NAME: Final = re.compile(r"[^a-z0-9]+")
+_OFTEN: Final = 5.0
+"""Seconds between two words on how far it is."""
+
+
+@dataclass(slots=True)
+class _Built:
+    """What was read so far."""
+
+    rows: list[LabelledRow] = field(default_factory=list)
+    guides: list[ExportRow] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def build(settings: Settings, exports: Sequence[Path], out: Path, given: Sequence[str], *, as_json: bool) -> int:
+    """Label everything, write the folder, say what came of it. Raises Refusal."""
+    mapped = _mapped(given)
+    try:
+        with _alone(out) as kept:
+            built, seed = _labelled(settings, exports, mapped, kept)
+            _write(out, built, review(built.rows, built.unread, site_taxonomy(settings.kb_dir), seed))
+            (kept / "done").write_text(seed)
+    except NoExport as why:
+        raise Refusal(str(why), 2) from why
+    except OSError as why:
+        raise Refusal(f"{out}: {why.strerror or why}; what was labelled is kept, the same command goes on from there") from why
+    counted = Counter(row.verdict for row in built.rows)
+    if as_json:
+        numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
+        print(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": len(built.guides), "unread": built.unread}))
+    else:
+        print(
+            f"{out}: {counted['labelled']} incidents labelled, {counted['doubtful']} doubtful, {counted['dropped']} dropped, "
+            f"{len(built.guides)} pages, {len(built.unread)} rows that could not be read. Begin with {out / 'REVIEW.md'}; nothing is in use yet."
+        )
+    return 0
+
+
+def _mapped(given: Sequence[str]) -> dict[str, str]:
+    pairs = [one.rpartition("=") for one in given]
+    for column, _, name in pairs:
+        if not column or name not in FIELDS:
+            raise Refusal(f"--map {column or name}: COLUMN=FIELD, where FIELD is one of {', '.join(FIELDS)}", 2)
+    return {column: name for column, _, name in pairs}
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[Path]:
+    """The folder in which a build keeps how far it is, held against a second one."""
+    kept = out / ".build"
+    if out.is_dir() and not kept.is_dir() and any(out.iterdir()):
+        raise Refusal(f"--out {out} holds files that are of no build; name a folder of its own", 2)
+    kept.mkdir(parents=True, exist_ok=True)
+    with (kept / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as why:
+            raise Refusal(f"another build writes into {out} just now", 2) from why
+        if (kept / "done").exists():
+            raise Refusal(f"{out} holds a finished build, which people may have changed since; name another folder", 2)
+        yield kept
+
+
+def _labelled(settings: Settings, exports: Sequence[Path], mapped: Mapping[str, str], kept: Path) -> tuple[_Built, str]:
+    taxonomy, checks = site_taxonomy(settings.kb_dir), site_checks(settings)
+    past = site_incidents(settings.kb_dir, taxonomy)
+    seed = _sign(exports, [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks)])
+    labeller, built = Labeller(taxonomy, Nearest.of(taxonomy, past), checks), _Built()
+    with (kept / "rows.jsonl").open("a+b") as journal:
+        done = _resumed(journal, seed)
+        seen: set[str] = set()
+        began = told = time.monotonic()
+        for row in (row for path in exports for row in rows_of(path, mapped)):
+            if isinstance(row, UnreadRow):
+                built.unread.append(visible(str(row)))
+            elif row.guide:
+                _keep_guide(row, built)
+            else:
+                built.rows.append(_next(row, labeller, done, journal, seen))
+            if sys.stderr.isatty() and time.monotonic() - told > _OFTEN:
+                told = time.monotonic()
+                print(f"{len(built.rows)} rows, {len(built.rows) / (told - began):.0f} a second", file=sys.stderr)
+    return built, seed
+
+
+def _next(row: ExportRow, labeller: Labeller, done: Iterator[LabelledRow], journal: IO[bytes], seen: set[str]) -> LabelledRow:
+    """As the journal has it, else labelled now and kept there."""
+    before = next(done, None)
+    if before is None:
+        before = labeller.label(row)
+        journal.write(json.dumps(asdict(before)).encode() + b"\n")
+        journal.flush()  # a build that is killed has given it to the system by then
+    said = hashlib.sha256(row.text.encode()).hexdigest()
+    if said in seen:
+        before = LabelledRow(before.id, "dropped", "told before, in the same words", before.title)
+    seen.add(said)
+    return before
+
+
+def _keep_guide(row: ExportRow, built: _Built) -> None:
+    text = row.messages[0].text
+    if len(text.encode()) > LARGEST - 1024:
+        built.unread.append(visible(f"{row.id}: a page has at most {LARGEST >> 10} KiB; split it"))
+    elif not any(line.strip() and not line.startswith("#") for line in text.split("\n")):
+        built.unread.append(visible(f"{row.id}: says nothing below its title"))
+    else:
+        built.guides.append(row)
+
+
+def _sign(exports: Sequence[Path], beside: list[Any]) -> str:
+    """Of all that decides what comes out."""
+    digest = hashlib.sha256(json.dumps(beside).encode())
+    for path in exports:
+        tree_of(path)
+        for one in [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file() and not part.is_symlink()):
+            digest.update(f"{one.name}\0".encode("utf-8", "replace"))
+            with one.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _resumed(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
+    """The rows of a build that was broken off; a line that was cut is taken away. Raises Refusal for one of other input."""
+    journal.seek(0)
+    lines = journal.readlines()
+    whole = [line for line in lines if line.endswith(b"\n")]
+    journal.truncate(sum(map(len, whole)))
+    if not whole:
+        journal.write(json.dumps({"of": seed}).encode() + b"\n")
+        return iter(())
+    if json.loads(whole[0]) != {"of": seed}:
+        raise Refusal("the folder holds a build of other exports, or by other knowledge, that was broken off; name another folder", 2)
+    rows = [json.loads(line) for line in whole[1:]]
+    return iter([LabelledRow(**{**row, "others": tuple(row["others"])}) for row in rows])
+
+
+def _write(out: Path, built: _Built, page: str) -> None:
+    names: set[str] = set()
+    taken = [row for row in built.rows if row.verdict == "labelled"]
+    taken.sort(key=lambda row: row.time or "9999")  # what has no time stays in the order of the file, behind
+    entries = [_entry(row, _name(row.id, names)) for row in taken]
+    for at in range(0, len(entries), A_FILE):
+        text = yaml.safe_dump({"incidents": entries[at : at + A_FILE]}, allow_unicode=True, sort_keys=False, width=120)
+        _put(out / "incidents" / f"built-{at // A_FILE:03}.yaml", text)
+    for guide in built.guides:
+        said, name = guide.messages[0].text, _name(guide.id, names)
+        _put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n---\n{said}\n")
+    _put(out / "REVIEW.md", page)
+
+
+def _entry(row: LabelledRow, name: str) -> dict[str, str]:
+    whole = {
+        "id": name,
+        "title": row.title,
+        "description": row.description or row.title,
+        "label": row.label,
+        "deciding_check": row.check,
+        "root_cause": row.root_cause,
+        "resolution": row.resolution,
+        "source_url": row.url,
+    }
+    return {key: value for key, value in whole.items() if value or key == "resolution"}
+
+
+def _name(given: str, taken: set[str]) -> str:
+    """What may be the name of a file and of an incident, and stands once."""
+    plain = _NO_NAME.sub("-", given.lower()).strip("-")[:60] or "row"
+    name, number = plain, len(taken)
+    while name in taken:
+        name, number = f"{plain}-{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _put(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)

@@ -1,0 +1,122 @@
+"""The first pass over an export: each past incident by itself becomes a labelled one, or a row with the reason why it does not. Pure, no model.
+
+Rules find who said what the cause was, words and quoted errors find the label, and where those are not sure a person is asked instead.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from graph.reading.classify import classify
+from kb.exports.row import ExportRow
+from kb.history.likeness import Nearest
+from kb.history.words import tokens
+from kb.shapes import squashed
+from kb.taxonomy.labels import Taxonomy
+from tools.checks.row import Check
+
+Verdict = Literal["labelled", "doubtful", "dropped"]
+SURE: Final = 0.12
+"""Share of all labels from which the nearest one is taken; below it a person chooses. The labels are more than a hundred."""
+LEAST_TERMS: Final = 6
+READ, KEPT, QUOTE = 6_000, 600, 300
+"""Characters of a thread that are read for its label, that are kept of it, and that a quote may have."""
+NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+CAUSES: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\broot[ -]cause\b",
+        r"\bturn(?:s|ed) out\b|\bculprit\b",
+        r"\b(?:was|were|is|been) (?:caused by|due to)\b|\bthe (?:cause|problem|issue|reason) (?:was|is)\b",
+        r"\bbecause\b|\bcaused by\b|\bdue to\b",
+    )
+)
+"""How people say a cause, the plainest first."""
+FIXES: Final = (
+    re.compile(r"\b(?:fixed|solved|resolved|cured|went away)\b", re.IGNORECASE),
+    re.compile(r"\b(?:replac|reseat|reboot|upgrad|downgrad|restart|set)\w{0,3}\b", re.IGNORECASE),
+)
+_ENDS = re.compile(r"(?<=[.!?])\s|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRow:
+    """What became of one row of an export."""
+
+    id: str
+    verdict: Verdict
+    why: str
+    title: str
+    time: str = ""
+    url: str = ""
+    label: str = ""
+    """The nearest, also of a doubtful one."""
+    confidence: float = 0.0
+    others: tuple[str, ...] = ()
+    description: str = ""
+    root_cause: str = ""
+    """As somebody of the thread said it."""
+    said_by: str = ""
+    resolution: str = ""
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Labeller:
+    """What labels are found with."""
+
+    taxonomy: Taxonomy
+    nearest: Nearest
+    checks: Mapping[str, Check]
+
+    def label(self, row: ExportRow) -> LabelledRow:
+        """Labelled where the words are sure and somebody said the cause; dropped where it says too little."""
+        about: dict[str, Any] = {"id": row.id, "title": squashed(row.title)[:KEPT], "time": row.time, "url": _address(row.url)}
+        if len(set(tokens(row.text))) < LEAST_TERMS:
+            return LabelledRow(**about, verdict="dropped", why="says too little")
+        cause, who = stated(row, CAUSES) if not row.root_cause else (squashed(row.root_cause)[:QUOTE], "")
+        ranked = classify(_read(row, cause), self.taxonomy, self.nearest, self.checks, NO_TIME)[:3]
+        label, confidence = ranked[0]
+        given = row.label in self.taxonomy.leaves
+        about |= {
+            "label": row.label if given else label,
+            "confidence": 1.0 if given else round(confidence, 4),
+            "others": tuple(name for name, _ in ranked[1:]),
+            "description": squashed(" ".join(one.text for one in row.messages))[:KEPT],
+            "root_cause": cause,
+            "said_by": who,
+            "resolution": squashed(row.resolution)[:QUOTE] or stated(row, FIXES)[0],
+            "check": row.check if row.check in self.checks else "",
+        }
+        verdict, why = self._verdict(row, cause, confidence, given=given)
+        return LabelledRow(**about, verdict=verdict, why=why)
+
+    def _verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[Verdict, str]:
+        if not cause:
+            return "doubtful", "nobody says what the cause was"
+        if given:
+            return "labelled", "the export names the label"
+        if row.label:
+            return "doubtful", f"the export calls it {row.label[:80]}, which is no label here"
+        return ("labelled", "") if confidence >= SURE else ("doubtful", "no label is near enough")
+
+
+def stated(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
+    """The sentence in which somebody says it, word for word, and who; of several that say it as plainly the last, which knew most."""
+    sentences = [(squashed(part)[:QUOTE], one.author) for one in row.messages for part in _ENDS.split(one.text[:READ]) if part.strip()]
+    for way in ways:
+        found = [said for said in sentences if way.search(said[0]) and "?" not in said[0][-2:]]
+        if found:
+            return found[-1]
+    return "", ""
+
+
+def _read(row: ExportRow, cause: str) -> str:
+    """What is read for the label: the report from its beginning, and what was said of the cause."""
+    return f"{row.title}\n{row.messages[0].text[:READ] if row.messages else ''}\n{cause}"
+
+
+def _address(url: str) -> str:
+    return url if url.startswith("https://") and not set(url) & set(" \"'<>`") else ""

@@ -1,0 +1,75 @@
+"""`REVIEW.md` of a build: what a person should look at before any of it is used. Pure; every word in it is a stranger's, and none can format."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from graph.learning.labelling import LabelledRow
+from kb.redact import visible
+from kb.taxonomy.labels import Taxonomy
+
+MOST_LISTED, FIDELITY, BAR = 500, 50, 40
+"""Rows of a list, rows to try the fidelity of the labels with, and letters of the longest bar."""
+_FORMS: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
+
+
+def review(rows: Sequence[LabelledRow], unread: Sequence[str], taxonomy: Taxonomy, seed: str) -> str:
+    """The whole page. `seed` draws the sample, so that the same input draws the same one."""
+    by = {verdict: [row for row in rows if row.verdict == verdict] for verdict in ("labelled", "doubtful", "dropped")}
+    sample = random.Random(seed).sample(by["labelled"], min(FIDELITY, len(by["labelled"])))  # noqa: S311  # no secret
+    parts = [
+        "# What was built, to be looked at before it is used",
+        (
+            f"{len(rows)} rows were read: {len(by['labelled'])} labelled, {len(by['doubtful'])} doubtful, {len(by['dropped'])} dropped; "
+            f"{len(unread)} could not be read. No model was asked: labels are the nearest by words, quoted errors and past incidents, causes "
+            "are sentences of the threads, and no label is new."
+        ),
+        _counts(by["labelled"], taxonomy),
+        _by_month(by["labelled"]),
+        _listed("Doubtful: a person chooses", [_doubt(row) for row in by["doubtful"]]),
+        _listed("Dropped", [f"{plain_words(row.id)}: {row.why}" for row in by["dropped"]]),
+        _listed("Could not be read", [plain_words(one) for one in unread]),
+        _listed(f"{len(sample)} drawn by lot: is the label what the thread says?", [_told(row) for row in sample]),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def plain_words(text: str) -> str:
+    """As they stand, on one line, in Markdown that nothing in them can change."""
+    return _FORMS.sub(r"\\\1", " ".join(visible(text).split()))
+
+
+def _counts(rows: Iterable[LabelledRow], taxonomy: Taxonomy) -> str:
+    counted = Counter(row.label for row in rows)
+    lines = [f"| `{label}` | {plain_words(taxonomy.title(label))} | {times} |" for label, times in sorted(counted.items())]
+    return "\n".join(("## Labels", "", "| label | what it is | incidents |", "|---|---|---|", *lines)) if lines else ""
+
+
+def _by_month(rows: Iterable[LabelledRow]) -> str:
+    """How many labels were met for the first time in each month: where that falls, little new is left to learn."""
+    first: dict[str, str] = {}
+    for row in sorted((row for row in rows if row.time), key=lambda row: row.time):
+        first.setdefault(row.label, row.time[:7])
+    counted = Counter(first.values())
+    most = max(counted.values(), default=1)
+    lines = [f"    {month} {'█' * max(1, BAR * times // most)} {times}" for month, times in sorted(counted.items())]
+    return "\n".join(("## Labels met for the first time, by month", "", *lines)) if lines else ""
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
+    rest = [f"- and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
+    return "\n".join((f"## {title}", "", *(f"- {line}" for line in lines[:MOST_LISTED]), *rest))
+
+
+def _doubt(row: LabelledRow) -> str:
+    near = ", ".join(f"`{label}`" for label in (row.label, *row.others))
+    return f"{plain_words(row.id)} “{plain_words(row.title)}”: {plain_words(row.why)}; nearest {near} ({row.confidence:.0%})"
+
+
+def _told(row: LabelledRow) -> str:
+    who = f" ({plain_words(row.said_by)})" if row.said_by else ""
+    return f"{plain_words(row.id)} “{plain_words(row.title)}”: `{row.label}` {row.confidence:.0%}; “{plain_words(row.root_cause)}”{who}"
