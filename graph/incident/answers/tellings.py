@@ -1,5 +1,6 @@
 """The incident told to somebody else, and RackMedic told to whoever asks: summaries, help, what it is and sees, and courtesy. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from graph.conversation.intents import INTENTS, Intent
@@ -10,6 +11,7 @@ from graph.incident.concluded import Concluded
 from graph.ladders.ends import describe
 from graph.ladders.held import held
 from graph.reading import counts
+from graph.state import Ladder
 from tools.inventory.ranges import fold
 
 HELPFUL = (
@@ -37,6 +39,10 @@ def _for_manager(asked: Asked) -> Concluded:
         what = f"What: {taxonomy.leaf(roots[0].label).customer_words or asked.title(roots[0].label)}"
         more = f" Also: {', '.join(asked.title(row.label) for row in roots[1:3])}." if len(roots) > 1 else ""
         lines = [what + more, f"Where: {machines}; {len(asked.seen)} machines looked at, {sure(roots[0])}."]
+    elif mended := _mended(asked):
+        labels = list(dict.fromkeys(row.label for row in mended))
+        told = "; ".join(taxonomy.leaf(label).customer_words or asked.title(label) for label in labels[:3])
+        lines = [f"What: {told}", f"Where: {_targets(mended)}; mended, and the proof passed."]
     elif case.report and case.report.outcome == "no_fault":
         lines = [f"What: no fault was found on {fold(asked.seen)}."]
     else:
@@ -51,6 +57,15 @@ def _for_manager(asked: Asked) -> Concluded:
             f"Who: {owner or 'nobody'} is on it.",
         ],
     )
+
+
+def _mended(asked: Asked) -> list[Ladder]:
+    """The fixes whose proof passed. Once it has, nothing shows the cause any more, and it is what the incident was all the same."""
+    return [row for row in asked.case.ladders if row.proven and row.label in asked.now.lens.taxonomy.leaves]
+
+
+def _targets(rows: Sequence[Ladder]) -> str:
+    return fold(tuple(dict.fromkeys(host for row in rows for host in row.target.split(","))))
 
 
 def _where_it_stands(asked: Asked) -> str:
@@ -83,7 +98,9 @@ def _for_ticket(asked: Asked) -> Concluded:
     for row in asked.roots[:3]:
         lines.append(f"Cause: {asked.title(row.label)} ({where(row)}), {sure(row)}")
         lines += [quoted(asked, line) for line in row.evidence[:2]]
-    if not asked.roots:
+    mended = [] if asked.roots else _mended(asked)
+    lines += [f"Cause: {asked.title(row.label)} ({row.target}), mended" for row in mended[:3]]
+    if not asked.roots and not mended:
         lines.append("Cause: none proven" + (f"; {now.why_unsure[0][:160]}" if now.why_unsure else ""))
     out = [asked.title(row.label) for row in now.ruled_out(3)]
     lines += [f"Ruled out: {', '.join(out)}"] if out else []
@@ -97,7 +114,8 @@ def _for_ticket(asked: Asked) -> Concluded:
 async def status(asked: Asked) -> Concluded:
     """What is known, what waits, and what it rests on."""
     case, found, title = asked.case, asked.roots, asked.title
-    what = "; ".join(f"{title(row.label)} ({where(row)}), {sure(row)}" for row in found[:3]) or (
+    mended = [] if found else [f"{title(row.label)} ({row.target}) is mended" for row in _mended(asked)[:3]]
+    what = "; ".join(mended or [f"{title(row.label)} ({where(row)}), {sure(row)}" for row in found[:3]]) or (
         "No fault is found" if case.report and case.report.outcome == "no_fault" else "No cause is proven so far"
     )
     suspects = [f"{row.leaf.title} is likely and unproven" for row in asked.now.suspects[:2]] if not found else []

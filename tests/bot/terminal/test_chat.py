@@ -171,3 +171,14 @@ def test_what_is_wrong_may_be_the_first_line_that_is_piped_in() -> None:
     nothing = rackmedic("chat", stdin="")
     assert (nothing.returncode, nothing.stdout) == (2, "")
     assert "say what is wrong" in nothing.stderr
+
+
+def test_what_was_mended_is_what_the_incident_was_in_every_telling(tmp_path: Path) -> None:
+    said = "@priya approve 1\n/wait 3h\nsummary for my manager\nsummary for a ticket\n@priya: status\n"
+    ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G17"), stdin=said)
+    assert ran.returncode == 0, ran.stderr
+    assert "not known yet" not in ran.stdout
+    assert "mended, and the proof passed." in ran.stdout
+    assert "Cause: " in ran.stdout
+    assert "(gpu-002), mended" in ran.stdout
+    assert "(gpu-002) is mended" in ran.stdout
