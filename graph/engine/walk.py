@@ -15,6 +15,8 @@ IRRELEVANT = 0.015
 """Posterior under which a leaf that nothing speaks for is not worth a look."""
 
 LONGEST_LOG, LONGEST_WHY = 40, 60
+"""Visits, and characters of why each went as it did. Of what was rejected there are many, and a state is written at every step: why stands with
+the hypotheses, as far as those are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def _visit(walk: Walk, label: str, now: Assessment) -> Visit | None:
     if standing.verdict == "confirmed":
         walk.found.append(label)
     did = "could not look" if standing.unseen else standing.verdict
-    walk.note(label, did, standing.because)
+    walk.note(label, did, "" if standing.verdict == "rejected" else standing.because)
     return None
 
 

@@ -156,7 +156,8 @@ async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
         "untouched": cluster.state_hash() == here.twin.state_hash(),
         "audit": (await here.book.verify()).good,
         "said": _said(here, ts),
-        "messages": sum(m["ts"] != ts for m in here.slack.thread(CHANNEL, ts)),
+        "messages": sum(m["ts"] != ts and not m.get("files") for m in here.slack.thread(CHANNEL, ts)),
+        "pictures": sum(bool(m.get("files")) for m in here.slack.thread(CHANNEL, ts) if m["ts"] != ts),
     }
 
 

@@ -50,3 +50,4 @@ def test_a_fault_is_mended_by_its_remedies_and_stays_so(fault: str) -> None:
     assert [ladder["outcome"] for ladder in row["ladders"]] == ["cured"]
     assert (row["drained"], row["new_faults"], row["lost"]) == ([], [], [])
     assert row["messages"] == len(fix) + 2, "the living message, one card for each step, and that it holds"
+    assert row["pictures"] <= 1, "of the number that decided"
