@@ -19,6 +19,7 @@ import tools
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm
 from bot.refusal import Refusal
+from bot.terminal.knowledge import KnowledgeRow
 from graph.conversation.said import Vocabulary
 from graph.incident.case import Case, Turn
 from graph.reading.hosts import HostBook
@@ -63,6 +64,10 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.slack.incoming.grammar.without_us": {"us": "U0BOT"},
     "bot.terminal.catalogues.read_output": {"check": CHECKS["smi"]},
     "bot.cards.blocks.button": {"value": "v"},
+    "bot.terminal.knowledge.ranked": {
+        "known": (KnowledgeRow("seed-1", "incident", "GPU.X", "GPU lost", "rank 3 *** hangs", ""),),
+        "most": 5,
+    },
     "kb.logs.timestamps.timed": {"head": ("iso", "")},
     "graph.reading.handed_in.read_with_site": {"folders": (), "programs": ()},
     "graph.ladders.next_rung.to_people": {"why": "no", "ladder": Ladder(id="lad-1", label="GPU.BUS.Lost", target="gpu-001")},
@@ -95,6 +100,7 @@ LEFT_OUT: Mapping[str, str] = {
     "bot.slack.incoming.commands.direct": "asks Slack; reads with `bot.cards.personal.direct.wish`, which is here",
     "bot.slack.incoming.intake.take_in": "asks Redis; reads with `bot.desk.concern.concern_of`, which is here",
     "bot.terminal.classify.classify_text": "prints what `graph.reading.classify.classify` answers, which is here",
+    "bot.terminal.knowledge.search": "prints what `bot.terminal.knowledge.ranked` answers, which is here",
     "bot.terminal.edge.complain": "prints a sentence of ours",
     "bot.terminal.edge.fail": "a sentence of ours, after which the command ends",
 }
