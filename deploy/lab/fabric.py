@@ -16,6 +16,7 @@ UPLINKS = ("uplink-1", "uplink-2")
 """From the leaf to the spine, at the end of the leaf's ports."""
 FIRST_UPLINK = 35
 FULL = "4xEDR"
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,18 @@ def topology(plan: FabricPlan) -> str:
 
 
 def start_fabric(rack: Rack, plan: FabricPlan) -> None:
-    """Put the fabric up in place of any other one. Raises LabRefusal where it does not come up."""
+    """Put the fabric up in place of any other one. ibsim speaks UDP: on a loaded machine a subnet manager can lose its first words to it and wait
+    for good, so what does not come up is begun anew. Raises LabRefusal, with the manager's last words, where it never does."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            _start(rack, plan)
+            return
+        except LabRefusal as refusal:
+            if attempt == ATTEMPTS:
+                raise LabRefusal(f"{refusal}, {ATTEMPTS} times: {_last_words(rack)}") from refusal
+
+
+def _start(rack: Rack, plan: FabricPlan) -> None:
     stop_fabric(rack)
     library = _library(rack)
     _unit(
@@ -70,6 +82,12 @@ def start_fabric(rack: Rack, plan: FabricPlan) -> None:
     if plan.managers:
         first = next(node for node in NODES if node.role is Role.GPU and node.name not in plan.dead)
         until(lambda: "SMINFO_MASTER" in inside(rack, first, "sminfo").stdout, "the subnet manager did not take the fabric over")
+
+
+def _last_words(rack: Rack) -> str:
+    """What the first subnet manager wrote last, and whether its unit still runs."""
+    asked = "systemctl show -p ActiveState,Result lab-opensm-0 lab-ibsim; tail -n 5 /run/osm0/log"
+    return " ".join(inside(rack, CONTROLLER, "sh", "-c", asked).stdout.split())
 
 
 def stop_fabric(rack: Rack) -> None:
