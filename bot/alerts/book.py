@@ -23,6 +23,12 @@ MOST_GROUPS = 64
 """Groups of a sender whose count of what it does not list is kept for an episode; of those after them the last one is."""
 TOLD = "if tonumber(redis.call('HGET', KEYS[1], 'told') or 0) < tonumber(ARGV[1]) then redis.call('HSET', KEYS[1], 'told', ARGV[1]) end"
 """KEYS about. ARGV up to which piece of news."""
+NEWEST = """
+if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return 1
+"""
+"""KEYS newest. ARGV the time of a message as Slack has it, and for how many seconds that is kept."""
 BEGIN = """
 local now, about, opened, places = unpack(KEYS)
 local made, cause, most, window, kept, within, channel, way, table_, abouts = unpack(ARGV, 1, 10)
@@ -88,7 +94,7 @@ class AlertBook:
         self._redis = redis
         self._window = window
         self._names = names or Names()
-        self._told, self._begin = redis.register_script(TOLD), redis.register_script(BEGIN)
+        self._told, self._begin, self._newest = map(redis.register_script, (TOLD, BEGIN, NEWEST))
 
     async def episodes_of(self, alerts: Sequence[Routed], places: OpenPlaces) -> dict[str, list[Alert]]:
         """Alerts by the episode to which they belong: that in which they were heard before, or that of their cause in their channel, begun where there
@@ -150,6 +156,24 @@ class AlertBook:
             if not count or before is None:
                 pipe.hincrby(about, "owed", 1)
             await pipe.execute()
+
+    async def newest(self, group: str, ts: str) -> bool:
+        """Whether no newer message of a group that a bot posts about was heard; the same again is as new as it was."""
+        return bool(await self._newest(keys=[self._key("newest", group)], args=[ts, int(KEPT.total_seconds())]))
+
+    async def in_group(self, group: str, ids: Sequence[str]) -> None:
+        """Which alerts a bot posted of a group, for it may say no more than that the group is over."""
+        key = self._key("group", group)
+        if ids and await awaited(self._redis.scard(key)) < MOST_KEPT:
+            await awaited(self._redis.sadd(key, *ids))
+        await self._redis.expire(key, KEPT)
+
+    async def ended(self, group: str) -> list[Alert]:
+        """All that were posted of a group and are known, over."""
+        ids = sorted(text_of(row) for row in await awaited(self._redis.smembers(self._key("group", group))))
+        episodes = await self._redis.mget([self._key("by", row) for row in ids]) if ids else []
+        rows = [await awaited(self._redis.hget(self._key("of", text_of(of)), row)) for row, of in zip(ids, episodes, strict=True) if of]
+        return [Alert(**{**json.loads(row), "firing": False}) for row in rows if row]
 
     async def belongs(self, episode: str, incident: str) -> None:
         """An incident may hear of several episodes: other causes of its hosts, and its own again after the window."""

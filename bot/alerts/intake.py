@@ -9,13 +9,14 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
 
-from bot.alerts.alert import Alert, AlertTally, digest, words_of
+from bot.alerts.alert import Alert, AlertTally, digest, read_alert, words_of
 from bot.alerts.book import AlertBook, OpenPlaces, Routed
+from bot.alerts.posted import PostedAlerts, group_row
 from bot.alerts.read import AlertMessage, UnreadableAlerts, read_alertmanager, read_told
 from bot.alerts.routing import AlertRouting
 from bot.alerts.site import AlertSite
@@ -88,10 +89,41 @@ class AlertIntake:
         """Store them; the incidents that are told of news."""
         shut = await self._shut()
         rows = await asyncio.to_thread(lambda: [Routed(*self.routing.placed(row, shut)) for row in message.alerts])
-        episodes = await self.book.episodes_of(rows, OpenPlaces(self.routing.sign, self.routing.channels - shut))
-        told = [await self._episode(episode, rows, message) for episode, rows in episodes.items()]
+        return await self._take(rows, OpenPlaces(self.routing.sign, self.routing.channels - shut), [message])
+
+    async def posted(self, channel: str, said: Sequence[tuple[str, PostedAlerts]]) -> list[str]:
+        """What other bots posted in a channel, each at its time, belongs there. Who comes after a newer message of the same group is no news."""
+        rows, messages = dict[str, Alert](), list[AlertMessage]()
+        for ts, one in sorted(said, key=lambda row: float(row[0])):
+            if not await self.book.newest(one.group, ts):
+                continue
+            found = await self._ended(one, rows, messages) if one.over else []
+            found = found or await asyncio.to_thread(self._rows_of, channel, one)
+            if not one.over:
+                await self.book.in_group(one.group, [row.id for row in found])
+            rows |= {row.id: row for row in found}
+            messages.append(AlertMessage(found, one.left, one.group))
+        placed = [Routed(*self.routing.here(row, channel)) for row in rows.values()]
+        return await self._take(placed, OpenPlaces(self.routing.sign, {channel}), messages)
+
+    async def _ended(self, one: PostedAlerts, rows: Mapping[str, Alert], before: Sequence[AlertMessage]) -> list[Alert]:
+        """All of a group that are known, or that came just before."""
+        just = {row.id: replace(rows[row.id], firing=False) for message in before if message.group == one.group for row in message.alerts}
+        return list({**{row.id: row for row in await self.book.ended(one.group)}, **just}.values())
+
+    def _rows_of(self, channel: str, said: PostedAlerts) -> list[Alert]:
+        """Long work."""
+        names = self.site.labels
+        hosts = () if said.listed else self.routing.hosts_named(said.text, channel)[:MOST_HOSTS]
+        raw = said.listed or [group_row(said, host, names.host[0]) for host in hosts or ("",)]
+        return [read_alert(row, names) for row in raw]
+
+    async def _take(self, rows: Sequence[Routed], places: OpenPlaces, messages: Sequence[AlertMessage]) -> list[str]:
+        episodes = await self.book.episodes_of(rows, places)
+        told = [await self._episode(episode, rows, messages) for episode, rows in episodes.items()]
         incidents = [incident for incident in told if incident]
-        log.info("alerts.heard", alerts=len(message.alerts), left=message.left, causes=len(episodes), told=incidents)
+        left = sum(row.left for row in messages)
+        log.info("alerts.heard", alerts=len(rows), left=left, causes=len(episodes), told=incidents)
         return incidents
 
     async def _shut(self) -> frozenset[str]:
@@ -107,8 +139,11 @@ class AlertIntake:
         except (Refusal, TimeoutError):
             return False
 
-    async def _episode(self, episode: str, rows: Sequence[Alert], message: AlertMessage) -> str:
-        await self.book.lists_not(episode, message.group, message.left)
+    async def _episode(self, episode: str, rows: Sequence[Alert], messages: Sequence[AlertMessage]) -> str:
+        ids = {row.id for row in rows}
+        for message in messages:
+            if any(row.id in ids for row in message.alerts):
+                await self.book.lists_not(episode, message.group, message.left)
         if not (news := await self.book.note(episode, rows)):
             return ""
         counted = await self.book.tally(episode)

@@ -134,9 +134,20 @@ class AlertRouting:
 
     def _named(self, host: str, channel: str) -> str:
         """The host as the inventory calls it, among those that the channel may speak of (all of them where none is named); empty where it is none."""
+        return next(iter(hosts_in(host, self._book(channel)).hosts), "") if host else ""
+
+    def _book(self, channel: str) -> HostBook:
         if channel not in self._books:
             self._books[channel] = HostBook(self.hosts.get(channel, ()) if channel else self.known)
-        return next(iter(hosts_in(host, self._books[channel]).hosts), "") if host else ""
+        return self._books[channel]
+
+    def here(self, alert: Alert, channel: str) -> tuple[Alert, AlertPlace]:
+        """The alert in the channel in which it was posted, whatever the routes say."""
+        return replace(alert, host=self._named(alert.host, channel) or alert.host), AlertPlace(channel)
+
+    def hosts_named(self, text: str, channel: str) -> tuple[str, ...]:
+        """The hosts in a stranger's words of which the channel may speak."""
+        return hosts_in(text, self._book(channel)).hosts
 
     @cached_property
     def _books(self) -> dict[str, HostBook]:

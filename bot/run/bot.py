@@ -18,6 +18,7 @@ from bot.actions.decisions import Approvals
 from bot.actions.due import ActionIndex
 from bot.actions.open_decisions import OpenDecisions
 from bot.actions.queue import LateOnes
+from bot.alerts.together import PostedTogether
 from bot.cards.incidents.close_modal import choices
 from bot.desk.causes import Causes
 from bot.desk.courses import Courses, counted
@@ -32,7 +33,7 @@ from bot.inbound.routes import InboundRoute
 from bot.policy.channels import bindings, customers_channels, heard
 from bot.run.actions import Acting, ActingNeeds, nobody_works, open_actions
 from bot.run.customers import customer_cards, customer_door, customer_shares, customer_telling, customers_own
-from bot.run.http.alerts import alert_routes, alert_threads
+from bot.run.http.alerts import alert_intake, alert_threads
 from bot.run.http.server import inbound
 from bot.run.http.slack import slack_routes
 from bot.run.keeping import Keeping
@@ -144,8 +145,9 @@ async def assembled(settings: Settings, store: Store, world: World, role: Role =
         window.board.writes(writing)
         learning = lesson_line(settings, store, world, window.client, window.cards, window.inbox, window.people)
         surface = replace(learning.dressed(trackers.dressed(line.dressed(surface))), telling=told, writing=writing)
-        alerts = alert_routes(settings, store, thinking.ports.inventory, surface) if role != "worker" else ()
-        routes = (*line.routes(surface, states), *alerts, *trackers.routes)
+        alerts = alert_intake(settings, store, thinking.ports.inventory, surface) if role != "worker" else None
+        surface = replace(surface, posted=PostedTogether(alerts.posted).posted if alerts else None)
+        routes = (*line.routes(surface, states), *(alerts.routes if alerts else ()), *trackers.routes)
         door = customer_door(surface, window.customers, thinking.ports)
         if not works:
             async with _sending(wakeups), _listening(settings, store, surface, door, routes):

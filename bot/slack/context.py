@@ -11,6 +11,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.actions.decisions import Approvals
+from bot.alerts.posted import PostedAlerts
 from bot.cards.blocks import Card
 from bot.cards.incidents import notes
 from bot.cards.incidents.close_modal import Choices
@@ -119,6 +120,8 @@ class Surface:
     """Where direct messages are answered."""
     alert_bots: frozenset[str] = frozenset()
     """Bot ids of the alert sources that may open incidents."""
+    posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None
+    """Who takes the alerts that those list in a channel at a time; without it each of their messages is a report."""
     approvals: Approvals | None = None
     """Where remedies may be approved; without it nothing is ever repaired."""
     courses: Courses | None = None

@@ -181,6 +181,8 @@ TABLE = (
     KeyForm("rm:alerts:by:*",                "the episode of an alert", "8 days after it last changed"),
     KeyForm("rm:alerts:of:*",                "hash: the alerts of an episode", "8 days after the last of them"),
     KeyForm("rm:alerts:about:*",             "hash: cause and channel of an episode, which routes led there, and what its incident was told", "likewise"),
+    KeyForm("rm:alerts:newest:*",            "when the newest message of a group that another bot posts about was posted", "8 days later"),
+    KeyForm("rm:alerts:group:*",             "set: the alerts that another bot posted of a group", "8 days after the last of them"),
     KeyForm("rm:alerts:in:*",                "set: the episodes that an incident heard of", "8 days after the last news of them"),
     KeyForm("rm:alerts:left:*",              "hash: how many alerts of an episode a sender counts and does not list", "likewise"),
     KeyForm("rm:alerts:opened:*",            "how many episodes began lately", "after 10 minutes"),

@@ -60,6 +60,7 @@ def _beside() -> Mapping[str, Any]:
 
 
 OWN: Mapping[str, Mapping[str, Any]] = {
+    "bot.alerts.posted.read_posted": {"source": "C1 B1"},
     "bot.cards.approvals.parts.people_named": {"names": {"U1": "ada"}},
     "bot.slack.incoming.grammar.without_us": {"us": "U0BOT"},
     "bot.terminal.catalogues.read_output": {"check": CHECKS["smi"]},

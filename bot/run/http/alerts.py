@@ -1,6 +1,6 @@
 """The intake of alerts put together, where the settings switch it on, and the threads of what they opened."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from bot.alerts.book import AlertBook
@@ -8,7 +8,6 @@ from bot.alerts.intake import AlertIntake
 from bot.alerts.routing import AlertRouting
 from bot.alerts.site import AlertSite, BadAlerts, load_alerts
 from bot.desk.inbox import Inbox
-from bot.inbound.routes import InboundRoute
 from bot.inbound.webhook import FRESH
 from bot.refusal import Refusal
 from bot.settings import PREFIX, Settings
@@ -34,15 +33,16 @@ def alert_site(settings: Settings, inventory: Inventory | None = None) -> AlertS
         raise Refusal("\n".join([f"{PREFIX}ALERTS: the file cannot be used:", *why.problems]), 2) from why
 
 
-def alert_routes(settings: Settings, store: Store, inventory: Inventory, surface: Surface) -> Sequence[InboundRoute]:
-    """Nothing where no alerts are heard. Raises Refusal."""
+def alert_intake(settings: Settings, store: Store, inventory: Inventory, surface: Surface) -> AlertIntake | None:
+    """None where no alerts are heard, neither over HTTP nor from another bot. Raises Refusal."""
     site = alert_site(settings, inventory)
-    if site is None:
-        return ()
+    if site is None and not settings.alert_bots:
+        return None
+    site = site or AlertSite(channel="")
     book = AlertBook(store.redis, window=timedelta(minutes=site.minutes))
     heard, routing = HeardOnce(store.redis, 3 * FRESH), alert_routing(site, inventory)
     shared = surface.people.shared
-    return AlertIntake(site, book, surface.inbox, heard, surface.clock, routing, surface.bound, surface.wake, shared).routes
+    return AlertIntake(site, book, surface.inbox, heard, surface.clock, routing, surface.bound, surface.wake, shared)
 
 
 def alert_routing(site: AlertSite, inventory: Inventory) -> AlertRouting:

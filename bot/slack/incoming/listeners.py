@@ -143,7 +143,7 @@ class Listeners:
                 self._say(arrival, self._words(arrival.channel).refused(no))
         except StoreAway as away:
             log.warning("listeners.not_stored", key=arrival.key, error=str(away.__cause__))
-            if self._first(arrival.key):
+            if not arrival.alert and self._first(arrival.key):
                 self._say(arrival, self._words(arrival.channel).not_stored(will_retry=True))
             return BoltResponse(status=AGAIN)
         return await ack()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from bot.alerts.posted import read_posted
 from bot.cards.blocks import Card, card
 from bot.cards.incidents import home, notes
 from bot.cards.personal.direct import wish
@@ -124,14 +125,26 @@ async def _hear(surface: Surface, arrival: Arrival) -> Heard:
         return await _personal(surface, arrival)
     policy.serve(arrival.place, surface.bound)
     if arrival.alert:
-        said = Said(intent=Intent.NEW_FACTS, text=grammar.people_see(arrival.raw))
-        return await (_store(surface, arrival, said, incident) if incident else _open(surface, arrival, said))
+        return await _alert(surface, arrival, incident)
     said = await understood(surface, arrival, _origin(arrival))
     if incident is not None:
         return await _reply(surface, arrival, said, incident)
     policy.colleague(await surface.people.person(arrival.user), arrival.team)
     await surface.allow(f"intent.{said.intent}", arrival.user, arrival.channel)
     return await _begin(surface, arrival, said)
+
+
+async def _alert(surface: Surface, arrival: Arrival, incident: str | None) -> Heard:
+    """Another bot's message: the alerts of a group where it is of a form that tells them, else a report in its words."""
+    said = Said(intent=Intent.NEW_FACTS, text=grammar.people_see(arrival.raw))
+    if incident:
+        return await _store(surface, arrival, said, incident)
+    posted = read_posted(said.text, f"{arrival.channel} {arrival.source}") if surface.posted else None
+    if surface.posted is None or posted is None:
+        return await _open(surface, arrival, said)
+    async with storing():
+        told = await surface.posted(arrival.channel, arrival.ts, posted)
+    return Heard(told[0] if told else "")
 
 
 async def _personal(surface: Surface, arrival: Arrival) -> Heard:

@@ -46,6 +46,8 @@ class Arrival:
     twin: bool
     files: tuple[Sent, ...] = field(default=())
     alert: bool = False
+    source: str = ""
+    """Of an alert: who wrote it, and where its first attachment leads to."""
     us: str = ""
     """Our own user id."""
     user_team: str = ""
@@ -110,6 +112,7 @@ def read_message(body: Mapping[str, Any], bot_user: str, alert_bots: Collection[
         twin=not called and f"<@{bot_user}>" in raw and kind not in ("im", "mpim"),
         files=read_files(event),
         alert=alert,
+        source=f"{bot} {_link(event)}" if alert else "",
         us=bot_user,
         user_team=str(event.get("user_team") or ""),
     )
@@ -171,6 +174,11 @@ def read_files(message: Mapping[str, Any]) -> tuple[Sent, ...]:
         )
         for row in rows[:MOST_FILES]
     )
+
+
+def _link(message: Mapping[str, Any]) -> str:
+    rows = [row for row in message.get("attachments") or [] if isinstance(row, Mapping)]
+    return str(rows[0].get("title_link") or "")[:1000] if rows else ""
 
 
 def whole_text(message: Mapping[str, Any]) -> str:
