@@ -38,7 +38,7 @@ def alert_intake(settings: Settings, store: Store, inventory: Inventory, surface
     site = alert_site(settings, inventory)
     if site is None and not settings.alert_bots:
         return None
-    site = site or AlertSite(channel="")
+    site = site or AlertSite.model_validate({"channel": ""})
     book = AlertBook(store.redis, window=timedelta(minutes=site.minutes))
     heard, routing = HeardOnce(store.redis, 3 * FRESH), alert_routing(site, inventory)
     shared = surface.people.shared
