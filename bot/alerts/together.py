@@ -4,6 +4,7 @@ acknowledged, and a Redis is asked as often as there are causes."""
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from bot.alerts.posted import PostedAlerts
 
@@ -12,48 +13,52 @@ TakeIn = Callable[[str, Sequence[tuple[str, PostedAlerts]]], Awaitable[list[str]
 """Channel, and what was posted there, each at its time → the incidents that are told of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    said: PostedAlerts
+    told: "asyncio.Future[list[str]]"
+
+
 @dataclass(slots=True)
 class _Channel:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: list[tuple[str, PostedAlerts, "asyncio.Future[list[str]]"]] = field(default_factory=list)
+    waiting: dict[str, _Row] = field(default_factory=dict)
+    """By the message's time: what is delivered again while it waits is the same row."""
+    taking: "asyncio.Task[None] | None" = None
 
 
 @dataclass(slots=True)
 class PostedTogether:
-    """Whoever comes first takes in all that wait. Where that fails or is given up it fails for each of them, so that each is delivered again."""
+    """The taking in goes on by itself: a listener whose time is over gives up its wait and nothing else, and the redelivery finds it done. Where
+    it fails it fails for each that was in it, so that each is delivered again."""
 
     take_in: TakeIn
     _channels: dict[str, _Channel] = field(default_factory=dict)
 
     async def posted(self, channel: str, ts: str, said: PostedAlerts) -> list[str]:
+        """The incidents that are told of it, once it is stored. Raises OSError where it was not."""
         here = self._channels.setdefault(channel, _Channel())
-        mine: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-        here.waiting.append((ts, said, mine))
-        try:
-            async with here.lock:
-                if not mine.done():
-                    await self._take(channel, here)
-        finally:
-            here.waiting = [row for row in here.waiting if row[2] is not mine]
-        return await mine
+        row = here.waiting.setdefault(ts, _Row(said, asyncio.get_running_loop().create_future()))
+        if here.taking is None or here.taking.done():
+            here.taking = asyncio.create_task(self._take_all(channel, here))
+        return await asyncio.shield(row.told)
 
-    async def _take(self, channel: str, here: _Channel) -> None:
-        rows, here.waiting = here.waiting[:MOST_TOGETHER], here.waiting[MOST_TOGETHER:]
-        try:
-            told = await self.take_in(channel, [(ts, said) for ts, said, _ in rows])
-        except BaseException:
-            for _, _, waits in rows:
-                _tell(waits, OSError("what came together was not stored"))
-            raise
-        for _, _, waits in rows:
-            _tell(waits, told)
+    async def _take_all(self, channel: str, here: _Channel) -> None:
+        while rows := dict(islice(here.waiting.items(), MOST_TOGETHER)):
+            failed, told = None, list[str]()
+            try:
+                told = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
+            except Exception as why:  # whatever it was, each listener says it and is asked again
+                failed = why
+            for ts, row in rows.items():
+                del here.waiting[ts]
+                _tell(row.told, told, failed)
 
 
-def _tell(waits: "asyncio.Future[list[str]]", what: list[str] | Exception) -> None:
-    if waits.done():
+def _tell(waits: "asyncio.Future[list[str]]", told: list[str], failed: Exception | None) -> None:
+    if failed is None:
+        waits.set_result(told)
         return
-    if isinstance(what, Exception):
-        waits.set_exception(what)
-        waits.exception()  # whoever raises it already says why
-    else:
-        waits.set_result(what)
+    error = OSError("what came together was not stored")
+    error.__cause__ = failed
+    waits.set_exception(error)
+    waits.exception()  # where nobody waits any more nobody has to have seen it

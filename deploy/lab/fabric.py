@@ -1,5 +1,6 @@
 """An InfiniBand fabric for a rack: ibsim on the controller, a real OpenSM, and the real infiniband-diags on the nodes, which talk to it by a library."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from glob import glob
 
@@ -55,13 +56,13 @@ def topology(plan: FabricPlan) -> str:
 def start_fabric(rack: Rack, plan: FabricPlan) -> None:
     """Put the fabric up in place of any other one. ibsim speaks UDP: on a loaded machine a subnet manager can lose its first words to it and wait
     for good, so what does not come up is begun anew. Raises LabRefusal, with the manager's last words, where it never does."""
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            _start(rack, plan)
-            return
-        except LabRefusal as refusal:
-            if attempt == ATTEMPTS:
-                raise LabRefusal(f"{refusal}, {ATTEMPTS} times: {_last_words(rack)}") from refusal
+    for _ in range(ATTEMPTS - 1):
+        with suppress(LabRefusal):
+            return _start(rack, plan)
+    try:
+        _start(rack, plan)
+    except LabRefusal as refusal:
+        raise LabRefusal(f"{refusal}, {ATTEMPTS} times: {_last_words(rack)}") from refusal
 
 
 def _start(rack: Rack, plan: FabricPlan) -> None:
