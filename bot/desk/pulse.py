@@ -52,13 +52,14 @@ if last == ts then return {was, quiet or '', life, who} end
 if not last or last < ts then
   if asked == '1' and by ~= '-' and by ~= user then asked = '0' end
   redis.call('HSET', pulse, 'ts', ts, 'by', user, 'asked', asked or '0', 'question', question, 'was', before)
-  redis.call('HSET', pulse, 'who', user .. ' ' .. table.concat(others, ' ', 1, math.min(#others, 7)))
-  stay(hash, pulse)
 end
+redis.call('HSET', pulse, 'who', user .. ' ' .. table.concat(others, ' ', 1, math.min(#others, 7)))
+stay(hash, pulse)
 return {before, quiet or '', life, who}
 """
 )
-"""KEYS the incident's hash, its pulse. ARGV ts, user, whether it is a question. Answers what was before."""
+"""KEYS the incident's hash, its pulse. ARGV ts, user, whether it is a question. Answers what was before. Who spoke is noted however late the word
+arrives: our own may have overtaken it, and an incident is not ended over the head of a person."""
 
 SPOKE = (
     _STAY

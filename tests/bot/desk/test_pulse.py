@@ -67,7 +67,15 @@ async def test_whoever_notes_first_the_later_word_is_the_last(pulse: Pulse) -> N
     await pulse.heard("i1", at(5), "U0OLGA")
     await pulse.spoke("i1", at(3), asked=True)
     await pulse.heard("i1", at(2), "U0PRIYA")
-    assert await pulse.heard("i1", at(6), "U0OLGA") == Before("self")
+    assert await pulse.heard("i1", at(6), "U0OLGA") == Before("self", others=("U0PRIYA",))
+
+
+async def test_a_word_that_ours_overtook_still_tells_that_people_spoke(pulse: Pulse) -> None:
+    await pulse.spoke("i1", at(5))
+    assert not await pulse.people("i1")
+    await pulse.heard("i1", at(1), "U0PRIYA")
+    assert await pulse.people("i1")
+    assert (await pulse.heard("i1", at(6), "U0OLGA")).follows == "us"
 
 
 async def test_who_spoke_lately_is_known_and_never_more_than_a_few(pulse: Pulse) -> None:
