@@ -39,6 +39,8 @@ class KnowledgeRow:
     source: str
     ours: bool = False
     """The site's own, not what came with RackMedic."""
+    year: int = 0
+    """Of an incident; 0 where it is not known."""
 
 
 def everything(settings: Settings) -> tuple[KnowledgeRow, ...]:
@@ -58,6 +60,7 @@ def everything(settings: Settings) -> tuple[KnowledgeRow, ...]:
             _told(one.description, one.root_cause, one.resolution),
             one.source_url,
             one.id not in seeds,
+            one.year or int(one.on[:4] or 0),
         )
         for one in site_incidents(settings.kb_dir, taxonomy)
     ]
@@ -148,6 +151,7 @@ def stats(settings: Settings, *, as_json: bool) -> int:
         **{f"{kind}s" if kind != "leaf" else "leaves": counted[kind] for kind in KINDS},
         "own": sum(one.ours for one in known),
         "leaves_by_category": dict(by_category),
+        "incidents_by_year": _by_year(known),
         "leaves_without_an_incident": untold,
     }
     if as_json:
@@ -160,8 +164,14 @@ def stats(settings: Settings, *, as_json: bool) -> int:
     for category, count in by_category.most_common():
         incidents = sum(times for label, times in told.items() if label.startswith(f"{category}."))
         console.print(f"  {category:<16} {count:>3} leaves  {incidents:>3} incidents")
+    years = ", ".join(f"{times} of {year or 'unknown'}" for year, times in whole["incidents_by_year"].items())
+    console.print(Text(f"Past incidents by year: {years or 'none'}"))
     console.print(Text(f"Leaves that no past incident tells of ({len(untold)}): {', '.join(untold) or 'none'}"))
     return 0
+
+
+def _by_year(known: Iterable[KnowledgeRow]) -> dict[int, int]:
+    return dict(sorted(Counter(one.year for one in known if one.kind == "incident").items()))
 
 
 def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:

@@ -34,6 +34,8 @@ class PastIncident:
     resolution: str
     deciding_check: str = ""
     source_url: str = ""
+    year: int = 0
+    """In which it was told; 0 where that is not known."""
     hosts: tuple[str, ...] = ()
     learnt: str = ""
     """The incident of this site that taught it; empty where it came with us."""
@@ -91,6 +93,7 @@ class _Incident(StrictModel):
     resolution: Text
     deciding_check: Text = ""
     source_url: Annotated[Text, AfterValidator(_address)] = ""
+    year: Annotated[int, Field(ge=1990, le=2100)] = 0
     hosts: Texts = ()
 
     @property
