@@ -54,8 +54,8 @@ class Bandwidths:
         return tuple(sorted({size for row in self.curves for size, _ in row.points}))
 
     def telling(self, most: int) -> tuple[BandwidthCurve, ...]:
-        """The slowest hosts, in their own order, when there are more than `most`."""
-        slowest = sorted(self.curves, key=lambda row: row.best)[:most]
+        """In their own order, when there are more than `most`: first those too slow for their model, then the slowest."""
+        slowest = sorted(self.curves, key=lambda row: (not row.slow, row.best))[:most]
         return tuple(row for row in self.curves if row in slowest)
 
     def table(self) -> list[tuple[str, ...]]:

@@ -10,10 +10,10 @@ from tools.bandwidth import JUDGED, LEAST, BandwidthCurve, Bandwidths, in_words,
 from tools.inventory.ranges import fold
 
 TITLE: Final = "All-reduce bus bandwidth by message size"
-NAMED, FAINT, MOST_SIZES = 8, 120, 64
-"""Hosts with a name of their own, others as thin lines, and points of a line."""
+NAMED, FAINT, BANDS, MOST_SIZES = 8, 120, 3, 64
+"""Hosts with a name of their own, others as thin lines, bands of models, and points of a line."""
 LEFT, TOP, WIDE, TALL, NAMES = 62, 66, 520, 300, 250
-STEP: Final = 18
+STEP, LABEL_STEP = 18, 13
 DASHES: Final = ("", "7 3", "2 3", "9 3 2 3")
 """Beside its colour each line has a stroke of its own."""
 NOTHING: Final = "Nothing was measured, so there is nothing to draw."
@@ -39,9 +39,14 @@ def picture(all_of: Bandwidths, kind: Kind = "png", theme: Theme = "light") -> b
 
 
 def _notes(all_of: Bandwidths) -> str:
-    rest = len(all_of.curves) - NAMED
+    named = all_of.telling(NAMED)
+    rest = [row for row in all_of.curves if row not in named]
+    slow = sum(row.slow for row in rest)
     parts = (
-        f"{rest} faster hosts as thin lines" if rest > 0 else "",
+        f"{slow} slow hosts more as thin red lines, named in the table" if slow else "",
+        f"{len(rest) - slow} faster hosts as thin lines" if len(rest) > slow else "",
+        f"{len(rest) - FAINT} of them not drawn" if len(rest) > FAINT else "",
+        f"bands of {len(all_of.bands) - BANDS} models more in the table" if len(all_of.bands) > BANDS else "",
         f"not measured: {fold(all_of.blind)}" if all_of.blind else "",
         "what the model reaches is not written down" if all_of.curves and not all_of.bands else "",
     )
@@ -84,23 +89,35 @@ class _Plot:
     def bands(self) -> None:
         """What a model reaches, and the least of it that is well: from the size on from which it counts."""
         begin = self._x(max(JUDGED, self._all.sizes[0])) if self._all.sizes[-1] >= JUDGED else LEFT + WIDE
-        for number, band in enumerate(self._all.bands[:3]):
+        ink, bands = self._sheet.palette, self._all.bands[:BANDS]
+        for band in bands:
             top, low = self._y(band), self._y(LEAST * band)
-            self._sheet.box(begin - 8, top, LEFT + WIDE - begin + 8, low - top, self._sheet.palette.unknown)
-            self._sheet.path(((LEFT, top), (LEFT + WIDE, top)), self._sheet.palette.good, width=1.5, dashes="6 4")
-            self._sheet.path(((begin - 8, low), (LEFT + WIDE, low)), self._sheet.palette.bad, width=1.5, dashes="2 4")
-            says = f"the model reaches {band:g}" if number == 0 else f"another model {band:g}"
-            self._sheet.write(LEFT + 6, top - 5, says, size=10, fill=self._sheet.palette.good)
-            self._sheet.write(LEFT + 6, low - 5, f"slow below {LEAST * band:g} in large messages", size=10, fill=self._sheet.palette.bad)
+            self._sheet.box(begin - 8, top, LEFT + WIDE - begin + 8, low - top, ink.unknown)
+        for band in bands:
+            self._sheet.path(((LEFT, self._y(band)), (LEFT + WIDE, self._y(band))), ink.good, width=1.5, dashes="6 4")
+            low = self._y(LEAST * band)
+            self._sheet.path(((begin - 8, low), (LEFT + WIDE, low)), ink.bad, width=1.5, dashes="2 4")
+        self._labels(bands)
+
+    def _labels(self, bands: Sequence[float]) -> None:
+        """What the lines of the bands are: one below the other, on the picture's ground, whatever lies below them."""
+        ink = self._sheet.palette
+        says = [(band, f"{'the' if number == 0 else 'another'} model reaches {band:g}", ink.good) for number, band in enumerate(bands)]
+        says += [(LEAST * band, f"slow below {LEAST * band:g} in large messages", ink.bad) for band in bands]
+        says.sort(reverse=True)
+        places = _apart([self._y(speed) - 5 for speed, _, _ in says], TOP + 8, TOP + TALL, LABEL_STEP)
+        for (_, words, colour), place in zip(says, places, strict=True):
+            self._sheet.box(LEFT + 3, place - 9, width_of(words, 10) + 6, 12, ink.ground)
+            self._sheet.write(LEFT + 6, place, words, size=10, fill=colour)
 
     def thin(self, row: BandwidthCurve) -> None:
         """A host that is told by its line alone."""
-        self._sheet.path(self._points(row), self._sheet.palette.frame, width=0.7)
+        self._sheet.path(self._points(row), self._sheet.palette.bad if row.slow else self._sheet.palette.frame, width=0.7)
 
     def named(self, rows: Sequence[BandwidthCurve]) -> None:
         """The others, each line with its host at its end; names do not cover one another."""
         ends = sorted((self._points(row)[-1][1], number) for number, row in enumerate(rows))
-        places = _apart([y for y, _ in ends], TOP + 4, TOP + TALL)
+        places = _apart([y for y, _ in ends], TOP + 4, TOP + TALL, STEP)
         for (y, number), place in zip(ends, places, strict=True):
             row, points = rows[number], self._points(rows[number])
             lines = self._sheet.palette.lines
@@ -127,14 +144,13 @@ def _round_step(most: float) -> float:
     return next(step * power for step in (0.2, 0.5, 1, 2, 5, 10, 20) if step * power * 6 >= most)
 
 
-def _apart(wanted: Sequence[float], top: float, low: float) -> list[float]:
+def _apart(wanted: Sequence[float], top: float, low: float, step: float) -> list[float]:
     """Places one below the other, each as near as can be to the one that it wants."""
     places: list[float] = []
     for y in wanted:
-        places.append(max(y, places[-1] + STEP if places else top))
-    over = places[-1] - low if places else 0
-    if over > 0:
-        places = [y - over for y in places]
-        for at in range(len(places) - 2, -1, -1):
-            places[at] = min(max(wanted[at], top), places[at + 1] - STEP)
+        places.append(max(y, places[-1] + step if places else top))
+    floor = low
+    for at in range(len(places) - 1, -1, -1):
+        places[at] = min(places[at], floor)
+        floor = places[at] - step
     return places

@@ -1,5 +1,6 @@
 """Bandwidth, walk and timeline as pictures: bounded at every extreme, each with the same rows as text, and nothing told by colour alone."""
 
+import re
 import xml.dom.minidom
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ from math import log2
 import pytest
 
 from bot.pictures import bandwidth, timeline, walk
-from bot.pictures.palette import Theme
+from bot.pictures.palette import PALETTES, Theme
 from bot.pictures.table import MOST_LINES, as_text
 from graph.report import Report
 from graph.rows import IncidentRows
@@ -42,6 +43,7 @@ CURVES = {
     "no model": Bandwidths((curve("n1", expected=None),)),
     "40 sizes": Bandwidths(tuple(curve(f"n{n}", 400 + n, range(3, 43)) for n in range(9))),
     "128 hosts": Bandwidths(tuple(curve(f"gpu-{n:03}", 300 if n == 55 else 460 + n / 9) for n in range(1, 129))),
+    "many slow": Bandwidths(tuple(curve(f"gpu-{n:03}", 200 if n <= 40 else 470) for n in range(1, 129))),
     "models": Bandwidths(tuple(curve(f"n{n}", expected=100.0 * (n + 1)) for n in range(8))),
     "strange": Bandwidths(tuple(curve(name, 100 + n) for n, name in enumerate(STRANGE)), STRANGE),
     "absurd": Bandwidths((BandwidthCurve("n1", ((GIB, 1e6), (2 * GIB, 1e-9)), 1e-3),)),
@@ -117,10 +119,29 @@ def test_a_slow_host_has_a_sign_and_its_number_and_the_band_is_named() -> None:
     assert "not measured: n9" in texts(bandwidth.picture(Bandwidths((curve("n1"),), ("n9",)), "svg"))
 
 
+def test_what_has_no_room_is_counted_and_a_slow_host_is_never_called_fast() -> None:
+    many = texts(bandwidth.picture(CURVES["many slow"], "svg"))
+    assert {"32 slow hosts more as thin red lines, named in the table; 88 faster hosts as thin lines"} <= set(many)
+    models = texts(bandwidth.picture(CURVES["models"], "svg"))
+    assert any("bands of 5 models more in the table" in words for words in models)
+    mixed = Bandwidths((*(curve(f"old-{n}", 100, expected=100.0) for n in range(20)), curve("new-1", 200, expected=400.0)))
+    assert {"new-1", "✗ slow 200"} <= set(texts(bandwidth.picture(mixed, "svg")))
+
+
+def test_what_the_bands_are_stands_apart_and_reads_on_their_grey() -> None:
+    close = Bandwidths(tuple(curve(f"n{n}", expected=400.0 + n) for n in range(3)))
+    labels = re.findall(r'fill="(#\w+)" stroke="none"/><text x="68.0" y="([\d.]+)"[^>]*>', bandwidth.picture(close, "svg").decode())
+    places = sorted(float(y) for _, y in labels)
+    assert len(places) == 6
+    assert all(low - high >= bandwidth.LABEL_STEP - 0.1 for high, low in pairwise(places))
+    assert {ground for ground, _ in labels} == {PALETTES["light"].ground}
+
+
 def test_names_at_the_ends_of_lines_do_not_cover_one_another() -> None:
-    places = bandwidth._apart([300.0] * 8, 70, 366)
+    places = bandwidth._apart([300.0] * 8, 70, 366, bandwidth.STEP)
     assert all(low - high >= bandwidth.STEP for high, low in pairwise(places))
     assert places[-1] <= 366
+    assert bandwidth._apart([246.0] * 8, 70, 366, bandwidth.STEP) == [366.0 - bandwidth.STEP * n for n in range(7, -1, -1)]
 
 
 @pytest.mark.parametrize("most", [1e-9, 0.2, 1, 7, 49, 470, 12345, 1e6])
