@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from bot.desk.course import Course, course_after
 from bot.run.world import World
 from bot.terminal.replies import ThreadReply
 from graph.conversation.addressed import Follows, Heed, Situation, as_answer, called, heed, mentions
@@ -125,6 +126,7 @@ class PlayedThread:
     _messages: int = 0
     _incident: str = ""
     _state: Incident = field(default_factory=lambda: Incident())
+    _course: Course | None = None
     _turns: PassingTurns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,6 +162,10 @@ class PlayedThread:
         """As its last turn left it."""
         return self._state
 
+    async def course_of(self, incident: str) -> Course | None:
+        """How it went up to its last turn; None before the first."""
+        return self._course
+
     async def hear(self, item: Item) -> Report:
         """The turn of something that nobody said: news about a fix."""
         return await self._turn(item, ())
@@ -186,6 +192,7 @@ class PlayedThread:
         self._coming = [one.item for one in meanwhile if one.item]
         self._inbox = [waiting for waiting in self._inbox if waiting.id != item.id]
         self._state, report = await self._turns.run(item, self.origin)
+        self._course = course_after(self._state, self._course, self.world.ports.clock.now())
         self._inbox, self._coming = [*self._inbox, *self._coming], []
         self._last.spoke(report)
         return report

@@ -95,6 +95,7 @@ class HandedOut:
             ports.clock,
             self.ledger,
             NO_LEDGER,
+            self.thread.course_of,
             titles=ports.taxonomy.titles,
             expected=partial(reached, ports.inventory, ports.skus),
         )

@@ -54,6 +54,8 @@ def test_without_a_folder_they_are_printed_whole(case: str) -> None:
     assert "gpu-002-dmesg.txt:" in ran.stdout
     assert "What happened, and when (UTC)" in ran.stdout
     assert "  ## At a glance" in ran.stdout
+    [diagnosed] = [line for line in ran.stdout.splitlines() if "To the diagnosis" in line]
+    assert "after it was opened" in diagnosed
     assert "Nothing was put up for decision." in ran.stdout or "## What was tried" in ran.stdout
 
 
