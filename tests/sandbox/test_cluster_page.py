@@ -1,6 +1,7 @@
 """What a page asks of the cluster's door beyond breaking it: to look into a node, to make things hard, and to take all of it away as a case."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -179,3 +180,40 @@ async def test_a_case_of_nothing_broken_says_that_there_is_no_fault_and_what_it_
 def test_what_is_no_modifier_is_refused() -> None:
     with pytest.raises(NoSuchThing, match="R6 needs check="):
         Cluster.of().make_hard(["R6"])
+
+
+HOSTILE: dict[str, Any] = {
+    "no object": [1, 2],
+    "numbers": {"text": 7, "author": 3.5, "attachments": 9},
+    "objects for words": {"text": {"a": [None]}, "author": ["x"], "attachments": {"name": "x"}},
+    "half letters": {"text": "broken \ud83d end", "author": "\udcff", "attachments": [{"name": "\ud83d", "text": "\udcff"}]},
+    "yaml in words": {"text": "- a: &x [*x]\n%TAG !\n---\n!!python/object:os.system {}", "author": "{{x}}"},
+    "control signs": {"text": "a\x00b\x1b[31mc\r\nd\u2028e\x85f", "author": "\u202egnp.exe"},
+    "ways out": {"text": "t", "attachments": [{"name": "../../etc/passwd", "text": "x"}, {"name": "..", "text": "y"}, "none", None]},
+    "deep": {"text": json.loads("[" * 900 + "]" * 900)},
+    "long": {"text": "a" * 300_000, "attachments": [{"name": "n" * 5000, "text": "b" * 200_000}] * 3},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_body_becomes_a_case_that_loads_and_stays_in_its_folder(name: str, door: Door, tmp_path: Path) -> None:
+    status, done = await door.post("/case", HOSTILE[name])
+    assert status == 200
+    file = tmp_path / done["name"]
+    file.write_text(done["yaml"])
+    case = load_case(file)
+    assert not any({"/", "\\"} & set(one.name) or one.name in (".", "..") for one in case.ticket.attachments)
+
+
+async def test_cases_written_while_others_break_and_heal_each_tell_one_moment(door: Door) -> None:
+    async def breaks(n: int) -> None:
+        status, _ = await door.post("/break", {"fault": "G07", "node": f"gpu-00{n % 3 + 1}"})
+        assert status in (200, 400)
+        await door.post("/heal", {"node": f"gpu-00{n % 3 + 1}"})
+
+    answers = await asyncio.gather(*(door.post("/case", {"text": f"case {n}"}) for n in range(20)), *(breaks(n) for n in range(20)))
+    for answer in filter(None, answers):
+        status, done = answer
+        assert status == 200
+        parsed = parse_case(yaml.safe_load(done["yaml"]))
+        assert read_truth(parsed.truth).primary.label == ("GPU.BUS.Fallen_Off_Bus" if parsed.faults else "NO_FAULT")

@@ -97,7 +97,7 @@ def _attached(body: dict[str, Any]) -> Iterable[CaseAttachment]:
     for row in rows[:10] if isinstance(rows, list) else ():
         if isinstance(row, dict):
             name = _letters(row.get("name")).replace("/", "_").replace("\\", "_")[:200]
-            yield CaseAttachment(name or "file", _letters(row.get("text"))[:MOST_TEXT])
+            yield CaseAttachment(name if name.strip(". ") else "file", _letters(row.get("text"))[:MOST_TEXT])
 
 
 def _letters(value: object) -> str:
