@@ -1,5 +1,6 @@
 """What a tracker tells us makes it be asked, and does nothing else; whoever is not that tracker has no effect and learns nothing."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,35 @@ async def test_a_message_sent_again_and_again_asks_so_often_and_no_news_are_lost
         await told(at, *hooked(kind, ticket, at.clock.now()))
         await at.sweep(seconds=HURRY_GAP.total_seconds())
         assert (await at.row()).notes["done"] == "1"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_messages_that_overtake_one_another_end_with_what_the_tracker_says_now(tmp_path: Path, kind: str) -> None:
+    async with post(tmp_path, kind, hook=HOOK[kind]) as at:
+        ticket = await followed(at)
+        early = hooked(kind, ticket, at.clock.now())
+        ticket |= {"state": DONE[kind], "done": True}
+        late = hooked(kind, ticket, at.clock.now())
+        await asyncio.gather(told(at, *late), told(at, *late), told(at, *early))
+        await at.sweep(seconds=HURRY_GAP.total_seconds())
+        await told(at, *early)
+        await at.sweep(seconds=HURRY_GAP.total_seconds())
+        row = await at.row()
+        assert (row.notes["done"], len(at.theirs.tickets)) == ("1", 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_news_of_a_ticket_before_it_is_recorded_are_read_by_the_first_look(tmp_path: Path, kind: str) -> None:
+    async with post(tmp_path, kind, hook=HOOK[kind]) as at:
+        await at.click()
+        await at.outbox.begin(at.name)  # the one that makes it dies between their answer and our record
+        assert (await told(at, *hooked(kind, {"id": "10000"}, at.clock.now()))) == HEARD
+        await at.sweep(minutes=30)
+        [ticket] = at.theirs.tickets.values()
+        assert (await told(at, *hooked(kind, ticket, at.clock.now()))).status == 202
+        ticket |= {"state": DONE[kind], "done": True}
+        await at.sweep(seconds=HURRY_GAP.total_seconds())
+        assert ((await at.row()).notes["done"], len(at.theirs.tickets)) == ("1", 1)
 
 
 async def test_news_that_come_while_it_is_asked_are_asked_for_again(tmp_path: Path) -> None:
