@@ -45,7 +45,9 @@ def causes(labels: Iterable[Sequence[str]], titles: Mapping[str, str]) -> list[t
 def render(rows: Sequence[GroupGlance], found: Sequence[tuple[str, int]] | None, days: int, oldest: int = 0) -> list[Block]:
     """`found` is None where it is not kept what was found; `oldest`: how many incidents were counted, where these are not all."""
     lines: list[Line] = [(bold(row.name), f" {_said(row)}") for row in rows[:MOST_GROUPS]]
-    more: list[Line] = [(f"… and {len(rows) - MOST_GROUPS} more groups",)] if len(rows) > MOST_GROUPS else []
+    more: list[Line] = (
+        [(f"… and {len(rows) - MOST_GROUPS} more group{'s' * (len(rows) - MOST_GROUPS != 1)}",)] if len(rows) > MOST_GROUPS else []
+    )
     more += [(f"Counted over the oldest {oldest} incidents.",)] if oldest else []
     shown = [blocks.section(*lines, *more)] if lines else []
     return shown if found is None else [*shown, blocks.section((bold(f"Found in {days} days"),), *_causes(found))]
@@ -60,4 +62,4 @@ def _said(row: GroupGlance) -> str:
 def _causes(found: Sequence[tuple[str, int]]) -> list[Line]:
     lines: list[Line] = [(f"{number} × {title}",) for title, number in found[:MOST_CAUSES]]
     rest = len(found) - MOST_CAUSES
-    return [*lines, *([(f"… and {rest} more causes",)] if rest > 0 else [])] or [("No cause was proven.",)]
+    return [*lines, *([(f"… and {rest} more cause{'s' * (rest != 1)}",)] if rest > 0 else [])] or [("No cause was proven.",)]
