@@ -122,11 +122,26 @@ def build(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder of its own for what is built.")],
     mapped: Annotated[list[str] | None, typer.Option("--map", metavar="COLUMN=FIELD", help="What a column is; may be given again.")] = None,
+    model: Annotated[
+        bool, typer.Option("--model", help="Ask the model of the settings for each row; rules label what it declines.")
+    ] = False,
+    most_usd: Annotated[float, typer.Option("--most-usd", metavar="USD", min=0, help="What the model may cost in all.")] = 5.0,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Keep the model's answers; what it holds is not asked again.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE", help="Answers of a recording alone; no model is asked.")
+    ] = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Label past incidents of other systems, without a model: a folder to look through, which nothing uses yet. Goes on where it was killed."""
+    """Label past incidents of other systems, by rules or with a model: a folder to look through, which nothing uses yet. Goes on where it was
+    killed."""
     settings = settings_of(config)
-    from bot.terminal import building
+    from bot.terminal.builds import building
 
-    raise typer.Exit(answer(lambda: building.build(settings, exports, out, mapped or (), as_json=json)))
+    def run() -> int:
+        asked = building.asked_of(most_usd, record, replay, model=model)
+        return building.build(settings, exports, out, mapped or (), as_json=json, asked=asked)
+
+    raise typer.Exit(answer(run))

@@ -61,6 +61,8 @@ class LabelledRow:
     said_by: str = ""
     resolution: str = ""
     check: str = ""
+    by: str = ""
+    """The model that chose the label; empty where rules did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,17 @@ class Labeller:
 
 def stated(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
     """The sentence in which somebody says it, word for word, and who; of several that say it as plainly the last, which knew most."""
-    sentences = [(squashed(part)[:QUOTE], one.author) for one in row.messages for part in _ENDS.split(one.text[:READ]) if part.strip()]
+    every = sentences(row)
     for way in ways:
-        found = [said for said in sentences if way.search(said[0]) and "?" not in said[0][-2:]]
+        found = [said for said in every if way.search(said[0]) and "?" not in said[0][-2:]]
         if found:
             return found[-1]
     return "", ""
+
+
+def sentences(row: ExportRow) -> list[tuple[str, str]]:
+    """Each with who said it, in the order of the thread."""
+    return [(squashed(part)[:QUOTE], one.author) for one in row.messages for part in _ENDS.split(one.text[:READ]) if part.strip()]
 
 
 def _read(row: ExportRow, cause: str) -> str:

@@ -23,8 +23,7 @@ def review(rows: Sequence[LabelledRow], unread: Sequence[str], taxonomy: Taxonom
         "# What was built, to be looked at before it is used",
         (
             f"{len(rows)} rows were read: {len(by['labelled'])} labelled, {len(by['doubtful'])} doubtful, {len(by['dropped'])} dropped; "
-            f"{len(unread)} could not be read. No model was asked: labels are the nearest by words, quoted errors and past incidents, causes "
-            "are sentences of the threads, and no label is new."
+            f"{len(unread)} could not be read. {_asked(rows)} causes are sentences of the threads, and no label is new."
         ),
         _counts(by["labelled"], taxonomy),
         _by_month(by["labelled"]),
@@ -34,6 +33,15 @@ def review(rows: Sequence[LabelledRow], unread: Sequence[str], taxonomy: Taxonom
         _listed(f"{len(sample)} drawn by lot: is the label what the thread says?", [_told(row) for row in sample]),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _asked(rows: Sequence[LabelledRow]) -> str:
+    by = Counter(row.by for row in rows if row.by)
+    ruled = "the nearest by words, quoted errors and past incidents"
+    if not by:
+        return f"No model was asked: labels are {ruled},"
+    said = ", ".join(f"{plain_words(name)} chose {times}" for name, times in sorted(by.items()))
+    return f"Of the labels {said}, the others are {ruled};"
 
 
 def plain_words(text: str) -> str:
@@ -67,9 +75,14 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 def _doubt(row: LabelledRow) -> str:
     near = ", ".join(f"`{label}`" for label in (row.label, *row.others))
-    return f"{plain_words(row.id)} “{plain_words(row.title)}”: {plain_words(row.why)}; nearest {near} ({row.confidence:.0%})"
+    return f"{plain_words(row.id)} “{plain_words(row.title)}”: {plain_words(row.why)}; nearest {near} ({_sure(row)})"
 
 
 def _told(row: LabelledRow) -> str:
     who = f" ({plain_words(row.said_by)})" if row.said_by else ""
-    return f"{plain_words(row.id)} “{plain_words(row.title)}”: `{row.label}` {row.confidence:.0%}; “{plain_words(row.root_cause)}”{who}"
+    return f"{plain_words(row.id)} “{plain_words(row.title)}”: `{row.label}` {_sure(row)}; “{plain_words(row.root_cause)}”{who}"
+
+
+def _sure(row: LabelledRow) -> str:
+    """How sure rules are, or which model chose and what words say against it."""
+    return f"by {plain_words(row.by)}{f' ({plain_words(row.why)})' if row.why else ''}" if row.by else f"{row.confidence:.0%}"

@@ -1,4 +1,4 @@
-"""The only asker of a language model: five questions, each answered with a typed value or declined with a sentence.
+"""The only asker of a language model: six questions, each answered with a typed value or declined with a sentence.
 
 Rules it keeps: a model chooses among ids it was given and never writes a command; an answer that names anything else is refused
 whole; nothing a provider does raises out of here; an incident's budget is kept over turns and processes; an endpoint that keeps
@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,13 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from graph.model.budget import Budget, MemoryBook, Price, SpendBook, estimate, price_of
 from graph.model.endpoint import MOST_OUT, Answering, Endpoint, Trouble
 from graph.model.prompts import ModelQuestion, ask
-from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, Ranking, Spent
+from graph.model.reasoner import BriefGuess, Choices, Declined, IntentGuess, Judgement, PastGuess, Ranking, Spent
+from graph.model.recorded import Recorded
 from graph.state import Brief, Hypothesis
 from kb.redact import cleaned
 from kb.taxonomy.labels import SYMPTOMS
 
 MOST_TEXT, MOST_DIGEST, MOST_FACTS, MOST_HOSTS, MOST_LABELS = 8_000, 6_000, 60, 100, 80
-MOST_MESSAGE = 2_000
+MOST_MESSAGE, MOST_SUMMARY = 2_000, 600
 LINE = 240
 T = TypeVar("T")
 A = TypeVar("A", bound="ModelAnswer")
@@ -59,6 +61,14 @@ class IntentAnswer(ModelAnswer):
     labels: list[str]
     check: str
     remedy: str
+
+
+class PastAnswer(ModelAnswer):
+    kind: Literal["incident", "other"]
+    label: str
+    cause: int
+    fix: int
+    summary: str = Field(max_length=2_000)
 
 
 class Unheard(Exception):
@@ -199,6 +209,23 @@ class Model:
 
         return await self._ask(incident, "intent", asked, shape, read)
 
+    async def past(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | Declined:
+        """What a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
+        asked = past_question(text, sentences, labels)
+        number = {"type": "integer"}
+        kind, ids = {"type": "string", "enum": ["incident", "other"]}, {"type": "string", "enum": ["", *labels]}
+
+        def read(raw: str) -> PastGuess:
+            answer = _parse(PastAnswer, raw)
+            offered([answer.label], ["", *labels], "cause")
+            offered([answer.cause, answer.fix], range(-1, len(sentences)), "sentence")
+            return PastGuess(
+                answer.kind == "incident", answer.label, answer.cause, answer.fix, " ".join(answer.summary.split())[:MOST_SUMMARY]
+            )
+
+        shape = _shape(kind=kind, label=ids, cause=number, fix=number, summary=_TEXT)
+        return await self._ask(purse, "label", asked, shape, read)
+
     async def _ask(
         self, incident: str, name: str, asked: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> T | Declined:
@@ -229,6 +256,13 @@ class Model:
 
 
 _TEXT = {"type": "string"}
+
+
+def past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
+    """What `Model.past` sends, so that what a build costs can be told before anything is sent."""
+    numbered = "\n".join(f"{at}: {one}" for at, one in enumerate(sentences))
+    causes = [f"{label}  {title}" for label, title in labels.items()]
+    return ask("label", {"Causes": causes}, {"Incident": shorten(text, MOST_TEXT), "Sentences": numbered})
 
 
 def offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:
@@ -278,9 +312,18 @@ def _parse(shape: type[A], raw: str) -> A:
 
 
 def open_model(
-    url: str, key: str, name: str, *, seconds: float = 30.0, budget: Budget | None = None, book: SpendBook | None = None
+    url: str,
+    key: str,
+    name: str,
+    *,
+    seconds: float = 30.0,
+    budget: Budget | None = None,
+    book: SpendBook | None = None,
+    recording: Path | None = None,
 ) -> Model | None:
-    """The model that the settings name; None where they name none (neither an endpoint nor a key)."""
+    """The model that the settings name; None where they name none (neither an endpoint nor a key). With a `recording` what it holds is not asked
+    again, and what is asked is added to it; then there may be no endpoint, and only what it holds is answered. Raises NoRecording."""
     if not (url or key):
-        return None
-    return Model(Endpoint(url, key, name, seconds=seconds), budget=budget, book=book)
+        return Model(Recorded(None, name, recording), budget=budget, book=book) if recording else None
+    endpoint = Endpoint(url, key, name, seconds=seconds)
+    return Model(Recorded(endpoint, name, recording, key) if recording else endpoint, budget=budget, book=book)

@@ -55,6 +55,17 @@ class IntentGuess:
     remedy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PastGuess:
+    """What a past incident seems to have been: a label among those offered or none, and which of the numbered sentences say so; -1 for none."""
+
+    relevant: bool
+    label: str = ""
+    cause: int = -1
+    fix: int = -1
+    summary: str = ""
+
+
 class Choices(NamedTuple):
     """The ids that may be answered."""
 
@@ -74,6 +85,14 @@ class Spent:
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float = 0.0
+
+
+class PastLabeller(Protocol):
+    """Labels past incidents; `purse` names what pays. Declines as a reasoner does, and never raises for trouble of the provider."""
+
+    async def past(self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> PastGuess | Declined: ...
+
+    def spent(self, incident: str) -> Spent: ...
 
 
 class Reasoner(Protocol):

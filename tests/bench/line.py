@@ -19,8 +19,9 @@ from graph.model.budget import Budget, price_of
 from graph.model.client import Breaker, Model
 from graph.model.endpoint import Answering, Endpoint, Reply, Trouble
 from graph.model.prompts import ModelQuestion, ask
+from graph.model.recorded import digest_of
 from tests.bench.arm import Cost, NotRun
-from tests.bench.recording import Key, add, digest_of, read_recording, without
+from tests.bench.recording import Key, add, read_recording, without
 
 PROMPTS = Path(__file__).parent / "prompts"
 NOT_RECORDED = "not recorded"

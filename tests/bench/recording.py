@@ -4,10 +4,8 @@ Rule it keeps: a question is found again only if model, prompt, data and shape a
 attempt; after a change of any prompt a recording answers nothing.
 """
 
-import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +13,9 @@ from typing import Any, NamedTuple
 
 from bot.refusal import Refusal
 from graph.model.endpoint import Reply, Trouble
-from graph.model.prompts import ModelQuestion
 
 SCHEMA = 1
 SHORTEST_SECRET = 6
-_MARK = re.compile(r'"<<([0-9a-f]{16})"')
-"""A call's own marks around data are drawn at random; they are no part of what is asked."""
 
 
 class Key(NamedTuple):
@@ -31,14 +26,6 @@ class Key(NamedTuple):
     attempt: int
     asked: str
     nth: int
-
-
-def digest_of(model: str, name: str, asked: ModelQuestion, schema: Mapping[str, Any]) -> str:
-    """Of everything that could change an answer."""
-    mark = _MARK.search(asked.system)
-    texts = [text.replace(mark[1], "{mark}") if mark else text for text in (asked.system, asked.user)]
-    whole = json.dumps([SCHEMA, model, name, *texts, schema], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def without(secret: str, answer: Reply | Trouble) -> Reply | Trouble:

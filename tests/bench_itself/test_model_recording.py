@@ -12,13 +12,14 @@ from bot.refusal import Refusal
 from bot.settings import Settings, load
 from graph.model.endpoint import Reply, Trouble
 from graph.model.prompts import ModelQuestion, ask
+from graph.model.recorded import digest_of
 from tests.bench import report
 from tests.bench.arms import BASELINES
 from tests.bench.arms_model import OneShot
 from tests.bench.cli import Wanted, access, run_bench
 from tests.bench.generate import cases
 from tests.bench.line import Access, Exchange, NotRecorded, Typed, schema_of
-from tests.bench.recording import Key, add, begin, digest_of, read_recording
+from tests.bench.recording import Key, add, begin, read_recording
 from tests.bench.work import Job, work
 from tests.support.fakes_bench_model import FakeModel, Served, solve
 

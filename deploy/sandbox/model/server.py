@@ -74,12 +74,23 @@ def intent(prompt: str) -> dict[str, Any]:
     return {"intent": wanted, "hosts": hosts, "labels": [], "check": "", "remedy": ""}
 
 
+def label(prompt: str) -> dict[str, Any]:
+    said = (data(prompt, "Incident") + data(prompt, "Sentences")).lower()
+    words = set(re.findall(r"[a-z]{3,}", said))
+    causes = offered(prompt, "Causes")
+    best = max(causes, key=lambda one: len(words & set(re.findall(r"[a-z]{3,}", one.lower()))), default="")
+    numbered = [line.partition(": ") for line in data(prompt, "Sentences").splitlines()]
+    cause = next((int(at) for at, _, one in reversed(numbered) if "cause" in one), -1)
+    return {"kind": "incident", "label": best.partition("  ")[0], "cause": cause, "fix": -1, "summary": "It was seen and it was mended."}
+
+
 RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "brief": brief,
     "rank": rank,
     "judge": judge,
     "questions": questions,
     "intent": intent,
+    "label": label,
 }
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-QUESTIONS = ("brief", "rank", "judge", "questions", "intent")
+QUESTIONS = ("brief", "rank", "judge", "questions", "intent", "label")
 
 
 class BadPrompt(Exception):

@@ -9,7 +9,7 @@ import yaml
 
 from bot.refusal import Refusal
 from bot.settings import load
-from bot.terminal.building import build
+from bot.terminal.builds.building import build
 from kb.history.incidents import load_seeds
 from kb.history.pages import load_pages
 from kb.taxonomy.reader import load_taxonomy

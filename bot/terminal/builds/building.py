@@ -8,8 +8,6 @@ import fcntl
 import hashlib
 import json
 import re
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,6 +19,7 @@ import yaml
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import Settings
+from bot.terminal.builds.row_workers import BuildProgress, RowWorker, bill, open_worker
 from graph.learning.labelling import LabelledRow, Labeller
 from graph.learning.review import review
 from kb.exports.read import rows_of
@@ -33,8 +32,6 @@ from kb.redact import visible
 A_FILE: Final = 500
 """Incidents of a file."""
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
-_OFTEN: Final = 5.0
-"""Seconds between two words on how far it is."""
 
 
 @dataclass(slots=True)
@@ -44,14 +41,44 @@ class _Built:
     rows: list[LabelledRow] = field(default_factory=list)
     guides: list[ExportRow] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    paid: dict[str, Any] = field(default_factory=dict)
+    """What a model was asked and cost in this run; empty without one."""
 
 
-def build(settings: Settings, exports: Sequence[Path], out: Path, given: Sequence[str], *, as_json: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class AskedModel:
+    """With which model, for how many dollars at most, and where its answers are kept or come from; `live`: also asked, not only replayed."""
+
+    most_usd: float
+    recording: Path | None = None
+    live: bool = True
+
+
+def asked_of(most_usd: float, record: Path | None, replay: Path | None, *, model: bool) -> AskedModel | None:
+    """None where rules alone label. Raises Refusal for options that do not go together."""
+    if replay and (model or record):
+        raise Refusal("--replay asks no model; leave --model and --record out", 2)
+    if record and not model:
+        raise Refusal("--record keeps what a model answers; it goes with --model", 2)
+    if replay and not replay.is_file():
+        raise Refusal(f"--replay {replay}: there is no such file", 2)
+    return AskedModel(most_usd, record or replay, live=model) if model or replay else None
+
+
+def build(
+    settings: Settings,
+    exports: Sequence[Path],
+    out: Path,
+    given: Sequence[str],
+    *,
+    as_json: bool,
+    asked: AskedModel | None = None,
+) -> int:
     """Label everything, write the folder, say what came of it. Raises Refusal."""
     mapped = _mapped(given)
     try:
         with _alone(out) as kept:
-            built, seed = _labelled(settings, exports, mapped, kept)
+            built, seed = _labelled(settings, exports, mapped, kept, asked)
             _write(out, built, review(built.rows, built.unread, site_taxonomy(settings.kb_dir), seed))
             (kept / "done").write_text(seed)
     except NoExport as why:
@@ -61,12 +88,15 @@ def build(settings: Settings, exports: Sequence[Path], out: Path, given: Sequenc
     counted = Counter(row.verdict for row in built.rows)
     if as_json:
         numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
-        print(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": len(built.guides), "unread": built.unread}))
+        paid = {"model": built.paid} if built.paid else {}
+        print(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": len(built.guides), "unread": built.unread, **paid}))
     else:
         print(
             f"{out}: {counted['labelled']} incidents labelled, {counted['doubtful']} doubtful, {counted['dropped']} dropped, "
             f"{len(built.guides)} pages, {len(built.unread)} rows that could not be read. Begin with {out / 'REVIEW.md'}; nothing is in use yet."
         )
+        for line in bill(built.paid):
+            print(line)
     return 0
 
 
@@ -95,40 +125,59 @@ def _alone(out: Path) -> Iterator[Path]:
         yield kept
 
 
-def _labelled(settings: Settings, exports: Sequence[Path], mapped: Mapping[str, str], kept: Path) -> tuple[_Built, str]:
+def _labelled(
+    settings: Settings, exports: Sequence[Path], mapped: Mapping[str, str], kept: Path, asked: AskedModel | None
+) -> tuple[_Built, str]:
     taxonomy, checks = site_taxonomy(settings.kb_dir), site_checks(settings)
     past = site_incidents(settings.kb_dir, taxonomy)
-    seed = _sign(exports, [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks)])
-    labeller, built = Labeller(taxonomy, Nearest.of(taxonomy, past), checks), _Built()
-    with (kept / "rows.jsonl").open("a+b") as journal:
+    worker = open_worker(Labeller(taxonomy, Nearest.of(taxonomy, past), checks), settings, asked)
+    beside = [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks), worker.name]
+    seed, built = _sign(exports, beside), _Built()
+    with contextlib.closing(worker), (kept / "rows.jsonl").open("a+b") as journal:
         done = _resumed(journal, seed)
-        seen: set[str] = set()
-        began = told = time.monotonic()
-        for row in (row for path in exports for row in rows_of(path, mapped)):
-            if isinstance(row, UnreadRow):
-                built.unread.append(visible(str(row)))
-            elif row.guide:
-                _keep_guide(row, built)
-            else:
-                built.rows.append(_next(row, labeller, done, journal, seen))
-            if sys.stderr.isatty() and time.monotonic() - told > _OFTEN:
-                told = time.monotonic()
-                print(f"{len(built.rows)} rows, {len(built.rows) / (told - began):.0f} a second", file=sys.stderr)
+        worker.foresee(row for path in exports for row in rows_of(path, mapped))
+        _walk((row for path in exports for row in rows_of(path, mapped)), worker, built, done, journal)
+        built.paid = worker.paid
     return built, seed
 
 
-def _next(row: ExportRow, labeller: Labeller, done: Iterator[LabelledRow], journal: IO[bytes], seen: set[str]) -> LabelledRow:
-    """As the journal has it, else labelled now and kept there."""
-    before = next(done, None)
-    if before is None:
-        before = labeller.label(row)
-        journal.write(json.dumps(asdict(before)).encode() + b"\n")
-        journal.flush()  # a build that is killed has given it to the system by then
+def _walk(
+    given: Iterator[ExportRow | UnreadRow], worker: RowWorker, built: _Built, done: Iterator[LabelledRow], journal: IO[bytes]
+) -> None:
+    seen: set[str] = set()
+    waiting: list[ExportRow] = []
+    progress = BuildProgress(worker.total)
+    for row in given:
+        if isinstance(row, UnreadRow):
+            built.unread.append(visible(str(row)))
+        elif row.guide:
+            _keep_guide(row, built)
+        elif (before := next(done, None)) is not None:
+            built.rows.append(_once(row, before, seen))
+        else:
+            waiting.append(row)
+        if len(waiting) >= worker.window:
+            built.rows += _next(waiting, worker, journal, seen)
+            waiting.clear()
+            progress.say(len(built.rows))
+    built.rows += _next(waiting, worker, journal, seen)
+
+
+def _next(rows: Sequence[ExportRow], worker: RowWorker, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
+    """Labelled now, and kept in the journal."""
+    labelled = worker.label(rows) if rows else []
+    for one in labelled:
+        journal.write(json.dumps(asdict(one)).encode() + b"\n")
+    journal.flush()  # a build that is killed has given it to the system by then
+    return [_once(row, one, seen) for row, one in zip(rows, labelled, strict=True)]
+
+
+def _once(row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
+    """What was told before in the same words counts once."""
     said = hashlib.sha256(row.text.encode()).hexdigest()
-    if said in seen:
-        before = LabelledRow(before.id, "dropped", "told before, in the same words", before.title)
+    before = said in seen
     seen.add(said)
-    return before
+    return LabelledRow(labelled.id, "dropped", "told before, in the same words", labelled.title) if before else labelled
 
 
 def _keep_guide(row: ExportRow, built: _Built) -> None:
