@@ -164,6 +164,7 @@ def taxonomy_rows(taxonomy: Taxonomy) -> Rows:
             "owner": leaf.owner,
             "symptoms": list(leaf.symptoms),
             "decided_by": [clue.key for clue in leaf.evidence if clue.decisive],
+            "only_words": leaf.only_words,
             "checks": list(leaf.checks),
             "confirms": list(leaf.confirms),
             "remedies": list(leaf.remedies),

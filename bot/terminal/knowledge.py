@@ -17,7 +17,7 @@ from bot.settings import Settings
 from bot.terminal.paper import paper
 from kb.history.bm25 import Corpus
 from kb.redact import redact
-from kb.taxonomy.labels import Taxonomy
+from kb.taxonomy.labels import Leaf, Taxonomy
 
 Kind = Literal["leaf", "incident", "page"]
 KINDS: Final[tuple[Kind, ...]] = ("leaf", "incident", "page")
@@ -48,7 +48,7 @@ def everything(settings: Settings) -> tuple[KnowledgeRow, ...]:
     taxonomy, built_in = site_taxonomy(settings.kb_dir), frozenset(site_taxonomy(None).leaves)
     seeds = {one.id for one in site_incidents(None)}
     leaves = [
-        KnowledgeRow(leaf.label, "leaf", leaf.label, leaf.title, leaf.description, " ".join(leaf.sources), leaf.label not in built_in)
+        KnowledgeRow(leaf.label, "leaf", leaf.label, leaf.title, _what(leaf), " ".join(leaf.sources), leaf.label not in built_in)
         for leaf in taxonomy.leaves.values()
     ]
     incidents = [
@@ -69,6 +69,10 @@ def everything(settings: Settings) -> tuple[KnowledgeRow, ...]:
         for page in site_pages(settings.kb_dir, taxonomy)
     ]
     return (*leaves, *incidents, *pages)
+
+
+def _what(leaf: Leaf) -> str:
+    return f"{leaf.description} No look decides it: only words tell of it." if leaf.only_words else leaf.description
 
 
 def search(settings: Settings, text: str, most: int, *, as_json: bool) -> int:

@@ -231,7 +231,7 @@ def lens_of(ports: Ports, facts: Sequence[Fact]) -> Lens:
     def place(host: str, kind: Place) -> str:
         return leaves.get(host, "") if kind == "leaf" else ""
 
-    return Lens(ports.taxonomy, ports.fleet.checks, expected, place, bus, strangers(profile, facts))
+    return Lens(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, strangers(profile, facts))
 
 
 async def weigh(case: Case, ports: Ports) -> Assessment:

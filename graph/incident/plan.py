@@ -65,8 +65,8 @@ async def _open(case: Case, ports: Ports) -> Chosen:
     news = brings_news(case)
     hosts = case.hosts if case.turn.only else tuple(dict.fromkeys((*case.in_question, *case.hosts))) if news else case.in_question
     similar = await ports.history.similar(case.brief.text, 2, case.reader) if case.brief.text else []
-    known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.leaves]
-    priors = _trimmed(together(word_priors(ports.taxonomy, case.brief), past_priors(known)))
+    known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
+    priors = _trimmed(together(word_priors(ports.taxonomy.decidable, case.brief), past_priors(known)))
     turn = replace(case.turn, hosts=fold(hosts), named=bool(case.brief.hosts), past=tuple(label for label, _ in known), priors=priors)
     turn = replace(turn, recalled=recalled(turn.recalled, similar))
     case = replace(case, turn=turn)

@@ -71,7 +71,7 @@ class CustomerWords:
         leaf = self.taxonomy.leaf(label)
         said = self.in_language.get(language, {}).get(label)
         if said is None:
-            return CauseWords(leaf.title, leaf.customer_words, leaf.customer_fix)
+            return CauseWords(leaf.title, leaf.customer_words or f"{leaf.title}.", leaf.customer_fix)
         fix = leaf.customer_fix
         if fix is None:
             return CauseWords(said.title or leaf.title, said.words)

@@ -17,6 +17,8 @@ SHARPNESS = 0.3
 """How fast probability falls with a worse score."""
 PHRASE, SYMPTOM = 2.5, 1.5
 """What a whole phrase of a leaf, and a symptom class of the ticket, add to a score."""
+SHORT = 6
+"""Letters up to which a phrase counts as a whole word alone."""
 MOST_LIKE_PAST = 0.6
 """Weight of the most similar past incident of a label, relative to the label's own text."""
 
@@ -58,10 +60,23 @@ class Nearest:
             scores[label] = max(scores.get(label, 0.0), scores.get(label, 0.0) * 0.5 + MOST_LIKE_PAST * score)
         lower = text.lower()
         for leaf in self.leaves:
-            extra = PHRASE * min(3, sum(word in lower for word in leaf.words)) + SYMPTOM * bool(set(leaf.symptoms) & set(symptoms))
+            extra = PHRASE * min(3, sum(_says(lower, word) for word in leaf.words)) + SYMPTOM * bool(set(leaf.symptoms) & set(symptoms))
             if extra:
                 scores[leaf.label] = scores.get(leaf.label, 0.0) + extra
         return scores
+
+
+def _says(text: str, word: str) -> bool:
+    """Whether a phrase stands there, a short one as a word of its own: `ray` is not in `array`, nor `ost` in `host`."""
+    if len(word) > SHORT:
+        return word in text
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            return True
+        at = text.find(word, end)
+    return False
 
 
 @lru_cache(maxsize=8)

@@ -126,7 +126,9 @@ class Leaf:
     min_hosts: int = 1
     transient: bool = False
     customer_fix: CustomerFix | None = None
-    """Every leaf of ours that the customer owns has one."""
+    """Every leaf of ours that the customer owns, and that a look decides, has one."""
+    only_words: bool = False
+    """No check shows it: people name it, and texts and past incidents are filed under it. It is never diagnosed."""
 
     @property
     def prior(self) -> float:
@@ -175,6 +177,12 @@ class Taxonomy:
             label: replace(leaf, suppresses=tuple(other for other in leaf.suppresses if other in kept)) for label, leaf in kept.items()
         }
         return Taxonomy(trimmed, self.branches)
+
+    @cached_property
+    def decidable(self) -> "Taxonomy":
+        """The leaves that a look can decide: all that is diagnosed. Titles of the others are known still."""
+        kept = {label: leaf for label, leaf in self.leaves.items() if not leaf.only_words}
+        return Taxonomy(kept, {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items() if leaf.only_words}})
 
     @cached_property
     def _by_key(self) -> Mapping[str, tuple[tuple[Leaf, Clue], ...]]:

@@ -192,6 +192,12 @@ _BranchName = Annotated[str, _like(r"[A-Z][A-Z0-9_]*", "branch {!r}: a branch is
 _Some = Field(min_length=1)
 
 
+_LOOKED_FOR = frozenset(
+    {"evidence", "checks", "confirms", "remedies", "suppresses", "customer_words", "customer_fix", "min_hosts", "transient"}
+)
+"""What only a cause has that a look can decide."""
+
+
 class _Leaf(StrictModel):
     title: Text
     description: Text
@@ -199,12 +205,13 @@ class _Leaf(StrictModel):
     owner: Owner
     symptoms: Annotated[tuple[Annotated[Text, AfterValidator(_symptom)], ...], _Some]
     words: Annotated[tuple[Annotated[Text, AfterValidator(_lower)], ...], _Some]
-    evidence: Annotated[tuple[_Clue, ...], _Some, AfterValidator(_evidence)]
-    checks: Annotated[tuple[_Check, ...], _Some]
+    only_words: Flag = False
+    evidence: Annotated[tuple[_Clue, ...], _Some, AfterValidator(_evidence)] = ()
+    checks: Annotated[tuple[_Check, ...], _Some] = ()
     confirms: tuple[_Check, ...] = ()
-    remedies: Annotated[tuple[_Plan, ...], _Some]
+    remedies: Annotated[tuple[_Plan, ...], _Some] = ()
     suppresses: Texts = ()
-    customer_words: Text
+    customer_words: Text = ""
     customer_fix: CustomerFixRow | None = None
     next_step: Text
     share: Annotated[Number, AfterValidator(_share)]
@@ -212,6 +219,14 @@ class _Leaf(StrictModel):
     sources: SomeTexts
     min_hosts: Annotated[int, Strict(), Field(ge=1)] = 1
     transient: Annotated[bool, Strict()] = False
+
+    @model_validator(mode="after")
+    def _whole(self) -> "_Leaf":
+        if self.only_words and (had := self.model_fields_set & _LOOKED_FOR):
+            raise ValueError(f"no look decides what only words tell of, so it has no {', '.join(sorted(had))}")
+        if not self.only_words and (lacks := {"evidence", "checks", "remedies", "customer_words"} - self.model_fields_set):
+            raise ValueError(f"{', '.join(sorted(lacks))} missing; a cause that no look decides says only_words: true")
+        return self
 
     def leaf(self, label: str) -> Leaf:
         """As the engine knows it."""

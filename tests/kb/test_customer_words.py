@@ -14,7 +14,7 @@ from kb.taxonomy.reader import BadTaxonomy, load_taxonomy
 
 TAXONOMY = load_taxonomy()
 WORDS = load_customer_words(TAXONOMY)
-LEAVES = list(TAXONOMY.leaves.values())
+LEAVES = list(TAXONOMY.decidable.leaves.values())
 THEIRS = [leaf for leaf in LEAVES if leaf.owner == "customer"]
 OURS = [leaf for leaf in LEAVES if leaf.owner != "customer"]
 INSIDE = ("rackmedic", "slurm", "scheduler reason", "drain", "switch name", "bmc", "ipmi", "leaf-", "approval", "approver")

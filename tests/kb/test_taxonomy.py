@@ -17,6 +17,8 @@ from tests.support.fakes_kb import DGX, Seen, causes, likely, seen
 
 TAXONOMY = load_taxonomy()
 LEAVES = list(TAXONOMY.leaves.values())
+DECIDABLE = list(TAXONOMY.decidable.leaves.values())
+ONLY_WORDS = [leaf for leaf in LEAVES if leaf.only_words]
 CLUES = [(leaf, clue) for leaf in LEAVES for clue in leaf.evidence]
 
 
@@ -32,17 +34,28 @@ def test_all_six_categories_have_leaves_and_every_branch_a_title() -> None:
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.label)
 def test_every_leaf_says_what_it_is_who_acts_and_where_that_is_known_from(leaf: Leaf) -> None:
-    for text in (leaf.title, leaf.description, leaf.customer_words, leaf.next_step, leaf.share_from):
+    for text in (leaf.title, leaf.description, leaf.next_step, leaf.share_from):
         assert text.strip()
-    assert leaf.checks
     assert leaf.sources
-    assert leaf.remedies
     assert leaf.words
     assert len(leaf.title) <= 90
+    if not leaf.only_words:
+        assert leaf.customer_words.strip()
+        assert leaf.checks
+        assert leaf.remedies
     assert "rackmedic" not in leaf.customer_words.lower()
 
 
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.label)
+@pytest.mark.parametrize("leaf", ONLY_WORDS, ids=lambda leaf: leaf.label)
+def test_what_only_words_tell_of_is_never_weighed_and_keeps_its_title(leaf: Leaf) -> None:
+    assert not leaf.evidence
+    assert not leaf.remedies
+    assert leaf.label not in TAXONOMY.decidable.leaves
+    assert TAXONOMY.decidable.title(leaf.label) == leaf.title
+    assert any(source.startswith("https://") for source in leaf.sources)
+
+
+@pytest.mark.parametrize("leaf", DECIDABLE, ids=lambda leaf: leaf.label)
 def test_without_a_clue_a_leaf_is_far_below_zero_and_with_all_of_them_it_is_certain(leaf: Leaf) -> None:
     assert -6.5 <= leaf.prior <= -3.8
     assert any(clue.decisive for clue in leaf.evidence)
@@ -562,6 +575,18 @@ BROKEN = [
 def test_a_bad_file_is_refused_with_line_and_reason(tmp_path: Path, good: str, bad: str, line: int, why: str) -> None:
     problems = refused(tmp_path, GOOD.replace(good, bad, 1))
     assert any(problem.startswith(f"{tmp_path / 'site.yaml'}:{line}: ") and why in problem for problem in problems), problems
+
+
+WORDS_ALONE = GOOD.split("    evidence:")[0] + "    only_words: true\n    next_step: Ask.\n    sources: [nobody]\n"
+
+
+def test_a_leaf_that_no_look_decides_says_so_and_has_nothing_to_look_for(tmp_path: Path) -> None:
+    told = load_taxonomy(write(tmp_path, WORDS_ALONE)).leaf("GPU.TEST.One_Thing")
+    assert told.only_words
+    [problem] = refused(tmp_path, WORDS_ALONE.replace("    only_words: true\n", ""))
+    assert "checks, customer_words, evidence, remedies missing; a cause that no look decides says only_words: true" in problem
+    [problem] = refused(tmp_path, WORDS_ALONE + "    remedies: [gpu_reset]\n")
+    assert "no look decides what only words tell of, so it has no remedies" in problem
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
