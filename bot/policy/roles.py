@@ -97,6 +97,7 @@ _REST: Final[Mapping[str, Act]] = {
     "button.lesson.accept":         Act(TEACHES,  "have a lesson used from now on"),
     "button.lesson.edit":           Act(TEACHES,  "open the form that changes the draft of a lesson"),
     "button.lesson.refuse":         Act(TEACHES,  "have a lesson never used"),
+    "button.lesson.restore":        Act(TEACHES,  "have a retired lesson used again"),
     "form.lesson.submit":           Act(TEACHES,  "change the draft of a lesson"),
     "form.close_modal.submit":      Act(INSIDE,   "close an incident with its cause"),
     "form.feedback.submit":         Act(INSIDE,   "say what was wrong with a diagnosis"),

@@ -1,9 +1,9 @@
 """Lessons put together: drafted by whoever takes turns, decided about in Slack."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import structlog
 from redis.exceptions import RedisError
@@ -12,7 +12,7 @@ from bot.desk.desk import Board
 from bot.desk.inbox import Inbox
 from bot.run.world import World
 from bot.settings import Settings
-from bot.slack.client import SlackClient
+from bot.slack.client import SLACK_TROUBLE, SlackClient
 from bot.slack.context import Surface
 from bot.slack.lessons.office import LessonCards, LessonDesk
 from bot.slack.lessons.teaching import TeachingBoard
@@ -24,13 +24,14 @@ from graph.learning.lessons import drafted
 from graph.ports import Ports
 from graph.state import Incident
 from kb.history.index import History
-from kb.history.lessons import Lesson
+from kb.history.lessons import Lesson, faded
 from tools.clock import Clock
 from tools.inventory.hosts import Inventory
 
 log = structlog.get_logger()
 EVERY = 1.0
 """Seconds between two looks whether something was decided anywhere."""
+LATELY = timedelta(days=2)
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Following:
     lessons: Lessons
     history: History
     clock: Clock
+    show: Callable[[Lesson], Awaitable[None]] | None = None
     every: float = EVERY
     _seen: tuple[int, date] | None = None
 
@@ -58,9 +60,33 @@ class Following:
         now = await self.lessons.version(), today
         if now == self._seen:
             return
-        accepted = [one for one in await self.lessons.all() if one.state == "accepted" and one.label]
+        every = await self.lessons.all()
+        await self._fade(every, today)
+        if self._seen is None:
+            await self._mend(every, today)
+        accepted = [one for one in every if one.state == "accepted" and one.label and faded(one, today) == one]
         if await self.history.learn(one.past(today) for one in accepted):
             self._seen = now
+
+    async def _fade(self, every: Iterable[Lesson], today: date) -> None:
+        """Retire what nothing bore out for too long, and let it be seen; by whichever process notices first."""
+        for one in every:
+            if faded(one, today) != one and (after := await self.lessons.change(one.id, lambda now: faded(now, today))) is not None:
+                await self._shown(after)
+
+    async def _mend(self, every: Iterable[Lesson], today: date) -> None:
+        """A process begins: cards of what was settled lately are drawn as it stands, where one died between the store and its card."""
+        for one in every:
+            if one.settled is not None and today - one.settled <= LATELY:
+                await self._shown(one)
+
+    async def _shown(self, lesson: Lesson) -> None:
+        if self.show is None:
+            return
+        try:
+            await self.show(lesson)
+        except SLACK_TROUBLE as trouble:
+            log.warning("lessons.not_painted", lesson=lesson.id, error=str(trouble)[:200])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +117,9 @@ def lesson_line(
     titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
     kept = KeptMessages(client, cards, plans=settings.plan_blocks)
     lessons = Lessons(store.redis)
-    following = Following(lessons, world.history, world.ports.clock)
-    return LessonLine(lessons, LessonCards(kept, inbox, people, titles), world.ports, following)
+    cards_of = LessonCards(kept, inbox, people, titles)
+    following = Following(lessons, world.history, world.ports.clock, cards_of.show)
+    return LessonLine(lessons, cards_of, world.ports, following)
 
 
 def _tenants(inventory: Inventory, hosts: Iterable[str]) -> frozenset[str]:

@@ -4,22 +4,25 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
+from math import sqrt
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
 
 from kb.history.incidents import PastIncident
-from kb.history.words import joined
+from kb.history.words import joined, tokens
 from kb.redact import cleaned
 from kb.shapes import StrictModel, complaints
 
-LessonState = Literal["draft", "accepted", "refused", "retired"]
+LessonState = Literal["draft", "accepted", "refused", "retired", "folded"]
 TITLE, WORDS, NAME, MOST_ROWS, MOST_NAMED = 120, 600, 160, 12, 50
 """How long a title, a text and a name may be; how many symptoms, and how many incidents that it was counted by."""
 HALF_LIFE_DAYS: Final = 730
 """After how long a lesson that nothing bore out is trusted half as much."""
 RETIRED_BELOW: Final = 0.25
 """Less trusted than this, a lesson is used no more."""
+TWIN: Final = 0.75
+"""How much of their words two lessons of one cause and one owner share that tell the same, 0 to 1. Not weighed by rarity: there are few lessons."""
 
 Title = Annotated[str, StringConstraints(max_length=TITLE)]
 Words = Annotated[str, StringConstraints(max_length=WORDS)]
@@ -57,6 +60,8 @@ class Lesson(StrictModel):
     """Somebody changed the draft."""
     seen: Annotated[int, Field(ge=1)] = 1
     """Incidents that taught the same."""
+    into: Name = ""
+    """Of a folded one: the lesson that tells the same, and counts it."""
     right: Counted = ()
     wrong: Counted = ()
     """Incidents in which it was recalled, by what those turned out to be; the last fifty of each."""
@@ -67,7 +72,7 @@ class Lesson(StrictModel):
     def digest(self) -> str:
         """Of what people read when they decide about it."""
         shown = self.model_dump(
-            mode="json", exclude={"state", "by", "settled", "seen", "right", "wrong", "borne_out"}, exclude_defaults=True
+            mode="json", exclude={"state", "by", "settled", "seen", "into", "right", "wrong", "borne_out"}, exclude_defaults=True
         )
         return hashlib.sha256(repr(sorted(shown.items())).encode()).hexdigest()[:16]
 
@@ -123,6 +128,35 @@ def counted(lesson: Lesson, incident: str, label: str, today: date) -> Lesson:
     return lesson.model_copy(update={"right": right, "wrong": (*wrong, incident)[-MOST_NAMED:]})
 
 
+def judged(lesson: Lesson, incident: str, label: str, today: date, *, told: bool) -> Lesson:
+    """What becomes of an accepted lesson by an incident in which it was recalled, once that turned out to be `label`; retired where it is trusted too
+    little by then. One that was hardly alike (not `told`) can be borne out, and is not held to be wrong."""
+    if lesson.state != "accepted" or not (told or label == lesson.label):
+        return lesson
+    return faded(counted(lesson, incident, label, today), today)
+
+
+def restored(lesson: Lesson, by: str, today: date) -> Lesson:
+    """A retired one, in use again because somebody says so: its errors are forgiven, and its age begins anew."""
+    return lesson.model_copy(update={"state": "accepted", "by": by, "settled": today, "wrong": (), "borne_out": None})
+
+
+def twin_of(lesson: Lesson, others: Iterable[Lesson]) -> Lesson | None:
+    """The accepted lesson that tells the same of the same cause, for the same people; the oldest of several."""
+    same = [one for one in others if _alike_kind(one, lesson) and one.id != lesson.id]
+    near = [one for one in same if _shared(one.text, lesson.text) >= TWIN]
+    return min(near, key=lambda one: (one.on, one.id), default=None)
+
+
+def _alike_kind(one: Lesson, other: Lesson) -> bool:
+    return one.state == "accepted" and (one.label, one.tenant, one.inside) == (other.label, other.tenant, other.inside)
+
+
+def _shared(one: str, other: str) -> float:
+    mine, theirs = set(tokens(one)), set(tokens(other))
+    return len(mine & theirs) / sqrt(len(mine) * len(theirs)) if mine and theirs else 0.0
+
+
 def faded(lesson: Lesson, today: date) -> Lesson:
     """The lesson, retired where it is trusted too little by now."""
     gone = lesson.state == "accepted" and trust(lesson, today) < RETIRED_BELOW
@@ -157,7 +191,7 @@ def read_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> 
 def _anew(lesson: Lesson) -> Lesson:
     """What another place trusted is nothing that this one saw."""
     words = {name: cut(getattr(lesson, name), WORDS) for name in ("description", "root_cause", "resolution")}
-    blank = {"state": "draft", "by": "", "settled": None, "seen": 1, "right": (), "wrong": (), "borne_out": None}
+    blank = {"state": "draft", "by": "", "settled": None, "seen": 1, "into": "", "right": (), "wrong": (), "borne_out": None}
     return lesson.model_copy(update={**blank, **words, "title": cut(lesson.title, TITLE)})
 
 

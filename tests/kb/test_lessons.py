@@ -7,7 +7,7 @@ import pytest
 
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.index import History
-from kb.history.lessons import Lesson, counted, faded, lesson_rows, read_lessons, trust
+from kb.history.lessons import Lesson, counted, faded, judged, lesson_rows, read_lessons, restored, trust, twin_of
 from tests.support.lessons import DAY, DEAD, ECC, a_lesson
 
 STORY = "the flux capacitor whistles on every third step"
@@ -116,3 +116,50 @@ def test_what_a_file_says_is_redacted() -> None:
     [lesson], _ = read_lessons([{**row, "root_cause": "token ghp_abcdefghijklmnopqrstuvwxyz0123456789"}], {DEAD})
     assert isinstance(lesson, Lesson)
     assert "ghp_" not in lesson.root_cause
+
+
+def test_what_an_incident_turned_out_to_be_counts_once_and_too_many_errors_retire() -> None:
+    lesson = a_lesson(state="accepted", settled=DAY)
+    right = judged(lesson, "i1", DEAD, DAY, told=True)
+    assert judged(right, "i1", DEAD, DAY, told=True) == right
+    assert (right.right, right.wrong) == (("i1",), ())
+    for n in range(2):
+        right = judged(right, f"wrong-{n}", ECC, DAY, told=True)
+        assert right.state == "accepted"
+    for n in range(2, 8):
+        right = judged(right, f"wrong-{n}", ECC, DAY, told=True)
+    assert (right.state, right.settled, right.by) == ("retired", DAY, "")
+    assert judged(right, "i9", DEAD, DAY, told=True) == right, "what is retired is counted no more"
+
+
+def test_what_was_hardly_alike_can_be_borne_out_and_is_not_held_wrong() -> None:
+    lesson = a_lesson(state="accepted", settled=DAY)
+    assert judged(lesson, "i1", ECC, DAY, told=False) == lesson
+    assert judged(lesson, "i1", DEAD, DAY, told=False).right == ("i1",)
+    assert judged(a_lesson(), "i1", DEAD, DAY, told=True) == a_lesson(), "a draft is counted by nothing"
+
+
+def test_a_retired_one_that_somebody_brings_back_begins_anew() -> None:
+    gone = a_lesson(state="retired", settled=DAY - timedelta(days=3000), right=("i0",), wrong=("i1", "i2", "i3"))
+    back = restored(gone, "T0:U0PRIYA", DAY)
+    assert (back.state, back.by, back.settled, back.right, back.wrong) == ("accepted", "T0:U0PRIYA", DAY, ("i0",), ())
+    assert faded(back, DAY) == back
+
+
+def test_what_tells_the_same_of_the_same_cause_for_the_same_people_is_a_twin() -> None:
+    old = a_lesson("les-old", state="accepted", title=f"{STORY} and hangs", on=DAY - timedelta(days=9))
+    new = a_lesson("les-new", title=STORY)
+    others: list[tuple[dict[str, Any], bool]] = [
+        ({}, True),
+        ({"tenant": "acme"}, False),
+        ({"inside": True}, False),
+        ({"label": ECC}, False),
+        ({"state": "draft"}, False),
+        ({"title": "the rack is cold and the link is slow"}, False),
+    ]
+    for other, same in others:
+        assert (twin_of(new, [old.model_copy(update=other), new]) is not None) == same, other
+    older = old.model_copy(update={"id": "les-older", "on": DAY - timedelta(days=30)})
+    twin = twin_of(new, [old, older])
+    assert twin is not None
+    assert twin.id == "les-older"

@@ -12,8 +12,8 @@ from bot.cards.text import Line, Part, bold, code, italic
 from graph.state import ABSTAIN, NO_FAULT
 from kb.history.lessons import TITLE, WORDS, Lesson, LessonState
 
-ACCEPT, EDIT, REFUSE = "lesson.accept", "lesson.edit", "lesson.refuse"
-BUTTONS = {ACCEPT: "accept", EDIT: "edit", REFUSE: "refuse"}
+ACCEPT, EDIT, REFUSE, RESTORE = "lesson.accept", "lesson.edit", "lesson.refuse", "lesson.restore"
+BUTTONS = {ACCEPT: "accept", EDIT: "edit", REFUSE: "refuse", RESTORE: "restore"}
 CALLBACK = "lesson.submit"
 NAME, SEEN, LABEL, CAUSE, FIX = "lesson.title", "lesson.seen", "lesson.label", "lesson.cause", "lesson.fix"
 MOST_SHOWN = 300
@@ -22,6 +22,7 @@ HEADS: Final[Mapping[LessonState, str]] = {
     "accepted": "🎓 Lesson accepted",
     "refused": "🚫 Lesson refused",
     "retired": "📦 Lesson retired",
+    "folded": "📚 Lesson folded into an earlier one",
 }
 
 LabelChoices = Mapping[str, Sequence[tuple[str, str]]]
@@ -49,7 +50,7 @@ def render(lesson: Lesson, titles: Mapping[str, str], by: str = "") -> Card:
             blocks.header(head),
             *[blocks.short(line, room=MOST_SHOWN + 100) for line in _lines(lesson, titles)],
             blocks.context(_foot(lesson, by)),
-            *([_buttons(lesson)] if lesson.state == "draft" else []),
+            *([_buttons(lesson)] if lesson.state in ("draft", "retired") else []),
         ],
     )
 
@@ -128,13 +129,21 @@ def _foot(lesson: Lesson, by: str) -> Line:
         case "draft":
             says = "Knowledge editors and approvers decide. Until then it is used for nothing; accepted, it only says where to look first."
         case "retired":
-            says = f"Retired {lesson.settled or ''}: right {len(lesson.right)} times, wrong {len(lesson.wrong)} times."
+            says = f"Retired {lesson.settled or ''}: right {_times(lesson.right)}, wrong {_times(lesson.wrong)}, or too long ago. It is used no more."
+        case "folded":
+            says = f"Accepted by {by or 'somebody'}, {lesson.settled or ''}, as one more of {lesson.into}, which tells the same."
         case _:
             says = f"{lesson.state.capitalize()} by {by or 'somebody'}, {lesson.settled or ''}."
     return (italic(f"{says} From {lesson.incident or 'another site'}, {lesson.on}{seen}"),)
 
 
+def _times(incidents: Sequence[str]) -> str:
+    return f"{len(incidents)} time{'s' * (len(incidents) != 1)}"
+
+
 def _buttons(lesson: Lesson) -> Block:
     value = carry(lesson.id, lesson.digest)
+    if lesson.state == "retired":
+        return blocks.actions(blocks.button("Bring back", RESTORE, value))
     accept = [blocks.button("Accept", ACCEPT, value, style="primary")] if lesson.label else []
     return blocks.actions(*accept, blocks.button("Edit", EDIT, value), blocks.button("Refuse", REFUSE, value))

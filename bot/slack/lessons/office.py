@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import structlog
 
@@ -18,7 +19,7 @@ from bot.slack.incoming.payloads import Payload, thread_of
 from bot.slack.outgoing.posts import KeptMessages
 from bot.slack.people import People
 from bot.store.lessons import Lessons
-from kb.history.lessons import TITLE, WORDS, Lesson, LessonState, cut
+from kb.history.lessons import TITLE, WORDS, Lesson, LessonState, cut, restored, twin_of
 
 log = structlog.get_logger()
 MARK, CARD = "rackmedic_lesson", "lesson"
@@ -71,7 +72,11 @@ class LessonDesk:
             view = card.form(current, self.surface.offered)
             await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
             return
-        await self._settle(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", f"{team}:{user}")
+        by = f"{team}:{user}"
+        if pressed.does == "restore":
+            await self._restore(lesson, by)
+        else:
+            await self._settle(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", by)
 
     async def submit(self, payload: Payload) -> None:
         """The form, sent. Raises Refusal, and BadForm for what can be mended in it."""
@@ -90,13 +95,28 @@ class LessonDesk:
 
     async def _settle(self, lesson: Lesson, digest: str, to: LessonState, by: str) -> None:
         today = self.surface.clock.now().date()
+        async with storing():
+            twin = twin_of(lesson, await self.lessons.all()) if to == "accepted" else None
+        into: dict[str, Any] = {"state": "folded", "into": twin.id} if twin else {}
 
         def settled(now: Lesson) -> Lesson:
             if to == "accepted" and not _as_shown(now, digest).label:
                 raise Refusal(NO_CAUSE)
-            return _as_shown(now, digest).model_copy(update={"state": to, "by": by, "settled": today})
+            return _as_shown(now, digest).model_copy(update={"state": to, "by": by, "settled": today, **into})
 
         await self._changed(lesson.id, settled)
+        if twin:  # once: of two clicks the later one was refused above
+            await self._changed(twin.id, lambda now: now.model_copy(update={"seen": now.seen + lesson.seen}))
+
+    async def _restore(self, lesson: Lesson, by: str) -> None:
+        today = self.surface.clock.now().date()
+
+        def back(now: Lesson) -> Lesson:
+            if now.state != "retired":
+                raise Refusal(f"This lesson is {now.state}; only a retired one is brought back.")
+            return restored(now, by, today)
+
+        await self._changed(lesson.id, back)
 
     async def _changed(self, lesson: str, change: Callable[[Lesson], Lesson]) -> None:
         """Settled by the store alone; the card follows, also for whoever came too late."""

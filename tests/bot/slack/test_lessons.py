@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -164,3 +165,30 @@ async def test_a_click_that_cannot_be_stored_settles_nothing_and_says_so(bot: Be
     bot.server.connected = True
     assert (await editors.lesson()).state == "draft"
     assert "could not note" in str(bot.slack.whispers("anton"))
+
+
+async def test_a_lesson_that_tells_the_same_is_folded_into_the_earlier_one_once(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    await editors.lessons.offer(a_lesson("les-early", label=FELL, state="accepted", incident="inc-early", on=date(2026, 4, 1)))
+    await editors.click("priya", card.ACCEPT)
+    assert ((await editors.lesson()).state, (await editors.lesson()).into) == ("folded", "les-early")
+    early = await editors.lessons.get("les-early")
+    assert early
+    assert (early.state, early.seen) == ("accepted", 2)
+    assert "as one more of les-early" in str(editors.messages[0])
+    assert editors.buttons() == []
+
+
+async def test_a_retired_lesson_is_brought_back_by_those_who_may(bot: Behind) -> None:
+    editors = await Editors.begin(bot)
+    await editors.lessons.change(
+        "les-4f2a", lambda now: now.model_copy(update={"state": "retired", "wrong": ("i1", "i2"), "settled": now.on})
+    )
+    await editors.shown()
+    assert "It is used no more" in str(editors.messages[0])
+    assert editors.buttons() == [card.RESTORE]
+    await editors.click("olga", card.RESTORE)
+    assert (await editors.lesson()).state == "retired"
+    await editors.click("priya", card.RESTORE)
+    assert ((await editors.lesson()).state, (await editors.lesson()).wrong) == ("accepted", ())
+    assert editors.buttons() == []

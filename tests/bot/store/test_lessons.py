@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from fakeredis import FakeAsyncRedis
@@ -11,12 +12,12 @@ from bot.run.lessons import Following
 from bot.slack.lessons.teaching import TeachingBoard
 from bot.store.keys import LESSONS
 from bot.store.lessons import Lessons
-from graph.report import Report
+from graph.report import RecalledLesson, Report
 from kb.history.index import History
 from kb.history.lessons import Lesson, LessonState
-from tests.support.clock import SetClock
+from tests.support.clock import T0, SetClock
 from tests.support.fakes_desk import BoardOfList
-from tests.support.lessons import DEAD, ECC, a_lesson, closed
+from tests.support.lessons import DEAD, ECC, OLD, a_lesson, closed
 
 
 @pytest.fixture
@@ -120,3 +121,52 @@ async def test_a_look_whose_index_was_away_is_made_again(redis: Redis) -> None:
     await following.once()
     await following.once()
     assert len(history) == 1
+
+
+async def test_a_closed_incident_counts_what_it_recalled_and_shows_what_that_retires(redis: Redis) -> None:
+    lessons, shown = Lessons(redis), list[Lesson]()
+
+    async def show(lesson: Lesson) -> None:
+        shown.append(lesson)
+
+    teaching = TeachingBoard(BoardOfList(), lessons, lambda state, _: None, show, SetClock())
+    await lessons.offer(a_lesson(state="accepted", settled=T0.date()))
+    row = RecalledLesson(lesson="les-4f2a", label=DEAD, incident="inc-4f2a", on="2026-05-03", title="it hangs", score=0.6).model_dump(
+        mode="json"
+    )
+    report = Report(item="i1", outcome="diagnosed")
+
+    async def closes(incident: str, label: str, **recalled: Any) -> Lesson:
+        state = closed(incident, label=label)
+        state["turn"] = {"recalled": [{**row, **recalled}]}
+        for _ in range(2):  # a report may be told twice
+            await teaching.report(incident, state, report)
+        kept = await lessons.get("les-4f2a")
+        assert kept
+        return kept
+
+    assert (await closes("inc-1", DEAD)).right == ("inc-1",)
+    assert (await closes("inc-2", OLD, score=0.06)).wrong == (), "it was hardly alike"
+    for n in range(8):
+        kept = await closes(f"inc-w{n}", OLD)
+    assert (kept.state, [one.state for one in shown]) == ("retired", ["retired"])
+    assert len(kept.wrong) < 8
+
+
+async def test_what_nothing_bears_out_is_retired_by_one_of_two_processes_and_shown(redis: Redis) -> None:
+    shown, clock = list[str](), SetClock()
+
+    async def show(lesson: Lesson) -> None:
+        shown.append(f"{lesson.id} {lesson.state}")
+
+    await Lessons(redis).offer(a_lesson(state="accepted", settled=T0.date()))
+    both = [Following(Lessons(redis), History(), clock, show) for _ in range(2)]
+    for one in both:
+        await one.once()
+    assert shown == ["les-4f2a accepted"] * 2, "what was settled lately is drawn as it stands when a process begins"
+    shown.clear()
+    clock.go(days=1500)
+    for one in both:
+        await one.once()
+    assert shown == ["les-4f2a retired"]
+    assert [await one.history.similar("job hangs, a GPU is lost") for one in both] == [[], []]
