@@ -145,3 +145,42 @@ def build(
         return building.build(settings, exports, out, mapped or (), as_json=json, asked=asked)
 
     raise typer.Exit(answer(run))
+
+
+Built = Annotated[Path, typer.Argument(metavar="DIR", help="What `kb build` wrote.")]
+
+
+@kb.command()
+def review(
+    folder: Built,
+    again: Annotated[bool, typer.Option("--again", help="Ask about what was decided too.")] = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Go through what was built: accept, edit, refuse or skip each. Every answer is kept at once; stop anywhere, the same command goes on.
+    With --json nothing is asked: it says what is left."""
+    settings = settings_of(config)
+    from bot.terminal.builds.reviewing import review_folder
+    from bot.terminal.builds.terminal_talk import terminal_talk
+
+    raise typer.Exit(answer(lambda: review_folder(settings, folder, terminal_talk(), as_json=json, again=again)))
+
+
+@kb.command()
+def apply(
+    folder: Built,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The site's folder; default: the setting.")] = None,
+    no_bench: Annotated[bool, typer.Option("--no-bench", help="Replay past incidents alone; the benchmark takes minutes.")] = False,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Benchmark cases of each layer; default: the layer's own size.")] = None,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, write nothing.")] = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Take what was accepted into the site's folder. Past incidents and the benchmark are answered with and without it first; what answers
+    them worse is refused, and which they are is said."""
+    settings = settings_of(config)
+    from bot.terminal import bench
+    from bot.terminal.builds.applying import apply as take_over
+
+    scored = None if no_bench or not bench.installed() else lambda kb_dir: bench.right_with(kb_dir, n)
+    raise typer.Exit(answer(lambda: take_over(settings, folder, to, scored, as_json=json, dry=dry)))

@@ -22,6 +22,22 @@ def _bench() -> Any:
     return cli
 
 
+def installed() -> bool:
+    """Whether the benchmark is here."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec("tests.bench.cli") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def right_with(kb: Path | None, n: int | None) -> dict[str, bool]:
+    """The open cases, by whether each is answered right with this folder of a site; progress on stderr. `n`: cases of each layer."""
+    answers: dict[str, bool] = _going_on(lambda: _bench().right_with(kb, n, lambda line: typer.echo(line, err=True)))
+    return answers
+
+
 def _going_on(act: Callable[[], Any]) -> Any:
     """Its value; a refusal is one sentence and an exit code, and what was interrupted can go on."""
     try:
@@ -56,12 +72,13 @@ def bench_run(
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answer from a recording, with no model and no network.")] = None,
     loop: Annotated[str, typer.Option(help="Play cases to their end instead, approvers being `yes`, `careful`, `nobody` or `all`.")] = "",
     bots: Annotated[int, typer.Option(min=1, max=4, help="With --loop: so many bots share the work, and approvers click at once.")] = 1,
+    kb: Annotated[Path | None, typer.Option("--kb", metavar="DIR", help="A folder whose leaves and past incidents are known too.")] = None,
     config: Config = None,
 ) -> None:
     """Solve cases with several arms and write every figure down. Prints progress on stderr."""
     code = _bench()
     wanted = code.Wanted(
-        out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _typed()
+        out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _typed(), kb
     )
     done = _going_on(lambda: code.run_bench(settings(config), wanted, lambda line: typer.echo(line, err=True)))
     typer.echo(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)

@@ -185,7 +185,7 @@ def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
         raise Refusal("name a folder, or set RACKMEDIC_KB_DIR: there is nothing to check", 2)
     if not at.is_dir():
         raise Refusal(f"{at} is no folder", 2)
-    problems, parts = _problems(settings.model_copy(update={"kb_dir": at})), [part for part in PARTS if (at / part).is_dir()]
+    problems, parts = problems_of(settings.model_copy(update={"kb_dir": at})), [part for part in PARTS if (at / part).is_dir()]
     if as_json:
         print(json.dumps({"schema": 1, "folder": str(at), "parts": parts, "problems": problems}))
     else:
@@ -196,7 +196,7 @@ def lint(settings: Settings, folder: Path | None, *, as_json: bool) -> int:
 PARTS: Final = ("taxonomy", "checks", "incidents", "pages", "sku")
 
 
-def _problems(settings: Settings) -> list[str]:
+def problems_of(settings: Settings) -> list[str]:
     """Of every part, although an earlier one is refused; labels are held against the taxonomy where that can be read."""
     found: list[str] = []
     taxonomy: Taxonomy | None = None

@@ -5,7 +5,7 @@ Words are a hint and never evidence: what comes out orders hypotheses and confir
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kb.history.bm25 import Corpus
@@ -31,6 +31,8 @@ class Nearest:
     labels: Corpus
     past: Corpus
     label_of: dict[str, str]
+    left_out: frozenset[str] = frozenset()
+    """Past incidents that are not asked."""
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, past: Iterable[PastIncident] = ()) -> "Nearest":
@@ -41,6 +43,10 @@ class Nearest:
             _corpus(tuple((incident.id, incident.text) for incident in known)),
             {incident.id: incident.label for incident in known},
         )
+
+    def without(self, past: Collection[str]) -> "Nearest":
+        """The same, ignorant of these past incidents; how rare a word is stays as it was."""
+        return replace(self, left_out=frozenset(past))
 
     def rank(self, text: str, symptoms: Collection[str] = (), most: int = 10) -> list[tuple[str, float]]:
         """Labels and their probabilities among all labels, best first. Nothing in common with any label gives an empty list."""
@@ -56,6 +62,8 @@ class Nearest:
     def _scores(self, text: str, symptoms: Collection[str]) -> dict[str, float]:
         scores = self.labels.scores(text)
         for incident, score in self.past.scores(text).items():
+            if incident in self.left_out:
+                continue
             label = self.label_of[incident]
             scores[label] = max(scores.get(label, 0.0), scores.get(label, 0.0) * 0.5 + MOST_LIKE_PAST * score)
         lower = text.lower()

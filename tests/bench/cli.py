@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -29,6 +30,8 @@ from tests.bench.run import names as arm_names
 
 HERE = Path(__file__).parent
 SEAL = gating.SEAL
+OURS = "B8"
+"""The arm that is RackMedic without a model."""
 Say = Callable[[str], None]
 
 
@@ -52,10 +55,13 @@ class Wanted:
     loop: str = ""
     bots: int = 1
     command: str = ""
+    kb: Path | None = None
 
 
 def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
     """Run, write the results, and say how it went."""
+    if wanted.kb and not wanted.kb.is_dir():
+        raise Refusal(f"--kb {wanted.kb}: there is no such folder", 2)
     if wanted.transport not in ("inprocess", "ssh"):
         raise Refusal(f"--transport {wanted.transport}: it is inprocess or ssh", 2)
     _folder(wanted.out, "--json")
@@ -81,6 +87,7 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
         access(settings, wanted.record, wanted.replay),
         wanted.permute,
         notes,
+        wanted.kb,
     )
     return run(plan, wanted.out, Teller(say))
 
@@ -107,6 +114,15 @@ def access(settings: Settings, record: Path | None = None, replay: Path | None =
     if record:
         begin(record, settings.model_name)
     return Access(settings.model_url, key, settings.model_name, settings.model_seconds, record.resolve() if record else None)
+
+
+def right_with(kb: Path | None, n: int | None, say: Say) -> dict[str, bool]:
+    """The open cases, by whether RackMedic answers each right with this folder of a site's knowledge. `n`: cases of each layer."""
+    raws = [raw for layer in LAYERS for raw in cases(layer, "1", n, "open")]
+    with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
+        plan = Plan(raws, (OURS,), "1", jobs=os.cpu_count() or 1, kb=kb)
+        results = run(plan, Path(folder) / "results.json", Teller(say))
+    return {row["case"]: row["right"] for row in results["arms"][OURS]["per_case"]}
 
 
 def environment() -> dict[str, str]:

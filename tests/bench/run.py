@@ -77,7 +77,7 @@ def _jobs(plan: Plan, arms: Sequence[str], journal: Journal) -> Iterator[Job]:
         for raw in plan.cases:
             missing = tuple(name for name in arms if journal.answer(str(raw["id"]), name, attempt) is None)
             if missing:
-                yield Job(raw, missing, attempt, plan.transport, plan.access, plan.permuted)
+                yield Job(raw, missing, attempt, plan.transport, plan.access, plan.permuted, plan.kb)
 
 
 def digest_of(plan: Plan) -> str:
@@ -91,6 +91,9 @@ def digest_of(plan: Plan) -> str:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".py", ".yaml", ".md", ".tmpl") and path.name != "REPORT.md":
                 whole.update(path.read_bytes())
+    for folder_of_site in (plan.kb / "taxonomy", plan.kb / "incidents") if plan.kb else ():
+        for path in sorted(folder_of_site.rglob("*.y*ml")):
+            whole.update(path.read_bytes())
     return whole.hexdigest()
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
+from bot.run.site import site_incidents, site_taxonomy
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.stage import CaseClock
 from deploy.sandbox.cluster.grammar import TARGETS
-from kb.history.incidents import load_seeds
 from kb.taxonomy.labels import Taxonomy
-from kb.taxonomy.reader import load_taxonomy
 from tests.bench.arm import Knowledge, Stage
 from tests.bench.keep import remembering
 from tests.bench.line import Line
@@ -105,16 +104,17 @@ async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> Asy
 
 
 @cache
-def everything() -> Knowledge:
-    """What RackMedic knows. Parsed outputs are kept."""
+def everything(kb: Path | None = None) -> Knowledge:
+    """What RackMedic knows, leaves and past incidents of a site's folder among it. Parsed outputs are kept."""
     checks = {name: remembering(check) for name, check in CHECKS.items()}
-    return Knowledge(load_taxonomy(), load_seeds(), checks, load_skus())
+    taxonomy = site_taxonomy(kb)
+    return Knowledge(taxonomy, site_incidents(kb, taxonomy), checks, load_skus())
 
 
 @lru_cache(maxsize=4)
-def without(removed: frozenset[str]) -> Knowledge:
+def without(removed: frozenset[str], kb: Path | None = None) -> Knowledge:
     """The same, ignorant of some labels: neither taxonomy nor past incidents speak of them."""
-    known = everything()
+    known = everything(kb) if kb else everything()
     if not removed:
         return known
     past = tuple(row for row in known.past if row.label not in removed)

@@ -26,7 +26,7 @@ CRASHED = "CRASHED"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker does: one attempt at one case by some arms. `permuted`: with the labels' names shuffled by this seed."""
+    """What a worker does: one attempt at one case by some arms. `permuted`: with the labels' names shuffled by this seed. `kb`: a site's folder."""
 
     raw: Mapping[str, Any]
     arms: tuple[str, ...]
@@ -34,6 +34,7 @@ class Job:
     transport: str = "inprocess"
     access: Access | None = None
     permuted: int | None = None
+    kb: Path | None = None
 
 
 _runner: asyncio.Runner | None = None
@@ -56,7 +57,9 @@ async def _row(case: SimulatedCase, job: Job, name: str, before: str) -> dict[st
     row: dict[str, Any] = {"case": case.id, "arm": name, "attempt": job.attempt}
     began = time.perf_counter()
     removed = frozenset(read_truth(case.truth, case.id).removed)
-    names, knowledge = ({}, without(removed)) if job.permuted is None else (permutation(job.permuted), _permuted(job.permuted, removed))
+    names, knowledge = (
+        ({}, without(removed, job.kb)) if job.permuted is None else (permutation(job.permuted), _permuted(job.permuted, removed))
+    )
     line = _exchange(job.access).line(case.id, name, job.attempt) if ARMS[name].model and job.access else None
     async with stand(case, knowledge, attempt=job.attempt, transport=job.transport, oracle=ARMS[name].sees_cluster, line=line,
                      before=before) as ready:  # fmt: skip

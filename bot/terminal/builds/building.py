@@ -19,6 +19,7 @@ import yaml
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import Settings
+from bot.terminal.builds.folder import BESIDE
 from bot.terminal.builds.row_workers import BuildProgress, RowWorker, bill, open_worker
 from graph.learning.labelling import LabelledRow, Labeller
 from graph.learning.review import review
@@ -222,6 +223,10 @@ def _write(out: Path, built: _Built, page: str) -> None:
     taken = [row for row in built.rows if row.verdict == "labelled"]
     taken.sort(key=lambda row: row.time or "9999")  # what has no time stays in the order of the file, behind
     entries = [_entry(row, _name(row.id, names)) for row in taken]
+    asked = [row for row in built.rows if row.verdict == "doubtful"]
+    doubtful = [_entry(row, _name(row.id, names)) for row in asked]
+    beside = [_beside(row, entry) for row, entry in zip((*taken, *asked), (*entries, *doubtful), strict=True)]
+    _put(out / BESIDE, "".join(json.dumps(one) + "\n" for one in beside))
     for at in range(0, len(entries), A_FILE):
         text = yaml.safe_dump({"incidents": entries[at : at + A_FILE]}, allow_unicode=True, sort_keys=False, width=120)
         _put(out / "incidents" / f"built-{at // A_FILE:03}.yaml", text)
@@ -229,6 +234,16 @@ def _write(out: Path, built: _Built, page: str) -> None:
         said, name = guide.messages[0].text, _name(guide.id, names)
         _put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n---\n{said}\n")
     _put(out / "REVIEW.md", page)
+
+
+def _beside(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
+    """What whoever reviews it is told beside the entry; of a doubtful one the entry too, which stands in no file."""
+    told = {"id": entry["id"], "why": row.why, "sure": _sure(row), "near": [row.label, *row.others], "said_by": row.said_by}
+    return told | ({"entry": entry} if row.verdict == "doubtful" else {})
+
+
+def _sure(row: LabelledRow) -> str:
+    return f"chosen by {row.by}" if row.by else f"{row.confidence:.0%}"
 
 
 def _entry(row: LabelledRow, name: str) -> dict[str, str]:

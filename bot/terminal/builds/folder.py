@@ -1,0 +1,130 @@
+"""A folder that `kb build` wrote, as people go through it: what stands in it, and what they decided, which outlives a kill."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+
+from bot.refusal import Refusal
+from kb.history.incidents import BadSeeds, load_seeds
+from kb.history.pages import BadPages, SitePage, load_pages
+
+Kind = Literal["labelled", "doubtful", "page"]
+Decided = Literal["accept", "refuse"]
+BESIDE, DECISIONS = ".build/beside.jsonl", "decisions.jsonl"
+LONGEST: Final = 64 * 1024
+"""Letters of a line of a file of ours; longer ones are not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltItem:
+    """One thing to decide about. `near`: the labels that fit best, for a doubtful one to choose from."""
+
+    id: str
+    kind: Kind
+    entry: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+    sure: str = ""
+    near: tuple[str, ...] = ()
+    said_by: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of what people decide about: a file that was changed since is decided about anew."""
+        return hashlib.sha256(json.dumps(self.entry, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What somebody made of an item; `entry` is what they accepted, as they changed it."""
+
+    id: str
+    kind: Kind
+    does: Decided
+    digest: str
+    entry: Mapping[str, Any] = field(default_factory=dict)
+
+
+def items_of(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
+    """Everything of a built folder, incidents first. Raises Refusal for one that is none, or that was changed into what cannot be read."""
+    if not (folder / "REVIEW.md").is_file():
+        raise Refusal(f"{folder} holds no finished build; `rackmedic kb build EXPORT… --out {folder}` makes one", 2)
+    try:
+        written = load_seeds(folder / "incidents", labels) if (folder / "incidents").is_dir() else ()
+        pages = load_pages(folder / "pages", labels) if (folder / "pages").is_dir() else ()
+    except (BadSeeds, BadPages) as why:
+        raise Refusal("\n".join([f"{folder} cannot be used:", *why.problems]), 2) from why
+    about = {str(row.get("id")): row for row in _rows(folder / BESIDE)}
+    entries = [row for path in sorted((folder / "incidents").glob("*.y*ml")) for row in yaml.safe_load(path.read_text())["incidents"]]
+    items = [_item(row["id"], "labelled", row, about.get(row["id"], {})) for row in entries]
+    items += [_item(name, "doubtful", row["entry"], row) for name, row in about.items() if isinstance(row.get("entry"), dict)]
+    assert len(entries) == len(written)
+    return items + [BuiltItem(page.id, "page", _shown(page)) for page in pages]
+
+
+def decided(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[Kind, str], Decision]:
+    """The last word on each item as it stands now."""
+    now = {(one.kind, one.id): one.digest for one in items}
+    found: dict[tuple[Kind, str], Decision] = {}
+    for row in _rows(folder / DECISIONS):
+        one = Decision(**{name: row.get(name, "") for name in ("id", "kind", "does", "digest")}, entry=row.get("entry") or {})
+        if now.get((one.kind, one.id)) == one.digest:
+            found[(one.kind, one.id)] = one
+    return found
+
+
+def keep(folder: Path, decision: Decision) -> None:
+    """On disk before anything else is asked."""
+    row = {name: getattr(decision, name) for name in decision.__slots__}
+    with (folder / DECISIONS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def wrong_with(entries: Iterable[Mapping[str, Any]], labels: Collection[str]) -> list[str]:
+    """What the reader of past incidents says against entries, without the name of a file."""
+    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
+        path = Path(kept) / "incidents.yaml"
+        path.write_text(as_yaml(entries), encoding="utf-8")
+        try:
+            load_seeds(Path(kept), labels)
+        except BadSeeds as why:
+            return [problem.replace(f"{path}:", "line ") for problem in why.problems]
+    return []
+
+
+def as_yaml(entries: Iterable[Mapping[str, Any]]) -> str:
+    """A file of past incidents."""
+    return yaml.safe_dump({"incidents": [dict(one) for one in entries]}, allow_unicode=True, sort_keys=False, width=120)
+
+
+def _item(name: str, kind: Kind, entry: Mapping[str, Any], about: Mapping[str, Any]) -> BuiltItem:
+    near = tuple(str(one) for one in about.get("near", ()))
+    return BuiltItem(name, kind, entry, str(about.get("why", "")), str(about.get("sure", "")), near, str(about.get("said_by", "")))
+
+
+def _shown(page: SitePage) -> dict[str, Any]:
+    return {"title": page.title, "text": page.text, "labels": list(page.labels), "source": page.source}
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a file of ours; a last line that a kill cut is passed over."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            lines = [line for line in file if line.endswith("\n") and len(line) < LONGEST]
+    except OSError:
+        return
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            yield row

@@ -1,0 +1,172 @@
+"""`rackmedic kb review`: a person goes through what was built, one thing after another; each answer is kept at once, so that one may stop anywhere."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from bot.run.site import site_taxonomy
+from bot.settings import Settings
+from bot.terminal.builds.folder import BuiltItem, Decided, Decision, decided, items_of, keep, wrong_with
+from kb.redact import redact, visible
+from kb.taxonomy.labels import Taxonomy
+
+MOST_TEXT: Final = 1_200
+"""Characters of a page that are shown."""
+HELP: Final = """a  accept it as it stands
+1, 2, 3  accept it under the label with that number
+l LABEL  accept it under another label
+c TEXT  say what the cause was, where nobody did
+e  edit it in $EDITOR, then decide
+r  refuse it: it is left out
+s  skip it: it is asked again next time
+q  stop here; everything decided so far is kept"""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How a person is spoken with: `ask` gives None where nobody answers any more, `edit` None where nothing was saved."""
+
+    say: Callable[[str], None]
+    ask: Callable[[str], str | None]
+    edit: Callable[[str], str | None]
+
+
+@dataclass(slots=True)
+class _Sitting:
+    folder: Path
+    taxonomy: Taxonomy
+    talk: Talk
+
+    def through(self, items: Sequence[BuiltItem]) -> None:
+        for number, item in enumerate(items, 1):
+            if not self._one(item, f"{number} of {len(items)}"):
+                return
+
+    def _one(self, item: BuiltItem, place: str) -> bool:
+        """Whether to go on behind it."""
+        entry = dict(item.entry)
+        self.talk.say("\n".join(_told(item, entry, place, self.taxonomy)))
+        while (said := self.talk.ask(_choices(item))) is not None:
+            word, _, rest = said.strip().partition(" ")
+            match word.lower():
+                case "q":
+                    return False
+                case "s":
+                    return True
+                case "r":
+                    return self._keep(item, "refuse", {})
+                case "e" | "c" as how if item.kind != "page":
+                    entry = self._edited(item, entry) if how == "e" else self._caused(entry, rest)
+                case choice if (label := self._chosen(item, entry, choice, rest)) is not None:
+                    if self._taken(item, entry | ({"label": label} if label else {})):
+                        return True
+                case _:
+                    self.talk.say(HELP)
+        return False
+
+    def _chosen(self, item: BuiltItem, entry: Mapping[str, Any], choice: str, rest: str) -> str | None:
+        """The label under which it is accepted, empty for a page; None where that was no acceptance."""
+        if choice == "a":
+            return str(entry.get("label", ""))
+        if item.kind == "page":
+            return None
+        if choice in ("1", "2", "3") and int(choice) <= len(item.near):
+            return item.near[int(choice) - 1]
+        if choice == "l" and rest:
+            return self._label(rest.strip())
+        return None
+
+    def _label(self, typed: str) -> str | None:
+        if typed in self.taxonomy.leaves:
+            return typed
+        like = get_close_matches(typed, self.taxonomy.leaves, n=3, cutoff=0.4)
+        self.talk.say(f"{visible(typed)} is no label" + (f"; near it: {', '.join(like)}" if like else ""))
+        return None
+
+    def _taken(self, item: BuiltItem, entry: dict[str, Any]) -> bool:
+        wrong = wrong_with([entry], self.taxonomy.leaves) if item.kind != "page" else []
+        if item.kind != "page" and not entry.get("root_cause"):
+            wrong = ["nobody said what the cause was: `c TEXT` says it"]
+        for problem in wrong:
+            self.talk.say(f"not accepted: {problem}")
+        return not wrong and self._keep(item, "accept", entry)
+
+    def _caused(self, entry: dict[str, Any], said: str) -> dict[str, Any]:
+        cause = redact(" ".join(said.split()))
+        self.talk.say(f"cause: {visible(cause)}" if cause else "say it on the same line: c TEXT")
+        return entry | ({"root_cause": cause} if cause else {})
+
+    def _edited(self, item: BuiltItem, entry: dict[str, Any]) -> dict[str, Any]:
+        """As it is after the editor; what cannot be read there changes nothing."""
+        text = self.talk.edit(yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120))
+        if text is None:
+            return entry
+        try:
+            after = yaml.safe_load(text)
+        except (yaml.YAMLError, RecursionError) as why:
+            self.talk.say(f"not taken over, it is no YAML: {' '.join(str(why).split())[:200]}")
+            return entry
+        if not isinstance(after, dict) or after.get("id") != item.id:
+            self.talk.say(f"not taken over: the fields of one incident are wanted, and its id stays {item.id}")
+            return entry
+        self.talk.say("changed; `a` accepts it")
+        return {str(key): redact(value) if isinstance(value, str) else value for key, value in after.items()}
+
+    def _keep(self, item: BuiltItem, does: Decided, entry: Mapping[str, Any]) -> bool:
+        keep(self.folder, Decision(item.id, item.kind, does, item.digest, entry))
+        return True
+
+
+def review_folder(settings: Settings, folder: Path, talk: Talk, *, as_json: bool, again: bool = False) -> int:
+    """Ask about everything that is not decided; `again`: about everything. With JSON nothing is asked. Raises Refusal."""
+    taxonomy = site_taxonomy(settings.kb_dir)
+    items = items_of(folder, taxonomy.leaves)
+    before = {} if again else decided(folder, items)
+    waiting = [one for one in items if (one.kind, one.id) not in before]
+    if not as_json:
+        _Sitting(folder, taxonomy, talk).through(waiting)
+    print(_ended(folder, items, as_json=as_json))
+    return 0
+
+
+def _ended(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) -> str:
+    known = decided(folder, items)
+    does = Counter(one.does for one in known.values())
+    left = [one.id for one in items if (one.kind, one.id) not in known]
+    if as_json:
+        numbers = {"items": len(items), "accepted": does["accept"], "refused": does["refuse"]}
+        return json.dumps({"schema": 1, "folder": str(folder), **numbers, "undecided": left})
+    on = f"`rackmedic kb review {folder}` goes on" if left else f"`rackmedic kb apply {folder}` takes it over"
+    return f"{does['accept']} accepted, {does['refuse']} refused, {len(left)} to decide. {on}."
+
+
+def _choices(item: BuiltItem) -> str:
+    if item.kind == "page":
+        return "[a]ccept  [r]efuse  [s]kip  [q]uit  [?] > "
+    return "[a]ccept  [1-3] or [l]abel  [c]ause  [e]dit  [r]efuse  [s]kip  [q]uit  [?] > "
+
+
+def _told(item: BuiltItem, entry: Mapping[str, Any], place: str, taxonomy: Taxonomy) -> list[str]:
+    """What a person sees; every word of it is a stranger's and commands no terminal."""
+    head = f"\n{place} · {item.kind} · {item.id}"
+    if item.kind == "page":
+        return [head, *map(visible, (str(entry["title"]), str(entry["text"])[:MOST_TEXT]))]
+    said = f" ({item.said_by})" if item.said_by else ""
+    rows = {
+        "what": entry.get("title"),
+        "seen": entry.get("description"),
+        "cause": f"“{entry['root_cause']}”{said}" if entry.get("root_cause") else "nobody says it",
+        "fix": entry.get("resolution"),
+        "from": entry.get("source_url"),
+        "why": item.why,
+    }
+    label = str(entry.get("label", ""))
+    near = [f"  {number} {one}  {taxonomy.title(one)}" for number, one in enumerate(item.near[:3], 1) if one in taxonomy.leaves]
+    named = f"label  {label}  {taxonomy.title(label) if label in taxonomy.leaves else ''}  {item.sure}"
+    return [head, *(f"{name:<6} {visible(str(told))}" for name, told in rows.items() if told), visible(named), *near]
