@@ -27,7 +27,7 @@ from tools.inventory.hosts import Inventory
 TAXONOMY = load_taxonomy()
 DOCUMENT = Path(__file__).parents[2] / "docs" / "customers.md"
 WORDS = load_customer_words(TAXONOMY)
-CUSTOMERS = frozenset(label for label, leaf in TAXONOMY.leaves.items() if leaf.owner == "customer")
+CUSTOMERS = frozenset(label for label, leaf in TAXONOMY.decidable.leaves.items() if leaf.owner == "customer")
 OWN = tuple(fault for fault in FAULTS.values() if fault.label in CUSTOMERS)
 SAID: Mapping[str, str] = {
     "never starts": "job 4711 does not start on gpu-[003-004]",

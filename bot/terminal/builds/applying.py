@@ -12,7 +12,7 @@ from typing import Any, Final
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import PREFIX, Settings
-from bot.terminal.builds.folder import BuiltItem, Decision, as_yaml, decided, items_of
+from bot.terminal.builds.folder import BuiltItem, ReviewDecision, as_yaml, decided, items_of
 from bot.terminal.knowledge import problems_of
 from graph.learning.replay import Replay, compared, named
 
@@ -67,7 +67,7 @@ def _taken(folder: Path, labels: Mapping[str, Any]) -> _Taken:
     return _Taken(entries, pages, len(items) - len(known))
 
 
-def _accepted(item: BuiltItem, known: Mapping[Any, Decision]) -> bool:
+def _accepted(item: BuiltItem, known: Mapping[Any, ReviewDecision]) -> bool:
     said = known.get((item.kind, item.id))
     return said is not None and said.does == "accept"
 

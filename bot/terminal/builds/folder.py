@@ -14,6 +14,7 @@ import yaml
 from bot.refusal import Refusal
 from kb.history.incidents import BadSeeds, load_seeds
 from kb.history.pages import BadPages, SitePage, load_pages
+from kb.redact import redact
 
 Kind = Literal["labelled", "doubtful", "page"]
 Decided = Literal["accept", "refuse"]
@@ -41,7 +42,7 @@ class BuiltItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ReviewDecision:
     """What somebody made of an item; `entry` is what they accepted, as they changed it."""
 
     id: str
@@ -68,20 +69,20 @@ def items_of(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
     return items + [BuiltItem(page.id, "page", _shown(page)) for page in pages]
 
 
-def decided(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[Kind, str], Decision]:
+def decided(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[Kind, str], ReviewDecision]:
     """The last word on each item as it stands now."""
     now = {(one.kind, one.id): one.digest for one in items}
-    found: dict[tuple[Kind, str], Decision] = {}
+    found: dict[tuple[Kind, str], ReviewDecision] = {}
     for row in _rows(folder / DECISIONS):
-        one = Decision(**{name: row.get(name, "") for name in ("id", "kind", "does", "digest")}, entry=row.get("entry") or {})
+        one = ReviewDecision(**{name: row.get(name, "") for name in ("id", "kind", "does", "digest")}, entry=row.get("entry") or {})
         if now.get((one.kind, one.id)) == one.digest:
             found[(one.kind, one.id)] = one
     return found
 
 
-def keep(folder: Path, decision: Decision) -> None:
-    """On disk before anything else is asked."""
-    row = {name: getattr(decision, name) for name in decision.__slots__}
+def keep(folder: Path, decision: ReviewDecision) -> None:
+    """On disk before anything else is asked, without secrets that somebody typed."""
+    row = {name: _clean(getattr(decision, name)) for name in decision.__slots__}
     with (folder / DECISIONS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
         file.flush()
@@ -112,6 +113,14 @@ def _item(name: str, kind: Kind, entry: Mapping[str, Any], about: Mapping[str, A
 
 def _shown(page: SitePage) -> dict[str, Any]:
     return {"title": page.title, "text": page.text, "labels": list(page.labels), "source": page.source}
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {_clean(str(key)): _clean(part) for key, part in value.items()}
+    return [_clean(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

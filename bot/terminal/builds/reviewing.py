@@ -12,7 +12,7 @@ import yaml
 
 from bot.run.site import site_taxonomy
 from bot.settings import Settings
-from bot.terminal.builds.folder import BuiltItem, Decided, Decision, decided, items_of, keep, wrong_with
+from bot.terminal.builds.folder import BuiltItem, Decided, ReviewDecision, decided, items_of, keep, wrong_with
 from kb.redact import redact, visible
 from kb.taxonomy.labels import Taxonomy
 
@@ -116,10 +116,10 @@ class _Sitting:
             self.talk.say(f"not taken over: the fields of one incident are wanted, and its id stays {item.id}")
             return entry
         self.talk.say("changed; `a` accepts it")
-        return {str(key): redact(value) if isinstance(value, str) else value for key, value in after.items()}
+        return {str(key): value for key, value in after.items()}
 
     def _keep(self, item: BuiltItem, does: Decided, entry: Mapping[str, Any]) -> bool:
-        keep(self.folder, Decision(item.id, item.kind, does, item.digest, entry))
+        keep(self.folder, ReviewDecision(item.id, item.kind, does, item.digest, entry))
         return True
 
 

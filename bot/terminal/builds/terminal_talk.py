@@ -12,8 +12,8 @@ def terminal_talk() -> Talk:
 
 
 def _asked(prompt: str) -> str | None:
-    print(prompt, end="", flush=True)
+    print(prompt, end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:
-        print()
+        print(file=sys.stderr)
     return line.rstrip("\n") if line else None

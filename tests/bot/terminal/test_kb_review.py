@@ -1,0 +1,199 @@
+"""`rackmedic kb review` and `kb apply`: people decide, what they said outlives a kill, and what answers past incidents worse is not taken over."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bot.refusal import Refusal
+from bot.settings import load
+from bot.terminal.builds.applying import apply
+from bot.terminal.builds.building import build
+from bot.terminal.builds.folder import decided, items_of
+from bot.terminal.builds.reviewing import Talk, review_folder
+from graph.learning.replay import compared, named
+from kb.history.incidents import PastIncident, load_seeds
+from kb.taxonomy.reader import load_taxonomy
+from tests.support.terminal import rackmedic
+from tools.checks import CHECKS
+
+SITE = load(environ={})
+LABELS = load_taxonomy().leaves
+BUS = {
+    "id": "INC-1", "title": "gpu-017 lost a card", "created": "2024-03-02T10:00:00Z",
+    "description": "Training died, nvidia-smi shows 7 GPUs. dmesg: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+    "comments": [{"author": "Bob \x1b[2J", "body": "Root cause: the riser. Fixed by reseating it."}],
+}  # fmt: skip
+OPEN = {**BUS, "id": "INC-4", "title": "another lost card, nobody knows", "comments": []}
+
+
+class Somebody:
+    """Answers in turn, and remembers what they were shown."""
+
+    def __init__(self, *answers: str, edits: str | None = None) -> None:
+        self._answers, self._edits, self.shown = iter(answers), edits, list[str]()
+
+    @property
+    def talk(self) -> Talk:
+        return Talk(self.shown.append, lambda _: next(self._answers, None), self._edited)
+
+    def _edited(self, text: str) -> str | None:
+        self.shown.append(text)
+        return self._edits
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    export, wiki = tmp_path / "ours.jsonl", tmp_path / "wiki"
+    export.write_text("\n".join(map(json.dumps, (BUS, OPEN))))
+    wiki.mkdir()
+    (wiki / "mlx.md").write_text("# Which port\nmlx5_1 is the control plane on this SKU.\n")
+    build(SITE, [export, wiki], tmp_path / "built", (), as_json=True)
+    return tmp_path / "built"
+
+
+def reviewed(folder: Path, somebody: Somebody, **how: bool) -> Somebody:
+    assert review_folder(SITE, folder, somebody.talk, as_json=False, **how) == 0
+    return somebody
+
+
+def says(folder: Path) -> Mapping[str, str]:
+    return {one.id: one.does for one in decided(folder, items_of(folder, LABELS)).values()}
+
+
+def test_everything_is_asked_once_and_goes_on_where_somebody_stopped(built: Path) -> None:
+    first = reviewed(built, Somebody("a", "q"))
+    assert "gpu-017 lost a card" in first.shown[0]
+    assert "\x1b" not in "".join(first.shown)
+    assert says(built) == {"inc-1": "accept"}
+    second = reviewed(built, Somebody("r", "a"))
+    assert [one.partition(" · ")[0].strip() for one in second.shown] == ["1 of 2", "2 of 2"]
+    assert says(built) == {"inc-1": "accept", "inc-4": "refuse", "which-port": "accept"}
+    assert reviewed(built, Somebody()).shown == []
+    reviewed(built, Somebody("r", "q"), again=True)
+    assert says(built)["inc-1"] == "refuse"
+
+
+def test_a_cut_line_of_a_killed_review_is_asked_again(built: Path) -> None:
+    reviewed(built, Somebody("a", "q"))
+    path = built / "decisions.jsonl"
+    path.write_bytes(path.read_bytes()[:-10])
+    assert says(built) == {}
+
+
+def test_what_was_changed_in_its_file_since_is_decided_about_anew(built: Path) -> None:
+    reviewed(built, Somebody("a", "q"))
+    [file] = (built / "incidents").glob("*.yaml")
+    file.write_text(file.read_text().replace("the riser", "the slot"))
+    assert says(built) == {}
+
+
+def test_a_doubtful_one_is_accepted_with_a_cause_and_a_label_of_ours_alone(built: Path) -> None:
+    somebody = reviewed(built, Somebody("s", "a", "l GPU.BUS.Falen_Off", "c the cable, password=hunter22", "1"))
+    told = "\n".join(somebody.shown)
+    assert "nobody said what the cause was" in told
+    assert "is no label; near it: GPU.BUS.Fallen_Off_Bus" in told
+    [one] = decided(built, items_of(built, LABELS)).values()
+    assert (one.id, one.entry["label"]) == ("inc-4", "GPU.BUS.Fallen_Off_Bus")
+    assert "hunter22" not in str(one.entry)
+
+
+@pytest.mark.parametrize(
+    ("edits", "says_so"),
+    [("{no: [yaml", "it is no YAML"), ("id: other\ntitle: x", "its id stays inc-1"), (None, ""), ("id: inc-1\ntitle: x\nlabel: GPU.No.Such", "not accepted")],
+)  # fmt: skip
+def test_an_edit_that_cannot_be_used_changes_nothing(built: Path, edits: str | None, says_so: str) -> None:
+    somebody = reviewed(built, Somebody("e", *(["a"] if says_so == "not accepted" else []), "q", edits=edits))
+    assert says_so in "\n".join(somebody.shown)
+    assert says(built) == {}
+
+
+def test_what_was_edited_is_what_is_taken_over(built: Path, tmp_path: Path) -> None:
+    before = yaml.safe_load(next((built / "incidents").glob("*.yaml")).read_text())["incidents"][0]
+    after = yaml.safe_dump({**before, "root_cause": "A riser that was bent."})
+    reviewed(built, Somebody("e", "a", "q", edits=after))
+    assert apply(SITE, built, tmp_path / "kb", None, as_json=True) == 0
+    [one] = load_seeds(tmp_path / "kb" / "incidents", LABELS)
+    assert one.root_cause == "A riser that was bent."
+
+
+def test_only_what_was_accepted_goes_over_and_twice_is_once(built: Path, tmp_path: Path) -> None:
+    kb = tmp_path / "kb"
+    with pytest.raises(Refusal, match=r"nothing of .* is accepted"):
+        apply(SITE, built, kb, None, as_json=True)
+    reviewed(built, Somebody("a", "r", "a"))
+    apply(SITE, built, kb, None, as_json=True, dry=True)
+    assert not kb.exists()
+    for _ in range(2):
+        apply(SITE, built, kb, None, as_json=True)
+    assert {str(path.relative_to(kb)) for path in kb.rglob("*.*")} == {"incidents/built.yaml", "pages/which-port.md"}
+    assert rackmedic("kb", "lint", str(kb)).returncode == 0
+    assert rackmedic("kb", "show", "inc-1", environ={"RACKMEDIC_KB_DIR": str(kb)}).returncode == 0
+
+
+def test_an_id_that_another_file_has_is_refused(built: Path, tmp_path: Path) -> None:
+    reviewed(built, Somebody("a", "q"))
+    kb = tmp_path / "kb" / "incidents"
+    kb.mkdir(parents=True)
+    [file] = (built / "incidents").glob("*.yaml")
+    (kb / "ours.yaml").write_text(file.read_text())
+    with pytest.raises(Refusal, match="known already by another file: inc-1"):
+        apply(SITE, built, tmp_path / "kb", None, as_json=True)
+
+
+def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built: Path, tmp_path: Path) -> None:
+    """Somebody labels what reads like known incidents as something else."""
+    nvlink = next(one for one in load_seeds() if one.id == _named_right())
+    wrong = next(label for label in LABELS if label.partition(".")[0] != nvlink.label.partition(".")[0])
+    before = yaml.safe_load(next((built / "incidents").glob("*.yaml")).read_text())["incidents"][0]
+    poisoned = {**before, "title": nvlink.title, "description": nvlink.description, "root_cause": nvlink.root_cause, "label": wrong}
+    reviewed(built, Somebody("e", "a", "q", edits=yaml.safe_dump(poisoned)))
+    with pytest.raises(Refusal) as refused:
+        apply(SITE, built, tmp_path / "kb", None, as_json=True)
+    assert f"{nvlink.id} ({nvlink.label}) is taken for {wrong}, by inc-1" in str(refused.value)
+    assert not (tmp_path / "kb").exists()
+
+
+def _named_right() -> str:
+    """A past incident that is named right from its words."""
+    past, taxonomy = load_seeds(), load_taxonomy()
+    given = named(past, past, taxonomy, CHECKS)
+    return next(one.id for one in past if given[one.id] == one.label)
+
+
+def test_a_lower_benchmark_refuses_and_names_the_cases(built: Path, tmp_path: Path) -> None:
+    reviewed(built, Somebody("a", "q"))
+    asked: list[Path | None] = []
+
+    def scored(kb: Path | None) -> Mapping[str, bool]:
+        asked.append(kb)
+        return {"gib-1": True, "gib-2": kb is None, "gib-3": False}
+
+    with pytest.raises(Refusal, match=r"2 of 3 right without it, 1 with it; lost: gib-2\."):
+        apply(SITE, built, tmp_path / "kb", scored, as_json=True)
+    assert not (tmp_path / "kb").exists()
+    assert asked[0] is None
+    assert asked[1] is not None
+    assert apply(SITE, built, tmp_path / "kb", lambda _: {"gib-1": True}, as_json=True) == 0
+
+
+def test_a_replay_names_what_is_lost_and_won() -> None:
+    rows = [PastIncident(name, name, name, "GPU.BUS.Fallen_Off_Bus", "", "") for name in ("a", "b", "c")]
+    right, wrong = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Double_Bit_ECC"
+    replay = compared(rows, {"a": right, "b": wrong, "c": right}, {"a": wrong, "b": right, "c": right}, [])
+    assert ([one.id for one in replay.lost], replay.won, replay.worse) == (["a"], ("b",), False)
+    assert compared(rows[:1], {"a": right}, {"a": wrong}, []).worse
+
+
+def test_from_the_terminal_by_a_pipe(built: Path, tmp_path: Path) -> None:
+    ran = rackmedic("kb", "review", str(built), stdin="a\nr\na\n")
+    assert (ran.returncode, ran.stdout.splitlines()[-1].partition(".")[0]) == (0, "2 accepted, 1 refused, 0 to decide"), ran.stderr
+    told = json.loads(rackmedic("kb", "review", str(built), "--json").stdout)
+    assert (told["accepted"], told["undecided"]) == (2, [])
+    ran = rackmedic("kb", "apply", str(built), "--to", str(tmp_path / "kb"), "--no-bench", "--json")
+    assert json.loads(ran.stdout)["replay"]["lost"] == [], ran.stderr
+    for words, why in ((("review", str(tmp_path)), "holds no finished build"), (("apply", str(built)), "name the site's folder")):
+        ran = rackmedic("kb", *words)
+        assert (ran.returncode, why in ran.stderr) == (2, True)
