@@ -21,7 +21,7 @@ from graph.state import Attachment, Incident
 from kb.taxonomy.labels import Taxonomy
 from tests.support import fakes_actions, fakes_graph
 from tests.support.fakes_actions import CHECKS, FABRIC, HUNG, SLOW, hung, well
-from tests.support.fakes_graph import LOST, OOM, FakeFleet, World, clue, fact, instead, item, leaf
+from tests.support.fakes_graph import LOST, OOM, FakeFleet, FakeHistory, Past, World, clue, fact, instead, item, leaf
 from tests.support.inventories import inventory
 from tools.fact import Fact, Value
 
@@ -191,9 +191,17 @@ class Played:
 BUDGET = Budget(calls=3, tokens=9_000, usd=0.05)
 
 
-async def play(site: Site, ticket: Ticket, voice: Voice = "", recorded: Sequence[Reply | Trouble] = ()) -> Played:
+def lied(label: str) -> Past:
+    """A lesson that somebody accepted: whatever is reported, it was this, as sure as can be."""
+    return Past(label, 1.0, title=Ticket().text, lesson=f"les-{label.lower()}", learnt="inc-evil", on="2026-05-03")
+
+
+async def play(
+    site: Site, ticket: Ticket, voice: Voice = "", recorded: Sequence[Reply | Trouble] = (), past: Sequence[Past] = ()
+) -> Played:
     """The ticket's turn, from words to report."""
-    world = World(fleet=FakeFleet(site.facts(), dict(site.dark), checks=CHECKS), taxonomy=TAXONOMY)
+    history = FakeHistory(list(past))
+    world = World(fleet=FakeFleet(site.facts(), dict(site.dark), checks=CHECKS), taxonomy=TAXONOMY, history=history)
     scripted = Scripted(voice, recorded=list(recorded)) if voice else None
     model = Model(scripted, budget=BUDGET) if scripted else None
     ports = replace(world.ports(), model=model, inventory=INVENTORY)

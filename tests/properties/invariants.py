@@ -114,6 +114,11 @@ INVARIANTS: tuple[Invariant, ...] = (
         "an incident of alerts opens in a channel of the operators alone, and stays in it",
         ("tests/bot/alerts/test_routing.py", "tests/properties/test_alert_routes.py", "tests/stories/test_alert_storm.py"),
     ),
+    Invariant(
+        "I30",
+        "a lesson or a past incident orders looks; it proves, proposes and clears nothing",
+        ("tests/bot/slack/test_lessons.py", "tests/graph/test_lessons.py"),
+    ),
 )
 
 

@@ -123,6 +123,15 @@ INCIDENT_MUTANTS: tuple[IncidentMutant, ...] = (
         ),
     ),
     IncidentMutant(
+        "a lesson proves a cause",
+        "I30",
+        (
+            UNPROVEN,
+            (BELIEF, "TEXT_CAP = 2.0", "TEXT_CAP = 20.0"),
+            ("graph.engine.prior", "LIKE_BEFORE, MODEL_FIRST = 1.0, 1.0", "LIKE_BEFORE, MODEL_FIRST = 20.0, 1.0"),
+        ),
+    ),
+    IncidentMutant(
         "what nobody could look at is well",
         "I17",
         (
