@@ -1,11 +1,12 @@
 """The commands that show what RackMedic knows: its catalogues."""
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bot.terminal.edge import answer
+from bot.terminal.edge import answer, run
 from bot.terminal.edge import settings as settings_of
 from bot.terminal.options import Config, Json
 
@@ -184,3 +185,66 @@ def apply(
 
     scored = None if no_bench or not bench.installed() else lambda kb_dir: bench.right_with(kb_dir, n)
     raise typer.Exit(answer(lambda: take_over(settings, folder, to, scored, as_json=json, dry=dry)))
+
+
+Lesson = Annotated[str, typer.Argument(metavar="LESSON", help="As `kb lessons` names it.")]
+
+
+@kb.command()
+def lessons(
+    state: Annotated[str, typer.Option("--state", metavar="STATE", help="draft, accepted, refused, retired or folded.")] = "",
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """What closed incidents taught, with how far each is trusted."""
+    settings = settings_of(config)
+    from bot.terminal.builds import taught
+
+    run(lambda: taught.list_lessons(settings, state, _today(), as_json=json))
+
+
+@kb.command()
+def accept(lesson: Lesson, config: Config = None) -> None:
+    """Take a draft, or a lesson that was retired, into use in every process."""
+    settings = settings_of(config)
+    from bot.terminal.builds import taught
+
+    run(lambda: taught.accept(settings, lesson, _today()))
+
+
+@kb.command()
+def retire(lesson: Lesson, config: Config = None) -> None:
+    """Take a lesson out of use in every process; `kb accept` brings it back."""
+    settings = settings_of(config)
+    from bot.terminal.builds import taught
+
+    run(lambda: taught.retire(settings, lesson, _today()))
+
+
+@kb.command()
+def export(
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Instead of standard output.")] = None,
+    customers: Annotated[bool, typer.Option("--customers", help="Those that concern customers too; their names go with them.")] = False,
+    config: Config = None,
+) -> None:
+    """Accepted lessons as lines of JSON, for another site's `kb import`."""
+    settings = settings_of(config)
+    from bot.terminal.builds import taught
+
+    run(lambda: taught.export(settings, out, customers=customers))
+
+
+@kb.command("import")
+def import_lessons(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `kb export` wrote.")],
+    config: Config = None,
+) -> None:
+    """Lessons of another site as drafts: each is used once somebody here accepts it. Exit 1 where a row was passed over."""
+    settings = settings_of(config)
+    from bot.terminal.builds import taught
+
+    run(lambda: taught.import_lessons(settings, file))
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()

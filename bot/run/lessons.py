@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
 import structlog
@@ -24,7 +24,7 @@ from graph.learning.lessons import drafted
 from graph.ports import Ports
 from graph.state import Incident
 from kb.history.index import History
-from kb.history.lessons import Lesson, faded
+from kb.history.lessons import AT_TERMINAL, Lesson, faded
 from tools.clock import Clock
 from tools.inventory.hosts import Inventory
 
@@ -44,6 +44,7 @@ class Following:
     show: Callable[[Lesson], Awaitable[None]] | None = None
     every: float = EVERY
     _seen: tuple[int, date] | None = None
+    _states: dict[str, str] = field(default_factory=dict)
 
     async def run(self) -> None:
         """For as long as the process lives; trouble is written down and tried again."""
@@ -62,8 +63,7 @@ class Following:
             return
         every = await self.lessons.all()
         await self._fade(every, today)
-        if self._seen is None:
-            await self._mend(every, today)
+        await self._mend(every, today)
         accepted = [one for one in every if one.state == "accepted" and one.label and faded(one, today) == one]
         if await self.history.learn(one.past(today) for one in accepted):
             self._seen = now
@@ -75,10 +75,13 @@ class Following:
                 await self._shown(after)
 
     async def _mend(self, every: Iterable[Lesson], today: date) -> None:
-        """A process begins: cards of what was settled lately are drawn as it stands, where one died between the store and its card."""
+        """Cards of what was settled lately are drawn as it stands: of all when a process begins, where one died between the store and its card; later
+        of what nobody settled by a click, in a terminal."""
         for one in every:
-            if one.settled is not None and today - one.settled <= LATELY:
+            changed = self._states.get(one.id) != one.state
+            if one.settled is not None and today - one.settled <= LATELY and changed and (not self._states or one.by == AT_TERMINAL):
                 await self._shown(one)
+        self._states = {one.id: one.state for one in every} or {"": ""}
 
     async def _shown(self, lesson: Lesson) -> None:
         if self.show is None:

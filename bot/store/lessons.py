@@ -28,7 +28,7 @@ if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[1], ARGV[1])
 return redis.call('INCR', KEYS[2])
 """
-_GOES_FIRST = {"refused": 0, "retired": 1, "draft": 2}
+_GOES_FIRST = {"refused": 0, "folded": 1, "retired": 1, "draft": 2}
 
 
 class Lessons:

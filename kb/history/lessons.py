@@ -15,6 +15,8 @@ from kb.redact import cleaned
 from kb.shapes import StrictModel, complaints
 
 LessonState = Literal["draft", "accepted", "refused", "retired", "folded"]
+AT_TERMINAL: Final = "a terminal"
+"""Who settled a lesson without Slack."""
 TITLE, WORDS, NAME, MOST_ROWS, MOST_NAMED = 120, 600, 160, 12, 50
 """How long a title, a text and a name may be; how many symptoms, and how many incidents that it was counted by."""
 HALF_LIFE_DAYS: Final = 730
@@ -54,7 +56,7 @@ class Lesson(StrictModel):
     incident: Name = ""
     on: date
     by: Name = ""
-    """Who settled it, as `TEAM:USER`."""
+    """Who settled it, as `TEAM:USER`, or `AT_TERMINAL`."""
     settled: date | None = None
     edited: bool = False
     """Somebody changed the draft."""
@@ -134,6 +136,22 @@ def judged(lesson: Lesson, incident: str, label: str, today: date, *, told: bool
     if lesson.state != "accepted" or not (told or label == lesson.label):
         return lesson
     return faded(counted(lesson, incident, label, today), today)
+
+
+def accepted(lesson: Lesson, by: str, today: date, twin: Lesson | None) -> Lesson:
+    """In use, or folded into the one that tells the same."""
+    into: dict[str, Any] = {"state": "folded", "into": twin.id} if twin else {"state": "accepted"}
+    return lesson.model_copy(update={"by": by, "settled": today, **into})
+
+
+def seen_again(lesson: Lesson, times: int) -> Lesson:
+    """With one that tells the same folded into it."""
+    return lesson.model_copy(update={"seen": lesson.seen + times})
+
+
+def retired(lesson: Lesson, by: str, today: date) -> Lesson:
+    """Used no more, because somebody says so."""
+    return lesson.model_copy(update={"state": "retired", "by": by, "settled": today})
 
 
 def restored(lesson: Lesson, by: str, today: date) -> Lesson:

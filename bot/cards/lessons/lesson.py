@@ -129,7 +129,8 @@ def _foot(lesson: Lesson, by: str) -> Line:
         case "draft":
             says = "Knowledge editors and approvers decide. Until then it is used for nothing; accepted, it only says where to look first."
         case "retired":
-            says = f"Retired {lesson.settled or ''}: right {_times(lesson.right)}, wrong {_times(lesson.wrong)}, or too long ago. It is used no more."
+            counts = f"right {_times(lesson.right)}, wrong {_times(lesson.wrong)}"
+            says = f"Retired {f'by {by}, ' if by else ''}{lesson.settled or ''}: {counts}{'' if by else ', or too long ago'}. It is used no more."
         case "folded":
             says = f"Accepted by {by or 'somebody'}, {lesson.settled or ''}, as one more of {lesson.into}, which tells the same."
         case _:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
@@ -19,7 +18,7 @@ from bot.slack.incoming.payloads import Payload, thread_of
 from bot.slack.outgoing.posts import KeptMessages
 from bot.slack.people import People
 from bot.store.lessons import Lessons
-from kb.history.lessons import TITLE, WORDS, Lesson, LessonState, cut, restored, twin_of
+from kb.history.lessons import TITLE, WORDS, Lesson, LessonState, accepted, cut, restored, seen_again, twin_of
 
 log = structlog.get_logger()
 MARK, CARD = "rackmedic_lesson", "lesson"
@@ -43,7 +42,8 @@ class LessonCards:
             return
         async with self.kept.cards.alone(lesson.incident, CARD, wait=WAIT) as alone:
             if alone:
-                by = await self.people.name(lesson.by.partition(":")[2]) if lesson.by else ""
+                team, _, user = lesson.by.partition(":")
+                by = await self.people.name(user) if user else team
                 about = {"event_type": MARK, "event_payload": {"lesson": lesson.id}}
                 await self.kept.put(origin, lesson.incident, CARD, card.render(lesson, self.titles, by), about)
 
@@ -97,16 +97,18 @@ class LessonDesk:
         today = self.surface.clock.now().date()
         async with storing():
             twin = twin_of(lesson, await self.lessons.all()) if to == "accepted" else None
-        into: dict[str, Any] = {"state": "folded", "into": twin.id} if twin else {}
 
         def settled(now: Lesson) -> Lesson:
-            if to == "accepted" and not _as_shown(now, digest).label:
+            shown = _as_shown(now, digest)
+            if to != "accepted":
+                return shown.model_copy(update={"state": to, "by": by, "settled": today})
+            if not shown.label:
                 raise Refusal(NO_CAUSE)
-            return _as_shown(now, digest).model_copy(update={"state": to, "by": by, "settled": today, **into})
+            return accepted(shown, by, today, twin)
 
         await self._changed(lesson.id, settled)
         if twin:  # once: of two clicks the later one was refused above
-            await self._changed(twin.id, lambda now: now.model_copy(update={"seen": now.seen + lesson.seen}))
+            await self._changed(twin.id, lambda now: seen_again(now, lesson.seen))
 
     async def _restore(self, lesson: Lesson, by: str) -> None:
         today = self.surface.clock.now().date()

@@ -1,1 +1,1 @@
-"""`rackmedic kb build`: exports of other systems in, a folder of labelled incidents to look through out."""
+"""`rackmedic kb build` and what follows: exports become a folder, people go through it, what they took is used; and lessons without Slack."""

@@ -1,0 +1,164 @@
+"""`rackmedic kb lessons|accept|retire|export|import`: what closed incidents taught, for whoever keeps the store, without Slack."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Final, get_args
+
+from rich.table import Table
+from rich.text import Text
+
+from bot.refusal import Refusal
+from bot.run.site import site_taxonomy
+from bot.settings import Settings
+from bot.store.lessons import Lessons
+from bot.terminal.paper import paper
+from bot.terminal.stored import stored
+from kb.history.lessons import (
+    AT_TERMINAL,
+    Lesson,
+    LessonState,
+    accepted,
+    lesson_rows,
+    read_lessons,
+    restored,
+    retired,
+    seen_again,
+    trust,
+    twin_of,
+)
+from kb.redact import visible
+
+STATES: Final[tuple[str, ...]] = get_args(LessonState)
+LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of a file of lessons; five hundred of the longest take a quarter of it."""
+
+
+async def list_lessons(settings: Settings, state: str, today: date, *, as_json: bool) -> int:
+    """A line each, with how far it is trusted."""
+    if state and state not in STATES:
+        raise Refusal(f"--state {state} is none of {', '.join(STATES)}", 2)
+    async with stored(settings, "lessons") as store:
+        rows = [one for one in await Lessons(store.redis).all() if not state or one.state == state]
+    if as_json:
+        items = [one.model_dump(mode="json", exclude={"by"}) | {"trust": trust(one, today)} for one in rows]
+        print(json.dumps({"schema": 1, "items": items}))
+        return 0
+    table = Table("id", "state", "trust", "right", "wrong", "label", "lesson", header_style="bold", box=None)
+    for one in rows:
+        label = one.label or "nobody said yet"
+        trusted = f"{trust(one, today):.0%}" if one.state == "accepted" else ""
+        table.add_row(one.id, one.state, trusted, str(len(one.right)), str(len(one.wrong)), label, Text(visible(one.title)))
+    paper(whole=True).print(table if rows else Text("No incident has taught a lesson yet."))
+    return 0
+
+
+async def accept(settings: Settings, lesson: str, today: date) -> int:
+    """Take a draft, or one that was retired, into use. Raises Refusal."""
+    async with stored(settings, "lessons") as store:
+        lessons = Lessons(store.redis)
+        row = await _known(lessons, lesson)
+        twin = twin_of(row, await lessons.all()) if row.state == "draft" else None
+        after = await lessons.change(lesson, lambda now: _accepted(now, twin, today))
+        if twin:
+            await lessons.change(twin.id, lambda now: seen_again(now, row.seen))
+    return _say(after, "in use everywhere within two seconds" if not twin else f"counted with {twin.id}, which tells the same")
+
+
+async def retire(settings: Settings, lesson: str, today: date) -> int:
+    """Take one out of use. Raises Refusal."""
+    async with stored(settings, "lessons") as store:
+        lessons = Lessons(store.redis)
+        await _known(lessons, lesson)
+        after = await lessons.change(lesson, lambda now: _only(now, ("accepted",), lambda one: retired(one, AT_TERMINAL, today)))
+    return _say(after, "used no more, everywhere within two seconds; `rackmedic kb accept` brings it back")
+
+
+async def export(settings: Settings, out: Path | None, *, customers: bool) -> int:
+    """Accepted lessons as lines of JSON. Those of one customer, and those that several are in, only where that is asked for."""
+    async with stored(settings, "lessons") as store:
+        every = await Lessons(store.redis).all()
+    chosen = [one for one in every if customers or not (one.tenant or one.inside)]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lesson_rows(chosen))
+    if out is None:
+        print(text, end="")
+        return 0
+    _write(out, text)
+    left = len([one for one in every if one.state == "accepted"]) - text.count("\n")
+    print(
+        f"{out}: {text.count(chr(10))} lessons" + (f"; {left} that concern customers stay here, --customers takes them too" if left else "")
+    )
+    return 0
+
+
+async def import_lessons(settings: Settings, file: Path) -> int:
+    """Lessons of another site, each a draft here. Exit 1 where a row was passed over, which is said."""
+    labels = site_taxonomy(settings.kb_dir).leaves
+    found, problems = read_lessons(_rows(file), labels)
+    async with stored(settings, "lessons") as store:
+        lessons = Lessons(store.redis)
+        new = [one.id for one in found if await lessons.offer(one)]
+    for problem in problems:
+        print(visible(problem))
+    known = len(found) - len(new)
+    print(
+        f"{len(new)} drafts taken in, {known} known already or without room, {len(problems)} passed over. `rackmedic kb accept ID` uses one."
+    )
+    return 1 if problems else 0
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as why:
+        raise Refusal(f"--out {out}: {why.strerror or why}", 2) from why
+
+
+def _rows(file: Path) -> Sequence[dict[str, object]]:
+    try:
+        if file.stat().st_size > LARGEST:
+            raise Refusal(f"{file} is larger than {LARGEST >> 20} MiB", 2)
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as why:
+        raise Refusal(f"{file} cannot be read: {why}", 2) from why
+    return [_row(line) for line in lines if line.strip()]
+
+
+def _row(line: str) -> dict[str, object]:
+    """What is no row becomes an empty one, so that it is told with its number."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+async def _known(lessons: Lessons, lesson: str) -> Lesson:
+    row = await lessons.get(lesson)
+    if row is None:
+        raise Refusal(f"there is no lesson {visible(lesson)}; `rackmedic kb lessons` lists them", 2)
+    return row
+
+
+def _accepted(now: Lesson, twin: Lesson | None, today: date) -> Lesson:
+    if now.state == "draft" and not now.label:
+        raise Refusal(f"nobody said yet which cause {now.id} was; its card in Slack has *Edit*", 2)
+    return _only(
+        now,
+        ("draft", "retired"),
+        lambda one: accepted(one, AT_TERMINAL, today, twin) if one.state == "draft" else restored(one, AT_TERMINAL, today),
+    )
+
+
+def _only(now: Lesson, states: Iterable[LessonState], change: Callable[[Lesson], Lesson]) -> Lesson:
+    if now.state not in (given := tuple(states)):
+        raise Refusal(f"{now.id} is {now.state}; this takes one that is {' or '.join(given)}", 2)
+    return change(now)
+
+
+def _say(after: Lesson | None, what: str) -> int:
+    if after is None:
+        raise Refusal("it was taken away meanwhile", 2)
+    print(f"{after.id}: {after.state}, {what}")
+    return 0
