@@ -3,13 +3,14 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from graph.learning.labelling import LabelledRow
 from kb.redact import visible
 from kb.taxonomy.labels import Taxonomy
 
+MONTHS: Final = "labels-by-month.png"
 MOST_LISTED, FIDELITY, BAR = 500, 50, 40
 """Rows of a list, rows to try the fidelity of the labels with, and letters of the longest bar."""
 _FORMS: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
@@ -26,7 +27,7 @@ def review(rows: Sequence[LabelledRow], unread: Sequence[str], taxonomy: Taxonom
             f"{len(unread)} could not be read. {_asked(rows)} causes are sentences of the threads, and no label is new."
         ),
         _counts(by["labelled"], taxonomy),
-        _by_month(by["labelled"]),
+        _by_month(first_met(rows)),
         _listed("Doubtful: a person chooses", [_doubt(row) for row in by["doubtful"]]),
         _listed("Dropped", [f"{plain_words(row.id)}: {row.why}" for row in by["dropped"]]),
         _listed("Could not be read", [plain_words(one) for one in unread]),
@@ -55,15 +56,18 @@ def _counts(rows: Iterable[LabelledRow], taxonomy: Taxonomy) -> str:
     return "\n".join(("## Labels", "", "| label | what it is | incidents |", "|---|---|---|", *lines)) if lines else ""
 
 
-def _by_month(rows: Iterable[LabelledRow]) -> str:
-    """How many labels were met for the first time in each month: where that falls, little new is left to learn."""
+def first_met(rows: Iterable[LabelledRow]) -> dict[str, int]:
+    """How many labels of labelled rows were met for the first time in each month: where that falls, little new is left to learn."""
     first: dict[str, str] = {}
-    for row in sorted((row for row in rows if row.time), key=lambda row: row.time):
+    for row in sorted((row for row in rows if row.time and row.verdict == "labelled"), key=lambda row: row.time):
         first.setdefault(row.label, row.time[:7])
-    counted = Counter(first.values())
+    return dict(sorted(Counter(first.values()).items()))
+
+
+def _by_month(counted: Mapping[str, int]) -> str:
     most = max(counted.values(), default=1)
-    lines = [f"    {month} {'█' * max(1, BAR * times // most)} {times}" for month, times in sorted(counted.items())]
-    return "\n".join(("## Labels met for the first time, by month", "", *lines)) if lines else ""
+    lines = [f"    {month} {'█' * max(1, BAR * times // most)} {times}" for month, times in counted.items()]
+    return "\n".join(("## Labels met for the first time, by month", "", f"![the same as a picture]({MONTHS})", "", *lines)) if lines else ""
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from bot.settings import Settings
 from bot.terminal.builds.folder import BESIDE
 from bot.terminal.builds.row_workers import BuildProgress, RowWorker, bill, open_worker
 from graph.learning.labelling import LabelledRow, Labeller
-from graph.learning.review import review
+from graph.learning.review import MONTHS, first_met, review
 from kb.exports.read import rows_of
 from kb.exports.row import FIELDS, ExportRow, UnreadRow
 from kb.exports.trees import NoExport, tree_of
@@ -233,6 +233,10 @@ def _write(out: Path, built: _Built, page: str) -> None:
     for guide in built.guides:
         said, name = guide.messages[0].text, _name(guide.id, names)
         _put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n---\n{said}\n")
+    if met := first_met(built.rows):
+        from bot.pictures.months import picture
+
+        (out / MONTHS).write_bytes(picture(met))
     _put(out / "REVIEW.md", page)
 
 

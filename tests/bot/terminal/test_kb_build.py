@@ -64,6 +64,7 @@ def test_the_review_says_what_is_doubtful_and_dropped_and_nobody_formats_it(expo
     assert "(Eve \\`x\\`)" in page
     assert "<b>" not in page.replace("\\<b\\>", "")
     assert "2024-01 █" in page
+    assert (tmp_path / "out" / "labels-by-month.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_build_that_was_killed_goes_on_and_ends_in_the_same_bytes(export: Path, tmp_path: Path) -> None:

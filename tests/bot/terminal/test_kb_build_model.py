@@ -79,7 +79,7 @@ async def test_what_it_may_not_choose_is_left_to_the_rules_and_counted(
     assert rows["INC-1"]["label"] == "GPU.BUS.Fallen_Off_Bus"
     assert "was not among those offered" in json.dumps([row["why"] for row in rows.values()])
     assert sum(json.loads(capsys.readouterr().out)["model"]["declined"].values()) == 3
-    assert "rm -rf" not in json.dumps(list(map(bytes.decode, files(tmp_path / "out").values())))
+    assert [name for name, raw in files(tmp_path / "out").items() if b"rm -rf" in raw] == []
 
 
 async def test_a_model_that_fails_for_an_hour_costs_no_row(site: Settings, sandbox: SandboxModel, tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""How many labels past incidents brought for the first time, month by month, as an image: where that falls, little new is left to learn."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from bot.pictures.canvas import Canvas, Kind
+from bot.pictures.palette import Theme
+
+TITLE: Final = "Labels met for the first time"
+WIDE, HIGH, LEFT, TOP, FOOT = 860, 280, 56, 56, 44
+MOST_BARS: Final = 60
+"""Months that are drawn as such; of a longer time the years are."""
+MOST_NAMES: Final = 12
+
+
+def picture(by_month: Mapping[str, int], kind: Kind = "png", theme: Theme = "light") -> bytes:
+    """The image. `by_month`: `2024-03` → how many."""
+    rows = spread(by_month)
+    said = ", ".join(f"{name}: {times}" for name, times in rows.items() if times)
+    sheet = Canvas(WIDE, HIGH if rows else 90, TITLE, f"{TITLE}. {said or 'No time is known.'}", theme)
+    sheet.write(20, 28, TITLE, size=15)
+    if not rows:
+        sheet.write(20, 60, "No incident has a time, so there is nothing to draw.")
+        return sheet.drawn(kind)
+    most, step = max(rows.values()), (WIDE - LEFT - 24) / len(rows)
+    low = HIGH - FOOT
+    for share in (0, most):
+        y = low - (low - TOP) * share / most
+        sheet.path([(LEFT, y), (WIDE - 20, y)], sheet.palette.unknown)
+        sheet.write(LEFT - 8, y + 4, str(share), size=11, anchor="end", fill=sheet.palette.faint)
+    every = -(-len(rows) // MOST_NAMES)
+    for at, (name, times) in enumerate(rows.items()):
+        x, tall = LEFT + at * step, (low - TOP) * times / most
+        if times:
+            sheet.box(x + step * 0.1, low - tall, step * 0.8, tall, sheet.palette.good)
+        if at % every == 0:
+            sheet.write(x + step / 2, low + 18, name, size=11, anchor="middle", fill=sheet.palette.faint)
+    return sheet.drawn(kind)
+
+
+def spread(by_month: Mapping[str, int]) -> dict[str, int]:
+    """Every month from the first to the last, those without any too; years where there are too many months."""
+    if not by_month:
+        return {}
+    numbers = [int(month[:4]) * 12 + int(month[5:7]) - 1 for month in (min(by_month), max(by_month))]
+    if numbers[1] - numbers[0] < MOST_BARS:
+        months = (f"{number // 12:04}-{number % 12 + 1:02}" for number in range(numbers[0], numbers[1] + 1))
+        return {month: by_month.get(month, 0) for month in months}
+    years = [int(month[:4]) for month in (min(by_month), max(by_month))]
+    first = max(years[0], years[1] - MOST_BARS + 1)
+    return {str(year): sum(times for month, times in by_month.items() if month[:4] == f"{year:04}") for year in range(first, years[1] + 1)}
