@@ -26,7 +26,7 @@ def real_texts(doc: Doc) -> str:
         f"{found['incidents']} published threads, ranked by `rackmedic classify` from title and text, each without its own thread among what it "
         "knows. Category and leaf were assigned by whoever collected them; where their taxonomy has a cause that this one lacks, only level 1 "
         "counts. *Taught* means cross-validation in five folds: the words and leaves of the other folds are past incidents. The commonest answer "
-        "is taken from the other folds likewise."
+        "is taken from the other folds likewise. The leaves were written knowing these texts, so that other threads will be named less often."
     )
     rows = [[MEANS.get(name, name), *(_share(arm.get(level)) for level in LEVELS)] for name, arm in found["arms"].items()]
     head = ["classifier", "level 1, all", "level 1, with a leaf", "level 2", "level 3", "leaf among the first five"]
