@@ -116,6 +116,29 @@ def lint(
 
 
 @kb.command()
+def add(
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="How it showed, in one line.")],
+    seen: Annotated[str, typer.Option("--seen", metavar="TEXT", help="What was seen, in the words of whoever reported it.")],
+    label: Annotated[str, typer.Option("--label", metavar="LABEL", help="What it was, of `rackmedic taxonomy`.")],
+    cause: Annotated[str, typer.Option("--cause", metavar="TEXT", help="The root cause, in your words.")],
+    fix: Annotated[str, typer.Option("--fix", metavar="TEXT", help="What mended it.")],
+    check: Annotated[str, typer.Option("--check", metavar="CHECK", help="The look that decided it.")] = "",
+    source: Annotated[str, typer.Option("--source", metavar="URL", help="Where it is told.")] = "",
+    year: Annotated[int, typer.Option("--year", help="In which it was.")] = 0,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The site's folder; default: the setting.")] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """One past incident of your own, recalled for tickets that read like it. It confirms nothing."""
+    settings = settings_of(config)
+    from bot.terminal.builds import adding
+
+    fields = {"title": title, "description": seen, "label": label, "root_cause": cause, "resolution": fix}
+    entry = {**fields, "deciding_check": check, "source_url": source, "year": year}
+    raise typer.Exit(answer(lambda: adding.add(settings, entry, to, as_json=json)))
+
+
+@kb.command()
 def build(
     exports: Annotated[
         list[Path],

@@ -69,6 +69,7 @@ FILES: Mapping[str, str] = {
     "bot/store/ledger_keys.py": "the ledger's keys, older ones among them, in a file for its owner alone",
     "bot/store/private_redis.py": "settings of a Redis of our own",
     "bot/terminal/handed_out.py": "outputs as the evidence store keeps them, which are redacted; pictures of cleaned words; `finished` pages",
+    "bot/terminal/builds/adding.py": "`add` redacts each text that was typed",
     "bot/terminal/builds/applying.py": "entries that `bot.terminal.builds.folder.keep` redacted, and pages of `kb.exports`",
     "bot/terminal/builds/taught.py": "lessons, which `kb.history.lessons.cut` redacted before they were kept",
     "bot/terminal/builds/folder.py": "`keep` redacts each text of what somebody decided; the other file lives for one question",
