@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 import structlog
@@ -44,7 +44,7 @@ class Following:
     show: Callable[[Lesson], Awaitable[None]] | None = None
     every: float = EVERY
     _seen: tuple[int, date] | None = None
-    _states: dict[str, str] = field(default_factory=dict)
+    _states: dict[str, str] | None = None
 
     async def run(self) -> None:
         """For as long as the process lives; trouble is written down and tried again."""
@@ -78,10 +78,10 @@ class Following:
         """Cards of what was settled lately are drawn as it stands: of all when a process begins, where one died between the store and its card; later
         of what nobody settled by a click, in a terminal."""
         for one in every:
-            changed = self._states.get(one.id) != one.state
-            if one.settled is not None and today - one.settled <= LATELY and changed and (not self._states or one.by == AT_TERMINAL):
+            here = self._states is None or (one.by == AT_TERMINAL and self._states.get(one.id) != one.state)
+            if here and one.settled is not None and today - one.settled <= LATELY:
                 await self._shown(one)
-        self._states = {one.id: one.state for one in every} or {"": ""}
+        self._states = {one.id: one.state for one in every}
 
     async def _shown(self, lesson: Lesson) -> None:
         if self.show is None:

@@ -1,7 +1,6 @@
 """`rackmedic kb add`: one past incident of one's own, without writing a file by hand."""
 
 import json
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +11,7 @@ import yaml
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import PREFIX, Settings
-from bot.terminal.builds.folder import as_yaml, wrong_with
+from bot.terminal.builds.folder import as_yaml, plain_name, put, wrong_with
 from kb.redact import redact
 
 FILE: Final = "incidents/added.yaml"
@@ -23,16 +22,16 @@ def add(settings: Settings, entry: Mapping[str, Any], to: Path | None, *, as_jso
     target = to or settings.kb_dir
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {PREFIX}KB_DIR", 2)
-    row = {"id": _name(str(entry["title"]))} | {
+    row = {"id": f"ours-{plain_name(redact(str(entry['title'])), 'incident')}"} | {
         name: redact(said) if isinstance(said, str) else said for name, said in entry.items() if said
     }
     _refuse(settings.model_copy(update={"kb_dir": target if target.is_dir() else None}), row)
     path = target / FILE
     before = yaml.safe_load(path.read_text(encoding="utf-8"))["incidents"] if path.is_file() else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(as_yaml([*before, row]), encoding="utf-8")
-    beside.replace(path)
+    try:
+        put(path, as_yaml([*before, row]))
+    except OSError as why:
+        raise Refusal(f"{path}: {why.strerror or why}") from why
     if as_json:
         print(json.dumps({"schema": 1, "id": row["id"], "file": str(path)}))
     else:
@@ -51,7 +50,3 @@ def _refuse(settings: Settings, row: Mapping[str, Any]) -> None:
         raise Refusal(f"an incident {row['id']} is known already; `rackmedic kb show {row['id']}` shows it, another title makes another", 2)
     if wrong := wrong_with([row], labels):
         raise Refusal("\n".join(["it cannot be kept:", *wrong]), 2)
-
-
-def _name(title: str) -> str:
-    return "ours-" + (re.sub(r"[^a-z0-9]+", "-", redact(title).lower()).strip("-")[:60].strip("-") or "incident")

@@ -1,7 +1,6 @@
 """`rackmedic kb apply`: what people accepted of a build goes into the site's folder, unless past incidents or the benchmark are answered worse with it."""
 
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import PREFIX, Settings
-from bot.terminal.builds.folder import BuiltItem, ReviewDecision, as_yaml, decided, items_of
+from bot.terminal.builds.folder import BuiltItem, ReviewDecision, as_yaml, decided, items_of, plain_name, put
 from bot.terminal.knowledge import problems_of
 from graph.learning.replay import Replay, compared, named
 
@@ -35,23 +36,25 @@ def apply(settings: Settings, folder: Path, to: Path | None, scored: Scored | No
     target = to or settings.kb_dir
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {PREFIX}KB_DIR", 2)
-    taken = _taken(folder, site_taxonomy(settings.kb_dir).leaves)
-    with tempfile.TemporaryDirectory(prefix="rackmedic-apply-") as kept:
-        with_it, name = Path(kept) / "kb", _plain(folder.resolve().name)
-        if target.is_dir():
-            shutil.copytree(target, with_it)
-        had = settings.model_copy(update={"kb_dir": target if target.is_dir() else None})
-        _refuse_taken(had, taken, target / "incidents" / f"{name}.yaml")
-        for path in (files := _put_all(with_it, name, taken)):
-            assert path.is_relative_to(with_it)
-        has = settings.model_copy(update={"kb_dir": with_it})
-        if problems := problems_of(has):
-            raise Refusal("\n".join(["nothing was taken over; with it the folder cannot be used:", *problems]), 2)
-        replayed = _replayed(had, has, {str(one["id"]) for one in taken.entries})
-        bench = _benched(had.kb_dir, with_it, scored)
-        if not dry:
-            for path in files:
-                _copy(path, target / path.relative_to(with_it))
+    had = settings.model_copy(update={"kb_dir": target if target.is_dir() else None})
+    taken = _taken(folder, site_taxonomy(had.kb_dir).leaves)
+    try:
+        with tempfile.TemporaryDirectory(prefix="rackmedic-apply-") as kept:
+            with_it, name = Path(kept) / "kb", plain_name(folder.resolve().name, "built")
+            if target.is_dir():
+                shutil.copytree(target, with_it)
+            _refuse_taken(had, taken, target, f"{name}.yaml")
+            files = _put_all(with_it, name, taken)
+            has = settings.model_copy(update={"kb_dir": with_it})
+            if problems := problems_of(has):
+                raise Refusal("\n".join(["nothing was taken over; with it the folder cannot be used:", *problems]), 2)
+            replayed = _replayed(had, has, {str(one["id"]) for one in taken.entries})
+            bench = _benched(had.kb_dir, with_it, scored)
+            if not dry:
+                for path in files:
+                    put(target / path.relative_to(with_it), path.read_bytes())
+    except OSError as why:
+        raise Refusal(f"{why.filename}: {why.strerror or why}; what is there stays, the same command goes on") from why
     _tell(target, taken, replayed, bench, as_json=as_json, dry=dry)
     return 0
 
@@ -72,11 +75,17 @@ def _accepted(item: BuiltItem, known: Mapping[Any, ReviewDecision]) -> bool:
     return said is not None and said.does == "accept"
 
 
-def _refuse_taken(had: Settings, taken: _Taken, ours: Path) -> None:
-    """An id that something else has already is refused; what an earlier take-over of this very folder wrote is written anew."""
+def _refuse_taken(had: Settings, taken: _Taken, target: Path, ours: str) -> None:
+    """An id that something else has already is refused; what an earlier take-over of this very folder wrote is written anew. No page is lost."""
     before = {row.id for row in site_incidents(had.kb_dir)}
-    text = ours.read_text(encoding="utf-8") if ours.is_file() else ""
-    twice = [name for one in taken.entries if (name := str(one["id"])) in before and f"- id: {name}\n" not in text]
+    file = target / "incidents" / ours
+    mine = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
+    twice = [name for one in taken.entries if (name := str(one["id"])) in before - mine]
+    pages = [(page, target / "pages" / page.name) for page in taken.pages]
+    if other := [str(there) for page, there in pages if there.is_file() and there.read_bytes() != page.read_bytes()]:
+        raise Refusal(
+            f"there already, with other words: {', '.join(other[:MOST_NAMED])}; rename the page in the build, or put it there yourself", 2
+        )
     if twice:
         raise Refusal(
             f"known already by another file: {', '.join(sorted(twice)[:MOST_NAMED])}; refuse them with `rackmedic kb review --again`", 2
@@ -87,12 +96,10 @@ def _put_all(root: Path, name: str, taken: _Taken) -> list[Path]:
     files = []
     if taken.entries:
         files.append(root / "incidents" / f"{name}.yaml")
-        files[0].parent.mkdir(parents=True, exist_ok=True)
-        files[0].write_text(as_yaml(taken.entries), encoding="utf-8")
+        put(files[0], as_yaml(taken.entries))
     for page in taken.pages:
         files.append(root / "pages" / page.name)
-        files[-1].parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(page, files[-1])
+        put(files[-1], page.read_bytes())
     return files
 
 
@@ -140,15 +147,3 @@ def _tell(target: Path, taken: _Taken, replayed: Replay, bench: dict[str, Any] |
     does = "would go" if dry else "went"
     when = "" if dry else " `rackmedic serve` knows them once it is started anew."
     print(f"{len(taken.entries)} incidents and {len(taken.pages)} pages {does} into {target}.{left}{when}")
-
-
-def _copy(path: Path, to: Path) -> None:
-    """Whole or not at all."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    beside = to.with_name(f".{to.name}.new")
-    shutil.copyfile(path, beside)
-    beside.replace(to)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "built"

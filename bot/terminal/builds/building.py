@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,7 +18,7 @@ import yaml
 from bot.refusal import Refusal
 from bot.run.site import site_checks, site_incidents, site_taxonomy
 from bot.settings import Settings
-from bot.terminal.builds.folder import BESIDE
+from bot.terminal.builds.folder import BESIDE, plain_name, put
 from bot.terminal.builds.row_workers import BuildProgress, RowWorker, bill, open_worker
 from graph.learning.labelling import LabelledRow, Labeller
 from graph.learning.review import MONTHS, first_met, review
@@ -32,7 +31,6 @@ from kb.redact import visible
 
 A_FILE: Final = 500
 """Incidents of a file."""
-_NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(slots=True)
@@ -226,18 +224,18 @@ def _write(out: Path, built: _Built, page: str) -> None:
     asked = [row for row in built.rows if row.verdict == "doubtful"]
     doubtful = [_entry(row, _name(row.id, names)) for row in asked]
     beside = [_beside(row, entry) for row, entry in zip((*taken, *asked), (*entries, *doubtful), strict=True)]
-    _put(out / BESIDE, "".join(json.dumps(one) + "\n" for one in beside))
+    put(out / BESIDE, "".join(json.dumps(one) + "\n" for one in beside))
     for at in range(0, len(entries), A_FILE):
         text = yaml.safe_dump({"incidents": entries[at : at + A_FILE]}, allow_unicode=True, sort_keys=False, width=120)
-        _put(out / "incidents" / f"built-{at // A_FILE:03}.yaml", text)
+        put(out / "incidents" / f"built-{at // A_FILE:03}.yaml", text)
     for guide in built.guides:
         said, name = guide.messages[0].text, _name(guide.id, names)
-        _put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n---\n{said}\n")
+        put(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n---\n{said}\n")
     if met := first_met(built.rows):
         from bot.pictures.months import picture
 
-        (out / MONTHS).write_bytes(picture(met))
-    _put(out / "REVIEW.md", page)
+        put(out / MONTHS, picture(met))
+    put(out / "REVIEW.md", page)
 
 
 def _beside(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
@@ -266,17 +264,9 @@ def _entry(row: LabelledRow, name: str) -> dict[str, str]:
 
 def _name(given: str, taken: set[str]) -> str:
     """What may be the name of a file and of an incident, and stands once."""
-    plain = _NO_NAME.sub("-", given.lower()).strip("-")[:60] or "row"
+    plain = plain_name(given, "row")
     name, number = plain, len(taken)
     while name in taken:
         name, number = f"{plain}-{number}", number + 1
     taken.add(name)
     return name
-
-
-def _put(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)

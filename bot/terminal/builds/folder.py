@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +16,14 @@ from bot.refusal import Refusal
 from kb.history.incidents import BadSeeds, load_seeds
 from kb.history.pages import BadPages, SitePage, load_pages
 from kb.redact import redact
+from tools.checks.lines import objects
 
 Kind = Literal["labelled", "doubtful", "page"]
 Decided = Literal["accept", "refuse"]
 BESIDE, DECISIONS = ".build/beside.jsonl", "decisions.jsonl"
-LONGEST: Final = 64 * 1024
+LONGEST: Final = 1024 * 1024
 """Letters of a line of a file of ours; longer ones are not ours."""
+_NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,10 @@ def decided(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[Kind, str], 
 def keep(folder: Path, decision: ReviewDecision) -> None:
     """On disk before anything else is asked, without secrets that somebody typed."""
     row = {name: _clean(getattr(decision, name)) for name in decision.__slots__}
-    with (folder / DECISIONS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+    path = folder / DECISIONS
+    cut = path.is_file() and not path.read_bytes().endswith(b"\n")  # by a kill: what follows it begins a line of its own
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n" * cut + json.dumps(row) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
@@ -106,6 +111,19 @@ def as_yaml(entries: Iterable[Mapping[str, Any]]) -> str:
     return yaml.safe_dump({"incidents": [dict(one) for one in entries]}, allow_unicode=True, sort_keys=False, width=120)
 
 
+def put(path: Path, content: str | bytes) -> None:
+    """Whole or not at all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    beside.replace(path)
+
+
+def plain_name(text: str, without: str) -> str:
+    """What may name a file and an incident; `without` where nothing of the text may."""
+    return _NO_NAME.sub("-", text.lower()).strip("-")[:60] or without
+
+
 def _item(name: str, kind: Kind, entry: Mapping[str, Any], about: Mapping[str, Any]) -> BuiltItem:
     near = tuple(str(one) for one in about.get("near", ()))
     return BuiltItem(name, kind, entry, str(about.get("why", "")), str(about.get("sure", "")), near, str(about.get("said_by", "")))
@@ -123,17 +141,6 @@ def _clean(value: Any) -> Any:
     return [_clean(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a file of ours; a last line that a kill cut is passed over."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            lines = [line for line in file if line.endswith("\n") and len(line) < LONGEST]
-    except OSError:
-        return
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict):
-            yield row
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Rows of a file of ours; a line that a kill cut is passed over."""
+    return objects(path.read_text(encoding="utf-8", errors="replace"), LONGEST) if path.is_file() else iter(())

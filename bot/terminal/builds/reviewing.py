@@ -95,7 +95,7 @@ class _Sitting:
             wrong = ["nobody said what the cause was: `c TEXT` says it"]
         for problem in wrong:
             self.talk.say(f"not accepted: {problem}")
-        return not wrong and self._keep(item, "accept", entry)
+        return not wrong and self._keep(item, "accept", entry if item.kind != "page" else {})
 
     def _caused(self, entry: dict[str, Any], said: str) -> dict[str, Any]:
         cause = redact(" ".join(said.split()))

@@ -81,6 +81,8 @@ def test_a_cut_line_of_a_killed_review_is_asked_again(built: Path) -> None:
     path = built / "decisions.jsonl"
     path.write_bytes(path.read_bytes()[:-10])
     assert says(built) == {}
+    reviewed(built, Somebody("r", "q"))
+    assert says(built) == {"inc-1": "refuse"}, "what is decided after the kill stands on a line of its own"
 
 
 def test_what_was_changed_in_its_file_since_is_decided_about_anew(built: Path) -> None:
@@ -131,6 +133,39 @@ def test_only_what_was_accepted_goes_over_and_twice_is_once(built: Path, tmp_pat
     assert {str(path.relative_to(kb)) for path in kb.rglob("*.*")} == {"incidents/built.yaml", "pages/which-port.md"}
     assert rackmedic("kb", "lint", str(kb)).returncode == 0
     assert rackmedic("kb", "show", "inc-1", environ={"RACKMEDIC_KB_DIR": str(kb)}).returncode == 0
+
+
+def test_a_page_of_the_site_is_not_written_over(built: Path, tmp_path: Path) -> None:
+    reviewed(built, Somebody("s", "s", "a"))
+    page = tmp_path / "kb" / "pages" / "which-port.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("# Which port\nours.\n")
+    with pytest.raises(Refusal, match="there already, with other words"):
+        apply(SITE, built, tmp_path / "kb", None, as_json=True)
+    assert page.read_text() == "# Which port\nours.\n"
+
+
+def test_a_large_page_is_accepted_too(tmp_path: Path) -> None:
+    (tmp_path / "big.md").write_text("# Big\n" + "mlx5_1 is the control plane.\n" * 2000)
+    build(SITE, [tmp_path / "big.md"], tmp_path / "built", (), as_json=True)
+    reviewed(tmp_path / "built", Somebody("a"))
+    assert set(says(tmp_path / "built").values()) == {"accept"}
+
+
+def test_an_id_that_is_a_number_is_taken_over_twice_too(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text(json.dumps({**BUS, "id": "4711"}))
+    build(SITE, [tmp_path / "one.jsonl"], tmp_path / "built", (), as_json=True)
+    reviewed(tmp_path / "built", Somebody("a"))
+    for _ in range(2):
+        assert apply(SITE, tmp_path / "built", tmp_path / "kb", None, as_json=True) == 0
+
+
+def test_where_nothing_can_be_written_it_is_said(built: Path, tmp_path: Path) -> None:
+    reviewed(built, Somebody("a", "q"))
+    (tmp_path / "kb").mkdir()
+    (tmp_path / "kb" / "incidents").write_text("a file")
+    with pytest.raises(Refusal, match="incidents"):
+        apply(SITE, built, tmp_path / "kb", None, as_json=True)
 
 
 def test_an_id_that_another_file_has_is_refused(built: Path, tmp_path: Path) -> None:
